@@ -1,0 +1,82 @@
+//! The only seam to storage. Every fault enters here and nowhere else.
+
+use crate::units::{Extent, Pos};
+use serde::{Deserialize, Serialize};
+
+/// Bytes that persist.
+///
+/// The verbs block. *When* each is called is decided elsewhere: the volume
+/// hands out its input and output as commands and learns of their end as
+/// events, so that the threads of a server may overlap them and the simulator
+/// may reorder them.
+pub trait Medium {
+    /// Its size in bytes.
+    fn size(&self) -> u64;
+
+    /// Fills `into` with what lies at `pos`.
+    ///
+    /// # Errors
+    /// [`MediumError`]; `into` then holds nothing of use.
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Writes `from` at `pos`. Durable at the next [`Medium::sync`], or, with
+    /// `durable`, before it returns.
+    ///
+    /// # Errors
+    /// [`MediumError`]; each sector then holds the old or the new bytes.
+    fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError>;
+
+    /// Makes every write that has returned durable.
+    ///
+    /// # Errors
+    /// [`MediumError`]; what is durable is then unknown.
+    fn sync(&self) -> Result<(), MediumError>;
+
+    /// Gives the space of `extent` back: it then reads as zeros. Only called
+    /// when [`Capabilities::punch`] is set. Its durability is that of a write.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
+
+    /// Makes `extent` read as zeros and keeps its space allocated.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
+
+    /// Brings `extent` into the host's cache: advice, without effect on what
+    /// is stored.
+    fn prefetch(&self, extent: Extent<Pos>) {
+        let _ = extent;
+    }
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+}
+
+/// What a [`Medium`] can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// [`Medium::punch`] works: freed space reads as zeros.
+    pub punch: bool,
+}
+
+/// Why a [`Medium`] failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct MediumError {
+    /// What to do about it.
+    pub kind: MediumErrorKind,
+    /// What it was, in words.
+    pub message: String,
+}
+
+/// The kinds of [`MediumError`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MediumErrorKind {
+    /// The host has no space for a write; nothing else is wrong.
+    NoSpace,
+    /// Anything else: the medium is not to be trusted with writes any more.
+    Io,
+}

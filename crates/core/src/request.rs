@@ -1,0 +1,103 @@
+//! What a front end may ask of a disk, and what it is told.
+
+use crate::units::{Addr, Extent};
+use serde::{Deserialize, Serialize};
+
+/// A payload. It travels by move, from the front end to the medium or back,
+/// and is never copied on the way.
+pub type Buf = Vec<u8>;
+
+/// Names a request that is under way; chosen by the caller, unique among those.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(pub u64);
+
+/// One request of a front end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What to do.
+    pub op: Op,
+    /// With which bytes of the disk; empty for [`Op::Flush`].
+    pub extent: Extent<Addr>,
+    /// Reply only when the effect is durable (NBD's FUA).
+    pub fua: bool,
+}
+
+/// What a [`Request`] asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Read the bytes.
+    Read,
+    /// Write these; as long as the extent.
+    Write(Buf),
+    /// The bytes are dead (TRIM). They read as zeros from now on.
+    Trim,
+    /// The bytes are dead and are to read as zeros.
+    Zero {
+        /// Keep the space allocated (NBD's NO_HOLE).
+        no_hole: bool,
+        /// Refuse with [`Refusal::NotSupported`] rather than be slow.
+        fast: bool,
+    },
+    /// Bring the bytes into the cache.
+    Cache,
+    /// Make every write that was replied to durable.
+    Flush,
+    /// The owner of the disk declares the bytes dead (the direct call).
+    Purge,
+    /// Destroy what lies below the bytes' present content, and keep that
+    /// (a conservative overwrite, "Life or Death at Block-Level", section 7.2.1).
+    Scour,
+}
+
+impl Op {
+    /// Whether it changes what the disk holds.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Read | Self::Cache | Self::Flush)
+    }
+}
+
+/// How a request ended. The buffer is the bytes read; for a write it is the
+/// payload's, handed back to be used again; else empty.
+pub type Outcome = Result<Buf, Refusal>;
+
+/// Why a request was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The disk is served read-only.
+    #[error("the disk is read-only")]
+    ReadOnly,
+    /// The medium failed earlier, and nothing is written since.
+    #[error("the disk was made read-only by a failure: {0}")]
+    Latched(String),
+    /// Not within the disk, or a payload of another length.
+    #[error("out of range: {0}")]
+    Invalid(&'static str),
+    /// The host has no space left.
+    #[error("no space left: {0}")]
+    NoSpace(String),
+    /// The medium failed.
+    #[error("input/output error: {0}")]
+    Io(String),
+    /// Cannot be done, or not fast.
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    /// The disk is being stopped.
+    #[error("the disk is shutting down")]
+    ShuttingDown,
+}
+
+/// What the disk knows of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Liveness {
+    /// They hold data.
+    Live,
+    /// They hold none: never written, or destroyed.
+    Dead,
+    /// They are dead, read as zeros, and wait for their destruction.
+    Queued,
+    /// They hold data, and what lies below it may be dead content. It is
+    /// destroyed before the next write.
+    Suspicious,
+}

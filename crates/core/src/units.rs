@@ -1,0 +1,124 @@
+//! Address spaces. Each has its own type, so that mixing two does not compile.
+
+use std::fmt;
+
+/// Bytes in the unit in which the disk remembers what holds data.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// A linear space of bytes in which an [`Extent`] can lie.
+pub trait Address: Copy + Ord + fmt::Debug {
+    /// The address `bytes` from the start of its space.
+    fn at(bytes: u64) -> Self;
+    /// Bytes from the start of its space.
+    fn get(self) -> u64;
+}
+
+macro_rules! address_space {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub u64);
+
+        impl Address for $name {
+            fn at(bytes: u64) -> Self {
+                Self(bytes)
+            }
+            fn get(self) -> u64 {
+                self.0
+            }
+        }
+    };
+}
+
+address_space! {
+    /// A byte address on the disk that the guest sees.
+    Addr
+}
+address_space! {
+    /// A byte position on a medium. Where a store keeps the content of an
+    /// [`Addr`] is that store's secret.
+    Pos
+}
+
+/// Milliseconds on the clock that the caller keeps. Only differences matter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// Milliseconds since `earlier`; none if the clock went back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// `len` bytes from `start`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Extent<A> {
+    /// The first byte.
+    pub start: A,
+    /// How many bytes.
+    pub len: u64,
+}
+
+impl<A: Address> Extent<A> {
+    /// `len` bytes from byte `start`.
+    ///
+    /// # Panics
+    /// If the end is not a `u64`. What comes from outside is checked with
+    /// [`Extent::within`] before.
+    #[must_use]
+    pub fn new(start: u64, len: u64) -> Self {
+        assert!(start.checked_add(len).is_some(), "extent {start}+{len} overflows");
+        Self { start: A::at(start), len }
+    }
+
+    /// From byte `start` up to, and without, byte `end`.
+    #[must_use]
+    pub fn between(start: u64, end: u64) -> Self {
+        assert!(start <= end, "extent {start}..{end} is backwards");
+        Self { start: A::at(start), len: end - start }
+    }
+
+    /// `len` bytes from byte `start`, if they lie within a space of `size` bytes.
+    #[must_use]
+    pub fn within(start: u64, len: u64, size: u64) -> Option<Self> {
+        (start.checked_add(len)? <= size).then(|| Self::new(start, len))
+    }
+
+    /// The first byte after it.
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.start.get() + self.len
+    }
+
+    /// Whether it holds no byte.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes that both hold, if any.
+    #[must_use]
+    pub fn overlap(self, other: Self) -> Option<Self> {
+        let start = self.start.get().max(other.start.get());
+        let end = self.end().min(other.end());
+        (start < end).then(|| Self::between(start, end))
+    }
+
+    /// Whether both hold some byte.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.overlap(other).is_some()
+    }
+
+    /// The pieces of at most `bytes_max` bytes that make it up, in order.
+    pub fn pieces(self, bytes_max: u64) -> impl Iterator<Item = Self> {
+        assert!(bytes_max > 0, "pieces of nothing");
+        let (start, end) = (self.start.get(), self.end());
+        (0..self.len.div_ceil(bytes_max)).map(move |n| {
+            let from = start + n * bytes_max;
+            Self::between(from, end.min(from + bytes_max))
+        })
+    }
+}
