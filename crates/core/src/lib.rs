@@ -7,6 +7,14 @@
 //! deterministic simulator.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
+pub mod extents;
+pub mod journal;
+pub mod ledger;
 pub mod medium;
+pub mod mutant;
+pub mod policy;
 pub mod request;
+pub mod store;
 pub mod units;
+pub mod volume;

@@ -1,5 +1,6 @@
 //! Address spaces. Each has its own type, so that mixing two does not compile.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Bytes in the unit in which the disk remembers what holds data.
@@ -16,7 +17,7 @@ pub trait Address: Copy + Ord + fmt::Debug {
 macro_rules! address_space {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
         pub struct $name(pub u64);
 
         impl Address for $name {
@@ -53,7 +54,7 @@ impl Millis {
 }
 
 /// `len` bytes from `start`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Extent<A> {
     /// The first byte.
     pub start: A,

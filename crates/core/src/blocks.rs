@@ -1,0 +1,104 @@
+//! A set of blocks, in memory that grows with what is irregular about it.
+
+use crate::units::{Addr, BLOCK_BYTES, Extent};
+use roaring::RoaringBitmap;
+use std::io;
+
+/// Blocks in one bitmap of the set: as many as its 32-bit index can name.
+const SHARD_BLOCKS: u64 = 1 << 32;
+
+/// A set of blocks of [`BLOCK_BYTES`] each. At most about one bit a block
+/// (compressed bitmaps), and next to nothing where all or none are in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockSet {
+    shards: Vec<RoaringBitmap>,
+}
+
+impl BlockSet {
+    /// Adds every block that `extent` touches.
+    pub fn insert(&mut self, extent: Extent<Addr>) {
+        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        for (shard, from, to) in shards(first, end) {
+            if self.shards.len() <= shard {
+                self.shards.resize_with(shard + 1, RoaringBitmap::new);
+            }
+            self.shards[shard].insert_range(from..=to);
+        }
+    }
+
+    /// Takes out every block that lies wholly within `extent`.
+    pub fn remove(&mut self, extent: Extent<Addr>) {
+        let (first, end) = (extent.start.0.div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
+        for (shard, from, to) in shards(first, end.max(first)) {
+            if let Some(bits) = self.shards.get_mut(shard) {
+                bits.remove_range(from..=to);
+            }
+        }
+    }
+
+    /// The first run of bytes within `extent` whose blocks are in the set.
+    #[must_use]
+    pub fn first_run(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        shards(first, end).find_map(|(shard, from, to)| {
+            let run = self.shards.get(shard)?.range(from..=to).next_range()?;
+            let base = shard as u64 * SHARD_BLOCKS;
+            let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
+            Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES).overlap(extent)
+        })
+    }
+
+    /// How many blocks are in the set.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.shards.iter().map(RoaringBitmap::len).sum()
+    }
+
+    /// Whether no block is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bytes in a checkpoint: for each 16 TiB a bitmap in the portable
+    /// Roaring format, with its length in bytes (64 bits, little-endian) before.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for bits in &self.shards {
+            bytes.extend((bits.serialized_size() as u64).to_le_bytes());
+            bits.serialize_into(&mut bytes).expect("writing to memory does not fail");
+        }
+        bytes
+    }
+
+    /// The set that [`BlockSet::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are of no such set.
+    pub fn from_bytes(mut bytes: &[u8]) -> io::Result<Self> {
+        let mut shards = Vec::new();
+        while let Some((len, rest)) = bytes.split_first_chunk::<8>() {
+            let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
+            let (bits, rest) = rest.split_at_checked(len).ok_or(io::ErrorKind::UnexpectedEof)?;
+            shards.push(RoaringBitmap::deserialize_from(bits)?);
+            bytes = rest;
+        }
+        if bytes.is_empty() { Ok(Self { shards }) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+}
+
+/// Blocks `first..end`, as shards with their first and last index.
+fn shards(first: u64, end: u64) -> impl Iterator<Item = (usize, u32, u32)> {
+    let mut next = first;
+    std::iter::from_fn(move || {
+        let shard = next / SHARD_BLOCKS;
+        let to = end.min((shard + 1) * SHARD_BLOCKS);
+        let from = next;
+        next = to.max(from);
+        (from < to).then(|| (shard as usize, (from % SHARD_BLOCKS) as u32, (to - 1 - shard * SHARD_BLOCKS) as u32))
+    })
+}
+
+#[cfg(test)]
+mod tests;

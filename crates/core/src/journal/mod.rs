@@ -1,0 +1,241 @@
+//! The journal: durable obligations, and slots for content that is in flight.
+//!
+//! Layout (byte by byte in `docs/formats/journal.md`): a head, two halves and
+//! the slots. A half is a mark, a snapshot of the ledger, and the changes since,
+//! a frame a commit. When a half is full, a snapshot goes to the other one.
+//!
+//! Invariants:
+//! 1. A frame is durable before the next one is written, so that only the last
+//!    frame can be torn. An invalid frame with a valid one of the same
+//!    generation behind it is damage, and is refused.
+//! 2. A half is overwritten only after the other one's snapshot is durable.
+//! 3. Frames hold addresses, never content. Content is in slots only, and each
+//!    is overwritten by the disk's policy before it is called clean.
+
+mod frame;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
+use crate::units::{Addr, Extent, Millis, Pos};
+pub use frame::{Frame, FrameKind, Head};
+pub use scan::{JournalError, Recovered, scan};
+use std::collections::BTreeMap;
+
+/// Bytes in the unit that a medium writes whole or not at all.
+pub const SECTOR_BYTES: u64 = 512;
+/// Bytes of content that one slot holds.
+pub const SLOT_BYTES: u64 = 4096;
+/// Where the first half begins.
+pub const HALVES_AT: u64 = 4096;
+/// The version of the format that this code writes and reads.
+pub const VERSION: u32 = 1;
+
+/// Names a slot.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// How large a journal is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Bytes in each half; a multiple of [`SECTOR_BYTES`].
+    pub half_bytes: u64,
+    /// Slots.
+    pub slots: u32,
+}
+
+impl Default for Shape {
+    /// 65,000 obligations and 1 MiB of content in flight, in 9 MiB.
+    fn default() -> Self {
+        Self { half_bytes: 4 << 20, slots: 256 }
+    }
+}
+
+impl Shape {
+    /// Bytes of the whole journal.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.slot(Slot(self.slots)).0
+    }
+
+    /// Where `slot` begins.
+    #[must_use]
+    pub fn slot(self, slot: Slot) -> Pos {
+        Pos(HALVES_AT + 2 * self.half_bytes + u64::from(slot.0) * SLOT_BYTES)
+    }
+
+    /// Where half `which` (0 or 1) begins.
+    #[must_use]
+    pub fn half(self, which: usize) -> Pos {
+        Pos(HALVES_AT + which as u64 * self.half_bytes)
+    }
+
+    /// How many obligations fit, so that a snapshot of them with every slot
+    /// held takes half a half at the most.
+    #[must_use]
+    pub fn entries_max(self) -> usize {
+        let changes = (self.half_bytes / 2 - 2 * SECTOR_BYTES) / frame::CHANGE_BYTES;
+        usize::try_from(changes).unwrap_or(usize::MAX).saturating_sub(self.slots as usize + 1)
+    }
+}
+
+/// One change to what the journal says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// `extent` has this obligation now, whatever it had before.
+    Oblige(Extent<Addr>, Due, Cause),
+    /// `extent` has no obligation any more.
+    Clear(Extent<Addr>),
+    /// `slot` holds the content of `extent`, which is being overwritten.
+    Hold(Slot, Extent<Addr>, Crc),
+    /// Everything held is back in its place. The slots still hold it.
+    Release,
+    /// The slots have been overwritten.
+    Clean,
+}
+
+/// A CRC-32C of a slot's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crc(pub u32);
+
+/// What is in the slots.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Slots {
+    /// Content that may be nowhere else.
+    pub held: BTreeMap<Slot, (Extent<Addr>, Crc)>,
+    /// Slots hold, or may hold, content.
+    pub dirty: bool,
+}
+
+/// What the journal says, in memory: the sum of all changes.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The obligations.
+    pub ledger: Ledger,
+    /// The slots.
+    pub slots: Slots,
+    /// The figures.
+    pub counters: Counters,
+}
+
+impl State {
+    /// Applies one change that was made at `now`.
+    pub fn apply(&mut self, change: Change, now: Millis) {
+        match change {
+            Change::Oblige(extent, due, cause) => {
+                self.ledger.insert(extent, Obligation { due, cause, since: now });
+            }
+            Change::Clear(extent) => self.ledger.remove(extent),
+            Change::Hold(slot, extent, crc) => {
+                self.slots.held.insert(slot, (extent, crc));
+                self.slots.dirty = true;
+            }
+            Change::Release => self.slots.held.clear(),
+            Change::Clean => self.slots.dirty = false,
+        }
+    }
+
+    /// The changes that make this state from nothing.
+    fn changes(&self) -> Vec<Change> {
+        let obligations =
+            self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
+        let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
+        let mut changes: Vec<Change> = obligations.chain(held).collect();
+        if self.slots.dirty && self.slots.held.is_empty() {
+            // Held once and released: dirty, and nothing more to say.
+            changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));
+            changes.push(Change::Release);
+        }
+        changes
+    }
+}
+
+/// The writing end of the journal. Sans I/O: it says which bytes go where.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    shape: Shape,
+    half: usize,
+    generation: u64,
+    /// Of the last frame made.
+    seq: u64,
+    /// Where the next frame goes, from the start of the half.
+    cursor: u64,
+    pending: Vec<Change>,
+}
+
+/// Bytes to make durable, by one write and then perhaps another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Commit {
+    /// Where the frame goes.
+    pub pos: Pos,
+    /// The frame.
+    pub bytes: Vec<u8>,
+    /// All changes up to this number are durable with it.
+    pub seq: u64,
+    /// A mark to write, in its own time, once the frame is durable.
+    pub mark: Option<(Pos, Vec<u8>)>,
+}
+
+impl Journal {
+    /// The journal of `shape` in which `recovered` was found; its next commit
+    /// is a snapshot in the other half.
+    #[must_use]
+    pub fn resume(shape: Shape, half: usize, generation: u64, seq: u64) -> Self {
+        Self { shape, half, generation, seq, cursor: shape.half_bytes, pending: Vec::new() }
+    }
+
+    /// Its shape.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The generation and number of the last frame made.
+    #[must_use]
+    pub fn position(&self) -> (u64, u64) {
+        (self.generation, self.seq)
+    }
+
+    /// Notes `change` for the next commit, and says that commit's number.
+    pub fn push(&mut self, change: Change) -> u64 {
+        self.pending.push(change);
+        self.seq + 1
+    }
+
+    /// Whether changes wait for a commit.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// The next commit. `state` has all pending changes applied.
+    pub fn commit(&mut self, state: &State) -> Commit {
+        self.seq += 1;
+        let changes = std::mem::take(&mut self.pending);
+        let frame = self.frame(FrameKind::Delta, changes, state).to_bytes();
+        if self.cursor + frame.len() as u64 > self.shape.half_bytes {
+            return self.rotate(state);
+        }
+        let pos = Pos(self.shape.half(self.half).0 + self.cursor);
+        self.cursor += frame.len() as u64;
+        Commit { pos, bytes: frame, seq: self.seq, mark: None }
+    }
+
+    /// A snapshot into the other half.
+    fn rotate(&mut self, state: &State) -> Commit {
+        let old = (self.shape.half(self.half), frame::mark(self.generation));
+        self.half = 1 - self.half;
+        self.generation += 1;
+        let snapshot = self.frame(FrameKind::Snapshot, state.changes(), state);
+        let mut bytes = vec![0; SECTOR_BYTES as usize];
+        bytes.extend(snapshot.to_bytes());
+        assert!(bytes.len() as u64 <= self.shape.half_bytes, "a snapshot outgrew its half");
+        self.cursor = bytes.len() as u64;
+        Commit { pos: self.shape.half(self.half), bytes, seq: self.seq, mark: Some(old) }
+    }
+
+    fn frame(&self, kind: FrameKind, changes: Vec<Change>, state: &State) -> Frame {
+        Frame { kind, generation: self.generation, seq: self.seq, counters: state.counters, changes }
+    }
+}

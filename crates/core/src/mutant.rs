@@ -1,0 +1,65 @@
+//! Deliberate defects. The simulator is only worth its name if it finds them;
+//! without the feature `mutants` none can be switched on and the compiler
+//! removes the question.
+
+/// One deliberate defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// A write to a queued block goes straight to the medium.
+    ForgetRevocation,
+    /// An act begins before the death that calls for it is durable.
+    ActBeforeCommit,
+    /// A free is replied to before the death is durable.
+    ReplyBeforeCommit,
+    /// The receipt does not wait for the last sync.
+    ReceiptBeforeSync,
+    /// Passes are not synced between one another, so that a cache folds them.
+    FoldPasses,
+    /// The journal's copy of kept content is not erased.
+    KeepSlots,
+    /// A conservative overwrite does not log the content first.
+    KeepNothing,
+    /// A read shows a dead block's content.
+    UnmaskedRead,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::ForgetRevocation,
+        Self::ActBeforeCommit,
+        Self::ReplyBeforeCommit,
+        Self::ReceiptBeforeSync,
+        Self::FoldPasses,
+        Self::KeepSlots,
+        Self::KeepNothing,
+        Self::UnmaskedRead,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
+
+    /// Switches `mutant` on for this thread, and any other off.
+    pub fn activate(mutant: Option<Mutant>) {
+        ACTIVE.set(mutant);
+    }
+
+    pub(crate) fn is(mutant: Mutant) -> bool {
+        ACTIVE.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::activate;
+#[cfg(feature = "mutants")]
+pub(crate) use switch::is;
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}

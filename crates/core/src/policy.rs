@@ -1,0 +1,174 @@
+//! How often a block is overwritten, and with what.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::fmt;
+use std::str::FromStr;
+
+/// Most passes that a policy may have.
+pub const PASSES_MAX: usize = 100;
+
+/// What one pass writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Pattern {
+    /// These bytes, over and over, from the start of the extent.
+    Bytes(Vec<u8>),
+    /// Bytes that nobody knows.
+    Random,
+}
+
+impl Pattern {
+    /// Zeros.
+    #[must_use]
+    pub fn zeros() -> Self {
+        Self::Bytes(vec![0])
+    }
+
+    /// Whether it leaves zeros.
+    #[must_use]
+    pub fn is_zeros(&self) -> bool {
+        matches!(self, Self::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0))
+    }
+
+    /// Fills `into`; `seed` makes random bytes differ between calls.
+    pub fn fill(&self, seed: Seed, into: &mut [u8]) {
+        match self {
+            Self::Bytes(bytes) => {
+                for chunk in into.chunks_mut(bytes.len()) {
+                    chunk.copy_from_slice(&bytes[..chunk.len()]);
+                }
+            }
+            Self::Random => {
+                let mut random = ChaCha8Rng::from_seed(seed.entropy);
+                random.set_stream(seed.nonce);
+                random.fill_bytes(into);
+            }
+        }
+    }
+}
+
+/// Where random patterns come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seed {
+    /// Drawn once each time a disk is opened.
+    pub entropy: [u8; 32],
+    /// Another one for each run of each pass.
+    pub nonce: u64,
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seed({})", self.nonce)
+    }
+}
+
+/// The passes that destroy a block, in order; each is durable before the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    name: String,
+    passes: Vec<Pattern>,
+}
+
+impl Policy {
+    /// Its passes; at least one, at most [`PASSES_MAX`].
+    #[must_use]
+    pub fn passes(&self) -> &[Pattern] {
+        &self.passes
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A policy that cannot be understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no policy: use clear, purge-2, 4, 6, dod-3, gutmann-35, or passes \
+     such as random,ff,zero or 924924 (hexadecimal bytes that repeat), at most {PASSES_MAX}"
+)]
+pub struct BadPolicy(String);
+
+impl FromStr for Policy {
+    type Err = BadPolicy;
+
+    /// `clear` is NIST SP 800-88's Clear; `purge-2`, `4` and `6` are the passes
+    /// of "Life or Death at Block-Level", tables 9 to 11; `dod-3` is DoD
+    /// 5220.22-M's; `gutmann-35` is table 1 of "Secure Deletion of Data from
+    /// Magnetic and Solid-State Memory".
+    fn from_str(name: &str) -> Result<Self, BadPolicy> {
+        let passes = match name {
+            "clear" => "zero",
+            "purge-2" => "random,zero",
+            "4" => "random,ff,random,zero",
+            "6" => "random,ff,00,random,ff,zero",
+            "dod-3" => "00,ff,random",
+            "gutmann-35" => GUTMANN,
+            patterns => patterns,
+        };
+        let passes: Option<Vec<Pattern>> = passes.split(',').map(pattern).collect();
+        match passes {
+            Some(passes) if passes.len() <= PASSES_MAX => Ok(Self { name: name.into(), passes }),
+            _ => Err(BadPolicy(name.chars().take(200).collect())),
+        }
+    }
+}
+
+const GUTMANN: &str = "random,random,random,random,55,aa,924924,492492,249249,\
+    00,11,22,33,44,55,66,77,88,99,aa,bb,cc,dd,ee,ff,\
+    924924,492492,249249,6db6db,b6db6d,db6db6,random,random,random,random";
+
+fn pattern(word: &str) -> Option<Pattern> {
+    match word {
+        "zero" | "zeros" => Some(Pattern::zeros()),
+        "one" | "ones" => Some(Pattern::Bytes(vec![0xff])),
+        "random" => Some(Pattern::Random),
+        hex => hexadecimal(hex).map(Pattern::Bytes),
+    }
+}
+
+fn hexadecimal(word: &str) -> Option<Vec<u8>> {
+    let digits = word.as_bytes();
+    if digits.is_empty() || digits.len() > 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).ok().filter(|p| p.len() == 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(name: &str) -> usize {
+        name.parse::<Policy>().expect("a policy").passes().len()
+    }
+
+    #[test]
+    fn named_policies_have_the_passes_of_their_names() {
+        let counts = ["clear", "purge-2", "4", "6", "dod-3", "gutmann-35"].map(passes);
+        assert_eq!(counts, [1, 2, 4, 6, 3, 35]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let long = vec!["ff"; PASSES_MAX + 1].join(",");
+        for name in ["", "clear,", "purge-3", "f", "fff", "g0", "zero random", "+f", &long] {
+            assert!(name.parse::<Policy>().is_err(), "{name:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_pattern_repeats_from_the_start_and_random_differs_by_nonce() {
+        let seed = |nonce| Seed { entropy: [7; 32], nonce };
+        let mut buf = [0; 5];
+        Pattern::Bytes(vec![0x92, 0x49, 0x24]).fill(seed(0), &mut buf);
+        assert_eq!(buf, [0x92, 0x49, 0x24, 0x92, 0x49]);
+        let (mut one, mut two) = ([0; 64], [0; 64]);
+        Pattern::Random.fill(seed(1), &mut one);
+        Pattern::Random.fill(seed(2), &mut two);
+        assert_ne!(one, two);
+    }
+}

@@ -1,0 +1,438 @@
+//! Requests: when they may begin, what they do, how they end.
+
+use super::{Command, Purpose, Target, Volume, io::IoOp, needs_medium_writes, refusal};
+use crate::journal::Change;
+use crate::ledger::{Cause, Due};
+use crate::medium::{MediumError, MediumErrorKind};
+use crate::mutant::{self, Mutant};
+use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
+use crate::store::Store;
+use crate::units::{Addr, BLOCK_BYTES, Extent};
+
+/// Most pieces of a request that become obligations in one go.
+const PIECES_MAX: usize = 1024;
+/// Entries of the ledger that only acts may use: destroying the middle of an
+/// entry makes two of it.
+const ENTRIES_RESERVED: usize = 16;
+
+/// A request that has begun.
+#[derive(Debug)]
+pub(super) struct Running {
+    id: RequestId,
+    pub(super) extent: Extent<Addr>,
+    is_write: bool,
+    stage: Stage,
+    /// Parts that were dead when it began: zeros to a reader.
+    masks: Vec<Extent<Addr>>,
+    /// Payload to hand back.
+    buf: Buf,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+enum Stage {
+    /// Its only input or output is under way.
+    Io,
+    /// A write is under way; these parts of it are zeros, and dead after it.
+    ThenOblige(Vec<Extent<Addr>>),
+    /// These parts are still to be given an obligation.
+    Oblige { rest: Vec<Extent<Addr>>, due: Due, cause: Cause },
+    /// This part is still to be zeroed where it holds nothing.
+    Provide(Extent<Addr>),
+    /// All its changes are in this commit or an earlier one.
+    Commit(u64),
+}
+
+/// A request that cannot begin yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    id: RequestId,
+    pub(super) request: Request,
+    obstacle: Obstacle,
+}
+
+/// Why a request cannot begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Obstacle {
+    /// An earlier request changes the same bytes.
+    Order,
+    /// An act is going on there.
+    Act,
+    /// There is an obligation to be met first.
+    Ledger,
+}
+
+impl<S: Store> Volume<S> {
+    pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        self.last_request = self.now;
+        if let Some(refusal) = self.refuse(&request) {
+            out.push(Command::Reply(id, Err(refusal)));
+            return;
+        }
+        if request.extent.is_empty() && request.op != Op::Flush {
+            out.push(Command::Reply(id, Ok(Buf::new())));
+            return;
+        }
+        match self.obstacle(&request, self.waiting.len()) {
+            None => self.begin(id, request, out),
+            Some(obstacle) => self.hold_back(id, request, obstacle, out),
+        }
+    }
+
+    fn refuse(&self, request: &Request) -> Option<Refusal> {
+        if request.extent.end() > self.store.size() {
+            return Some(Refusal::Invalid("beyond the end of the disk"));
+        }
+        if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
+            return Some(Refusal::Invalid("the payload is of another length"));
+        }
+        if self.stopping {
+            return Some(Refusal::ShuttingDown);
+        }
+        if self.config.read_only && request.op.is_write() {
+            return Some(Refusal::ReadOnly);
+        }
+        let reason = self.latched.as_ref()?;
+        needs_medium_writes(&request.op).then(|| Refusal::Latched(reason.clone()))
+    }
+
+    fn hold_back(&mut self, id: RequestId, request: Request, obstacle: Obstacle, out: &mut Vec<Command>) {
+        if self.latched.is_some() {
+            out.push(Command::Reply(id, Err(self.frozen())));
+            return;
+        }
+        if obstacle != Obstacle::Order {
+            self.state.counters.revocations += u64::from(matches!(request.op, Op::Write(_)));
+        }
+        self.waiting.push(Waiting { id, request, obstacle });
+    }
+
+    /// What those are told who wait for what a latched disk never does.
+    fn frozen(&self) -> Refusal {
+        let reason = self.latched.clone().unwrap_or_default();
+        Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
+    }
+
+    fn obstacle(&self, request: &Request, earlier: usize) -> Option<Obstacle> {
+        let extent = request.extent;
+        if request.op.is_write() {
+            let behind = self.running.iter().any(|it| it.is_write && it.extent.overlaps(extent))
+                || self.waiting[..earlier]
+                    .iter()
+                    .any(|it| it.request.op.is_write() && it.request.extent.overlaps(extent));
+            if behind {
+                return Some(Obstacle::Order);
+            }
+        }
+        if self.act.as_ref().is_some_and(|act| act.excludes(request)) {
+            return Some(Obstacle::Act);
+        }
+        let obliged = matches!(request.op, Op::Write(_))
+            && !mutant::is(Mutant::ForgetRevocation)
+            && self.state.ledger.overlaps(extent);
+        obliged.then_some(Obstacle::Ledger)
+    }
+
+    /// Begins what had to wait and need not any more.
+    pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let waiting = &self.waiting[index];
+            match self.obstacle(&waiting.request, index) {
+                _ if self.latched.is_some() => {
+                    let waiting = self.waiting.remove(index);
+                    out.push(Command::Reply(waiting.id, Err(self.frozen())));
+                }
+                None => {
+                    let waiting = self.waiting.remove(index);
+                    self.begin(waiting.id, waiting.request, out);
+                }
+                Some(obstacle) => {
+                    self.waiting[index].obstacle = obstacle;
+                    index += 1;
+                }
+            }
+        }
+    }
+
+    /// The first write that waits for an act, begun or not.
+    pub(super) fn first_demand(&self) -> Option<&Request> {
+        let mut waiting = self.waiting.iter().filter(|it| matches!(it.request.op, Op::Write(_)));
+        waiting.find(|it| it.obstacle != Obstacle::Order).map(|it| &it.request)
+    }
+
+    /// Whether a request waits for the ledger to shrink.
+    pub(super) fn wants_room(&self) -> bool {
+        self.running.iter().any(|it| matches!(it.stage, Stage::Oblige { .. }))
+    }
+
+    /// Whether a request is under way that touches `extent`.
+    pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
+        self.running.iter().any(|it| it.extent.overlaps(extent))
+    }
+
+    /// Whether a read is under way that `extent` was not dead for.
+    pub(super) fn is_exposed(&self, extent: Extent<Addr>) -> bool {
+        self.running.iter().any(|it| !it.is_write && it.exposed_bytes(extent) > 0)
+    }
+
+    fn begin(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        let Request { op, extent, fua } = request;
+        let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
+        let (due, cause) = match op {
+            Op::Read => return self.begin_read(id, extent, out),
+            Op::Write(buf) => return self.begin_write(id, extent, buf, fua, out),
+            Op::Flush => return self.begin_io(id, extent, IoOp::Sync, out),
+            Op::Cache => return self.begin_io(id, extent, IoOp::Prefetch { len: extent.len }, out),
+            Op::Zero { no_hole: true, fast: true } => {
+                let slow = Refusal::NotSupported("zeros that keep their space take time");
+                return out.push(Command::Reply(id, Err(slow)));
+            }
+            Op::Zero { no_hole, .. } => shred(no_hole, Cause::WriteZeroes),
+            Op::Trim => shred(false, Cause::Trim),
+            Op::Purge => shred(false, Cause::Purge),
+            Op::Scour => (Due::Scour, Cause::Scour),
+        };
+        self.run(id, extent, true, Stage::Oblige { rest: vec![extent], due, cause });
+        self.oblige_more(id, out);
+    }
+
+    fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_write: bool, stage: Stage) -> &mut Running {
+        let running = Running { id, extent, is_write, stage, masks: Vec::new(), buf: Buf::new() };
+        self.running.push(running);
+        self.running.last_mut().expect("it was just put there")
+    }
+
+    fn begin_io(&mut self, id: RequestId, extent: Extent<Addr>, op: IoOp, out: &mut Vec<Command>) {
+        let at = self.store.place(extent).start.0;
+        self.run(id, extent, false, Stage::Io);
+        self.io(Purpose::Request(id), Target::Data, at, op, out);
+    }
+
+    fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
+        let dead = self.state.ledger.within(extent).filter(|(_, it)| it.is_dead());
+        let masks: Vec<_> = dead.map(|(extent, _)| extent).collect();
+        if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
+            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
+        }
+        let at = self.store.place(extent).start.0;
+        self.run(id, extent, false, Stage::Io).masks = masks;
+        self.io(Purpose::Request(id), Target::Data, at, IoOp::Read { len: extent.len }, out);
+    }
+
+    fn begin_write(&mut self, id: RequestId, extent: Extent<Addr>, data: Buf, durable: bool, out: &mut Vec<Command>) {
+        self.store.hold(extent);
+        if let Some(fresh) = &mut self.fresh {
+            fresh.insert(extent);
+        }
+        let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
+        let stage = if zeros.is_empty() { Stage::Io } else { Stage::ThenOblige(zeros) };
+        self.run(id, extent, true, stage);
+        let at = self.store.place(extent).start.0;
+        self.io(Purpose::Request(id), Target::Data, at, IoOp::Write { data, durable }, out);
+    }
+
+    pub(super) fn request_io_done(
+        &mut self,
+        id: RequestId,
+        result: Result<Buf, MediumError>,
+        out: &mut Vec<Command>,
+    ) {
+        let running = self.running_mut(id);
+        match (result, &mut running.stage) {
+            (Err(error), _) => self.request_failed(id, &error, out),
+            (Ok(buf), Stage::ThenOblige(zeros)) => {
+                let rest = std::mem::take(zeros);
+                running.buf = buf;
+                let due = Due::Shred { no_hole: false };
+                running.stage = Stage::Oblige { rest, due, cause: Cause::ZeroBlock };
+                self.oblige_more(id, out);
+            }
+            (Ok(_), Stage::Provide(rest)) => {
+                let rest = *rest;
+                self.provide_more(id, rest, out);
+            }
+            (Ok(mut buf), _) => {
+                if !mutant::is(Mutant::UnmaskedRead) {
+                    running.mask(&mut buf);
+                }
+                self.finish(id, Ok(buf), out);
+            }
+        }
+    }
+
+    fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
+        let running = self.running_mut(id);
+        let is_read = !running.is_write && !running.extent.is_empty();
+        self.finish(id, Err(refusal(error)), out);
+        if !is_read && error.kind == MediumErrorKind::Io {
+            self.latch(&error.message, out);
+        }
+    }
+
+    fn running_mut(&mut self, id: RequestId) -> &mut Running {
+        let mut running = self.running.iter_mut().rev();
+        running.find(|it| it.id == id).expect("a request runs until it is finished")
+    }
+
+    pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
+        let index = self.running.iter().rposition(|it| it.id == id);
+        self.running.swap_remove(index.expect("a request is finished once"));
+        out.push(Command::Reply(id, outcome));
+    }
+
+    /// Goes on with every request that waited for room in the ledger.
+    pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
+        let waiting = self.running.iter().filter(|it| matches!(it.stage, Stage::Oblige { .. }));
+        for id in waiting.map(|it| it.id).collect::<Vec<_>>() {
+            self.oblige_more(id, out);
+        }
+    }
+
+    /// Gives as much of the request its obligations as there is room for.
+    fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let Stage::Oblige { rest, due, cause } = &mut self.running_mut(id).stage else { return };
+        let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
+        let mut pieces = 0;
+        while let Some(extent) = rest.pop() {
+            if pieces == PIECES_MAX || !self.has_room() {
+                rest.push(extent);
+                break;
+            }
+            pieces += 1;
+            rest.extend(self.oblige_first(extent, due, cause));
+        }
+        if !rest.is_empty() {
+            self.running_mut(id).stage = Stage::Oblige { rest, due, cause };
+            return;
+        }
+        let extent = self.running_mut(id).extent;
+        if due == (Due::Shred { no_hole: true }) {
+            return self.provide_more(id, extent, out);
+        }
+        self.await_commit(id, out);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+    }
+
+    /// Gives the first run of data within `extent` its obligation; returns
+    /// what lies behind it.
+    fn oblige_first(&mut self, extent: Extent<Addr>, due: Due, cause: Cause) -> Option<Extent<Addr>> {
+        let Some(run) = self.store.first_held(extent) else {
+            self.state.counters.freed_unwritten_bytes += extent.len;
+            return None;
+        };
+        self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
+        let first = self.state.ledger.within(run).next().map(|(found, it)| (found, *it));
+        let end = match first {
+            Some((found, it)) if found.start == run.start => {
+                let met = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
+                if met {
+                    self.state.counters.freed_again_bytes += found.len;
+                } else {
+                    self.oblige(found, due, cause);
+                }
+                found.end()
+            }
+            found => {
+                let end = found.map_or(run.end(), |(found, _)| found.start.0);
+                self.oblige(Extent::between(run.start.0, end), due, cause);
+                end
+            }
+        };
+        (end < extent.end()).then(|| Extent::between(end, extent.end()))
+    }
+
+    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause) {
+        let seq = self.change(Change::Oblige(extent, due, cause));
+        self.undurable.push((seq, extent));
+        self.oldest = Some(self.oldest.unwrap_or(self.now).min(self.now));
+        self.state.counters.died(cause, extent.len);
+    }
+
+    /// Zeros, one after the other, the parts of `rest` that hold nothing, so
+    /// that they have space; then the request waits for its commit.
+    fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
+        if let Some(reason) = self.latched.clone() {
+            return self.finish(id, Err(Refusal::Latched(reason)), out);
+        }
+        let held = self.store.first_held(rest);
+        let gap_end = held.map_or(rest.end(), |run| run.start.0);
+        let gap = Extent::<Addr>::between(rest.start.0, gap_end);
+        if let (true, Some(held)) = (gap.is_empty(), held) {
+            return self.provide_more(id, Extent::between(held.end(), rest.end()), out);
+        }
+        if gap.is_empty() {
+            return self.await_commit(id, out);
+        }
+        self.running_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
+        self.store.hold(gap);
+        let at = self.store.place(gap).start.0;
+        self.io(Purpose::Request(id), Target::Data, at, IoOp::Zero { len: gap.len }, out);
+    }
+
+    fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let extent = self.running_mut(id).extent;
+        let seqs = self.undurable.iter().filter(|(_, it)| it.overlaps(extent)).map(|(seq, _)| *seq);
+        match seqs.max() {
+            Some(seq) if !mutant::is(Mutant::ReplyBeforeCommit) => {
+                self.running_mut(id).stage = Stage::Commit(seq);
+            }
+            _ => self.finish_with_buf(id, out),
+        }
+    }
+
+    fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let buf = std::mem::take(&mut self.running_mut(id).buf);
+        self.finish(id, Ok(buf), out);
+    }
+
+    /// The requests whose changes are durable with commit `seq`.
+    pub(super) fn finish_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
+        let done = |it: &&Running| matches!(it.stage, Stage::Commit(waits) if waits <= seq);
+        for id in self.running.iter().filter(done).map(|it| it.id).collect::<Vec<_>>() {
+            self.finish_with_buf(id, out);
+        }
+    }
+
+    /// The requests that no input or output is under way for.
+    pub(super) fn awaiting_commit(&self) -> Vec<RequestId> {
+        let waits = |it: &&Running| matches!(it.stage, Stage::Commit(_) | Stage::Oblige { .. });
+        self.running.iter().filter(waits).map(|it| it.id).collect()
+    }
+}
+
+impl Running {
+    fn exposed_bytes(&self, extent: Extent<Addr>) -> u64 {
+        let bytes = |it: Option<Extent<Addr>>| it.map_or(0, |it| it.len);
+        let masked: u64 = self.masks.iter().map(|mask| bytes(mask.overlap(extent))).sum();
+        bytes(self.extent.overlap(extent)) - masked
+    }
+
+    fn mask(&self, buf: &mut [u8]) {
+        for mask in &self.masks {
+            let from = (mask.start.0 - self.extent.start.0) as usize;
+            buf[from..from + mask.len as usize].fill(0);
+        }
+    }
+}
+
+/// The whole blocks of `extent` that `data` fills with zeros, as runs.
+fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {
+    let first = extent.start.0.next_multiple_of(BLOCK_BYTES);
+    let Some(body) = data.get((first - extent.start.0) as usize..) else { return Vec::new() };
+    let mut runs: Vec<Extent<Addr>> = Vec::new();
+    for (n, block) in body.chunks_exact(BLOCK_BYTES as usize).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            continue;
+        }
+        let start = first + n as u64 * BLOCK_BYTES;
+        match runs.last_mut().filter(|run| run.end() == start) {
+            Some(run) => run.len += BLOCK_BYTES,
+            None => runs.push(Extent::new(start, BLOCK_BYTES)),
+        }
+    }
+    runs
+}

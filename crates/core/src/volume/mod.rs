@@ -1,0 +1,268 @@
+//! The volume: one disk, as a state machine without input, output or a clock.
+//!
+//! It is told of [`Event`]s in order of arrival and answers with [`Command`]s.
+//!
+//! Invariants:
+//! 1. Every death is durable in the journal before the request that caused it
+//!    is replied to, and before any act on it begins.
+//! 2. A dead byte reads as zeros from the moment of its death.
+//! 3. A write to a byte with an obligation waits until the obligation is met
+//!    and that is durable: no act can destroy what was written after a death.
+//! 4. A pass is durable before the next begins, and the last one before the
+//!    receipt.
+//! 5. Content under a conservative overwrite is durable in the journal before
+//!    the first pass over it, and its copy there is destroyed like any dead
+//!    content before the receipt.
+//! 6. Requests that change overlapping bytes are carried out in order of
+//!    arrival.
+//! 7. After the first failure of the medium nothing more is written.
+
+mod act;
+mod admit;
+mod commit;
+mod io;
+mod open;
+mod query;
+#[cfg(test)]
+mod tests;
+
+pub use io::{Io, IoId, IoOp, Target};
+pub use open::{Checkpoint, OpenError, Opening};
+pub use query::Status;
+
+use crate::journal::{Journal, State};
+use crate::medium::{Capabilities, MediumError, MediumErrorKind};
+use crate::policy::Policy;
+use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
+use crate::store::Store;
+use crate::units::{Addr, Extent, Millis};
+use act::Act;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// How a volume behaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The passes of an act.
+    pub policy: Policy,
+    /// Acts begin when no request came for so long.
+    pub idle_after_ms: u64,
+    /// Acts begin, idle or not, when the oldest obligation is as old as this.
+    pub deadline_ms: u64,
+    /// Treat whole blocks of zeros that are written as deaths.
+    pub detect_zeroes: bool,
+    /// Refuse what would change the disk, and do no act.
+    pub read_only: bool,
+    /// Longest single write of an act; bounds the wait of a request behind it.
+    pub run_bytes_max: u64,
+    /// Most bytes that share the syncs of an act.
+    pub batch_bytes_max: u64,
+}
+
+impl Config {
+    /// The defaults, with `policy`.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            idle_after_ms: 250,
+            deadline_ms: 10 * 60 * 1000,
+            detect_zeroes: false,
+            read_only: false,
+            run_bytes_max: 1 << 20,
+            batch_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// What a volume is told.
+#[derive(Debug)]
+pub enum Event {
+    /// A request arrived.
+    Request(RequestId, Request),
+    /// What a [`Command::Io`] asked for has been done, or has failed.
+    Completed(IoId, Result<Buf, MediumError>),
+    /// Time has passed.
+    Tick,
+    /// Everything queued is due now.
+    ShredNow,
+    /// No new requests; everything queued is due now.
+    Stop,
+    /// The medium has no space allocated here: it reads as zeros. Ignored
+    /// where the disk was written to since it was opened.
+    Hole(Extent<Addr>),
+}
+
+/// What a volume wants done.
+#[derive(Debug)]
+pub enum Command {
+    /// Input or output; its end is to be told with [`Event::Completed`].
+    Io(Io),
+    /// A request has ended.
+    Reply(RequestId, Outcome),
+    /// Something has been destroyed.
+    Receipt(Receipt),
+    /// From now on nothing is written: why.
+    Latched(String),
+}
+
+/// Says that dead content is gone: everything below it is durable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Receipt {
+    /// What was done.
+    pub act: Done,
+    /// Where.
+    pub extents: Vec<Extent<Addr>>,
+    /// Passes over each byte.
+    pub passes: usize,
+}
+
+/// The acts, once done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Done {
+    /// The content and all below it were destroyed.
+    Shredded,
+    /// All below the content was destroyed; the content is kept.
+    Scoured,
+}
+
+/// A disk. See the module's documentation.
+#[derive(Debug)]
+pub struct Volume<S> {
+    config: Config,
+    capabilities: Capabilities,
+    entropy: [u8; 32],
+    nonce: u64,
+    store: S,
+    /// Written since the disk was opened; none once all holes are known.
+    fresh: Option<crate::blocks::BlockSet>,
+    state: State,
+    journal: Journal,
+    /// The commit under way.
+    committing: Option<commit::Committing>,
+    /// All commits up to this one are durable.
+    durable_seq: u64,
+    /// Deaths whose commit is not durable.
+    undurable: Vec<(u64, Extent<Addr>)>,
+    io_next: u64,
+    purposes: HashMap<IoId, Purpose>,
+    running: Vec<admit::Running>,
+    waiting: Vec<admit::Waiting>,
+    act: Option<Act>,
+    /// Where the next batch begins.
+    sweep: u64,
+    /// No obligation that calls for an act is older than this.
+    oldest: Option<Millis>,
+    all_due: bool,
+    stopping: bool,
+    now: Millis,
+    last_request: Millis,
+    latched: Option<String>,
+}
+
+/// What an [`Io`] is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    Request(RequestId),
+    Commit,
+    Act,
+}
+
+impl<S: Store> Volume<S> {
+    /// Takes one event that happened at `now`, and appends what follows from
+    /// it to `out`.
+    pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
+        self.now = self.now.max(now);
+        match event {
+            Event::Request(id, request) => self.arrive(id, request, out),
+            Event::Completed(id, result) => self.completed(id, result, out),
+            Event::Tick => {}
+            Event::ShredNow => self.all_due = true,
+            Event::Stop => (self.stopping, self.all_due) = (true, true),
+            Event::Hole(extent) => self.hole(extent),
+        }
+        self.drive(out);
+    }
+
+    fn completed(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
+        match (purpose, result) {
+            (Purpose::Request(request), result) => self.request_io_done(request, result, out),
+            (Purpose::Commit, Ok(_)) => self.commit_done(out),
+            (Purpose::Act, Ok(buf)) => self.act_io_done(buf, out),
+            (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
+            (Purpose::Act, Err(error)) => self.latch(&format!("destroying: {error}"), out),
+        }
+    }
+
+    /// Does what can be done now, besides the requests under way.
+    fn drive(&mut self, out: &mut Vec<Command>) {
+        if self.latched.is_some() || self.is_quiet() {
+            return;
+        }
+        self.settle(out);
+        self.oblige_waiting(out);
+        self.drive_act(out);
+        self.commit_pending(out);
+    }
+
+    /// Whether there is nothing but requests under way: the common case.
+    fn is_quiet(&self) -> bool {
+        self.state.ledger.is_empty()
+            && self.act.is_none()
+            && self.waiting.is_empty()
+            && !self.journal.has_pending()
+    }
+
+    fn io(&mut self, purpose: Purpose, target: Target, at: u64, op: IoOp, out: &mut Vec<Command>) {
+        let id = IoId(self.io_next);
+        self.io_next += 1;
+        self.purposes.insert(id, purpose);
+        out.push(Command::Io(Io { id, target, pos: crate::units::Pos(at), op }));
+    }
+
+    /// The medium failed: nothing more is written (invariant 7).
+    fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
+        if self.latched.is_some() {
+            return;
+        }
+        self.latched = Some(reason.to_string());
+        out.push(Command::Latched(reason.to_string()));
+        self.abandon_act();
+        for id in self.awaiting_commit() {
+            self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
+        }
+        self.settle(out);
+    }
+
+    fn hole(&mut self, extent: Extent<Addr>) {
+        let Some(fresh) = &self.fresh else { return };
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let written = fresh.first_run(rest);
+            let void_end = written.map_or(rest.end(), |run| run.start.0);
+            self.store.void(Extent::between(rest.start.0, void_end));
+            rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
+        }
+    }
+
+    /// All holes have been told: what was written since need not be known.
+    pub fn holes_known(&mut self) {
+        self.fresh = None;
+    }
+}
+
+/// How a failure of the medium is told to the one who asked.
+fn refusal(error: &MediumError) -> Refusal {
+    match error.kind {
+        MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
+        MediumErrorKind::Io => Refusal::Io(error.message.clone()),
+    }
+}
+
+/// Whether a request of this kind has to be refused once the disk is latched
+/// or read-only. A flush too: it would promise what was lost.
+fn needs_medium_writes(op: &Op) -> bool {
+    op.is_write() || *op == Op::Flush
+}

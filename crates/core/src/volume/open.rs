@@ -1,0 +1,249 @@
+//! Making a disk's journal, and opening a disk after a stop or a crash.
+
+use super::{Config, Volume};
+use crate::blocks::BlockSet;
+use crate::journal::{self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State};
+use crate::ledger::{Cause, Due};
+use crate::medium::{Medium, MediumError};
+use crate::policy::Seed;
+use crate::store::InPlace;
+use crate::units::{Addr, Extent, Millis, Pos};
+use std::collections::HashMap;
+
+const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
+
+/// What a disk needs to be opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// How it shall behave.
+    pub config: Config,
+    /// The disk's identity.
+    pub disk: [u8; 16],
+    /// Its size in bytes.
+    pub size: u64,
+    /// Bytes that nobody knows, new at each opening.
+    pub entropy: [u8; 32],
+    /// The time.
+    pub now: Millis,
+    /// The last stop's checkpoint, if there was one.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Which blocks held data at a clean stop.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Checkpoint {
+    /// Of the journal's last frame at the stop.
+    pub generation: u64,
+    /// Of the same frame.
+    pub seq: u64,
+    /// The blocks.
+    pub held: BlockSet,
+}
+
+/// Why a disk cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Its medium cannot be used.
+    #[error("the medium cannot be used: {0}")]
+    Medium(#[from] MediumError),
+    /// The medium is shorter than the disk.
+    #[error("the medium has {medium} bytes, and the disk {disk}: restore the medium")]
+    Short {
+        /// Bytes of the medium.
+        medium: u64,
+        /// Bytes of the disk.
+        disk: u64,
+    },
+    /// Content under a conservative overwrite is not where it was put.
+    #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
+    Slot(u32, u64, u64),
+    /// It was not stopped cleanly, and must be written to.
+    #[error("the disk was not stopped cleanly while it kept content in the journal: serve it writable once")]
+    NeedsRecovery,
+}
+
+impl Checkpoint {
+    /// Its bytes, for the file `view`.
+    #[must_use]
+    pub fn to_bytes(&self, disk: [u8; 16]) -> Vec<u8> {
+        let mut bytes = VIEW_MAGIC.to_vec();
+        bytes.extend(journal::VERSION.to_le_bytes());
+        bytes.extend(disk);
+        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend(self.seq.to_le_bytes());
+        bytes.extend(self.held.to_bytes());
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// The checkpoint of disk `disk` in these bytes, if they are whole. One
+    /// that is not is no loss: what it says can be found out again.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8], disk: [u8; 16]) -> Option<Self> {
+        let (body, crc) = bytes.split_last_chunk::<4>()?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&journal::VERSION.to_le_bytes())?;
+        let body = body.strip_prefix(&disk)?;
+        let (generation, body) = body.split_first_chunk()?;
+        let (seq, held) = body.split_first_chunk()?;
+        Some(Self {
+            generation: u64::from_le_bytes(*generation),
+            seq: u64::from_le_bytes(*seq),
+            held: BlockSet::from_bytes(held).ok()?,
+        })
+    }
+}
+
+impl Volume<InPlace> {
+    /// Writes an empty journal, and says which checkpoint goes with it: `held`
+    /// may hold data. `dead` lies on the medium and belongs to nobody: it reads
+    /// as zeros from now on, and is destroyed.
+    ///
+    /// # Errors
+    /// The journal's medium failed.
+    pub fn format(
+        journal: &dyn Medium,
+        shape: Shape,
+        disk: [u8; 16],
+        held: Option<Extent<Addr>>,
+        dead: Option<Extent<Addr>>,
+    ) -> Result<Checkpoint, MediumError> {
+        let mut state = State::default();
+        if let Some(extent) = dead {
+            state.apply(Change::Oblige(extent, Due::Shred { no_hole: false }, Cause::Creation), Millis(0));
+            state.counters.died(Cause::Creation, extent.len);
+        }
+        let halves = vec![0; 1 << 16];
+        for piece in Extent::<Pos>::between(HALVES_AT, shape.bytes()).pieces(halves.len() as u64) {
+            journal.write(piece.start, &halves[..piece.len as usize], false)?;
+        }
+        let mut writer = Journal::resume(shape, 1, 0, 0);
+        write_snapshot(journal, &mut writer, &state)?;
+        journal.write(Pos(0), &Head { shape, disk }.to_bytes(), false)?;
+        journal.sync()?;
+        let mut blocks = BlockSet::default();
+        held.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
+        let (generation, seq) = writer.position();
+        Ok(Checkpoint { generation, seq, held: blocks })
+    }
+
+    /// Opens a disk: reads its journal, puts content back that was under a
+    /// conservative overwrite, and says what is owed.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was changed then that cannot be done again.
+    pub fn open(mut opening: Opening, data: &dyn Medium, journal: &dyn Medium) -> Result<Self, OpenError> {
+        if data.size() < opening.size {
+            return Err(OpenError::Short { medium: data.size(), disk: opening.size });
+        }
+        let mut found = journal::scan(journal, opening.disk, opening.size)?;
+        let shape = found.head.shape;
+        let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
+        let stopped_at = (found.generation, found.seq);
+        opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
+        if opening.config.read_only {
+            if !found.state.slots.held.is_empty() {
+                return Err(OpenError::NeedsRecovery);
+            }
+        } else {
+            restore(&mut found, data, journal)?;
+            erase_slots(&mut found, &mut writer, &opening, journal)?;
+            write_snapshot(journal, &mut writer, &found.state)?;
+        }
+        Ok(Self::assemble(opening, found, writer, data))
+    }
+
+    fn assemble(opening: Opening, found: Recovered, journal: Journal, data: &dyn Medium) -> Self {
+        let clean = opening.checkpoint;
+        let fresh = clean.is_none().then(BlockSet::default);
+        let held = clean.map_or_else(|| everything(opening.size), |it| it.held);
+        let durable_seq = journal.position().1;
+        Self {
+            capabilities: data.capabilities(),
+            entropy: opening.entropy,
+            nonce: 1,
+            store: InPlace::new(opening.size, held),
+            fresh,
+            oldest: (!found.state.ledger.is_empty()).then_some(Millis(0)),
+            state: found.state,
+            journal,
+            committing: None,
+            durable_seq,
+            undurable: Vec::new(),
+            io_next: 0,
+            purposes: HashMap::new(),
+            running: Vec::new(),
+            waiting: Vec::new(),
+            act: None,
+            sweep: 0,
+            all_due: false,
+            stopping: false,
+            now: opening.now,
+            last_request: opening.now,
+            latched: None,
+            config: opening.config,
+        }
+    }
+}
+
+/// Until it is known better, every block may hold data.
+fn everything(size: u64) -> BlockSet {
+    let mut held = BlockSet::default();
+    held.insert(Extent::new(0, size));
+    held
+}
+
+/// Puts content back that was being kept when the disk stopped.
+fn restore(found: &mut Recovered, data: &dyn Medium, journal: &dyn Medium) -> Result<(), OpenError> {
+    if found.state.slots.held.is_empty() {
+        return Ok(());
+    }
+    for (slot, (extent, crc)) in &found.state.slots.held {
+        let mut content = vec![0; extent.len as usize];
+        journal.read(found.head.shape.slot(*slot), &mut content)?;
+        if Crc(crc32c::crc32c(&content)) != *crc {
+            return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
+        }
+        data.write(Pos(extent.start.0), &content, false)?;
+    }
+    data.sync()?;
+    found.state.apply(Change::Release, Millis(0));
+    Ok(())
+}
+
+/// Destroys what the slots may hold. The journal still says that they are held,
+/// until the next snapshot: so that comes first, if content was put back.
+fn erase_slots(
+    found: &mut Recovered,
+    writer: &mut Journal,
+    opening: &Opening,
+    journal: &dyn Medium,
+) -> Result<(), OpenError> {
+    if !found.state.slots.dirty {
+        return Ok(());
+    }
+    let shape = found.head.shape;
+    write_snapshot(journal, writer, &found.state)?;
+    let mut bytes = vec![0; (u64::from(shape.slots) * SLOT_BYTES) as usize];
+    for pattern in opening.config.policy.passes() {
+        pattern.fill(Seed { entropy: opening.entropy, nonce: 0 }, &mut bytes);
+        journal.write(shape.slot(Slot(0)), &bytes, false)?;
+        journal.sync()?;
+    }
+    found.state.apply(Change::Clean, Millis(0));
+    Ok(())
+}
+
+fn write_snapshot(journal: &dyn Medium, writer: &mut Journal, state: &State) -> Result<(), MediumError> {
+    let commit = writer.commit(state);
+    journal.write(commit.pos, &commit.bytes, true)?;
+    match commit.mark {
+        Some((pos, mark)) => journal.write(pos, &mark, false),
+        None => Ok(()),
+    }
+}

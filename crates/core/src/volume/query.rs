@@ -1,0 +1,157 @@
+//! What can be asked of a volume at any time.
+
+use super::{Config, Volume};
+use crate::ledger::{Counters, Due};
+use crate::request::Liveness;
+use crate::store::{InPlace, Store};
+use crate::units::{Addr, Extent, Millis};
+use serde::{Deserialize, Serialize};
+
+/// What a volume knows of itself. All sizes are bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the disk.
+    pub size_bytes: u64,
+    /// In blocks that hold live data, or may hold some.
+    pub live_bytes: u64,
+    /// Dead, and waiting to be destroyed.
+    pub queued_bytes: u64,
+    /// Waiting to be overwritten conservatively.
+    pub scour_bytes: u64,
+    /// Suspicious.
+    pub suspicious_bytes: u64,
+    /// Entries of the ledger (a number).
+    pub ledger_entries: usize,
+    /// Most entries that it may have.
+    pub ledger_entries_max: usize,
+    /// Requests under way, and those that wait (numbers).
+    pub requests_running: usize,
+    /// See above.
+    pub requests_waiting: usize,
+    /// An act is going on.
+    pub destroying: bool,
+    /// The passes, by name.
+    pub policy: String,
+    /// Why nothing is written any more, if that is so.
+    pub latched: Option<String>,
+    /// What was counted since the disk was created.
+    pub counters: Counters,
+    /// Whether some of the live blocks may hold none: the search for holes
+    /// after a crash is not over.
+    pub holes_unknown: bool,
+}
+
+impl<S: Store> Volume<S> {
+    /// What it knows of itself.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let queued = self.owed(|due| matches!(due, Due::Shred { .. }));
+        Status {
+            size_bytes: self.store.size(),
+            live_bytes: self.store.held_bytes().saturating_sub(queued),
+            queued_bytes: queued,
+            scour_bytes: self.owed(|due| due == Due::Scour),
+            suspicious_bytes: self.owed(|due| due == Due::Suspicious),
+            ledger_entries: self.state.ledger.len(),
+            ledger_entries_max: self.journal.shape().entries_max(),
+            requests_running: self.running.len(),
+            requests_waiting: self.waiting.len(),
+            destroying: self.act.is_some(),
+            policy: self.config.policy.to_string(),
+            latched: self.latched.clone(),
+            counters: self.state.counters,
+            holes_unknown: self.fresh.is_some(),
+        }
+    }
+
+    fn owed(&self, which: impl Fn(Due) -> bool) -> u64 {
+        let owed = self.state.ledger.iter().filter(|(_, it)| which(it.due));
+        owed.map(|(extent, _)| extent.len).sum()
+    }
+
+    /// What it knows of `extent`, from its start on: at most `runs_max`
+    /// lengths, each of another liveness than the one before.
+    #[must_use]
+    pub fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        let mut runs: Vec<(u64, Liveness)> = Vec::new();
+        let mut from = extent.start.0;
+        while from < extent.end() {
+            let (end, liveness) = self.liveness_at(Extent::between(from, extent.end()));
+            let full = runs.len() == runs_max;
+            match runs.last_mut() {
+                Some((len, last)) if *last == liveness => *len += end - from,
+                _ if full => break,
+                _ => runs.push((end - from, liveness)),
+            }
+            from = end;
+        }
+        runs
+    }
+
+    /// The liveness at the start of `extent`, and where it may end.
+    fn liveness_at(&self, extent: Extent<Addr>) -> (u64, Liveness) {
+        let owed = self.state.ledger.within(extent).next();
+        if let Some((found, it)) = owed.filter(|(found, _)| found.start == extent.start) {
+            let liveness = if it.is_dead() { Liveness::Queued } else { Liveness::Suspicious };
+            return (found.end(), liveness);
+        }
+        let end = owed.map_or(extent.end(), |(found, _)| found.start.0);
+        match self.store.first_held(Extent::between(extent.start.0, end)) {
+            Some(run) if run.start == extent.start => (run.end(), Liveness::Live),
+            Some(run) => (run.start.0, Liveness::Dead),
+            None => (end, Liveness::Dead),
+        }
+    }
+
+    /// Obligations, by address: what is to be done there, why, and since when.
+    pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, &crate::ledger::Obligation)> {
+        self.state.ledger.iter()
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes how it behaves from the next act on.
+    pub fn reconfigure(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// When it wants to be told that time has passed, if nothing else happens.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Millis> {
+        let asleep = self.latched.is_some() || self.config.read_only || !self.has_queued();
+        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
+        let deadline = self.oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
+        (!asleep).then(|| deadline.map_or(idle, |deadline| deadline.min(idle)))
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        self.state.ledger.iter().any(|(_, it)| it.is_queued())
+    }
+
+    /// Whether no request, act or commit is under way.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.purposes.is_empty() && self.running.is_empty() && self.waiting.is_empty() && !self.journal.has_pending()
+    }
+
+    /// Whether it is at rest and owes nothing that it could do unasked.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_at_rest() && (self.latched.is_some() || self.config.read_only || !self.has_queued())
+    }
+}
+
+impl Volume<InPlace> {
+    /// What a clean stop keeps: which blocks hold data. Valid only if nothing
+    /// is written to the journal after it.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
+        let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
+        let (generation, seq) = self.journal.position();
+        known.then(|| super::open::Checkpoint { generation, seq, held: self.store.held().clone() })
+    }
+}
