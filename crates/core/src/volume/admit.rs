@@ -300,7 +300,7 @@ impl<S: Store> Volume<S> {
                 break;
             }
             pieces += 1;
-            rest.extend(self.oblige_first(extent, due, cause));
+            rest.extend(self.oblige_first(extent, due, cause, out));
         }
         if !rest.is_empty() {
             self.running_mut(id).stage = Stage::Oblige { rest, due, cause };
@@ -319,7 +319,13 @@ impl<S: Store> Volume<S> {
 
     /// Gives the first run of data within `extent` its obligation; returns
     /// what lies behind it.
-    fn oblige_first(&mut self, extent: Extent<Addr>, due: Due, cause: Cause) -> Option<Extent<Addr>> {
+    fn oblige_first(
+        &mut self,
+        extent: Extent<Addr>,
+        due: Due,
+        cause: Cause,
+        out: &mut Vec<Command>,
+    ) -> Option<Extent<Addr>> {
         let Some(run) = self.store.first_held(extent) else {
             self.state.counters.freed_unwritten_bytes += extent.len;
             return None;
@@ -332,20 +338,21 @@ impl<S: Store> Volume<S> {
                 if met {
                     self.state.counters.freed_again_bytes += found.len;
                 } else {
-                    self.oblige(found, due, cause);
+                    self.oblige(found, due, cause, out);
                 }
                 found.end()
             }
             found => {
                 let end = found.map_or(run.end(), |(found, _)| found.start.0);
-                self.oblige(Extent::between(run.start.0, end), due, cause);
+                self.oblige(Extent::between(run.start.0, end), due, cause, out);
                 end
             }
         };
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
-    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause) {
+    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
+        out.push(Command::Died(cause, extent));
         let seq = self.change(Change::Oblige(extent, due, cause));
         self.undurable.push((seq, extent));
         self.oldest = Some(self.oldest.unwrap_or(self.now).min(self.now));

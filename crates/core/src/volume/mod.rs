@@ -31,13 +31,14 @@ pub use open::{Checkpoint, OpenError, Opening};
 pub use query::Status;
 
 use crate::journal::{Journal, State};
+use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
 use crate::policy::Policy;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// How a volume behaves.
@@ -100,6 +101,8 @@ pub enum Command {
     Io(Io),
     /// A request has ended.
     Reply(RequestId, Outcome),
+    /// Something has died, and its obligation is durable or soon will be.
+    Died(Cause, Extent<Addr>),
     /// Something has been destroyed.
     Receipt(Receipt),
     /// From now on nothing is written: why.
@@ -118,7 +121,7 @@ pub struct Receipt {
 }
 
 /// The acts, once done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Done {
     /// The content and all below it were destroyed.

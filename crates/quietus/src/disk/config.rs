@@ -1,0 +1,230 @@
+//! `disk.toml`: what a disk is, and how it is to behave.
+//!
+//! What must never change is covered by a checksum, so that a flipped bit is
+//! seen; `[behaviour]` is a person's to edit, and is not.
+
+use super::{CreateOptions, DiskError, DiskErrorKind};
+use quietus_core::policy::Policy;
+use quietus_core::volume::Config;
+use serde::{Deserialize, Serialize};
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+const VERSION: i64 = 1;
+/// Largest disk: what a file position can say.
+const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// The content of `disk.toml`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskToml {
+    /// Of the format.
+    pub version: i64,
+    /// Of this disk, for ever.
+    pub uuid: Uuid,
+    /// What the guest sees.
+    pub size_bytes: u64,
+    /// Which store.
+    pub store: String,
+    /// CRC-32C of everything but `behaviour`.
+    pub checksum: String,
+    /// Where the content is.
+    pub medium: MediumToml,
+    /// May be edited while the disk is not served.
+    pub behaviour: BehaviourToml,
+}
+
+/// Where the content is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumToml {
+    /// Relative to the directory, or absolute.
+    pub path: PathBuf,
+    /// It held the content before it became a disk.
+    pub adopted: bool,
+}
+
+/// How the disk is to behave.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BehaviourToml {
+    /// The passes.
+    pub policy: String,
+    /// See [`Config::idle_after_ms`].
+    pub idle_after_ms: u64,
+    /// See [`Config::deadline_ms`].
+    pub deadline_ms: u64,
+    /// See [`Config::detect_zeroes`].
+    pub detect_zeroes: bool,
+}
+
+impl DiskToml {
+    pub(super) fn new(options: &CreateOptions) -> Result<Self, DiskError> {
+        let here = Path::new("disk.toml");
+        let foreign = options.medium.as_deref().filter(|path| path.exists());
+        if options.adopt && foreign.is_none() {
+            let path = options.medium.as_deref().unwrap_or(here);
+            return Err(DiskErrorKind::Missing("the image to adopt").at(path));
+        }
+        let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.is_file());
+        if let Some(path) = foreign.filter(|path| !options.adopt && is_file(path)) {
+            let what = "it is a file that exists: name it with --adopt to keep its content, or remove it";
+            return Err(DiskErrorKind::Invalid(what.into()).at(path));
+        }
+        let found = foreign.map(size_of).transpose()?;
+        let size_bytes = match (found, options.size) {
+            (Some(found), Some(size)) if size > found => {
+                let what = format!("it has {found} bytes, and the disk is to have {size}");
+                return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
+            }
+            (_, Some(size)) => size,
+            (Some(found), None) => found,
+            (None, None) => return Err(DiskErrorKind::Invalid("say how large: --size 20G".into()).at(here)),
+        };
+        let path = match &options.medium {
+            Some(path) => std::path::absolute(path).map_err(|error| DiskErrorKind::Io("finding it").of(path, error))?,
+            None => PathBuf::from("data"),
+        };
+        let toml = Self {
+            version: VERSION,
+            uuid: Uuid::new_v4(),
+            size_bytes,
+            store: "in-place".into(),
+            checksum: String::new(),
+            medium: MediumToml { path, adopted: options.adopt },
+            behaviour: BehaviourToml {
+                policy: options.policy.clone(),
+                idle_after_ms: options.idle_after_ms,
+                deadline_ms: options.deadline_ms,
+                detect_zeroes: options.detect_zeroes,
+            },
+        };
+        let toml = Self { checksum: toml.sum(), ..toml };
+        toml.check().map_err(|kind| kind.at(here))?;
+        Ok(toml)
+    }
+
+    /// Reads the one of the disk in `dir`.
+    ///
+    /// # Errors
+    /// [`DiskError`]: missing, of another version, damaged or senseless.
+    pub fn read(dir: &Path) -> Result<Self, DiskError> {
+        let path = dir.join("disk.toml");
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => DiskErrorKind::Missing("disk.toml").at(dir),
+            std::io::ErrorKind::InvalidData => DiskErrorKind::Damaged("it is no text").at(&path),
+            _ => DiskErrorKind::Io("reading it").of(&path, error),
+        })?;
+        Self::from_text(&text).map_err(|kind| kind.at(&path))
+    }
+
+    /// From the file's text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_text(text: &str) -> Result<Self, DiskErrorKind> {
+        let table: toml::Table = text.parse().map_err(invalid)?;
+        // The version first: the rest may be of a format not known yet.
+        match table.get("version").and_then(toml::Value::as_integer) {
+            Some(VERSION) => {}
+            Some(other) => return Err(DiskErrorKind::Version(other)),
+            None => return Err(DiskErrorKind::Damaged("it says no version")),
+        }
+        let toml: Self = toml::from_str(text).map_err(invalid)?;
+        toml.check()?;
+        Ok(toml)
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        toml::to_string(self).expect("a disk.toml is plain data")
+    }
+
+    fn check(&self) -> Result<(), DiskErrorKind> {
+        if self.checksum != self.sum() {
+            return Err(DiskErrorKind::Damaged("its checksum is wrong; only [behaviour] may be edited"));
+        }
+        if self.store != "in-place" {
+            return Err(DiskErrorKind::Invalid(format!("store {:?} is not known", self.store)));
+        }
+        if self.size_bytes == 0 || self.size_bytes % 512 != 0 || self.size_bytes > SIZE_BYTES_MAX {
+            let what = format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
+            return Err(DiskErrorKind::Invalid(what));
+        }
+        self.policy().map(drop)
+    }
+
+    fn policy(&self) -> Result<Policy, DiskErrorKind> {
+        let policy = self.behaviour.policy.parse::<Policy>();
+        policy.map_err(|error| DiskErrorKind::Invalid(error.to_string()))
+    }
+
+    fn sum(&self) -> String {
+        let Self { version, uuid, size_bytes, store, medium, .. } = self;
+        let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
+        let text = serde_json::to_string(&facts).unwrap_or_default();
+        format!("crc32c:{:08x}", crc32c::crc32c(text.as_bytes()))
+    }
+
+    pub(super) fn config(&self, dir: &Path) -> Result<Config, DiskError> {
+        let mut config = Config::new(self.policy().map_err(|kind| kind.at(&dir.join("disk.toml")))?);
+        config.idle_after_ms = self.behaviour.idle_after_ms;
+        config.deadline_ms = self.behaviour.deadline_ms;
+        config.detect_zeroes = self.behaviour.detect_zeroes;
+        Ok(config)
+    }
+
+    /// Where the medium of the disk in `dir` is.
+    #[must_use]
+    pub fn medium_path(&self, dir: &Path) -> PathBuf {
+        dir.join(&self.medium.path)
+    }
+}
+
+fn invalid(error: toml::de::Error) -> DiskErrorKind {
+    DiskErrorKind::Invalid(error.to_string().trim_end().to_string())
+}
+
+fn size_of(path: &Path) -> Result<u64, DiskError> {
+    let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    // A sector that is not whole is not the guest's.
+    size.map(|size| size / 512 * 512).map_err(|error| DiskErrorKind::Io("opening it").of(path, error))
+}
+
+/// Bytes from `512`, `20G`, `1.5T`: binary units.
+///
+/// # Errors
+/// Says what a size looks like.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30), ("T", 40), ("P", 50)];
+    let text = text.trim();
+    let upper = text.to_ascii_uppercase();
+    let number = upper.strip_suffix("IB").or(upper.strip_suffix('B')).unwrap_or(&upper);
+    let unit = units.iter().find_map(|(unit, shift)| Some((number.strip_suffix(unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((number, 0));
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let bytes = (|| {
+        let digits = |text: &str| text.chars().all(|digit| digit.is_ascii_digit());
+        if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 6 || (shift == 0 && !part.is_empty()) {
+            return None;
+        }
+        let scale = 10_u128.pow(part.len() as u32);
+        let number: u128 = whole.parse::<u64>().ok()?.into();
+        let fraction: u128 = if part.is_empty() { 0 } else { part.parse().ok()? };
+        u64::try_from(((number * scale + fraction) << shift) / scale).ok()
+    })();
+    bytes.ok_or_else(|| format!("{text:?} is no size: use 512, 64M, 20G or 1.5T, less than 16 EiB"))
+}
+
+/// Milliseconds from `250ms`, `10s`, `10m`, `2h`.
+///
+/// # Errors
+/// Says what a duration looks like.
+pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
+    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let parsed = units.iter().find_map(|(unit, scale)| {
+        let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*scale)
+    });
+    parsed.ok_or_else(|| format!("{text:?} is no duration: use 250ms, 30s, 10m or 2h"))
+}

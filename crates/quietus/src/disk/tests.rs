@@ -1,0 +1,134 @@
+use super::*;
+
+fn options() -> CreateOptions {
+    CreateOptions {
+        size: Some(1 << 20),
+        policy: "purge-2".into(),
+        idle_after_ms: 250,
+        deadline_ms: 600_000,
+        ..CreateOptions::default()
+    }
+}
+
+fn made(options: &CreateOptions) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    DiskDir::create(&path, options).expect("a disk");
+    (dir, path)
+}
+
+fn kind(path: &Path) -> DiskErrorKind {
+    DiskDir::open(path).expect_err("it is refused").kind
+}
+
+#[test]
+fn a_second_server_is_refused_by_a_lock_that_goes_with_the_first() {
+    let (_dir, path) = made(&options());
+    let first = DiskDir::open(&path).expect("the first");
+    assert_eq!(kind(&path), DiskErrorKind::Locked(format!("process {}", std::process::id())));
+    drop(first);
+    DiskDir::open(&path).expect("the second, once the first is gone");
+}
+
+#[test]
+fn two_directories_cannot_use_one_medium_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::write(&image, [1; 8192]).expect("an image");
+    let adopt = CreateOptions { medium: Some(image), adopt: true, size: None, ..options() };
+    for name in ["a", "b"] {
+        DiskDir::create(&dir.path().join(name), &adopt).expect("a disk");
+    }
+    let _first = DiskDir::open(&dir.path().join("a")).expect("the first");
+    assert!(matches!(kind(&dir.path().join("b")), DiskErrorKind::Locked(_)));
+}
+
+#[test]
+fn an_image_is_adopted_with_its_content_and_its_size() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (image, path) = (dir.path().join("image"), dir.path().join("disk"));
+    std::fs::write(&image, vec![7; 10_000]).expect("an image");
+    let adopt = CreateOptions { medium: Some(image.clone()), adopt: true, size: None, ..options() };
+    let toml = DiskDir::create(&path, &adopt).expect("a disk");
+    assert_eq!(toml.size_bytes, 9728);
+    assert_eq!(std::fs::read(&image).expect("the image"), vec![7; 10_000]);
+}
+
+#[test]
+fn creation_that_fails_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    for bad in [
+        CreateOptions { size: Some(0), ..options() },
+        CreateOptions { size: Some(1000), ..options() },
+        CreateOptions { size: Some(u64::MAX / 512 * 512), ..options() },
+        CreateOptions { size: None, ..options() },
+        CreateOptions { policy: "nonsense".into(), ..options() },
+        CreateOptions { medium: Some(dir.path().join("none")), adopt: true, ..options() },
+    ] {
+        DiskDir::create(&path, &bad).expect_err("it is refused");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
+    }
+    DiskDir::create(&path, &options()).expect("a disk");
+    assert_eq!(DiskDir::create(&path, &options()).expect_err("it exists").kind, DiskErrorKind::Exists);
+}
+
+#[test]
+fn a_newer_version_is_named_and_refused() {
+    let (_dir, path) = made(&options());
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    std::fs::write(path.join("disk.toml"), text.replace("version = 1", "version = 2")).expect("a write");
+    assert_eq!(kind(&path), DiskErrorKind::Version(2));
+}
+
+#[test]
+fn every_flipped_bit_of_what_a_disk_is_gets_noticed() {
+    let (_dir, path) = made(&options());
+    let text = std::fs::read(path.join("disk.toml")).expect("a text");
+    let whole = DiskToml::read(&path).expect("it is whole");
+    for at in 0..text.len() * 8 {
+        let mut flipped = text.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        let read = std::str::from_utf8(&flipped).ok().and_then(|text| DiskToml::from_text(text).ok());
+        if let Some(read) = read {
+            // Only a person's part may read otherwise.
+            assert_eq!(DiskToml { behaviour: whole.behaviour.clone(), ..read }, whole, "bit {at}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    for (file, what) in [("disk.toml", "disk.toml"), ("data", "it")] {
+        let (_dir, path) = made(&options());
+        std::fs::remove_file(path.join(file)).expect("it was there");
+        assert_eq!(kind(&path), DiskErrorKind::Missing(what));
+    }
+    let (_dir, path) = made(&options());
+    std::fs::remove_file(path.join("journal")).expect("it was there");
+    let disk = DiskDir::open(&path).expect("the directory is whole");
+    assert_eq!(disk.open_journal().expect_err("it is missing").kind, DiskErrorKind::Missing("the journal"));
+}
+
+#[test]
+fn a_field_that_is_not_known_is_refused() {
+    let (_dir, path) = made(&options());
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    let error = DiskToml::from_text(&format!("{text}\nturbo = true\n")).expect_err("an unknown field");
+    assert!(error.to_string().contains("turbo"), "{error}");
+}
+
+#[test]
+fn sizes_and_durations_are_understood_or_refused() {
+    assert_eq!(parse_size("512"), Ok(512));
+    assert_eq!(parse_size("20G"), Ok(20 << 30));
+    assert_eq!(parse_size("1.5TiB"), Ok(3 << 39));
+    for bad in ["", "G", "-1", "1.5", "16777216T", "1e3", "0x10", "1.K.M"] {
+        assert!(parse_size(bad).is_err(), "{bad:?}");
+    }
+    assert_eq!(parse_duration_ms("250ms"), Ok(250));
+    assert_eq!(parse_duration_ms("10m"), Ok(600_000));
+    for bad in ["", "10", "m", "-1s", "99999999999999999999s", "18446744073709551615d"] {
+        assert!(parse_duration_ms(bad).is_err(), "{bad:?}");
+    }
+}

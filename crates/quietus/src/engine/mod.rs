@@ -1,0 +1,353 @@
+//! Runs a volume: hands it requests in order of arrival, does the input and
+//! output that it wants, and tells it of the end.
+//!
+//! The volume has one owner at a time, whoever holds its lock; nobody does
+//! input or output while holding it. A thread that brings a request does the
+//! request's own input and output where that does not block, so that a reply
+//! needs no other thread; the rest goes to the workers. See
+//! `docs/decisions/0002-one-owner.md`.
+
+mod journalist;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use journalist::Journalist;
+
+use crate::buffers;
+use crate::disk::DiskDir;
+use crate::export::{Export, ExportInfo, ReplyTo};
+use crate::media::FileMedium;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use quietus_core::medium::MediumError;
+use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
+use quietus_core::store::InPlace;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::volume::{Command, Config, Event, Io, IoId, IoOp, Status, Target, Volume};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Threads that do the input and output that may block.
+const WORKERS: usize = 8;
+/// Most requests under way at once; whoever brings more waits.
+const REQUESTS_MAX: usize = 2048;
+/// How often time is told to a volume that expects nothing.
+const TICK_MAX: Duration = Duration::from_millis(250);
+
+/// A disk being served.
+pub struct Engine {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    name: String,
+    size: u64,
+    read_only: bool,
+    multi_connection: bool,
+    disk: [u8; 16],
+    data: FileMedium,
+    journal: FileMedium,
+    started: Instant,
+    inner: Mutex<Inner>,
+    /// Told whenever a request has ended or the volume has come to rest.
+    changed: Condvar,
+    jobs: Sender<Io>,
+    journalist: Journalist,
+}
+
+struct Inner {
+    volume: Volume<InPlace>,
+    replies: HashMap<RequestId, ReplyTo>,
+    next_request: u64,
+    commands: Vec<Command>,
+    closed: bool,
+}
+
+/// What follows from an event, once the volume's lock is given back.
+enum Action {
+    Io(Io),
+    Reply(ReplyTo, Outcome),
+}
+
+impl Engine {
+    /// Opens the disk in `dir` and begins to run it.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(name: &str, dir: &DiskDir, config: Config, multi_connection: bool) -> Result<Self, StartError> {
+        let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
+        let opening = dir.opening(config)?;
+        let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
+        let volume = Volume::open(opening, &data, &journal)?;
+        let holes_unknown = volume.status().holes_unknown;
+        let (jobs, queue) = unbounded();
+        let inner = Inner {
+            volume,
+            replies: HashMap::new(),
+            next_request: 0,
+            commands: Vec::new(),
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            name: name.to_string(),
+            size,
+            read_only,
+            multi_connection,
+            disk,
+            data,
+            journal,
+            started: Instant::now(),
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+            jobs,
+            journalist: Journalist::start(dir, read_only)?,
+        });
+        let engine = Self { threads: Mutex::new(spawn(&shared, &queue, holes_unknown)?), shared };
+        Ok(engine)
+    }
+
+    /// What the volume knows of itself.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.lock().volume.status()
+    }
+
+    /// The disk's name as an export.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The record of what was destroyed.
+    #[must_use]
+    pub fn journalist(&self) -> &Journalist {
+        &self.shared.journalist
+    }
+
+    /// The medium, to be read for a proof.
+    #[must_use]
+    pub fn data(&self) -> &FileMedium {
+        &self.shared.data
+    }
+
+    /// How it behaves from now on.
+    pub fn reconfigure(&self, change: impl FnOnce(&mut Config)) {
+        let mut inner = self.shared.lock();
+        let mut config = inner.volume.config().clone();
+        change(&mut config);
+        inner.volume.reconfigure(config);
+    }
+
+    /// Makes everything queued due now.
+    pub fn shred_now(&self) {
+        self.shared.tell(Event::ShredNow);
+    }
+
+    /// Waits until nothing is owed any more or `step` says false; `step` is
+    /// called with the status now and then.
+    pub fn wait_until_drained(&self, mut step: impl FnMut(&Status) -> bool) -> bool {
+        let mut inner = self.shared.lock();
+        while !inner.volume.is_drained() {
+            if !step(&inner.volume.status()) {
+                return false;
+            }
+            let wait = self.shared.changed.wait_timeout(inner, Duration::from_millis(100));
+            inner = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Stops: no new requests, then what is queued is destroyed (unless `step`
+    /// says false before the end), and the checkpoint is returned if the disk
+    /// came to rest.
+    pub fn stop(&self, mut step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
+        self.shared.tell(Event::Stop);
+        self.wait_until_drained(&mut step);
+        let mut inner = self.shared.lock();
+        inner.closed = true;
+        // An act cut short is taken up again at the next start; its input and
+        // output must have ended before the medium is closed.
+        let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
+        drop(inner);
+        self.shared.changed.notify_all();
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A worker that panicked has said so already.
+            let _ = thread.join();
+        }
+        self.shared.journalist.flush();
+        checkpoint
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Export for Engine {
+    fn info(&self) -> ExportInfo {
+        ExportInfo {
+            name: self.shared.name.clone(),
+            description: "a Quietus disk: what is deleted on it is destroyed".into(),
+            size: self.shared.size,
+            read_only: self.shared.read_only,
+            multi_connection: self.shared.multi_connection,
+        }
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        self.shared.submit(request, reply);
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        self.shared.lock().volume.liveness(extent, runs_max)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic under the lock is a bug in the volume; to go on would be to
+        // guess. The poisoned lock is only entered to report and to stop.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.started.elapsed().as_millis() as u64)
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        let (own_read, now) = (request.op == Op::Read, self.now());
+        let mut inner = self.lock();
+        while inner.replies.len() >= REQUESTS_MAX && !inner.closed {
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let id = RequestId(inner.next_request);
+        inner.next_request += 1;
+        inner.replies.insert(id, reply);
+        let actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        drop(inner);
+        for action in actions {
+            match action {
+                Action::Io(io) if may_be_done_here(&io, own_read) => self.perform_here(io),
+                action => self.dispatch(action),
+            }
+        }
+    }
+
+    fn dispatch(&self, action: Action) {
+        match action {
+            Action::Reply(reply, outcome) => reply.send(outcome),
+            Action::Io(io) => {
+                // The queue is only gone when the engine is.
+                let _ = self.jobs.send(io);
+            }
+        }
+    }
+
+    /// Does `io` if that does not block, else leaves it to a worker.
+    fn perform_here(&self, io: Io) {
+        let IoOp::Read { len } = io.op else { return self.perform(io, &mut Vec::new()) };
+        let mut buf = buffers::take(len as usize);
+        match self.data.read_cached(io.pos, &mut buf) {
+            Some(result) => self.complete(io.id, result.map(|()| buf)),
+            None => {
+                buffers::give(buf);
+                self.dispatch(Action::Io(io));
+            }
+        }
+    }
+
+    fn perform(&self, io: Io, scratch: &mut Vec<u8>) {
+        let (id, result) = io.perform(&self.data, &self.journal, scratch);
+        self.complete(id, result);
+    }
+
+    fn complete(&self, id: IoId, result: Result<Vec<u8>, MediumError>) {
+        self.tell(Event::Completed(id, result));
+    }
+
+    fn tell(&self, event: Event) {
+        let now = self.now();
+        let actions = self.lock().apply(now, event, &self.journalist);
+        let ended = actions.is_empty() || actions.iter().any(|it| matches!(it, Action::Reply(..)));
+        for action in actions {
+            self.dispatch(action);
+        }
+        if ended {
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Inner {
+    fn apply(&mut self, now: Millis, event: Event, journalist: &Journalist) -> Vec<Action> {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.volume.apply(now, event, &mut commands);
+        let mut actions = Vec::with_capacity(commands.len());
+        for command in commands.drain(..) {
+            match command {
+                Command::Io(io) => actions.push(Action::Io(io)),
+                Command::Reply(id, outcome) => {
+                    let reply = self.replies.remove(&id).expect("each request is replied to once");
+                    actions.push(Action::Reply(reply, outcome));
+                }
+                Command::Receipt(receipt) => journalist.receipt(receipt),
+                Command::Died(cause, extent) => journalist.died(cause, extent),
+                Command::Latched(reason) => journalist.latched(reason),
+            }
+        }
+        self.commands = commands;
+        actions
+    }
+}
+
+/// Whether the thread that brought a request should do `io` itself.
+fn may_be_done_here(io: &Io, own_read: bool) -> bool {
+    match (&io.op, io.target) {
+        (IoOp::Read { .. }, Target::Data) => own_read,
+        (IoOp::Write { durable, .. }, Target::Data) => !durable,
+        _ => false,
+    }
+}
+
+fn spawn(shared: &Arc<Shared>, queue: &Receiver<Io>, holes_unknown: bool) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let mut threads = Vec::new();
+    let mut named = |name: String, body: Box<dyn FnOnce(&Shared) + Send>| -> Result<(), StartError> {
+        let shared = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name(name).spawn(move || body(&shared));
+        threads.push(thread.map_err(StartError::Thread)?);
+        Ok(())
+    };
+    for n in 0..WORKERS {
+        let queue = queue.clone();
+        named(format!("worker-{n}"), Box::new(move |shared| worker::work(shared, &queue)))?;
+    }
+    named("time".into(), Box::new(worker::keep_time))?;
+    if holes_unknown {
+        named("holes".into(), Box::new(worker::find_holes))?;
+    }
+    Ok(threads)
+}
+
+/// Why a disk cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its directory.
+    #[error(transparent)]
+    Disk(#[from] crate::disk::DiskError),
+    /// What is in it.
+    #[error(transparent)]
+    Open(#[from] quietus_core::volume::OpenError),
+    /// Its record.
+    #[error("the record audit.jsonl cannot be written: {0}")]
+    Audit(std::io::Error),
+    /// The machine.
+    #[error("no thread can be started: {0}")]
+    Thread(std::io::Error),
+}
+

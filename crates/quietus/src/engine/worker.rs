@@ -1,0 +1,55 @@
+//! The engine's threads.
+
+use super::{Shared, TICK_MAX};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use quietus_core::units::Extent;
+use quietus_core::volume::{Event, Io};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Does what is queued, until the engine is closed.
+pub(super) fn work(shared: &Shared, queue: &Receiver<Io>) {
+    let mut scratch = Vec::new();
+    loop {
+        match queue.recv_timeout(Duration::from_millis(500)) {
+            Ok(io) => shared.perform(io, &mut scratch),
+            Err(RecvTimeoutError::Timeout) if !shared.lock().closed => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Tells the volume that time has passed, when it wants to know.
+pub(super) fn keep_time(shared: &Shared) {
+    let mut inner = shared.lock();
+    while !inner.closed {
+        let now = shared.now();
+        let wait = match inner.volume.next_wakeup() {
+            Some(when) if when <= now => {
+                drop(inner);
+                shared.tell(Event::Tick);
+                inner = shared.lock();
+                // What could not begin waits for something else than time.
+                Duration::from_millis(10)
+            }
+            Some(when) => Duration::from_millis(when.since(now)).min(TICK_MAX),
+            None => TICK_MAX,
+        };
+        inner = shared.changed.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Finds out, after a crash, which parts of the medium can hold no data.
+pub(super) fn find_holes(shared: &Shared) {
+    for hole in shared.data.holes() {
+        if shared.lock().closed {
+            return;
+        }
+        let within = Extent::within(hole.start.0, hole.len, shared.size);
+        let cut = within.or_else(|| (hole.start.0 < shared.size).then(|| Extent::between(hole.start.0, shared.size)));
+        if let Some(extent) = cut {
+            shared.tell(Event::Hole(extent));
+        }
+    }
+    shared.lock().volume.holes_known();
+}
