@@ -1,0 +1,444 @@
+//! A medium in memory, with everything that makes real ones hard: a volatile
+//! cache, torn writes, failures, and remanence.
+//!
+//! - A write changes the cache. Sectors go from the cache to the medium at a
+//!   sync, with a durable write, or at any time that the driver picks
+//!   ([`SimMedium::destage`]), each on its own, so that a power cut finds any
+//!   subset of them on the medium, and of several versions of a sector any.
+//! - A power cut loses the cache, but for sectors that made it just in time.
+//!   The kill of a process loses nothing.
+//! - A write that fails has changed any subset of its sectors. A sync that
+//!   fails has brought any subset to the medium; the rest is read as before,
+//!   counts as clean and is lost with the power, as Linux does it: a later
+//!   sync will not help.
+
+use crate::content::indices;
+use crate::dice::Dice;
+use crate::remanence::{Mask, Remains, SECTOR_BYTES};
+use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use quietus_core::units::{Extent, Pos};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The kinds of act that can be made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A read.
+    Read,
+    /// A write, a hole or zeros.
+    Write,
+    /// A sync, or a durable write.
+    Sync,
+    /// A write, for want of space: it changes nothing.
+    Space,
+}
+
+/// An act that will fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Of this kind,
+    pub kind: FaultKind,
+    /// after so many others of this kind.
+    pub after: u32,
+}
+
+/// What media hang on together. It can be made to fail after some changes.
+#[derive(Clone, Debug, Default)]
+pub struct Power(Rc<Cell<Option<u32>>>);
+
+impl Power {
+    /// Lets it fail after `changes` more changes to any of the media: from then
+    /// on every act fails, until [`Power::restore`].
+    pub fn light_fuse(&self, changes: u32) {
+        self.0.set(Some(changes));
+    }
+
+    /// Whether the fuse has burnt down.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.0.get() == Some(0)
+    }
+
+    /// It comes back, or the fuse is put out.
+    pub fn restore(&self) {
+        self.0.set(None);
+    }
+
+    fn use_up(&self) {
+        self.0.set(self.0.get().map(|left| left - 1));
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct SimMedium {
+    inner: RefCell<Platter>,
+}
+
+#[derive(Debug)]
+struct Platter {
+    /// What is read.
+    cache: Vec<u8>,
+    /// What a power cut leaves.
+    durable: Vec<u8>,
+    sectors: Vec<Sector>,
+    /// Dirty sectors, and some that are not any more.
+    dirty: Vec<u32>,
+    remains: Remains,
+    punch: bool,
+    faults: Vec<Fault>,
+    fired: Vec<FaultKind>,
+    power: Power,
+    dice: Dice,
+}
+
+/// What there is to know of a sector besides its bytes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Sector {
+    is_dirty: bool,
+    is_listed: bool,
+    /// Written in the cache since it was last on the medium.
+    touched: Mask,
+    /// Its space is given back before that is written.
+    is_given_back: bool,
+    has_space: bool,
+    had_space: bool,
+}
+
+impl SimMedium {
+    /// An empty one of `size` bytes, whole sectors. Content on it counts as
+    /// destroyed after `passes_min` passes.
+    #[must_use]
+    pub fn new(size: u64, passes_min: usize, punch: bool, power: Power) -> Self {
+        assert_eq!(size % SECTOR_BYTES as u64, 0, "a medium has whole sectors");
+        let count = size as usize / SECTOR_BYTES;
+        let inner = Platter {
+            cache: vec![0; size as usize],
+            durable: vec![0; size as usize],
+            sectors: vec![Sector::default(); count],
+            dirty: Vec::new(),
+            remains: Remains::new(count, passes_min),
+            punch,
+            faults: Vec::new(),
+            fired: Vec::new(),
+            power,
+            dice: Dice::new(size),
+        };
+        Self {
+            inner: RefCell::new(inner),
+        }
+    }
+
+    /// Decides chance from now on.
+    pub fn reseed(&self, seed: u64) {
+        self.inner.borrow_mut().dice = Dice::new(seed);
+    }
+
+    /// Plans a failure.
+    pub fn plan(&self, fault: Fault) {
+        self.inner.borrow_mut().faults.push(fault);
+    }
+
+    /// Forgets failures that were planned and did not come.
+    pub fn heal(&self) {
+        self.inner.borrow_mut().faults.clear();
+    }
+
+    /// The failures since this was last asked.
+    pub fn take_fired(&self) -> Vec<FaultKind> {
+        std::mem::take(&mut self.inner.borrow_mut().fired)
+    }
+
+    /// Brings at most `sectors_max` dirty sectors, by chance, to the medium.
+    pub fn destage(&self, sectors_max: u64) {
+        self.inner.borrow_mut().destage_some(sectors_max);
+    }
+
+    /// The power is lost, and comes back: what the cache held is gone, except
+    /// for sectors that made it just in time.
+    pub fn cut_power(&self) {
+        self.inner.borrow_mut().cut_power();
+    }
+
+    /// A write of `from` at `pos` was under way when the power or the process
+    /// went: any subset of its sectors has changed.
+    pub fn tear(&self, pos: Pos, from: &[u8]) {
+        self.inner.borrow_mut().write_some(pos, from);
+    }
+
+    /// Parts of the medium that have no space allocated, ascending.
+    #[must_use]
+    pub fn holes(&self) -> Vec<Extent<Pos>> {
+        let inner = self.inner.borrow();
+        let mut holes: Vec<Extent<Pos>> = Vec::new();
+        for (n, _) in inner
+            .sectors
+            .iter()
+            .enumerate()
+            .filter(|(_, it)| !it.has_space)
+        {
+            let start = (n * SECTOR_BYTES) as u64;
+            match holes.last_mut().filter(|hole| hole.end() == start) {
+                Some(hole) => hole.len += SECTOR_BYTES as u64,
+                None => holes.push(Extent::new(start, SECTOR_BYTES as u64)),
+            }
+        }
+        holes
+    }
+
+    /// Hands `look` what a laboratory would find.
+    pub fn inspect<T>(&self, look: impl FnOnce(&Remains) -> T) -> T {
+        look(&self.inner.borrow().remains)
+    }
+
+    /// Hands `look` the bytes of `extent` as they are read now.
+    pub fn peek<T>(&self, extent: Extent<Pos>, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.inner.borrow().cache[indices(extent, 0)])
+    }
+}
+
+impl Platter {
+    /// Counts an act of `kind`, and fails if that was planned.
+    fn admit(&mut self, kind: FaultKind) -> Result<(), MediumError> {
+        if self.power.is_off() {
+            return Err(error(MediumErrorKind::Io, "the power is off"));
+        }
+        if kind != FaultKind::Read {
+            self.power.use_up();
+        }
+        let mut hit = false;
+        for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
+            hit |= fault.after == 0;
+            fault.after = fault.after.wrapping_sub(1);
+        }
+        self.faults.retain(|fault| fault.after != u32::MAX);
+        if !hit {
+            return Ok(());
+        }
+        self.fired.push(kind);
+        Err(match kind {
+            FaultKind::Space => error(MediumErrorKind::NoSpace, "planned: no space"),
+            _ => error(MediumErrorKind::Io, "planned: it failed"),
+        })
+    }
+
+    /// Sectors of `len` bytes from `pos`, each with its part of them.
+    fn parts(pos: Pos, len: usize) -> impl Iterator<Item = (usize, Extent<Pos>)> {
+        let whole = Extent::<Pos>::new(pos.0, len as u64);
+        let sector = SECTOR_BYTES as u64;
+        (pos.0 / sector..whole.end().div_ceil(sector)).filter_map(move |n| {
+            Some((n as usize, Extent::new(n * sector, sector).overlap(whole)?))
+        })
+    }
+
+    fn put(&mut self, sector: usize, part: Extent<Pos>, bytes: &[u8]) {
+        self.cache[indices(part, 0)].copy_from_slice(bytes);
+        let mask = Mask::of_part(part);
+        let state = self.soil(sector);
+        state.touched.add(mask);
+        state.has_space = true;
+    }
+
+    fn write(&mut self, pos: Pos, from: &[u8]) {
+        for (sector, part) in Self::parts(pos, from.len()) {
+            self.put(sector, part, &from[indices(part, pos.0)]);
+        }
+    }
+
+    fn write_some(&mut self, pos: Pos, from: &[u8]) {
+        let percent = self.dice.pick(&[10, 50, 90]);
+        for (sector, part) in Self::parts(pos, from.len()) {
+            if self.dice.chance(percent) {
+                self.put(sector, part, &from[indices(part, pos.0)]);
+            }
+        }
+    }
+
+    /// Zeros that are not written: the file system remembers them. Of a part
+    /// of a sector it can not.
+    fn zero(&mut self, extent: Extent<Pos>, give_back: bool) {
+        for (sector, part) in Self::parts(extent.start, extent.len as usize) {
+            if part.len < SECTOR_BYTES as u64 {
+                self.put(sector, part, &[0; SECTOR_BYTES][..part.len as usize]);
+                continue;
+            }
+            self.cache[indices(part, 0)].fill(0);
+            let state = self.soil(sector);
+            state.touched = Mask::default();
+            state.is_given_back |= give_back;
+            state.has_space = !give_back;
+        }
+    }
+
+    fn soil(&mut self, sector: usize) -> &mut Sector {
+        let state = &mut self.sectors[sector];
+        state.is_dirty = true;
+        if !std::mem::replace(&mut state.is_listed, true) {
+            self.dirty.push(sector as u32);
+        }
+        state
+    }
+
+    /// Brings `sector` from the cache to the medium, if it is dirty.
+    fn settle(&mut self, sector: usize) {
+        let Sector {
+            is_dirty: true,
+            touched,
+            is_given_back,
+            has_space,
+            is_listed,
+            ..
+        } = self.sectors[sector]
+        else {
+            return;
+        };
+        let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+        if is_given_back {
+            self.remains.give_back(sector);
+        }
+        self.durable[range.clone()].copy_from_slice(&self.cache[range.clone()]);
+        self.remains.layer(sector, &self.durable[range], touched);
+        self.sectors[sector] = Sector {
+            is_listed,
+            has_space,
+            had_space: has_space,
+            ..Sector::default()
+        };
+    }
+
+    fn destage_some(&mut self, sectors_max: u64) {
+        for _ in 0..sectors_max {
+            if self.dirty.is_empty() {
+                return;
+            }
+            let index = self.dice.index(self.dirty.len());
+            let sector = self.dirty.swap_remove(index) as usize;
+            self.sectors[sector].is_listed = false;
+            self.settle(sector);
+        }
+    }
+
+    fn sync(&mut self) {
+        for sector in std::mem::take(&mut self.dirty) {
+            self.sectors[sector as usize].is_listed = false;
+            self.settle(sector as usize);
+        }
+    }
+
+    /// A sync of `sectors` failed: any subset made it, the rest counts as clean.
+    fn sync_some(&mut self, sectors: impl Iterator<Item = usize>) {
+        let percent = self.dice.pick(&[0, 50, 90]);
+        for sector in sectors {
+            if self.dice.chance(percent) {
+                self.settle(sector);
+            }
+            let state = &mut self.sectors[sector];
+            (state.is_dirty, state.touched, state.is_given_back) = (false, Mask::default(), false);
+        }
+    }
+
+    fn cut_power(&mut self) {
+        let percent = self.dice.pick(&[0, 0, 20, 50, 80, 100]);
+        for sector in std::mem::take(&mut self.dirty) {
+            if self.dice.chance(percent) {
+                self.settle(sector as usize);
+            }
+        }
+        self.cache.copy_from_slice(&self.durable);
+        for state in &mut self.sectors {
+            *state = Sector {
+                has_space: state.had_space,
+                had_space: state.had_space,
+                ..Sector::default()
+            };
+        }
+        self.faults.clear();
+    }
+}
+
+impl Mask {
+    /// The bytes of `part` in its sector.
+    fn of_part(part: Extent<Pos>) -> Self {
+        let from = part.start.0 as usize % SECTOR_BYTES;
+        Self::of(from, from + part.len as usize)
+    }
+}
+
+fn error(kind: MediumErrorKind, message: &str) -> MediumError {
+    MediumError {
+        kind,
+        message: message.into(),
+    }
+}
+
+impl Medium for SimMedium {
+    fn size(&self) -> u64 {
+        self.inner.borrow().cache.len() as u64
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.admit(FaultKind::Read)?;
+        into.copy_from_slice(
+            &inner.cache[indices(Extent::<Pos>::new(pos.0, into.len() as u64), 0)],
+        );
+        Ok(())
+    }
+
+    fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.admit(FaultKind::Space)?;
+        inner
+            .admit(FaultKind::Write)
+            .inspect_err(|_| inner.write_some(pos, from))?;
+        inner.write(pos, from);
+        if !durable {
+            return Ok(());
+        }
+        let sectors = Platter::parts(pos, from.len()).map(|(sector, _)| sector);
+        if let Err(error) = inner.admit(FaultKind::Sync) {
+            inner.sync_some(sectors);
+            return Err(error);
+        }
+        sectors.for_each(|sector| inner.settle(sector));
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        if let Err(error) = inner.admit(FaultKind::Sync) {
+            let dirty = inner.dirty.clone();
+            inner.sync_some(dirty.into_iter().map(|sector| sector as usize));
+            return Err(error);
+        }
+        inner.sync();
+        Ok(())
+    }
+
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        assert!(
+            inner.punch,
+            "a hole was asked of a medium that can make none"
+        );
+        inner.admit(FaultKind::Write)?;
+        inner.zero(extent, true);
+        Ok(())
+    }
+
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.admit(FaultKind::Write)?;
+        inner.zero(extent, false);
+        Ok(())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            punch: self.inner.borrow().punch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
