@@ -1,0 +1,99 @@
+"""What a disk must hold after its server was killed.
+
+Invariants that `Shadow` keeps:
+1. `live` is the content that every acknowledged request left behind.
+2. A request in flight overlaps no other, so each of its sectors has, after a
+   kill, one of just two contents: the old and the new.
+3. Once a sector has been read after a kill, that content is what it has.
+"""
+
+from . import tags
+from .tags import SECTOR
+from .wire import READ
+
+
+class Request:
+    """A request under way; `after` is what it makes of its range."""
+
+    def __init__(self, command, offset, length, after=b""):
+        self.command, self.offset, self.length, self.after = command, offset, length, after
+
+    @property
+    def end(self):
+        """The first byte after it."""
+        return self.offset + self.length
+
+
+class Shadow:
+    """The expected content of a disk of `size` bytes, at first zeros."""
+
+    def __init__(self, size):
+        self.live = bytearray(size)
+        self.in_flight = {}
+        self.uncertain = []
+
+    def is_free(self, offset, length):
+        """Whether no request in flight touches the range."""
+        return all(offset >= other.end or other.offset >= offset + length
+                   for other in self.in_flight.values())
+
+    def sent(self, cookie, request):
+        """`request` is on its way."""
+        self.in_flight[cookie] = request
+
+    def acknowledged(self, cookie, data):
+        """It was replied to without error; complaints, if it was a wrong read."""
+        request = self.in_flight.pop(cookie)
+        now = self.live[request.offset:request.end]
+        if request.command == READ:
+            return [] if now == data else [self._complaint(request.offset, now, data)]
+        if request.after:
+            self.live[request.offset:request.end] = request.after
+        return []
+
+    def killed(self):
+        """The server is gone: what was in flight may or may not have happened."""
+        self.uncertain += [it for it in self.in_flight.values() if it.after]
+        self.in_flight.clear()
+
+    def is_dead(self, tag):
+        """Whether the content with that tag is not what the disk holds there."""
+        _, sector = tag
+        start = sector * SECTOR
+        return tags.of(self.live[start:start + SECTOR]) != tag
+
+    def check(self, offset, data):
+        """Compares what was read at `offset` after a restart; complaints."""
+        expected = self.live[offset:offset + len(data)]
+        if expected == data:
+            return []
+        complaints = []
+        for at in range(0, len(data), SECTOR):
+            old, new = expected[at:at + SECTOR], data[at:at + SECTOR]
+            if old == new:
+                continue
+            if not self._may_be(offset + at, new):
+                complaints.append(self._complaint(offset + at, old, new))
+            self.live[offset + at:offset + at + SECTOR] = new
+        return complaints
+
+    def settled(self):
+        """The whole disk was read: nothing is uncertain any more."""
+        self.uncertain.clear()
+
+    def _may_be(self, offset, content):
+        return any(it.offset <= offset < it.end
+                   and it.after[offset - it.offset:offset - it.offset + SECTOR] == content
+                   for it in self.uncertain)
+
+    @staticmethod
+    def _complaint(offset, expected, found):
+        return (f"byte {offset}: expected {describe(expected)}, found {describe(found)}")
+
+
+def describe(content):
+    """One sector's content in words."""
+    tag = tags.of(bytes(content[:16]))
+    if tag:
+        return f"write {tag[0]} of sector {tag[1]}"
+    return "zeros" if not any(content) else bytes(content[:16]).hex()
