@@ -9,8 +9,11 @@
 //!   The kill of a process loses nothing.
 //! - A write that fails has changed any subset of its sectors. A sync that
 //!   fails has brought any subset to the medium; the rest is read as before,
-//!   counts as clean and is lost with the power, as Linux does it: a later
-//!   sync will not help.
+//!   counts as clean and is lost with the power, as Linux does it: a sync by a
+//!   later life of the server will not help. In the same life all later syncs
+//!   fail too. Without that, of two syncs that overlap the one that fails may be
+//!   told after the other that then succeeds, and nobody above can know; so it
+//!   is for the medium to see to.
 
 use crate::content::indices;
 use crate::dice::Dice;
@@ -89,6 +92,8 @@ struct Platter {
     faults: Vec<Fault>,
     fired: Vec<FaultKind>,
     power: Power,
+    /// A sync has failed in this life of the server.
+    is_unsure: bool,
     dice: Dice,
 }
 
@@ -122,6 +127,7 @@ impl SimMedium {
             faults: Vec::new(),
             fired: Vec::new(),
             power,
+            is_unsure: false,
             dice: Dice::new(size),
         };
         Self {
@@ -139,9 +145,12 @@ impl SimMedium {
         self.inner.borrow_mut().faults.push(fault);
     }
 
-    /// Forgets failures that were planned and did not come.
+    /// The server starts anew: failures that were planned and did not come are
+    /// forgotten, and one that came need not come again.
     pub fn heal(&self) {
-        self.inner.borrow_mut().faults.clear();
+        let mut inner = self.inner.borrow_mut();
+        inner.faults.clear();
+        inner.is_unsure = false;
     }
 
     /// The failures since this was last asked.
@@ -206,7 +215,7 @@ impl Platter {
         if kind != FaultKind::Read {
             self.power.use_up();
         }
-        let mut hit = false;
+        let mut hit = self.is_unsure && kind == FaultKind::Sync;
         for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
             hit |= fault.after == 0;
             fault.after = fault.after.wrapping_sub(1);
@@ -216,6 +225,7 @@ impl Platter {
             return Ok(());
         }
         self.fired.push(kind);
+        self.is_unsure |= kind == FaultKind::Sync;
         Err(match kind {
             FaultKind::Space => error(MediumErrorKind::NoSpace, "planned: no space"),
             _ => error(MediumErrorKind::Io, "planned: it failed"),
@@ -353,6 +363,7 @@ impl Platter {
             };
         }
         self.faults.clear();
+        self.is_unsure = false;
     }
 }
 

@@ -10,13 +10,18 @@
 //!    changes what is read and no layer: no pass.
 //! 4. Space that was given back is out of reach: what lay there can never be
 //!    passed over again. Later writes go elsewhere.
-//! 5. Passes are counted a byte; those of a trace are the fewest of its bytes.
+//! 5. Passes are counted a byte, and judged a word: that a pattern looks like a
+//!    word of content has a chance of 2^-64.
 
 use crate::content::{CELL_BYTES, Cell, HEAD_BYTES, Mark, Tag, marks};
 use quietus_core::units::{Addr, Extent};
 
 /// Bytes that a medium writes whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
+
+/// Bytes in the unit in which content is compared: a part of a trace that is
+/// shorter could be what it is by chance, and is not judged.
+const WORD_BYTES: usize = 8;
 
 /// Bytes of one sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,9 +68,6 @@ impl Mask {
         self.0 == [0; 8]
     }
 
-    fn is_all(self) -> bool {
-        self == Self::ALL
-    }
 }
 
 /// Content that was on the medium once.
@@ -88,27 +90,53 @@ enum Passes {
 }
 
 impl Trace {
-    fn new(mark: Mark) -> Self {
-        Self {
-            at: mark.at,
-            tag: mark.tag,
-            cell: mark.cell,
-            passes: Passes::All(0),
+    /// That of `mark`, which was found in the layer `bytes`. Words that are not
+    /// its own never were there.
+    fn new(mark: Mark, bytes: &[u8]) -> Self {
+        let mut trace = Self { at: mark.at, tag: mark.tag, cell: mark.cell, passes: Passes::All(0) };
+        let (own, len) = (trace.cell.bytes(trace.tag), trace.len());
+        let there = &bytes[trace.at..trace.at + len];
+        if there != &own[..len] {
+            let mut each = Box::new([u8::MAX; CELL_BYTES as usize]);
+            for from in (0..len).step_by(WORD_BYTES).filter(|from| is_word(*from, len)) {
+                let word = from..from + WORD_BYTES;
+                if own[word.clone()] == there[word.clone()] {
+                    each[word].fill(0);
+                }
+            }
+            trace.passes = Passes::Each(each);
         }
+        trace
     }
 
-    /// Passes over those of its bytes that are content of `extent`; none if
-    /// there are no such bytes.
+    /// The fewest passes over those of its words that are content of `extent`,
+    /// whole; none if there are no such words.
     #[must_use]
     pub fn passes_within(&self, extent: Extent<Addr>) -> Option<u8> {
-        let part = self.cell.extent().overlap(extent)?;
-        let from = (part.start.0 - self.cell.extent().start.0) as usize;
-        let to = (from + part.len as usize).min(self.len());
+        let (from, to) = self.words(extent);
         match &self.passes {
             _ if from >= to => None,
             Passes::All(passes) => Some(*passes),
             Passes::Each(each) => each[from..to].iter().min().copied(),
         }
+    }
+
+    /// Its words that are content of `extent`, whole, and have fewer than
+    /// `passes` passes over them.
+    pub fn lacking(&self, extent: Extent<Addr>, passes: usize) -> impl Iterator<Item = Extent<Addr>> {
+        let (from, to) = self.words(extent);
+        let base = self.cell.extent().start.0;
+        let words = (from..to).step_by(WORD_BYTES).map(move |n| Extent::new(base + n as u64, WORD_BYTES as u64));
+        words.filter(move |word| self.passes_within(*word).is_some_and(|has| usize::from(has) < passes))
+    }
+
+    /// Where in the trace those of its words begin and end that are content of
+    /// `extent`, whole.
+    fn words(&self, extent: Extent<Addr>) -> (usize, usize) {
+        let Some(part) = self.cell.extent().overlap(extent) else { return (0, 0) };
+        let base = self.cell.extent().start.0;
+        let (from, to) = ((part.start.0 - base) as usize, (part.end() - base) as usize);
+        (from.next_multiple_of(WORD_BYTES), to.min(self.len()) / WORD_BYTES * WORD_BYTES)
     }
 
     fn fewest(&self) -> u8 {
@@ -129,23 +157,15 @@ impl Trace {
 
     /// A layer covers it: `bytes`, of which `touched` were written.
     fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark]) {
-        if found.iter().any(|mark| self.is_of(mark)) {
-            self.passes = Passes::All(0);
-        } else if found
-            .iter()
-            .all(|mark| mark.at.abs_diff(self.at) >= CELL_BYTES as usize)
-        {
-            self.pass(bytes, touched);
-        }
-    }
-
-    fn pass(&mut self, bytes: &[u8], touched: Mask) {
-        let (from, to) = (self.at, self.at + self.len());
-        let hit = (from..to).filter(|at| touched.has(*at)).count();
-        if touched.is_all() || hit == to - from {
-            self.pass_all();
-        } else if hit > 0 {
-            self.pass_some(bytes, touched, hit);
+        let mut near = found.iter().filter(|mark| mark.at.abs_diff(self.at) < CELL_BYTES as usize);
+        let hit = (self.at..self.at + self.len()).filter(|at| touched.has(*at)).count();
+        match near.next() {
+            _ if hit == 0 => {}
+            None if hit == self.len() => self.pass_all(),
+            None => self.pass_some(bytes, touched, None),
+            Some(mark) if mark.at == self.at => self.pass_some(bytes, touched, Some(*mark)),
+            // Content that lies across it: no pass, to be on the safe side.
+            Some(_) => {}
         }
     }
 
@@ -156,26 +176,34 @@ impl Trace {
         }
     }
 
-    /// Only some of its bytes were written. They may be its own again (part of
-    /// it was kept): fewer than eight could be so by chance, and count as a pass.
-    fn pass_some(&mut self, bytes: &[u8], touched: Mask, hit: usize) {
-        let own = self.cell.bytes(self.tag);
-        let (at, len) = (self.at, self.len());
-        let written = (0..len).filter(|n| touched.has(at + n));
-        let restored = hit >= 8 && written.clone().all(|n| own[n] == bytes[at + n]);
+    /// Only some of its bytes were written, or some of what was written is
+    /// content: its own, or that of `mark`, which is no pass. That is decided
+    /// by words.
+    fn pass_some(&mut self, bytes: &[u8], touched: Mask, mark: Option<Mark>) {
+        let (own, at, len) = (self.cell.bytes(self.tag), self.at, self.len());
+        let other = mark.map_or(own, |mark| mark.cell.bytes(mark.tag));
         let mut each = match &self.passes {
             Passes::All(passes) => Box::new([*passes; CELL_BYTES as usize]),
             Passes::Each(each) => each.clone(),
         };
-        for n in written {
-            each[n] = if restored {
-                0
-            } else {
-                each[n].saturating_add(1)
-            };
+        for from in (0..len).step_by(WORD_BYTES) {
+            let word = from..len.min(from + WORD_BYTES);
+            let written = || word.clone().filter(|n| touched.has(at + n));
+            let there = &bytes[at + word.start..at + word.end];
+            let is_whole = written().count() == WORD_BYTES;
+            let is = |content: &[u8]| is_whole && &content[word.clone()] == there;
+            for n in written().filter(|_| is(&own) || !is(&other)) {
+                each[n] = if is(&own) { 0 } else { each[n].saturating_add(1) };
+            }
         }
-        self.passes = Passes::Each(each);
+        let is_even = each[..len].iter().all(|it| *it == each[0]);
+        self.passes = if is_even { Passes::All(each[0]) } else { Passes::Each(each) };
     }
+}
+
+/// Whether a whole word begins at `from` in a trace of `len` bytes.
+fn is_word(from: usize, len: usize) -> bool {
+    from + WORD_BYTES <= len
 }
 
 /// All traces of a medium.
@@ -223,7 +251,7 @@ impl Remains {
         traces.retain(|trace| trace.fewest() < self.passes_min);
         for mark in found {
             if !traces.iter().any(|trace| trace.is_of(mark)) {
-                traces.push(Trace::new(*mark));
+                traces.push(Trace::new(*mark, bytes));
             }
         }
     }

@@ -59,8 +59,10 @@ fn a_pass_over_a_part_leaves_the_rest() {
     assert_eq!(left, [1, 2, 3, 4, 5, 6, 7]);
     let second = remains.iter().next().expect("seven are left").1;
     assert_eq!(second.passes_within(Extent::new(64, 36)), Some(1));
-    assert_eq!(second.passes_within(Extent::new(64, 37)), Some(0));
+    assert_eq!(second.passes_within(Extent::new(64, 40)), Some(0));
     assert_eq!(second.passes_within(Extent::new(0, 64)), None);
+    let lacking: Vec<_> = second.lacking(Extent::new(90, 30), 1).map(|word| word.start.0).collect();
+    assert_eq!(lacking, [96, 104, 112]);
 }
 
 #[test]
@@ -81,4 +83,36 @@ fn space_given_back_can_not_be_passed_over() {
     remains.give_back(0);
     remains.layer(0, &PATTERN, Mask::ALL);
     assert_eq!(passes(&remains, 1), Some(0));
+}
+
+#[test]
+fn a_part_of_a_word_is_not_judged() {
+    let mut remains = Remains::new(1, 1);
+    remains.layer(0, &content(1), Mask::ALL);
+    let trace = remains.iter().next().expect("all cells are left").1;
+    assert_eq!(trace.passes_within(Extent::new(1, 14)), None);
+    assert_eq!(trace.passes_within(Extent::new(1, 15)), Some(0));
+}
+
+#[test]
+fn what_a_cache_folded_away_never_was_there() {
+    let mut remains = Remains::new(1, 2);
+    let mut bytes = content(1);
+    bytes[32..64].fill(0);
+    remains.layer(0, &bytes, Mask::ALL);
+    let first = remains.iter().next().expect("half of it is there").1;
+    assert_eq!(first.passes_within(Extent::new(0, 32)), Some(0));
+    assert_eq!(first.passes_within(Extent::new(32, 32)), Some(u8::MAX));
+}
+
+#[test]
+fn a_part_that_was_kept_is_no_pass() {
+    let mut remains = Remains::new(1, 1);
+    let mut bytes = content(1);
+    remains.layer(0, &bytes, Mask::ALL);
+    bytes[32..64].fill(0);
+    remains.layer(0, &bytes, Mask::ALL);
+    let first = remains.iter().next().expect("half of it is left").1;
+    assert_eq!(first.passes_within(Extent::new(0, 32)), Some(0));
+    assert_eq!(first.passes_within(Extent::new(32, 32)), Some(1));
 }

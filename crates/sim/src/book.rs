@@ -1,0 +1,276 @@
+//! The safety oracle: the book of what each byte of the disk may hold.
+//!
+//! It is told what was asked and what was replied, and knows nothing of how
+//! the disk works. For each run of bytes it keeps the *versions* that they may
+//! have, in the order of the requests that made them. What is promised, and so
+//! what it demands:
+//!
+//! 1. A read shows one version in each sector: the newest that was replied to
+//!    when the read was sent, or one of a later request.
+//! 2. A kill of the process keeps (1): versions that were replied to stand.
+//!    A request that was under way may or may not have had its effect, for
+//!    each sector; the first read that shows it decides it for good.
+//! 3. A power cut may undo versions, back to the newest one that is durable:
+//!    replied to before a flush was sent that was replied to, or of a write
+//!    with FUA, or of a death (trim, zeros, purge): a death is durable at its
+//!    reply, and so everything older is impossible for ever.
+//! 4. Destroying makes no version: bytes that are under a conservative
+//!    overwrite, or whose new content has to wait, show a version that was
+//!    written, or the zeros of a death; no pattern, and no third thing.
+//! 5. After a sync of the medium has failed, what was written before it may be
+//!    lost with the power even if a later flush succeeds: the host's cache
+//!    counts it as clean. That is a medium's failure, which was told.
+//!
+//! Requests on the same bytes have their effect in order of arrival, so the
+//! newest version is that of the latest request.
+//!
+//! Why by sectors: a medium changes sectors whole, and a run of the book begins
+//! and ends with requests. So the part of a run in a sector is of one version.
+//! That is promised while all requests are of whole sectors; after one that is
+//! not, acts may end within a sector, and each byte may be of another version.
+
+mod piece;
+
+use crate::content::{Tag, indices, is_content};
+use crate::remanence::SECTOR_BYTES;
+use crate::violation::{Oracle, Violation};
+use piece::Piece;
+use quietus_core::units::{Addr, Extent};
+use std::collections::BTreeMap;
+
+/// What some bytes hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// Zeros.
+    Zeros,
+    /// The content of a write.
+    Content(Tag),
+}
+
+impl Value {
+    fn is(self, start: u64, bytes: &[u8]) -> bool {
+        match self {
+            Self::Zeros => bytes.iter().all(|byte| *byte == 0),
+            Self::Content(tag) => is_content(tag, start, bytes),
+        }
+    }
+}
+
+/// A moment: one more at each thing that happens.
+pub type Moment = u64;
+
+/// A read that is under way.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    extent: Extent<Addr>,
+    since: Moment,
+    /// Of the latest request when it was sent.
+    newest: Tag,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct Book {
+    size: u64,
+    /// Start → piece; each ends where the next begins.
+    pieces: BTreeMap<u64, Piece>,
+    life: u32,
+    reads_open: usize,
+    /// All requests were of whole sectors.
+    is_even: bool,
+}
+
+impl Book {
+    /// The book of a disk of `size` bytes that holds `value`.
+    #[must_use]
+    pub fn new(size: u64, value: Value) -> Self {
+        Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
+    }
+
+    /// A request that is no read was sent for `extent`.
+    pub fn arrived(&mut self, extent: Extent<Addr>) {
+        let is_whole = |at: u64| at % SECTOR_BYTES as u64 == 0;
+        self.is_even &= is_whole(extent.start.0) && is_whole(extent.len);
+    }
+
+    /// Request `tag` was sent, and will make `extent` hold `value`.
+    pub fn begin(&mut self, tag: Tag, extent: Extent<Addr>, value: Value) {
+        let life = self.life;
+        self.change(extent, |piece| piece.begin(tag, value, life));
+    }
+
+    /// Request `tag` was replied to at `moment`.
+    pub fn settle(&mut self, tag: Tag, extent: Extent<Addr>, moment: Moment, durable: bool) {
+        self.change(extent, |piece| piece.settle(tag, moment, durable));
+    }
+
+    /// Request `tag` was refused without any effect.
+    pub fn withdraw(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.change(extent, |piece| piece.withdraw(tag));
+    }
+
+    /// A death of `extent`, by request `tag`, was replied to.
+    pub fn died(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.change(extent, |piece| piece.dead_before = Some(tag));
+    }
+
+    /// A wish to destroy what lies below `extent`, by request `tag`, was
+    /// replied to.
+    pub fn scoured(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.change(extent, |piece| piece.scoured_before = Some(tag));
+    }
+
+    /// A flush was replied to that was sent at `since`.
+    pub fn flushed(&mut self, since: Moment) {
+        self.pieces.values_mut().for_each(|piece| piece.flushed(since));
+    }
+
+    /// A sync of the medium failed.
+    pub fn sync_failed(&mut self) {
+        self.pieces.values_mut().for_each(Piece::shake);
+    }
+
+    /// The process was killed, or has stopped.
+    pub fn restarted(&mut self) {
+        self.life += 1;
+        self.reads_open = 0;
+    }
+
+    /// The power was cut.
+    pub fn power_cut(&mut self) {
+        self.restarted();
+        self.pieces.values_mut().for_each(Piece::power_cut);
+    }
+
+    /// A read was sent at `since`, when `newest` was the latest request.
+    pub fn begin_read(&mut self, extent: Extent<Addr>, since: Moment, newest: Tag) -> Reading {
+        if self.reads_open == 0 {
+            self.pieces.values_mut().for_each(Piece::tidy);
+        }
+        self.reads_open += 1;
+        Reading { extent, since, newest }
+    }
+
+    /// A read failed.
+    pub fn abandon_read(&mut self) {
+        self.reads_open -= 1;
+    }
+
+    /// A read ended at `moment` with `bytes`.
+    ///
+    /// # Errors
+    /// If these bytes were promised not to be.
+    pub fn end_read(&mut self, reading: &Reading, bytes: &[u8], moment: Moment) -> Result<(), Violation> {
+        self.reads_open -= 1;
+        let extent = reading.extent;
+        if bytes.len() as u64 != extent.len {
+            return Err(unsafe_read(format!("a read of {} bytes was given {}", extent.len, bytes.len())));
+        }
+        for part in self.parts(extent) {
+            self.check(reading, part, &bytes[indices(part, extent.start.0)], moment)?;
+        }
+        Ok(())
+    }
+
+    fn check(
+        &mut self,
+        reading: &Reading,
+        part: Extent<Addr>,
+        bytes: &[u8],
+        moment: Moment,
+    ) -> Result<(), Violation> {
+        let piece = self.piece(part.start.0);
+        let fits: Vec<Value> = piece.visible(reading.since).filter(|it| it.is(part.start.0, bytes)).collect();
+        let Some(value) = fits.first().copied() else {
+            if !self.is_even && is_mixed(&piece.visible(reading.since).collect::<Vec<_>>(), part.start.0, bytes) {
+                return Ok(());
+            }
+            let seen = describe(part.start.0, bytes);
+            return Err(unsafe_read(format!(
+                "{} bytes at {} read as {seen}; allowed: {:?}",
+                part.len,
+                part.start.0,
+                piece.visible(reading.since).collect::<Vec<_>>()
+            )));
+        };
+        if piece.is_open(reading.since) && piece.may_decide(self.life, reading.since, reading.newest) {
+            self.change(part, |piece| piece.decide(value, moment));
+        }
+        Ok(())
+    }
+
+    /// Runs within `extent` with what is to be destroyed in each: content older
+    /// than the first request, and, unless it is what is there now, content
+    /// older than the second.
+    pub fn doomed(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Option<Tag>, Option<Tag>)> {
+        self.runs(extent).map(|(run, piece)| (run, piece.dead_before, piece.scoured_before))
+    }
+
+    fn piece(&self, at: u64) -> &Piece {
+        self.pieces.range(..=at).next_back().expect("a piece begins at 0").1
+    }
+
+    /// The pieces within `extent`, cut to it.
+    fn runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Piece)> {
+        let first = self.pieces.range(..=extent.start.0).next_back().map_or(0, |(start, _)| *start);
+        let starts = self.pieces.range(first..extent.end().max(first));
+        let ends = self.pieces.range(first + 1..).map(|(start, _)| *start).chain([self.size]);
+        starts.zip(ends).filter_map(move |((start, piece), end)| {
+            Some((Extent::between(*start, end).overlap(extent)?, piece))
+        })
+    }
+
+    /// The parts of `extent` that lie in one piece and one sector.
+    fn parts(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let sector = SECTOR_BYTES as u64;
+        let cut = |run: Extent<Addr>| {
+            (run.start.0 / sector..run.end().div_ceil(sector))
+                .filter_map(move |n| Extent::new(n * sector, sector).overlap(run))
+        };
+        self.runs(extent).flat_map(|(run, _)| cut(run)).collect()
+    }
+
+    fn change(&mut self, extent: Extent<Addr>, mut change: impl FnMut(&mut Piece)) {
+        if extent.is_empty() {
+            return;
+        }
+        self.split(extent.start.0);
+        self.split(extent.end());
+        self.pieces.range_mut(extent.start.0..extent.end()).for_each(|(_, piece)| change(piece));
+    }
+
+    fn split(&mut self, at: u64) {
+        if at < self.size && !self.pieces.contains_key(&at) {
+            let piece = self.piece(at).clone();
+            self.pieces.insert(at, piece);
+        }
+    }
+}
+
+/// Whether each of `bytes`, from `start` on, is of one of `values`.
+fn is_mixed(values: &[Value], start: u64, bytes: &[u8]) -> bool {
+    let one = |(n, byte)| values.iter().any(|value| value.is(start + n as u64, std::slice::from_ref(byte)));
+    bytes.iter().enumerate().all(one)
+}
+
+fn unsafe_read(what: String) -> Violation {
+    Violation { oracle: Oracle::Safety, what }
+}
+
+/// What `bytes` of the disk look like, in words.
+fn describe(start: u64, bytes: &[u8]) -> String {
+    let tags: Vec<String> = crate::content::marks(bytes)
+        .map(|mark| {
+            let home = mark.cell.extent().start.0 == start + mark.at as u64;
+            format!("{:?}{}", mark.tag, if home { "" } else { " of elsewhere" })
+        })
+        .collect();
+    match bytes.first() {
+        _ if !tags.is_empty() => tags.join(", "),
+        Some(first) if bytes.iter().all(|byte| byte == first) => format!("{first:#04x} repeated"),
+        _ => format!("something else ({:02x?}…)", &bytes[..bytes.len().min(8)]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What is simpler than a step or a disk. Each proposal is smaller in some
+//! measure, so that simplifying comes to an end.
+
+use crate::history::{Ask, Deed, Origin, Setup, Step};
+use crate::remanence::SECTOR_BYTES;
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+
+/// Steps simpler than `step`, the simplest first.
+pub(super) fn steps(step: &Step) -> Vec<Step> {
+    let mut simpler = Vec::new();
+    for turns in [0, step.turns / 2, step.turns.saturating_sub(1)] {
+        if turns < step.turns {
+            simpler.push(Step { turns, ..step.clone() });
+        }
+    }
+    for salt in 0..4 {
+        if salt < step.salt {
+            simpler.push(Step { salt, ..step.clone() });
+        }
+    }
+    simpler.extend(deeds(step.deed).into_iter().map(|deed| Step { deed, ..step.clone() }));
+    simpler
+}
+
+fn deeds(deed: Deed) -> Vec<Deed> {
+    match deed {
+        Deed::Send { ask, extent, fua } => requests(ask, extent, fua),
+        Deed::PowerCut { again_after: Some(_) } => vec![Deed::PowerCut { again_after: None }],
+        Deed::Fault { target, kind, after } if after > 0 => {
+            vec![Deed::Fault { target, kind, after: 0 }, Deed::Fault { target, kind, after: after - 1 }]
+        }
+        Deed::Wait { ms } if ms > 300 => vec![Deed::Wait { ms: 300 }],
+        _ => Vec::new(),
+    }
+}
+
+fn requests(ask: Ask, extent: Extent<Addr>, fua: bool) -> Vec<Deed> {
+    let mut simpler: Vec<Deed> =
+        extents(extent).into_iter().map(|extent| Deed::Send { ask, extent, fua }).collect();
+    if fua {
+        simpler.push(Deed::Send { ask, extent, fua: false });
+    }
+    if matches!(ask, Ask::Purge | Ask::Zero { .. }) {
+        simpler.push(Deed::Send { ask: Ask::Trim, extent, fua });
+    }
+    simpler
+}
+
+fn extents(extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+    let (start, end) = (extent.start.0, extent.end());
+    let mut simpler = Vec::new();
+    for grain in [BLOCK_BYTES, SECTOR_BYTES as u64] {
+        let down = start / grain * grain;
+        for (from, to) in [(down, down + grain), (down, end / grain * grain), (start, start + extent.len / 2)] {
+            let is_smaller = from <= to && to - from > 0 && (to - from < extent.len || from < start);
+            if is_smaller && to <= end {
+                simpler.push(Extent::between(from, to));
+            }
+        }
+    }
+    simpler
+}
+
+/// Disks simpler than `setup`, the simplest first.
+pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
+    let plain = Setup {
+        disk_bytes: setup.disk_bytes,
+        policy: "clear",
+        punch: false,
+        run_bytes_max: 65536,
+        batch_bytes_max: 1 << 20,
+        deadline_ms: 600_000,
+        detect_zeroes: false,
+        half_bytes: 16384,
+        slots: 8,
+        in_flight_max: 1,
+        destage_percent: 0,
+        tells_holes: false,
+        origin: Origin::Empty,
+    };
+    let now = || setup.clone();
+    let all = [
+        Setup { policy: plain.policy, ..now() },
+        Setup { punch: plain.punch, ..now() },
+        Setup { run_bytes_max: plain.run_bytes_max, ..now() },
+        Setup { batch_bytes_max: plain.batch_bytes_max, ..now() },
+        Setup { deadline_ms: plain.deadline_ms, ..now() },
+        Setup { detect_zeroes: plain.detect_zeroes, ..now() },
+        Setup { half_bytes: plain.half_bytes, ..now() },
+        Setup { slots: plain.slots, ..now() },
+        Setup { in_flight_max: plain.in_flight_max, ..now() },
+        Setup { destage_percent: plain.destage_percent, ..now() },
+        Setup { tells_holes: plain.tells_holes, ..now() },
+        Setup { origin: plain.origin, ..now() },
+    ];
+    all.into_iter().filter(|it| it != setup).collect()
+}

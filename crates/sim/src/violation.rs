@@ -1,0 +1,33 @@
+//! What an oracle says when a promise was broken.
+
+use std::fmt;
+
+/// Who noticed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Oracle {
+    /// A read showed what it may not.
+    Safety,
+    /// Content that was called destroyed, or ought to be, is not.
+    Forensic,
+    /// Something that is owed does not happen.
+    Liveness,
+    /// A reply that is not allowed, or none.
+    Replies,
+    /// An assertion of the code under test failed.
+    Panic,
+}
+
+/// A broken promise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Who noticed.
+    pub oracle: Oracle,
+    /// What, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.oracle, self.what)
+    }
+}

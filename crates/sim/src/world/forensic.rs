@@ -1,0 +1,133 @@
+//! The forensic oracle: what a laboratory would find on the media.
+//!
+//! What is promised, and so what it demands:
+//!
+//! 1. At a receipt for bytes that were *shredded*: of all content that was ever
+//!    on the medium there, each byte has as many passes over it as the policy
+//!    has, and none is in the medium's cache, from where it would come back.
+//!    No exception is needed for newer writes: those wait for the receipt.
+//! 2. At a receipt for bytes that were *scoured*: the same, except for the
+//!    content that is there now.
+//! 3. At either, no copy of content of these bytes is in the journal.
+//! 4. When no obligation is left: content older than a death that was replied
+//!    to, and content that lay below a conservative overwrite that was replied
+//!    to, or was overwritten after it, has its passes; and there is no content
+//!    in the journal at all.
+//!
+//! Content that was overwritten without any of these is no obligation, nor is
+//! a request's that was not replied to.
+
+use super::World;
+use crate::content::{Tag, is_content, marks};
+use crate::remanence::Trace;
+use crate::violation::{Oracle, Violation};
+use quietus_core::medium::Medium;
+use quietus_core::request::Liveness;
+use quietus_core::units::{Addr, Extent, Pos};
+use quietus_core::volume::{Done, Receipt};
+
+impl World {
+    pub(super) fn judge_receipt(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+        let is_shred = receipt.act == Done::Shredded;
+        *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
+        if receipt.passes != self.policy.passes().len() {
+            return Err(found(format!("a receipt for {} passes", receipt.passes)));
+        }
+        for extent in &receipt.extents {
+            let found = self.survivor(|trace| {
+                self.lacking(trace, *extent).find(|word| is_shred || !self.is_current(trace.tag, *word))
+            });
+            self.report(found, "a receipt")?;
+            self.report(self.copy_in_journal(*extent), "a receipt, a copy in the journal")?;
+            if is_shred {
+                self.judge_cache(*extent)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
+        let doomed = self.survivor(|trace| self.doomed_part(trace));
+        self.report(doomed, "all obligations are met")?;
+        let whole = Extent::new(0, self.setup.disk_bytes);
+        self.report(self.copy_in_journal(whole), "all obligations are met, a copy in the journal")?;
+        let journal = Extent::new(0, self.journal.size());
+        let visible = self.journal.peek(journal, |bytes| marks(bytes).next());
+        if let Some(mark) = visible {
+            return Err(found(format!("{mark:?} can be read from the journal")));
+        }
+        self.judge_dead(whole)
+    }
+
+    /// The first trace on the data medium that `is_owed` finds part of lacking.
+    fn survivor(&self, is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>) -> Option<(Trace, Extent<Addr>)> {
+        self.data.inspect(|remains| {
+            let mut traces = remains.iter().map(|(_, trace)| trace);
+            traces.find_map(|trace| Some((trace.clone(), is_owed(trace)?)))
+        })
+    }
+
+    fn copy_in_journal(&self, extent: Extent<Addr>) -> Option<(Trace, Extent<Addr>)> {
+        self.journal.inspect(|remains| {
+            let mut traces = remains.iter().map(|(_, trace)| trace);
+            traces.find_map(|trace| Some((trace.clone(), self.lacking(trace, extent).next()?)))
+        })
+    }
+
+    /// Words of `trace` that are content of `extent`, and lack passes.
+    fn lacking(&self, trace: &Trace, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+        trace.lacking(extent, self.policy.passes().len())
+    }
+
+    /// Whether `part` of the disk's medium is now what write `tag` wrote there.
+    fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
+        let place = Extent::<Pos>::new(part.start.0, part.len);
+        self.data.peek(place, |bytes| is_content(tag, part.start.0, bytes))
+    }
+
+    fn doomed_part(&self, trace: &Trace) -> Option<Extent<Addr>> {
+        let mut runs = self.book.doomed(trace.cell.extent());
+        runs.find_map(|(run, dead_before, scoured_before)| {
+            let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
+            let (is_dead, is_below) = (is_below(dead_before), is_below(scoured_before));
+            if !is_dead && !is_below {
+                return None;
+            }
+            self.lacking(trace, run).find(|word| is_dead || !self.is_current(trace.tag, *word))
+        })
+    }
+
+    fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Result<(), Violation> {
+        let Some((trace, part)) = survivor else { return Ok(()) };
+        let (has, due) = (trace.passes_within(part).unwrap_or(0), self.policy.passes().len());
+        let (start, tag) = (part.start.0, trace.tag);
+        Err(found(format!("{when}: {} bytes of {tag:?} at {start} have {has} of {due} passes", part.len)))
+    }
+
+    /// Nothing of `extent` can be read, or would be once the cache is written.
+    fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
+        let place = Extent::<Pos>::new(extent.start.0, extent.len);
+        match self.data.peek(place, |bytes| marks(bytes).next()) {
+            Some(mark) => Err(found(format!("a receipt for {extent:?}, and {mark:?} can be read"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What the disk calls dead is zeros.
+    fn judge_dead(&self, whole: Extent<Addr>) -> Result<(), Violation> {
+        let mut at = 0;
+        for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
+            let place = Extent::<Pos>::new(at, len);
+            let zeros = self.data.peek(place, |bytes| bytes.iter().all(|byte| *byte == 0));
+            if liveness == Liveness::Dead && !zeros {
+                return Err(found(format!("{len} bytes at {at} are called dead, and are not zeros")));
+            }
+            at += len;
+        }
+        Ok(())
+    }
+}
+
+fn found(what: String) -> Violation {
+    Violation { oracle: Oracle::Forensic, what }
+}

@@ -1,0 +1,81 @@
+//! What may be replied, and what a reply means for the book.
+
+use super::{Pending, World, bad_reply};
+use crate::content::Tag;
+use crate::history::Ask;
+use crate::medium::FaultKind;
+use crate::violation::Violation;
+use quietus_core::request::{Buf, Outcome, Refusal, RequestId};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+
+impl World {
+    pub(super) fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), Violation> {
+        let Some(pending) = self.pending.remove(&id) else {
+            return Err(bad_reply(format!("{id:?} was replied to twice, or never sent")));
+        };
+        let tag = Tag(id.0 as u32);
+        match outcome {
+            Ok(buf) => self.is_done(tag, &pending, &buf),
+            Err(refusal) => self.is_refused(tag, &pending, &refusal),
+        }
+    }
+
+    fn is_done(&mut self, tag: Tag, pending: &Pending, buf: &Buf) -> Result<(), Violation> {
+        self.figures.done += 1;
+        let (extent, moment) = (pending.extent, self.moment);
+        match pending.ask {
+            Ask::Read => {
+                let reading = pending.reading.as_ref().expect("a read has a reading");
+                self.book.end_read(reading, buf, moment)?;
+            }
+            Ask::Write => self.book.settle(tag, extent, moment, pending.fua),
+            Ask::WriteZeros => {
+                self.book.settle(tag, extent, moment, pending.fua);
+                self.zeros_written(tag, extent);
+            }
+            Ask::Trim | Ask::Zero { .. } | Ask::Purge => self.died(tag, extent),
+            Ask::Scour => self.book.scoured(tag, extent),
+            Ask::Flush => self.book.flushed(pending.since),
+            Ask::Cache => {}
+        }
+        Ok(())
+    }
+
+    fn died(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.book.settle(tag, extent, self.moment, true);
+        self.book.died(tag, extent);
+    }
+
+    /// Whole blocks of zeros are deaths, if the disk looks for them.
+    fn zeros_written(&mut self, tag: Tag, extent: Extent<Addr>) {
+        let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
+        let to = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
+        if self.setup.detect_zeroes && from < to {
+            self.died(tag, Extent::between(from, to));
+        }
+    }
+
+    fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Result<(), Violation> {
+        self.figures.refused += 1;
+        let failed = |kind| self.trouble.contains(&kind);
+        let may_be = match refusal {
+            Refusal::NotSupported(_) => matches!(pending.ask, Ask::Zero { fast: true, .. }),
+            Refusal::NoSpace(_) => failed(FaultKind::Space),
+            Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
+            Refusal::Io(_) => !self.trouble.is_empty(),
+            Refusal::Latched(_) => self.is_latched,
+            Refusal::ShuttingDown => self.is_stopping,
+            Refusal::ReadOnly | Refusal::Invalid(_) => false,
+        };
+        if !may_be {
+            return Err(bad_reply(format!("{:?} of {:?} was refused: {refusal}", pending.ask, pending.extent)));
+        }
+        if pending.reading.is_some() {
+            self.book.abandon_read();
+        }
+        if matches!(refusal, Refusal::NotSupported(_)) {
+            self.book.withdraw(tag, pending.extent);
+        }
+        Ok(())
+    }
+}
