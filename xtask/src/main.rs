@@ -1,1 +1,156 @@
-fn main() {}
+//! `cargo xtask tidy`: what a machine can check of `STYLE.md`.
+//! `cargo xtask mutants`: the simulator must catch every deliberate defect.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Longest file of code, tests apart.
+const FILE_LINES_MAX: usize = 600;
+/// Longest function.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Highest median length of the functions of one crate.
+const FUNCTION_LINES_MEDIAN_MAX: usize = 10;
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    let complaints = match std::env::args().nth(1).as_deref() {
+        Some("tidy") => tidy(root),
+        Some("mutants") => mutants(root),
+        _ => vec!["usage: cargo xtask tidy | mutants".into()],
+    };
+    for complaint in &complaints {
+        eprintln!("{complaint}");
+    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn mutants(root: &Path) -> Vec<String> {
+    let args = ["run", "-p", "quietus-sim", "--release", "--features", "mutants", "--", "mutants"];
+    match Command::new("cargo").args(args).current_dir(root).status() {
+        Ok(status) if status.success() => Vec::new(),
+        Ok(status) => vec![format!("mutants: {status}")],
+        Err(error) => vec![format!("cargo: {error}")],
+    }
+}
+
+fn tidy(root: &Path) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for krate in ["crates/core", "crates/detect", "crates/sim", "crates/quietus", "xtask"] {
+        let mut lengths = Vec::new();
+        for path in sources(&root.join(krate)) {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            complaints.extend(check_file(&name, &text, &mut lengths));
+        }
+        lengths.sort_unstable();
+        let median = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+        println!("{krate}: {} functions, median {median} lines, longest {}", lengths.len(), lengths.last().unwrap_or(&0));
+        if median > FUNCTION_LINES_MEDIAN_MAX {
+            complaints.push(format!("{krate}: the median function has {median} lines, over {FUNCTION_LINES_MEDIAN_MAX}"));
+        }
+    }
+    complaints.extend(check_documents(root));
+    complaints
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("target") {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn check_file(name: &str, text: &str, lengths: &mut Vec<usize>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let is_test = name.contains("/tests") || name.contains("/examples/");
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    if !is_test && code.lines().count() > FILE_LINES_MAX {
+        complaints.push(format!("{name}: {} lines, over {FILE_LINES_MAX}", code.lines().count()));
+    }
+    for (n, line) in text.lines().enumerate() {
+        if line.trim_end() != line || line.contains('\t') {
+            complaints.push(format!("{name}:{}: white space at the end, or a tab", n + 1));
+        }
+    }
+    if !is_test {
+        for (function, length) in functions(code) {
+            if length > FUNCTION_LINES_MAX {
+                complaints.push(format!("{name}: {function} has {length} lines, over {FUNCTION_LINES_MAX}"));
+            }
+            lengths.push(length);
+        }
+        if !text.starts_with("//!") {
+            complaints.push(format!("{name}: no module documentation on its first line"));
+        }
+    }
+    complaints
+}
+
+/// The name and the lines of the body of each function, going by indentation,
+/// which rustfmt guarantees.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let body = line.trim_start();
+        let words = ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn ", "const fn ", "pub const fn "];
+        if !words.iter().any(|word| body.starts_with(word)) {
+            continue;
+        }
+        let indent = line.len() - body.len();
+        let close = format!("{}}}", " ".repeat(indent));
+        let Some(open) = (n..lines.len()).find(|at| lines[*at].ends_with(['{', '}', ';'])) else { continue };
+        if !lines[open].ends_with('{') {
+            continue;
+        }
+        let Some(end) = (open..lines.len()).find(|at| lines[*at] == close) else { continue };
+        let name = body.split('(').next().unwrap_or(body).to_string();
+        found.push((name, end - open - 1));
+    }
+    found
+}
+
+/// Every format, and everything that the README names, has its document.
+fn check_documents(root: &Path) -> Vec<String> {
+    let needed = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "STYLE.md",
+        "HACKING.md",
+        "CHANGELOG.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "docs/threat-model.md",
+        "docs/guarantees.md",
+        "docs/benchmarks.md",
+        "docs/control.md",
+        "docs/formats/disk.md",
+        "docs/formats/journal.md",
+        "docs/formats/view.md",
+        "docs/formats/audit.md",
+        "docs/formats/proof.md",
+    ];
+    let missing = needed.iter().filter(|name| !root.join(name).exists());
+    let mut complaints: Vec<String> = missing.map(|name| format!("{name} is missing")).collect();
+    for name in needed.iter().filter(|name| name.ends_with(".md")) {
+        let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+        let folder = root.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or(link);
+            if !target.is_empty() && !target.contains("://") && !folder.join(target).exists() {
+                complaints.push(format!("{name}: links to {target}, which is not there"));
+            }
+        }
+    }
+    complaints
+}

@@ -94,6 +94,9 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
 
     /// Takes everything within `extent` out.
     pub fn remove(&mut self, extent: Extent<A>) {
+        if extent.is_empty() {
+            return;
+        }
         let (from, to) = (extent.start.get(), extent.end());
         self.split(from);
         self.split(to);

@@ -1,0 +1,236 @@
+use super::*;
+use crate::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use std::cell::RefCell;
+
+const DISK: [u8; 16] = [9; 16];
+const SIZE: u64 = 1 << 30;
+const SHAPE: Shape = Shape { half_bytes: 16 * SECTOR_BYTES, slots: 2 };
+
+/// Bytes in memory.
+struct Memory(RefCell<Vec<u8>>);
+
+impl Medium for Memory {
+    fn size(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        let bytes = self.0.borrow();
+        let end = pos.0 as usize + into.len();
+        let error = || MediumError { kind: MediumErrorKind::Io, message: "beyond the end".into() };
+        into.copy_from_slice(bytes.get(pos.0 as usize..end).ok_or_else(error)?);
+        Ok(())
+    }
+
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.0.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+
+    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("a journal is never punched")
+    }
+
+    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("a journal is never zeroed")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+}
+
+/// A journal and the state that it should give back.
+struct Bench {
+    medium: Memory,
+    journal: Journal,
+    state: State,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let medium = Memory(RefCell::new(vec![0; SHAPE.bytes() as usize]));
+        medium.write(Pos(0), &Head { shape: SHAPE, disk: DISK }.to_bytes(), true).unwrap();
+        let mut bench = Self { medium, journal: Journal::resume(SHAPE, 1, 0, 0), state: State::default() };
+        bench.commit();
+        bench
+    }
+
+    fn change(&mut self, change: Change) {
+        self.state.apply(change, Millis(0));
+        self.journal.push(change);
+    }
+
+    fn commit(&mut self) {
+        let commit = self.journal.commit(&self.state);
+        self.medium.write(commit.pos, &commit.bytes, true).unwrap();
+        if let Some((pos, mark)) = commit.mark {
+            self.medium.write(pos, &mark, false).unwrap();
+        }
+    }
+
+    fn die(&mut self, start: u64) {
+        self.change(Change::Oblige(Extent::new(start, 4096), Due::Shred { no_hole: false }, Cause::Trim));
+        self.commit();
+    }
+
+    fn scan(&self) -> Result<Recovered, JournalError> {
+        scan(&self.medium, DISK, SIZE)
+    }
+
+    fn flip(&self, byte: u64, bit: u8) {
+        self.medium.0.borrow_mut()[byte as usize] ^= 1 << bit;
+    }
+}
+
+fn entries(state: &State) -> Vec<(Extent<Addr>, Due)> {
+    state.ledger.iter().map(|(extent, it)| (extent, it.due)).collect()
+}
+
+#[test]
+fn what_was_committed_comes_back_across_many_rotations() {
+    let mut bench = Bench::new();
+    for n in 0..200 {
+        bench.die(n % 17 * 65536);
+        if n % 3 == 0 {
+            bench.change(Change::Clear(Extent::new(n % 17 * 65536, 512)));
+            bench.state.counters.receipts += 1;
+            bench.commit();
+        }
+        let found = bench.scan().unwrap();
+        assert_eq!(entries(&found.state), entries(&bench.state), "after {n}");
+        assert_eq!(found.state.counters, bench.state.counters);
+        assert_eq!((found.generation, found.seq), bench.journal.position());
+    }
+    assert!(bench.journal.position().0 > 10, "the journal never rotated");
+}
+
+#[test]
+fn held_slots_and_the_dirt_they_leave_come_back() {
+    let mut bench = Bench::new();
+    bench.change(Change::Hold(Slot(1), Extent::new(8192, 100), Crc(7)));
+    bench.commit();
+    assert_eq!(bench.scan().unwrap().state.slots, bench.state.slots);
+    bench.change(Change::Release);
+    for n in 0..40 {
+        bench.die(n % 3 * 65536);
+        let slots = bench.scan().unwrap().state.slots;
+        assert!(slots.held.is_empty() && slots.dirty, "after {n}");
+    }
+    bench.change(Change::Clean);
+    bench.commit();
+    assert!(!bench.scan().unwrap().state.slots.dirty);
+}
+
+#[test]
+fn a_torn_last_frame_never_was() {
+    let mut bench = Bench::new();
+    bench.die(0);
+    let before = bench.medium.0.borrow().clone();
+    let entries_before = entries(&bench.state);
+    bench.die(65536);
+    let after = bench.medium.0.borrow().clone();
+    let torn: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
+    for cut in &torn {
+        *bench.medium.0.borrow_mut() = [&after[..*cut], &before[*cut..]].concat();
+        assert_eq!(entries(&bench.scan().unwrap().state), entries_before, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_torn_rotation_leaves_the_half_before() {
+    let mut bench = Bench::new();
+    let (mut before, mut generation) = (bench.medium.0.borrow().clone(), bench.journal.position().0);
+    let mut wanted = entries(&bench.state);
+    for n in 1..60 {
+        bench.change(Change::Oblige(Extent::new(n * 65536, 4096), Due::Scour, Cause::Scour));
+        bench.change(Change::Clear(Extent::new((n - 1) * 65536, 4096)));
+        let commit = bench.journal.commit(&bench.state);
+        bench.medium.write(commit.pos, &commit.bytes, true).unwrap();
+        let after = bench.medium.0.borrow().clone();
+        if bench.journal.position().0 != generation {
+            for sectors in 0..commit.bytes.len() / 512 {
+                let cut = commit.pos.0 as usize + sectors * 512;
+                *bench.medium.0.borrow_mut() = [&after[..cut], &before[cut..]].concat();
+                let found = entries(&bench.scan().unwrap().state);
+                assert_eq!(found, wanted, "rotation {generation} torn after {sectors} sectors");
+            }
+        }
+        *bench.medium.0.borrow_mut() = after;
+        if let Some((pos, mark)) = commit.mark {
+            bench.medium.write(pos, &mark, false).unwrap();
+        }
+        (before, generation) = (bench.medium.0.borrow().clone(), bench.journal.position().0);
+        wanted = entries(&bench.state);
+    }
+    assert!(generation > 2, "the journal never rotated");
+}
+
+#[test]
+fn a_flipped_bit_is_refused_or_changes_nothing_but_the_last_frame() {
+    let mut bench = Bench::new();
+    for n in 0..40 {
+        bench.die(n * 65536 % (1 << 22));
+    }
+    let all = entries(&bench.state);
+    let last = {
+        let found = bench.scan().unwrap();
+        found.seq
+    };
+    let slots_at = SHAPE.slot(Slot(0)).0;
+    for byte in 0..slots_at {
+        bench.flip(byte, (byte % 8) as u8);
+        match bench.scan() {
+            Err(JournalError::Damaged(_) | JournalError::Version(_) | JournalError::OtherDisk) => {}
+            Err(error) => panic!("byte {byte}: {error}"),
+            Ok(found) if found.seq == last => assert_eq!(entries(&found.state), all, "byte {byte}"),
+            // The very last frame cannot be told from a torn one.
+            Ok(found) => assert_eq!(found.seq, last - 1, "byte {byte}: frames were lost unseen"),
+        }
+        bench.flip(byte, (byte % 8) as u8);
+    }
+}
+
+#[test]
+fn another_disks_journal_and_a_newer_one_are_refused_by_name() {
+    let bench = Bench::new();
+    assert_eq!(scan(&bench.medium, [8; 16], SIZE).unwrap_err(), JournalError::OtherDisk);
+    bench.medium.0.borrow_mut()[8] = 2;
+    assert_eq!(bench.scan().unwrap_err(), JournalError::Version(2));
+}
+
+#[test]
+fn a_journal_cut_short_is_refused() {
+    let bench = Bench::new();
+    for len in [0, 100, 4095, 4096, 10_000, SHAPE.bytes() as usize - 1] {
+        let short = Memory(RefCell::new(bench.medium.0.borrow()[..len].to_vec()));
+        assert!(matches!(scan(&short, DISK, SIZE), Err(JournalError::Damaged(_))), "{len}");
+    }
+}
+
+#[test]
+fn an_obligation_beyond_the_disk_is_refused() {
+    let mut bench = Bench::new();
+    bench.die(SIZE);
+    assert!(matches!(bench.scan(), Err(JournalError::Damaged(_))));
+}
+
+#[test]
+fn a_full_ledger_with_all_slots_held_fits_its_half() {
+    for shape in [SHAPE, Shape::default(), Shape { half_bytes: 64 << 10, slots: 7 }] {
+        let mut state = State::default();
+        for n in 0..shape.entries_max() as u64 {
+            state.apply(Change::Oblige(Extent::new(n * 1024, 512), Due::Suspicious, Cause::Scour), Millis(0));
+        }
+        for slot in 0..shape.slots {
+            state.apply(Change::Hold(Slot(slot), Extent::new(0, 1), Crc(0)), Millis(0));
+        }
+        let mut journal = Journal::resume(shape, 0, 5, 5);
+        let commit = journal.commit(&state);
+        assert!(commit.bytes.len() as u64 <= shape.half_bytes, "{shape:?}");
+    }
+}

@@ -201,6 +201,9 @@ impl<S: Store> Volume<S> {
 
     /// Does what can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
+        if self.is_quiet() {
+            self.all_due = self.stopping;
+        }
         if self.latched.is_some() || self.is_quiet() {
             return;
         }

@@ -132,6 +132,14 @@ impl<S: Store> Volume<S> {
         self.state.ledger.iter().any(|(_, it)| it.is_queued())
     }
 
+    /// Whether what was due by [`Event::ShredNow`](super::Event::ShredNow) has
+    /// been destroyed, or never will be.
+    #[must_use]
+    pub fn owes_nothing_due(&self) -> bool {
+        let never = self.latched.is_some() || self.config.read_only;
+        never || !self.all_due || (self.act.is_none() && !self.has_queued())
+    }
+
     /// Whether no request, act or commit is under way.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -1,0 +1,402 @@
+//! What the simulator cannot say as plainly.
+
+use super::*;
+use crate::journal::Shape;
+use crate::medium::Medium;
+use crate::request::Liveness;
+use crate::store::InPlace;
+use crate::units::Pos;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+const SIZE: u64 = 1 << 20;
+const DISK: [u8; 16] = [1; 16];
+
+/// A medium without a cache, which can be told to fail.
+struct Memory {
+    bytes: RefCell<Vec<u8>>,
+    broken: Cell<bool>,
+    syncs: Cell<usize>,
+}
+
+impl Memory {
+    fn new(size: u64) -> Self {
+        Self { bytes: RefCell::new(vec![0; size as usize]), broken: Cell::new(false), syncs: Cell::new(0) }
+    }
+
+    fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        if self.broken.get() {
+            return Err(MediumError { kind: MediumErrorKind::Io, message: "broken".into() });
+        }
+        self.bytes.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+}
+
+impl Medium for Memory {
+    fn size(&self) -> u64 {
+        self.bytes.borrow().len() as u64
+    }
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
+        Ok(())
+    }
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.put(pos, from)
+    }
+    fn sync(&self) -> Result<(), MediumError> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.put(Pos(0), &[])
+    }
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.put(extent.start, &vec![0; extent.len as usize])
+    }
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.punch(extent)
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { punch: true }
+    }
+}
+
+/// A volume above two media, driven by hand.
+struct Bench {
+    data: Memory,
+    journal: Memory,
+    volume: Volume<InPlace>,
+    todo: VecDeque<Io>,
+    replies: HashMap<RequestId, Outcome>,
+    receipts: Vec<Receipt>,
+    next: u64,
+    now: u64,
+}
+
+impl Bench {
+    fn new(policy: &str) -> Self {
+        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+        let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+        let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
+        Self::open(policy, data, journal, Some(checkpoint))
+    }
+
+    fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
+        let config = Config::new(policy.parse().unwrap());
+        let opening =
+            Opening { config, disk: DISK, size: SIZE, entropy: [3; 32], now: Millis(0), checkpoint };
+        let volume = Volume::open(opening, &data, &journal).unwrap();
+        let (todo, replies) = (VecDeque::new(), HashMap::new());
+        Self { data, journal, volume, todo, replies, receipts: Vec::new(), next: 0, now: 0 }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.volume.apply(Millis(self.now), event, &mut out);
+        for command in out {
+            match command {
+                Command::Io(io) => self.todo.push_back(io),
+                Command::Reply(id, outcome) => assert!(self.replies.insert(id, outcome).is_none()),
+                Command::Receipt(receipt) => self.receipts.push(receipt),
+                Command::Died(..) | Command::Latched(_) => {}
+            }
+        }
+    }
+
+    fn ask(&mut self, op: Op, start: u64, len: u64) -> RequestId {
+        let id = RequestId(self.next);
+        self.next += 1;
+        self.tell(Event::Request(id, Request { op, extent: Extent::new(start, len), fua: false }));
+        id
+    }
+
+    fn step(&mut self) -> bool {
+        let Some(io) = self.todo.pop_front() else { return false };
+        let (id, result) = io.perform(&self.data, &self.journal, &mut Vec::new());
+        self.tell(Event::Completed(id, result));
+        true
+    }
+
+    fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    fn idle(&mut self) {
+        self.now += 1000;
+        self.tell(Event::Tick);
+        self.settle();
+    }
+
+    fn done(&mut self, op: Op, start: u64, len: u64) -> Outcome {
+        let id = self.ask(op, start, len);
+        self.settle();
+        self.replies.remove(&id).expect("it was replied to")
+    }
+
+    fn write(&mut self, start: u64, byte: u8, len: u64) {
+        self.done(Op::Write(vec![byte; len as usize]), start, len).unwrap();
+    }
+
+    fn reads(&mut self, start: u64, len: u64) -> Vec<u8> {
+        self.done(Op::Read, start, len).unwrap()
+    }
+
+    fn liveness(&self) -> Vec<(u64, Liveness)> {
+        self.volume.liveness(Extent::new(0, SIZE), 100)
+    }
+}
+
+#[test]
+fn trimmed_bytes_read_as_zeros_at_once_and_are_destroyed_when_idle() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 4096, 8192).unwrap();
+    assert_eq!(bench.reads(0, 16384), [[7; 4096], [0; 4096], [0; 4096], [7; 4096]].concat());
+    assert_eq!(bench.data.bytes.borrow()[4096], 7, "destroyed before the disk was idle");
+    bench.idle();
+    assert_eq!(bench.data.bytes.borrow()[4096..12288], [0; 8192]);
+    assert_eq!(bench.receipts.len(), 1);
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 8192);
+    assert!(bench.volume.is_drained());
+}
+
+#[test]
+fn a_write_to_a_queued_block_waits_for_its_destruction_and_survives_it() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 65536).unwrap();
+    bench.write(8192, 9, 4096);
+    assert_eq!(bench.receipts.len(), 1, "it did not wait");
+    bench.idle();
+    assert_eq!(bench.reads(4096, 12288), [[0; 4096], [9; 4096], [0; 4096]].concat());
+}
+
+#[test]
+fn write_between_passes_revokes_the_shred() {
+    let mut bench = Bench::new("4");
+    bench.write(0, 7, 4096);
+    bench.done(Op::Trim, 0, 4096).unwrap();
+    bench.now += 1000;
+    bench.tell(Event::Tick);
+    for _ in 0..3 {
+        assert!(bench.step());
+    }
+    let write = bench.ask(Op::Write(vec![9; 4096]), 0, 4096);
+    bench.settle();
+    assert!(bench.replies.remove(&write).is_some_and(|outcome| outcome.is_ok()));
+    bench.idle();
+    assert_eq!(bench.reads(0, 4096), [9; 4096]);
+}
+
+#[test]
+fn freeing_what_never_held_data_is_no_death() {
+    let mut bench = Bench::new("clear");
+    bench.done(Op::Trim, 0, SIZE).unwrap();
+    let status = bench.volume.status();
+    assert_eq!((status.queued_bytes, status.counters.freed_unwritten_bytes), (0, SIZE));
+}
+
+#[test]
+fn what_is_dead_five_times_is_destroyed_once() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 8192);
+    for _ in 0..5 {
+        bench.done(Op::Trim, 0, 8192).unwrap();
+    }
+    bench.idle();
+    let counters = bench.volume.status().counters;
+    assert_eq!((counters.destroyed_bytes, counters.freed_again_bytes), (8192, 4 * 8192));
+}
+
+#[test]
+fn deaths_of_odd_bytes_take_those_and_no_others() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 16384);
+    bench.done(Op::Trim, 1000, 5001).unwrap();
+    bench.idle();
+    assert_eq!(bench.reads(0, 16384), [vec![7; 1000], vec![0; 5001], vec![7; 16384 - 6001]].concat());
+}
+
+#[test]
+fn zeros_without_a_hole_count_as_data() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 4096);
+    bench.done(Op::Zero { no_hole: true, fast: false }, 0, 8192).unwrap();
+    bench.idle();
+    assert_eq!(bench.reads(0, 8192), [0; 8192]);
+    assert_eq!(bench.liveness()[0], (8192, Liveness::Live));
+    let refused = bench.done(Op::Zero { no_hole: true, fast: true }, 0, 4096);
+    assert!(matches!(refused, Err(Refusal::NotSupported(_))));
+}
+
+#[test]
+fn scouring_keeps_the_content_and_makes_it_suspicious_until_it_is_overwritten() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 16384);
+    bench.done(Op::Scour, 4096, 8192).unwrap();
+    bench.idle();
+    assert_eq!(bench.reads(0, 16384), [7; 16384]);
+    assert_eq!(bench.liveness()[1], (8192, Liveness::Suspicious));
+    bench.write(4096, 8, 4096);
+    assert_eq!(bench.liveness()[1], (4096, Liveness::Suspicious), "its turn is over");
+    assert_eq!(bench.reads(0, 16384), [[7; 4096], [8; 4096], [7; 4096], [7; 4096]].concat());
+    let slots = bench.journal.bytes.borrow()[4096 + 2 * (64 << 10)..].to_vec();
+    assert!(slots.iter().all(|byte| *byte == 0), "kept content outlived its use in the journal");
+}
+
+#[test]
+fn zero_blocks_die_when_they_are_looked_for() {
+    let mut bench = Bench::new("clear");
+    let config = Config { detect_zeroes: true, ..bench.volume.config().clone() };
+    bench.volume.reconfigure(config);
+    bench.write(0, 7, 12288);
+    let mut data = vec![7; 12288];
+    data[4096..8192].fill(0);
+    bench.done(Op::Write(data.clone()), 0, 12288).unwrap();
+    assert_eq!(bench.liveness()[1], (4096, Liveness::Queued));
+    assert_eq!(bench.reads(0, 12288), data);
+}
+
+#[test]
+fn a_failure_in_an_act_latches_and_says_why() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 8192);
+    bench.done(Op::Trim, 0, 4096).unwrap();
+    bench.data.broken.set(true);
+    bench.idle();
+    let reason = bench.volume.status().latched.expect("it latched");
+    assert!(reason.contains("broken"), "{reason}");
+    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 8192, 512), Err(Refusal::Latched(_))));
+    assert!(matches!(bench.done(Op::Flush, 0, 0), Err(Refusal::Latched(_))));
+    assert_eq!(bench.reads(0, 8192), [[0; 4096], [7; 4096]].concat(), "reads go on");
+    assert!(bench.receipts.is_empty(), "a receipt for what was not done");
+}
+
+#[test]
+fn a_failed_write_is_never_retried_into_silence() {
+    let mut bench = Bench::new("clear");
+    bench.data.broken.set(true);
+    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 0, 512), Err(Refusal::Io(_))));
+    bench.data.broken.set(false);
+    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 0, 512), Err(Refusal::Latched(_))));
+}
+
+#[test]
+fn obligations_survive_a_crash_and_are_due_at_once() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 32768).unwrap();
+    let Bench { data, journal, .. } = bench;
+    let mut bench = Bench::open("purge-2", data, journal, None);
+    assert_eq!(bench.reads(0, 65536), [[0; 32768], [7; 32768]].concat());
+    bench.idle();
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
+}
+
+#[test]
+fn after_a_crash_every_block_may_hold_data_until_the_holes_are_known() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 8192);
+    let Bench { data, journal, .. } = bench;
+    let mut bench = Bench::open("clear", data, journal, None);
+    assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)]);
+    bench.write(65536, 8, 4096);
+    bench.tell(Event::Hole(Extent::new(8192, SIZE - 8192)));
+    bench.volume.holes_known();
+    let live: u64 = bench.liveness().iter().filter(|(_, it)| *it == Liveness::Live).map(|(len, _)| len).sum();
+    assert_eq!(live, 8192 + 4096, "what was written since is no hole");
+}
+
+#[test]
+fn a_checkpoint_counts_only_for_the_stop_that_it_was_made_at() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 8192);
+    let checkpoint = bench.volume.checkpoint().expect("it is at rest");
+    let bytes = checkpoint.to_bytes(DISK);
+    assert_eq!(Checkpoint::from_bytes(&bytes, DISK), Some(checkpoint.clone()));
+    assert_eq!(Checkpoint::from_bytes(&bytes, [2; 16]), None);
+    assert_eq!(Checkpoint::from_bytes(&bytes[..bytes.len() - 1], DISK), None);
+    let Bench { data, journal, .. } = bench;
+    let mut bench = Bench::open("clear", data, journal, Some(checkpoint.clone()));
+    assert_eq!(bench.liveness()[0], (8192, Liveness::Live));
+    bench.write(16384, 7, 4096);
+    let Bench { data, journal, .. } = bench;
+    let bench = Bench::open("clear", data, journal, Some(checkpoint));
+    assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)], "an old checkpoint was believed");
+}
+
+#[test]
+fn a_disk_made_where_something_was_destroys_that() {
+    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+    let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+    data.put(Pos(5000), b"a stranger's secret").unwrap();
+    let checkpoint = Volume::format(&journal, shape, DISK, None, Some(Extent::new(0, SIZE))).unwrap();
+    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    assert_eq!(bench.reads(4096, 4096), [0; 4096]);
+    bench.idle();
+    assert!(bench.data.bytes.borrow().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_ledger_that_is_full_slows_the_guest_and_drops_nothing() {
+    let mut bench = Bench::new("clear");
+    let max = bench.volume.status().ledger_entries_max as u64;
+    bench.write(0, 7, SIZE);
+    let asked: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
+    assert!(bench.volume.status().ledger_entries as u64 <= max);
+    bench.settle();
+    bench.idle();
+    assert!(asked.iter().all(|id| bench.replies[id].is_ok()));
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, SIZE / 2);
+}
+
+#[test]
+fn writes_that_split_suspicious_extents_never_overflow_the_ledger() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, SIZE);
+    bench.done(Op::Scour, 0, SIZE).unwrap();
+    bench.idle();
+    let max = bench.volume.status().ledger_entries_max;
+    for n in 0..SIZE / 1024 {
+        bench.write(n * 1024, 8, 512);
+        assert!(bench.volume.status().ledger_entries <= max);
+    }
+    assert_eq!(bench.reads(0, 1024), [[8; 512], [7; 512]].concat());
+}
+
+#[test]
+fn a_journal_of_content_that_is_damaged_is_refused() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 4096);
+    bench.done(Op::Scour, 0, 4096).unwrap();
+    bench.now += 1000;
+    bench.tell(Event::Tick);
+    // Read, log, note that it is held, and begin the first pass.
+    for _ in 0..4 {
+        bench.step();
+    }
+    let Bench { data, journal, .. } = bench;
+    journal.bytes.borrow_mut()[4096 + 2 * (64 << 10) + 5] ^= 1;
+    let opening = Opening {
+        config: Config::new("clear".parse().unwrap()),
+        disk: DISK,
+        size: SIZE,
+        entropy: [3; 32],
+        now: Millis(0),
+        checkpoint: None,
+    };
+    let error = Volume::open(opening, &data, &journal).expect_err("the slot is damaged");
+    assert_eq!(error, OpenError::Slot(0, 4096, 0));
+}
+
+#[test]
+fn reads_and_writes_out_of_range_are_refused() {
+    let mut bench = Bench::new("clear");
+    for (op, start, len) in [
+        (Op::Read, SIZE, 1),
+        (Op::Trim, SIZE - 1, 2),
+        (Op::Write(vec![0; 3]), 0, 4),
+        (Op::Zero { no_hole: false, fast: false }, 0, SIZE + 1),
+    ] {
+        assert!(matches!(bench.done(op, start, len), Err(Refusal::Invalid(_))));
+    }
+    assert_eq!(bench.done(Op::Trim, SIZE, 0), Ok(Vec::new()));
+}
