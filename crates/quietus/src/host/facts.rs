@@ -1,0 +1,133 @@
+//! What was found out, without an opinion.
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// All that is known of what lies below a file or block device.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Facts {
+    /// What was asked for.
+    pub path: PathBuf,
+    /// From the top down; where a device lies on several, one after the other.
+    pub layers: Vec<Layer>,
+    /// This machine is a virtual one: its disks are what its host says they are.
+    pub virtual_machine: bool,
+    /// Memory may be swapped to a disk.
+    pub swap: bool,
+    /// What could not be found out, and why.
+    pub unknown: Vec<String>,
+}
+
+/// One layer of storage.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "layer", rename_all = "kebab-case")]
+pub enum Layer {
+    /// A file in a file system.
+    File(FileFacts),
+    /// A block device.
+    Device(DeviceFacts),
+}
+
+/// A file and its file system. `None` is what could not be found out.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FileFacts {
+    /// Which file.
+    pub path: PathBuf,
+    /// The file system's name, as the kernel says it.
+    pub file_system: String,
+    /// Where it is mounted.
+    pub mount_point: Option<PathBuf>,
+    /// What it is mounted from.
+    pub source: Option<String>,
+    /// Mount options, of the mount and of the file system.
+    pub options: Vec<String>,
+    /// Some extent of the file is shared with another file or snapshot.
+    pub shared_extents: Option<bool>,
+    /// The file is marked to be overwritten in place (`chattr +C`).
+    pub no_copy_on_write: Option<bool>,
+    /// The file is marked to have its data journaled (`chattr +j`).
+    pub data_journal: Option<bool>,
+    /// The file system can share extents.
+    pub reflink: Option<bool>,
+}
+
+/// A block device. `None` is what could not be found out.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DeviceFacts {
+    /// The kernel's name of it.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// How it is reached; of use only for a [`DeviceKind::Disk`].
+    pub transport: Transport,
+    /// The kernel's rotational flag.
+    pub rotational: Option<bool>,
+    /// It can be told that blocks are unused.
+    pub discard: Option<bool>,
+    /// Its zones must or should be written in order.
+    pub zoned: bool,
+    /// Who made it, and what it is called.
+    pub model: Option<String>,
+}
+
+/// What a block device is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// Nothing that is known here.
+    #[default]
+    Unknown,
+    /// A device of its own, not made of others.
+    Disk,
+    /// A linear or striped mapping.
+    Linear,
+    /// A volume that takes its blocks from a thin pool.
+    ThinVolume,
+    /// A thin pool.
+    ThinPool,
+    /// A volume that is a snapshot or has one.
+    Snapshot,
+    /// An encrypted mapping.
+    Crypt,
+    /// Several paths to one device.
+    Multipath,
+    /// A device with a cache before it.
+    Cache,
+    /// A deduplicating or compressing device.
+    Deduplicating,
+    /// A mapping whose kind is not known.
+    Mapping,
+    /// Several devices as one, of this level.
+    Raid(String),
+    /// A file as a device.
+    Loop,
+    /// Compressed memory.
+    CompressedMemory,
+    /// Memory.
+    Memory,
+    /// A device on another machine.
+    Network,
+}
+
+/// How a disk is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// In a way that is not known here.
+    #[default]
+    Unknown,
+    /// ATA or SATA.
+    Ata,
+    /// SCSI or SAS, or a controller that looks like it.
+    Scsi,
+    /// NVM Express on this machine's bus.
+    Nvme,
+    /// An MMC or SD card.
+    Mmc,
+    /// USB.
+    Usb,
+    /// A network.
+    Network,
+    /// A hypervisor.
+    Virtual,
+}

@@ -1,0 +1,205 @@
+//! From facts to guarantees.
+
+use super::words::Code;
+use super::{
+    DeviceFacts, DeviceKind, Facts, FileFacts, Finding, Guarantees, Layer, Level, Severity, Transport,
+    name_of,
+};
+
+/// What `facts` mean for somebody who overwrites. Asks nothing of the host.
+#[must_use]
+pub fn judge(facts: Facts) -> Guarantees {
+    let mut findings: Vec<Finding> = facts.layers.iter().flat_map(|layer| of_layer(layer, &facts)).collect();
+    findings.extend(missing_device(&facts));
+    let unknown = facts.unknown.iter();
+    findings.extend(unknown.map(|what| Code::NotFoundOut.found(&name_of(&facts.path), what.clone())));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Guarantees { level: level(&findings), findings, facts }
+}
+
+/// No finding at all is no evidence.
+fn level(findings: &[Finding]) -> Level {
+    match findings.iter().map(|finding| finding.severity).max() {
+        Some(Severity::Note) => Level::Clear,
+        Some(Severity::Doubt) | None => Level::NotAssured,
+        Some(Severity::Defeat) => Level::NotReached,
+    }
+}
+
+fn of_layer(layer: &Layer, facts: &Facts) -> Vec<Finding> {
+    match layer {
+        Layer::File(file) => of_file(file, facts),
+        Layer::Device(device) => of_device(device, facts.virtual_machine),
+    }
+}
+
+/// How a file system treats a block that is written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Nature {
+    InPlace,
+    CopyOnWrite,
+    Log,
+    Overlay,
+    Memory,
+    /// Memory that is never swapped.
+    LockedMemory,
+    Remote,
+    Unknown,
+}
+
+fn nature(file_system: &str) -> Nature {
+    match file_system {
+        "ext2" | "ext3" | "ext4" | "xfs" | "vfat" | "msdos" | "exfat" | "ntfs3" | "jfs" | "reiserfs"
+        | "hfs" | "hfsplus" | "minix" | "gfs2" | "ocfs2" => Nature::InPlace,
+        "btrfs" | "zfs" | "bcachefs" | "apfs" => Nature::CopyOnWrite,
+        "nilfs2" | "f2fs" | "jffs2" | "ubifs" | "logfs" | "udf" => Nature::Log,
+        "overlay" | "aufs" | "unionfs" => Nature::Overlay,
+        "tmpfs" | "devtmpfs" => Nature::Memory,
+        "ramfs" | "hugetlbfs" => Nature::LockedMemory,
+        "nfs" | "nfs4" | "9p" | "virtiofs" | "cifs" | "smb3" | "smb2" | "ceph" | "afs" | "lustre"
+        | "vboxsf" | "beegfs" | "gpfs" | "orangefs" | "ncpfs" => Nature::Remote,
+        name if name == "fuse" || name.starts_with("fuse.") => Nature::Remote,
+        _ => Nature::Unknown,
+    }
+}
+
+fn of_file(file: &FileFacts, facts: &Facts) -> Vec<Finding> {
+    let at = name_of(&file.path);
+    let name = &file.file_system;
+    let of = |code: Code, what: String| Some(code.found(&at, what));
+    let by_nature = match nature(name) {
+        Nature::InPlace => None,
+        Nature::CopyOnWrite if name == "btrfs" && overwrites(file) => {
+            of(Code::CopyOnWriteDisabled, "it lies on btrfs, and is marked to be overwritten in place".into())
+        }
+        Nature::CopyOnWrite => {
+            of(Code::CopyOnWriteFileSystem, format!("it lies on {name}, which copies on write"))
+        }
+        Nature::Log => {
+            of(Code::LogStructuredFileSystem, format!("it lies on {name}, which writes elsewhere each time"))
+        }
+        Nature::Overlay => {
+            of(Code::OverlayFileSystem, format!("it lies on {name}, above other file systems"))
+        }
+        Nature::Memory if facts.swap => of(Code::MemorySwapped, format!("it lies on {name}, and swap is on")),
+        Nature::Memory | Nature::LockedMemory => {
+            of(Code::MemoryFileSystem, format!("it lies on {name}, in memory"))
+        }
+        Nature::Remote => {
+            of(Code::RemoteFileSystem, format!("it lies on {name}, behind another machine or program"))
+        }
+        Nature::Unknown => {
+            of(Code::UnknownFileSystem, format!("it lies on {name:?}, which is not known here"))
+        }
+    };
+    let journal = journals_data(file).then(|| Code::DataJournal.found(&at, "its data is journaled".into()));
+    by_nature.into_iter().chain(sharing(file, &at)).chain(journal).collect()
+}
+
+fn overwrites(file: &FileFacts) -> bool {
+    file.no_copy_on_write == Some(true) && file.shared_extents == Some(false)
+}
+
+fn journals_data(file: &FileFacts) -> bool {
+    file.options.iter().any(|option| option == "data=journal") || file.data_journal == Some(true)
+}
+
+fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
+    match (file.shared_extents, file.reflink) {
+        (Some(true), _) => {
+            Some(Code::SharedExtents.found(at, "it shares blocks with another file or a snapshot".into()))
+        }
+        (Some(false), Some(true)) => {
+            let what = format!("{} can share blocks between files", file.file_system);
+            Some(Code::ReflinksPossible.found(at, what))
+        }
+        (None, reflink) if reflink == Some(true) || may_reflink(&file.file_system) => {
+            let what = "whether it shares blocks could not be found out";
+            Some(Code::SharingUnknown.found(at, what.into()))
+        }
+        _ => None,
+    }
+}
+
+/// Overwrites in place, and yet may share.
+fn may_reflink(file_system: &str) -> bool {
+    matches!(file_system, "xfs" | "ocfs2")
+}
+
+/// A local file system needs a device; without one there is nothing to trust.
+fn missing_device(facts: &Facts) -> Option<Finding> {
+    let last = match facts.layers.last() {
+        Some(Layer::Device(device)) => return needs_more(device),
+        Some(Layer::File(file)) => file,
+        None => {
+            return Some(Code::DeviceUnknown.found(&name_of(&facts.path), "nothing is known of it".into()));
+        }
+    };
+    let on_device = matches!(
+        nature(&last.file_system),
+        Nature::InPlace | Nature::CopyOnWrite | Nature::Log | Nature::Unknown
+    );
+    let what = || format!("the device below {} was not found", last.file_system);
+    on_device.then(|| Code::DeviceUnknown.found(&name_of(&last.path), what()))
+}
+
+/// A device that is made of others is nothing without them.
+fn needs_more(device: &DeviceFacts) -> Option<Finding> {
+    let composed = matches!(
+        device.kind,
+        DeviceKind::Linear
+            | DeviceKind::Crypt
+            | DeviceKind::Multipath
+            | DeviceKind::Raid(_)
+            | DeviceKind::Loop
+    );
+    composed.then(|| Code::DeviceUnknown.found(&device.name, "what it is made of was not found".into()))
+}
+
+fn of_device(device: &DeviceFacts, virtual_machine: bool) -> Vec<Finding> {
+    let zoned = device.zoned.then(|| Code::Zoned.found(&device.name, "it is written in zones".into()));
+    by_kind(device, virtual_machine).into_iter().chain(zoned).collect()
+}
+
+fn by_kind(device: &DeviceFacts, virtual_machine: bool) -> Option<Finding> {
+    let of = |code: Code, what: &str| Some(code.found(&device.name, what.into()));
+    match &device.kind {
+        DeviceKind::Disk => Some(of_disk(device, virtual_machine)),
+        DeviceKind::Linear | DeviceKind::Multipath | DeviceKind::Loop => None,
+        DeviceKind::ThinVolume | DeviceKind::ThinPool => {
+            of(Code::ThinPool, "its blocks come from a thin pool")
+        }
+        DeviceKind::Snapshot => of(Code::Snapshot, "it is a snapshot, or has one"),
+        DeviceKind::Crypt => of(Code::Encrypted, "it is encrypted"),
+        DeviceKind::Cache => of(Code::Cache, "a cache lies before it"),
+        DeviceKind::Deduplicating => of(Code::Deduplicating, "it deduplicates or compresses"),
+        DeviceKind::Mapping => of(Code::UnknownMapping, "it is a mapping of a kind that is not known here"),
+        DeviceKind::Raid(level) => of(Code::Raid, &format!("it is made of several devices ({level})")),
+        DeviceKind::CompressedMemory => of(Code::CompressedMemory, "it is compressed memory"),
+        DeviceKind::Memory => of(Code::MemoryDevice, "it is memory"),
+        DeviceKind::Network => of(Code::RemoteDevice, "it is on another machine"),
+        DeviceKind::Unknown => of(Code::UnknownDevice, "it is of a kind that is not known here"),
+    }
+}
+
+fn of_disk(device: &DeviceFacts, virtual_machine: bool) -> Finding {
+    let flag = match device.rotational {
+        Some(true) => "it says that it rotates",
+        Some(false) => "it says that it does not rotate",
+        None => "it does not say whether it rotates",
+    };
+    let of = |code: Code, what: String| code.found(&device.name, what);
+    match device.transport {
+        Transport::Virtual => of(Code::VirtualDisk, format!("it is a virtual disk; {flag}")),
+        Transport::Network => of(Code::RemoteDevice, "it is reached through a network".into()),
+        Transport::Nvme => of(Code::Flash, "it is an NVMe drive".into()),
+        Transport::Mmc => of(Code::Flash, "it is an MMC or SD card".into()),
+        _ if virtual_machine => of(Code::VirtualDisk, format!("it is a disk of a virtual machine; {flag}")),
+        _ if device.rotational == Some(false) => of(Code::Flash, format!("{flag}: a solid-state drive")),
+        Transport::Usb => of(Code::RotationUnsure, format!("{flag}, and hangs on USB")),
+        Transport::Ata | Transport::Scsi if device.rotational == Some(true) => {
+            of(Code::MagneticDisk, format!("{flag}: a magnetic disk"))
+        }
+        _ => of(Code::UnknownDevice, flag.into()),
+    }
+}
