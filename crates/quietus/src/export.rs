@@ -12,6 +12,9 @@ pub trait Export: Send + Sync {
     /// What to tell a client of it.
     fn info(&self) -> ExportInfo;
 
+    /// Its size in bytes, which never changes.
+    fn size(&self) -> u64;
+
     /// Takes `request`. Its outcome goes to `reply`, from this thread before
     /// this returns, or from another thread at any time.
     ///

@@ -1,7 +1,12 @@
 //! The server and its tools: everything around the core that touches the world.
 
 pub mod buffers;
+pub mod cli;
+pub mod control;
 pub mod disk;
 pub mod engine;
 pub mod export;
+pub mod host;
 pub mod media;
+pub mod nbd;
+pub mod proof;

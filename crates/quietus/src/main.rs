@@ -1,1 +1,5 @@
-fn main() {}
+//! `quietus`: a disk that forgets what it is told to.
+
+fn main() -> std::process::ExitCode {
+    quietus::cli::main()
+}

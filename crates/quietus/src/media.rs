@@ -90,6 +90,21 @@ impl FileMedium {
         })
     }
 
+    /// The parts of `extent` that have space, in order.
+    pub fn data_within(&self, extent: Extent<Pos>) -> impl Iterator<Item = Extent<Pos>> + '_ {
+        let mut at = extent.start.0;
+        std::iter::from_fn(move || {
+            if self.is_device {
+                let rest = Extent::between(at, extent.end());
+                at = extent.end();
+                return (!rest.is_empty()).then_some(rest);
+            }
+            let data = self.seek(SeekFrom::Data(at)).filter(|data| *data < extent.end())?;
+            at = self.seek(SeekFrom::Hole(data)).unwrap_or(self.size).clamp(data, extent.end());
+            (data < at).then(|| Extent::between(data, at))
+        })
+    }
+
     fn seek(&self, from: SeekFrom) -> Option<u64> {
         let (SeekFrom::Hole(at) | SeekFrom::Data(at)) = from else { return None };
         (at < self.size).then(|| rustix::fs::seek(&self.file, from).ok())?

@@ -98,6 +98,15 @@ impl DiskDir {
         Ok(Self { path: path.into(), toml, _lock: lock, _medium_lock: medium_lock })
     }
 
+    /// How the disk in directory `path`, which may be open, is configured to
+    /// behave by now.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub fn behaviour(path: &Path) -> Result<Config, DiskError> {
+        DiskToml::read(path)?.config(path)
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -12,7 +12,7 @@ mod journalist;
 mod tests;
 mod worker;
 
-pub use journalist::Journalist;
+pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
 use crate::disk::DiskDir;
@@ -20,6 +20,7 @@ use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_core::medium::MediumError;
+use quietus_core::ledger::Obligation;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis};
@@ -146,11 +147,35 @@ impl Engine {
         self.shared.tell(Event::ShredNow);
     }
 
+    /// What is owed, by address, at most `most` entries; and how many more.
+    #[must_use]
+    pub fn obligations(&self, most: usize) -> (Vec<(Extent<Addr>, Obligation)>, usize) {
+        let inner = self.shared.lock();
+        let all = inner.volume.obligations();
+        let some: Vec<_> = all.take(most).map(|(extent, it)| (extent, *it)).collect();
+        let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
+        (some, more)
+    }
+
+    /// Waits until everything that was due has been destroyed, or `step` says
+    /// false. Requests may go on meanwhile.
+    pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| volume.owes_nothing_due(), step)
+    }
+
     /// Waits until nothing is owed any more or `step` says false; `step` is
     /// called with the status now and then.
-    pub fn wait_until_drained(&self, mut step: impl FnMut(&Status) -> bool) -> bool {
+    pub fn wait_until_drained(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(Volume::is_drained, step)
+    }
+
+    fn wait_until(
+        &self,
+        reached: impl Fn(&Volume<InPlace>) -> bool,
+        mut step: impl FnMut(&Status) -> bool,
+    ) -> bool {
         let mut inner = self.shared.lock();
-        while !inner.volume.is_drained() {
+        while !reached(&inner.volume) {
             if !step(&inner.volume.status()) {
                 return false;
             }
@@ -198,6 +223,10 @@ impl Export for Engine {
             read_only: self.shared.read_only,
             multi_connection: self.shared.multi_connection,
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.shared.size
     }
 
     fn submit(&self, request: Request, reply: ReplyTo) {

@@ -1,0 +1,252 @@
+//! What may be said on the command line.
+
+use crate::disk::{parse_duration_ms, parse_size};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
+    2  the command line was not understood\n  3  done, and the answer is bad: a check failed, or dead content was found";
+
+/// A disk that forgets what it is told to: it knows which of its bytes are
+/// dead, destroys them, and can prove it.
+#[derive(Debug, Parser)]
+#[command(name = "quietus", version, after_help = EXIT, propagate_version = true)]
+pub struct Cli {
+    /// Report as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a disk.
+    Create(CreateArgs),
+    /// Serve disks over NBD.
+    Serve(ServeArgs),
+    /// Say what is live, what is dead, and what the medium can guarantee.
+    Status(StatusArgs),
+    /// List what is owed, and the record of deaths and receipts.
+    Deaths(DeathsArgs),
+    /// Destroy what is queued.
+    Shred(ShredArgs),
+    /// Declare bytes dead.
+    Purge(PurgeArgs),
+    /// Check every file of a disk.
+    Verify(DiskArgs),
+    /// Read the medium and sign what is found there, or check such a receipt.
+    Prove(ProveArgs),
+    /// Print completions for a shell.
+    Completions {
+        /// Which.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory.
+    Man {
+        /// Where.
+        #[arg(value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+/// One disk.
+#[derive(Debug, Args)]
+pub struct DiskArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+}
+
+/// `create`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct CreateArgs {
+    /// The directory to make.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// How large: 512M, 20G, 1.5T.
+    #[arg(long, value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// Where the content goes: a block device, whose present content is dead
+    /// and is destroyed, or a file to be made. Default: `data` in the directory.
+    #[arg(long, value_hint = ValueHint::FilePath, conflicts_with = "adopt")]
+    pub medium: Option<PathBuf>,
+    /// A raw image or block device to take over in place, with its content.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub adopt: Option<PathBuf>,
+    /// The passes: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
+    /// random,ff,zero.
+    #[arg(long, default_value = "purge-2")]
+    pub policy: String,
+    /// Destroy when no request came for so long.
+    #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]
+    pub idle_after: u64,
+    /// Destroy at the latest after so long, idle or not.
+    #[arg(long, default_value = "10m", value_parser = parse_duration_ms)]
+    pub deadline: u64,
+    /// Treat whole blocks of zeros that the guest writes as deaths.
+    #[arg(long)]
+    pub detect_zeroes: bool,
+}
+
+/// `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct ServeArgs {
+    /// The disks' directories; the first is also the default export.
+    #[arg(required = true, value_hint = ValueHint::DirPath)]
+    pub disks: Vec<PathBuf>,
+    /// Where to listen: unix:PATH or tcp:ADDRESS:PORT; may be given again.
+    /// Default: unix:DISK/nbd.sock of the first disk, or the sockets that
+    /// systemd passed.
+    #[arg(long)]
+    pub nbd: Vec<String>,
+    /// Refuse writes; destroy nothing.
+    #[arg(long)]
+    pub read_only: bool,
+    /// The server's certificates, PEM; turns TLS on.
+    #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of the first certificate, PEM.
+    #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Take only clients with a certificate from these authorities, PEM.
+    #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Take clients without TLS too.
+    #[arg(long, requires = "tls_cert")]
+    pub tls_optional: bool,
+    /// Most clients at once.
+    #[arg(long, default_value_t = 256)]
+    pub connections: usize,
+    /// How long a client may take to introduce itself.
+    #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
+    pub handshake_timeout: u64,
+    /// Run this shell command with NBD_URI and NBD_SOCKET set, and end with it
+    /// and its status.
+    #[arg(long)]
+    pub run: Option<String>,
+    /// Write the process number here when ready.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub pidfile: Option<PathBuf>,
+    /// End when the parent process ends.
+    #[arg(long)]
+    pub exit_with_parent: bool,
+}
+
+/// `status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Go on, once a second.
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// `deaths`.
+#[derive(Debug, Args)]
+pub struct DeathsArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Go on as they happen.
+    #[arg(long)]
+    pub follow: bool,
+}
+
+impl DeathsArgs {
+    /// How much of the record to show: all of it.
+    pub(super) fn history_bytes(&self) -> u64 {
+        if self.follow { 0 } else { u64::MAX }
+    }
+}
+
+/// `shred`.
+#[derive(Debug, Args)]
+pub struct ShredArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Now, and wait for it.
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// `purge`.
+#[derive(Debug, Args)]
+pub struct PurgeArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// What is dead: OFFSET+LENGTH or FIRST-LAST, in bytes or with units: 1G+64K.
+    #[arg(required = true, value_parser = parse_range)]
+    pub ranges: Vec<Range>,
+    /// Keep the content, and destroy what lies below it.
+    #[arg(long)]
+    pub scour: bool,
+    /// Destroy it now, and wait for it.
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// `prove`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct ProveArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check")]
+    pub disk: Option<PathBuf>,
+    /// Write the signed receipt here.
+    #[arg(short, long, value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Check this receipt instead.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub check: Option<PathBuf>,
+    /// The key that it must be signed with (`key.pub` of the disk).
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+}
+
+/// Some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    pub(super) start: u64,
+    pub(super) len: u64,
+}
+
+fn parse_range(text: &str) -> Result<Range, String> {
+    let wrong = || format!("{text:?} is no range: use OFFSET+LENGTH or FIRST-LAST");
+    if let Some((start, len)) = text.split_once('+') {
+        let (start, len) = (parse_size(start)?, parse_size(len)?);
+        return start.checked_add(len).map(|_| Range { start, len }).ok_or_else(wrong);
+    }
+    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+    let (start, last) = (parse_size(first)?, parse_size(last)?);
+    let len = last.checked_sub(start).and_then(|len| len.checked_add(1)).ok_or_else(wrong)?;
+    Ok(Range { start, len })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_are_understood_or_refused() {
+        assert_eq!(parse_range("1K+512"), Ok(Range { start: 1024, len: 512 }));
+        assert_eq!(parse_range("0-511"), Ok(Range { start: 0, len: 512 }));
+        for bad in ["", "5", "5-", "9-3", "16E+1", "0-18446744073709551615", "18446744073709551615+1"] {
+            assert!(parse_range(bad).is_err(), "{bad:?}");
+        }
+    }
+}

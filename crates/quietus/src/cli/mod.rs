@@ -1,0 +1,219 @@
+//! The command line.
+
+mod args;
+mod report;
+mod serve;
+
+use crate::control::{self, Call, Meanwhile};
+use crate::disk::{CreateOptions, DiskDir};
+use crate::proof;
+use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
+use clap::{CommandFactory, Parser};
+use indicatif::{ProgressBar, ProgressStyle};
+use report::Report;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How a command ended; the numbers are documented in the manual.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be done: 1.
+    Error(String),
+    /// It was done, and the answer is bad (a check failed, dead content was
+    /// found): 3.
+    Bad,
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// Runs the command line.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let json = cli.json;
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Bad) => ExitCode::from(3),
+        Err(Failure::Error(error)) => {
+            if json {
+                println!("{}", json!({ "error": error }));
+            }
+            eprintln!("quietus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let out = Report { json: cli.json };
+    match cli.command {
+        Command::Create(args) => create(&args, &out),
+        Command::Serve(args) => serve::serve(args, &out),
+        Command::Status(args) => status(&args, &out),
+        Command::Deaths(args) => deaths(&args, &out),
+        Command::Shred(args) => {
+            if !args.now {
+                return Err(Failure::Error("what is queued is shredded when the disk is idle; say --now to do it now".into()));
+            }
+            out.shred(&ask(&args.disk, &Call::Shred)?);
+            Ok(())
+        }
+        Command::Purge(args) => purge(&args, &out),
+        Command::Verify(args) => {
+            let answer = ask(&args.disk, &Call::Verify)?;
+            out.verify(&answer);
+            good(answer["ok"] == true)
+        }
+        Command::Prove(args) => prove(&args, &out),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Man { dir } => Ok(clap_mangen::generate_to(Cli::command(), dir)?),
+    }
+}
+
+fn good(good: bool) -> Result<(), Failure> {
+    if good { Ok(()) } else { Err(Failure::Bad) }
+}
+
+fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
+    let options = CreateOptions {
+        size: args.size,
+        medium: args.adopt.clone().or_else(|| args.medium.clone()),
+        adopt: args.adopt.is_some(),
+        policy: args.policy.clone(),
+        idle_after_ms: args.idle_after,
+        deadline_ms: args.deadline,
+        detect_zeroes: args.detect_zeroes,
+    };
+    let toml = DiskDir::create(&args.disk, &options)?;
+    let guarantees = control::guarantees(&toml.medium_path(&args.disk));
+    out.created(&args.disk, &toml, &guarantees);
+    Ok(())
+}
+
+fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
+    let mut before = None;
+    loop {
+        let answer: control::StatusAnswer = serde_json::from_value(ask(&args.disk, &Call::Status)?)?;
+        out.status(&answer, before.as_ref(), args.watch);
+        if !args.watch {
+            return Ok(());
+        }
+        before = Some(answer);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
+    out.owed(&ask(&args.disk, &Call::Deaths)?);
+    let path = args.disk.join("audit.jsonl");
+    let mut at = match std::fs::metadata(&path) {
+        Ok(it) if args.follow => it.len(),
+        Ok(it) => it.len().saturating_sub(args.history_bytes()),
+        Err(_) => 0,
+    };
+    loop {
+        at = print_lines(&path, at, out)?;
+        if !args.follow {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Prints the whole lines of the record from byte `at` on; says where it ended.
+fn print_lines(path: &Path, at: u64, out: &Report) -> Result<u64, Failure> {
+    let Ok(mut file) = std::fs::File::open(path) else { return Ok(0) };
+    // A shorter file is a new one.
+    let mut at = if file.metadata()?.len() < at { 0 } else { at };
+    file.seek(SeekFrom::Start(at))?;
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+        at += line.len() as u64;
+        if let Ok(entry) = serde_json::from_slice::<Value>(&line) {
+            out.entry(&entry);
+        }
+        line.clear();
+    }
+    Ok(at)
+}
+
+fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
+    let ranges = args.ranges.iter().map(|range| (range.start, range.len)).collect();
+    let answer = ask(&args.disk, &Call::Purge { ranges, scour: args.scour })?;
+    out.purged(&answer);
+    if args.now {
+        out.shred(&ask(&args.disk, &Call::Shred)?);
+    }
+    Ok(())
+}
+
+fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
+    let known = args.key.as_ref().map(std::fs::read_to_string).transpose()?;
+    let receipt = match (&args.check, &args.disk) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
+            proof::check(&text, known.as_deref()).map_err(Failure::Error)?
+        }
+        (None, Some(disk)) => {
+            let answer = ask(disk, &Call::Prove)?;
+            if let Some(path) = &args.output {
+                write_receipt(path, &answer)?;
+            }
+            serde_json::from_value(answer)?
+        }
+        (None, None) => return Err(Failure::Error("name a disk, or a receipt with --check".into())),
+    };
+    out.proof(&receipt, args.check.is_some());
+    good(receipt.proof.is_clean())
+}
+
+fn named(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Error(format!("{}: {error}", path.display()))
+}
+
+fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
+    let mut file = std::fs::File::create(path).map_err(|error| named(path, &error))?;
+    let text = serde_json::to_string_pretty(receipt)?;
+    file.write_all(text.as_bytes()).map_err(|error| named(path, &error))?;
+    file.sync_all().map_err(|error| named(path, &error))
+}
+
+/// Asks with a progress bar, until Ctrl-C.
+fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second time ends the program: everything is consistent anyway.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stopped))?;
+        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
+    }
+    let waits = matches!(call, Call::Shred | Call::Prove);
+    let bar = if waits { bar() } else { ProgressBar::hidden() };
+    let mut tell = |Meanwhile::Progress(done, of): Meanwhile| {
+        bar.set_length(of);
+        bar.set_position(done);
+        !stopped.load(Ordering::Relaxed)
+    };
+    let answer = control::ask(disk, call, &mut tell);
+    bar.finish_and_clear();
+    answer.map_err(Failure::Error)
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} ETA {eta}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,224 @@
+//! What is shown: for people, or as JSON, a line a report.
+
+use crate::control::StatusAnswer;
+use crate::disk::DiskToml;
+use crate::proof::Receipt;
+use quietus_core::ledger::Cause;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Where reports go.
+pub(crate) struct Report {
+    pub(crate) json: bool,
+}
+
+impl Report {
+    /// Prints `json`, or what `text` writes.
+    fn say(&self, json: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
+        let mut out = String::new();
+        if self.json {
+            out = serde_json::to_string(json).expect("a report is plain data");
+        } else {
+            text(&mut out).expect("writing to memory does not fail");
+        }
+        println!("{}", out.trim_end());
+    }
+
+    pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &Value) {
+        let json = json!({ "created": path, "disk": toml, "guarantees": guarantees });
+        self.say(&json, |out| {
+            let size = bytes(toml.size_bytes);
+            writeln!(out, "created {} ({size}, policy {})", path.display(), toml.behaviour.policy)?;
+            guarantees_text(out, guarantees)
+        });
+    }
+
+    pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
+        self.say(&json!({ "serving": disks, "uri": uri }), |out| {
+            write!(out, "serving {} at {uri}", disks.join(", "))
+        });
+    }
+
+    /// The status screen; `watched` clears the terminal before it.
+    pub(crate) fn status(&self, now: &StatusAnswer, before: Option<&StatusAnswer>, watched: bool) {
+        if watched && !self.json {
+            print!("\x1b[2J\x1b[H");
+        }
+        self.say(now, |out| status_text(out, now, before));
+    }
+
+    pub(crate) fn owed(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let owed = answer["owed"].as_array().map(Vec::as_slice).unwrap_or_default();
+            for it in owed {
+                writeln!(
+                    out,
+                    "owed     {:>14} {:>12}  {} ({})",
+                    it["start"],
+                    bytes(it["len"].as_u64().unwrap_or(0)),
+                    it["due"].as_str().unwrap_or("?"),
+                    it["cause"].as_str().unwrap_or("?")
+                )?;
+            }
+            match answer["more"].as_u64() {
+                Some(more) if more > 0 => writeln!(out, "… and {more} more"),
+                _ if owed.is_empty() => writeln!(out, "nothing is owed"),
+                _ => Ok(()),
+            }
+        });
+    }
+
+    /// One line of the record.
+    pub(crate) fn entry(&self, entry: &Value) {
+        self.say(entry, |out| {
+            let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
+            let number = |name: &str| entry[name].as_u64().unwrap_or(0);
+            write!(out, "{} ", time(number("time_ms")))?;
+            match text("event").as_str() {
+                "died" => write!(out, "died     {:>14} {:>12}  {}", number("start"), bytes(number("len")), text("cause")),
+                "receipt" => {
+                    let places = entry["extents"].as_array().map_or(0, Vec::len) as u64 + number("more");
+                    write!(out, "{:<8} {places:>8} places {:>12}  {} passes", text("act"), bytes(number("bytes")), number("passes"))
+                }
+                "latched" => write!(out, "latched  {}", text("reason")),
+                other => write!(out, "{other}"),
+            }
+        });
+    }
+
+    pub(crate) fn shred(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
+            let done = if answer["done"] == true { "" } else { " (interrupted: the rest stays queued)" };
+            write!(out, "destroyed {}, scoured {}{done}", number("destroyed_bytes"), number("scoured_bytes"))
+        });
+    }
+
+    pub(crate) fn purged(&self, answer: &Value) {
+        self.say(answer, |out| {
+            write!(out, "newly dead: {}", bytes(answer["newly_dead_bytes"].as_u64().unwrap_or(0)))
+        });
+    }
+
+    pub(crate) fn verify(&self, answer: &Value) {
+        self.say(answer, |out| {
+            for check in answer["checks"].as_array().into_iter().flatten() {
+                let mark = if check["ok"] == true { "ok " } else { "BAD" };
+                let text = |name: &str| check[name].as_str().unwrap_or("?").to_string();
+                writeln!(out, "{mark} {:<12} {}", text("what"), text("detail"))?;
+            }
+            Ok(())
+        });
+    }
+
+    pub(crate) fn proof(&self, receipt: &Receipt, checked: bool) {
+        self.say(receipt, |out| proof_text(out, receipt, checked));
+    }
+}
+
+fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswer>) -> std::fmt::Result {
+    let it = &now.status;
+    writeln!(out, "disk         {} ({}){}", now.name, now.disk, if now.served { ", served" } else { "" })?;
+    writeln!(out, "medium       {}", now.medium)?;
+    writeln!(out, "size         {:>12}", bytes(it.size_bytes))?;
+    let unsure = if it.holes_unknown { "  (still looking for holes after a crash)" } else { "" };
+    writeln!(out, "live         {:>12}{unsure}", bytes(it.live_bytes))?;
+    writeln!(out, "queued       {:>12}{}", bytes(it.queued_bytes), if it.destroying { "  being destroyed" } else { "" })?;
+    writeln!(out, "suspicious   {:>12}  and to be scoured {}", bytes(it.suspicious_bytes), bytes(it.scour_bytes))?;
+    let counters = &it.counters;
+    writeln!(out, "destroyed    {:>12}  in {} receipts, policy {}", bytes(counters.destroyed_bytes), counters.receipts, it.policy)?;
+    if let Some(before) = before {
+        let then = &before.status.counters;
+        let rate = |now: u64, then: u64| bytes(now.saturating_sub(then));
+        writeln!(
+            out,
+            "rates        {:>12}/s destroyed, {}/s written in passes",
+            rate(counters.destroyed_bytes, then.destroyed_bytes),
+            rate(counters.passed_bytes, then.passed_bytes)
+        )?;
+    }
+    writeln!(out, "deaths by source")?;
+    for cause in Cause::ALL {
+        let (count, dead) = (counters.deaths[cause as usize], counters.dead_bytes[cause as usize]);
+        if count > 0 {
+            let name = serde_json::to_value(cause).ok().and_then(|it| it.as_str().map(String::from));
+            writeln!(out, "  {:<12} {:>10}  in {count} deaths", name.unwrap_or_default(), bytes(dead))?;
+        }
+    }
+    writeln!(
+        out,
+        "  freed again  {:>10}, freed though never written {}",
+        bytes(counters.freed_again_bytes),
+        bytes(counters.freed_unwritten_bytes)
+    )?;
+    if let Some(reason) = &it.latched {
+        writeln!(out, "READ-ONLY    {reason}")?;
+    }
+    guarantees_text(out, &now.guarantees)
+}
+
+fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
+    let proof = &receipt.proof;
+    writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
+    for (liveness, amount) in &proof.bytes {
+        writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
+    }
+    writeln!(out, "dead bytes read from the medium {}, without space there {}", bytes(proof.read_bytes), bytes(proof.hole_bytes))?;
+    for (start, len) in proof.violations.iter().take(10) {
+        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
+    }
+    let signed = if checked { "the signature fits" } else { "signed" };
+    match (proof.is_clean(), proof.violations.is_empty()) {
+        (true, _) => writeln!(out, "no dead byte holds anything; {signed} by {}", receipt.public_key)?,
+        (_, true) => writeln!(out, "not all that is dead is destroyed yet: quietus shred --now")?,
+        _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
+    }
+    guarantees_text(out, &proof.guarantees)
+}
+
+/// What the medium can and cannot guarantee, and why.
+fn guarantees_text(out: &mut String, guarantees: &Value) -> std::fmt::Result {
+    let level = match guarantees["level"].as_str() {
+        Some("clear") => "overwriting reaches the bytes, as far as this host can tell",
+        Some("not-reached") => "overwriting does NOT reach every copy of the bytes",
+        _ => "overwriting may not reach every copy of the bytes",
+    };
+    writeln!(out, "guarantee    {level}")?;
+    for finding in guarantees["findings"].as_array().into_iter().flatten() {
+        let text = |name: &str| finding[name].as_str().unwrap_or_default().to_string();
+        writeln!(out, "  - {}: {}. {} {}", text("at"), text("what"), text("why"), text("instead"))?;
+    }
+    Ok(())
+}
+
+/// A size for people.
+pub(crate) fn bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
+/// Milliseconds since 1970, for people, in UTC.
+fn time(ms: u64) -> String {
+    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
+    // Days from civil, the other way round (H. Hinnant, "chrono-Compatible
+    // Low-Level Date Algorithms").
+    let z = days + 719_468;
+    let (era, doe) = (z / 146_097, z % 146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
+    let year = yoe + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times_are_civil() {
+        assert_eq!(super::time(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(super::time(951_827_696_789), "2000-02-29T12:34:56.789Z");
+    }
+}

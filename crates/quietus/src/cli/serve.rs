@@ -1,0 +1,241 @@
+//! `quietus serve`: disks, served until told to stop.
+
+use super::Failure;
+use super::args::ServeArgs;
+use super::report::Report;
+use crate::control::{self, Open};
+use crate::disk::DiskDir;
+use crate::engine::{Engine, Entry};
+use crate::export::Export;
+use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsFiles};
+use quietus_detect::{Detector, NullDetector};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long clients may take to see the end of their requests at a stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first file descriptor that systemd passes.
+const FIRST_PASSED_FD: RawFd = 3;
+
+pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
+    if args.exit_with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
+    // From here on a signal stops in good order.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
+    let disks = args.disks.iter().map(|path| open(path, args.read_only)).collect::<Result<Vec<_>, _>>()?;
+    let result = serve_disks(&args, &disks, &mut signals, out);
+    let stopped = stop(&disks, &mut signals);
+    result.and(stopped)
+}
+
+fn open(path: &Path, read_only: bool) -> Result<Arc<Open>, Failure> {
+    let dir = DiskDir::open(path)?;
+    let mut config = dir.config()?;
+    config.read_only = read_only;
+    let many = !NullDetector.properties().needs_one_channel;
+    let engine = Engine::start(&dir.name(), &dir, config, many)?;
+    Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
+}
+
+fn serve_disks(args: &ServeArgs, disks: &[Arc<Open>], signals: &mut Signals, out: &Report) -> Result<(), Failure> {
+    let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        return Err(Failure::Error(format!("two disks are called {}: rename one", twice.1)));
+    }
+    let listeners = listeners(args, &disks[0])?;
+    let config = Config {
+        tls: tls(args)?,
+        connections_max: args.connections,
+        handshake_timeout: Duration::from_millis(args.handshake_timeout),
+        ..Config::default()
+    };
+    let exports = disks.iter().map(|disk| Arc::clone(&disk.engine) as Arc<dyn Export>).collect();
+    let server = Server::start(listeners, Exports::new(exports), config)?;
+    let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
+    let quit = Arc::new(AtomicBool::new(false));
+    let controls: Result<Vec<_>, _> =
+        disks.iter().map(|disk| control::serve(Arc::clone(disk), Arc::clone(&quit))).collect();
+    let result = controls.map_err(Failure::from).and_then(|controls| {
+        ready(args, &uris, &names, out)?;
+        let ended = wait(args, disks, signals, &uris);
+        quit.store(true, Ordering::Relaxed);
+        controls.into_iter().for_each(|control| drop(control.join()));
+        ended
+    });
+    if !server.shutdown(Instant::now() + PATIENCE) {
+        tracing::warn!("some clients were cut off in the middle of a request");
+    }
+    if let Some(pidfile) = &args.pidfile {
+        // Somebody may have removed it before.
+        let _ = std::fs::remove_file(pidfile);
+    }
+    result
+}
+
+/// What a client calls the place.
+fn uri(bound: &Bound, secure: bool) -> String {
+    let scheme = if secure { "nbds" } else { "nbd" };
+    match bound {
+        Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Bound::Tcp(address) => format!("{scheme}://{address}"),
+        Bound::Inherited | Bound::Connected => bound.to_string(),
+    }
+}
+
+fn listeners(args: &ServeArgs, first: &Open) -> Result<Vec<Listener>, Failure> {
+    let mut found = if args.nbd.is_empty() { passed()? } else { Vec::new() };
+    let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
+    let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
+    for address in &wanted {
+        found.push(listen(address).map_err(|error| Failure::Error(format!("--nbd {address}: {error}")))?);
+    }
+    Ok(found)
+}
+
+fn listen(address: &str) -> io::Result<Listener> {
+    match address.split_once(':') {
+        Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
+        Some(("tcp", address)) => Listener::tcp(address),
+        _ => Err(io::Error::other("use unix:PATH or tcp:ADDRESS:PORT")),
+    }
+}
+
+/// The sockets that systemd passed, by its protocol `sd_listen_fds(3)`.
+fn passed() -> Result<Vec<Listener>, Failure> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID").is_some_and(|pid| pid != std::process::id()) {
+        return Ok(Vec::new());
+    }
+    let count = number("LISTEN_FDS").unwrap_or(0).min(64) as RawFd;
+    let fds = FIRST_PASSED_FD..FIRST_PASSED_FD + count;
+    fds.map(|fd| {
+        // SAFETY: by sd_listen_fds(3) these descriptors are open and were
+        // passed to this process, which takes each of them once, here.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+        Ok(Listener::inherited(fd)?)
+    })
+    .collect()
+}
+
+fn tls(args: &ServeArgs) -> Result<Tls, Failure> {
+    let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else {
+        return Ok(Tls::Off);
+    };
+    let config = TlsFiles { certificate, key, client_authorities: args.tls_client_ca.clone() }.load()?;
+    Ok(if args.tls_optional { Tls::Allow(config) } else { Tls::Require(config) })
+}
+
+/// Tells everybody who wants to know that clients may come.
+fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> Result<(), Failure> {
+    if args.run.is_none() {
+        for uri in uris {
+            out.serving(uri, names);
+        }
+    }
+    if let Some(pidfile) = &args.pidfile {
+        std::fs::write(pidfile, format!("{}\n", std::process::id()))?;
+    }
+    if let Err(error) = notify("READY=1") {
+        tracing::warn!(%error, "the service manager could not be told");
+    }
+    Ok(())
+}
+
+/// Tells the service manager, by `sd_notify(3)`.
+fn notify(state: &str) -> io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+    let Ok(name) = std::env::var("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(&name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+/// Waits for a signal to stop, or for the command of `--run` to end.
+fn wait(
+    args: &ServeArgs,
+    disks: &[Arc<Open>],
+    signals: &mut Signals,
+    uris: &[String],
+) -> Result<(), Failure> {
+    let mut child = args.run.as_ref().map(|command| run(command, uris)).transpose()?;
+    loop {
+        // The child may have ended before its signal could be waited for.
+        if let Some(ended) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
+            return match ended.code() {
+                Some(0) => Ok(()),
+                _ => Err(Failure::Error(format!("the command of --run ended with {ended}"))),
+            };
+        }
+        for signal in signals.wait() {
+            match signal {
+                SIGHUP => reload(disks),
+                SIGTERM | SIGINT => {
+                    let _ = notify("STOPPING=1");
+                    if let Some(child) = &mut child {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                    }
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn run(command: &str, uris: &[String]) -> io::Result<Child> {
+    let mut child = std::process::Command::new("/bin/sh");
+    child.arg("-c").arg(command);
+    if let Some(uri) = uris.first() {
+        child.env("NBD_URI", uri);
+        child.env("NBD_SOCKET", uri.split_once("socket=").map_or("", |(_, path)| path));
+    }
+    child.spawn()
+}
+
+/// Reads each disk's `[behaviour]` anew.
+fn reload(disks: &[Arc<Open>]) {
+    for disk in disks {
+        let fresh = DiskDir::behaviour(disk.dir.path());
+        match fresh {
+            Ok(fresh) => disk.engine.reconfigure(|config| {
+                *config = quietus_core::volume::Config { read_only: config.read_only, ..fresh };
+            }),
+            Err(error) => tracing::error!(%error, "the old behaviour stays"),
+        }
+    }
+    tracing::info!("reloaded");
+}
+
+/// Stops every disk: what is queued is destroyed first, unless another signal
+/// comes.
+fn stop(disks: &[Arc<Open>], signals: &mut Signals) -> Result<(), Failure> {
+    let mut latched = Ok(());
+    for disk in disks {
+        disk.engine.journalist().note(Entry::Stopped);
+        control::close(disk, |status| {
+            let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
+            if hurry {
+                tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);
+            }
+            !hurry
+        });
+        if let Some(reason) = disk.engine.status().latched {
+            latched = Err(Failure::Error(format!("{}: {reason}", disk.dir.name())));
+        }
+    }
+    latched
+}

@@ -1,0 +1,64 @@
+//! What the operator chooses.
+
+use rustls::ServerConfig;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the server treats its clients.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whether connections are encrypted.
+    pub tls: Tls,
+    /// A client that has not begun transmission by then is dropped.
+    pub handshake_timeout: Duration,
+    /// A client that takes no reply for so long is dropped.
+    pub stall_timeout: Duration,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most payload bytes in flight on one connection. A single request always
+    /// fits, of [`PAYLOAD_BYTES_MAX`] bytes at most.
+    ///
+    /// [`PAYLOAD_BYTES_MAX`]: super::wire::PAYLOAD_BYTES_MAX
+    pub in_flight_bytes_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tls: Tls::Off,
+            handshake_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(60),
+            connections_max: 256,
+            in_flight_bytes_max: 192 << 20,
+        }
+    }
+}
+
+/// Whether connections are encrypted (`doc/proto.md`, "TLS support").
+#[derive(Clone, Debug, Default)]
+pub enum Tls {
+    /// Never (NOTLS).
+    #[default]
+    Off,
+    /// If the client wishes (SELECTIVETLS, no export of which demands it).
+    Allow(Arc<ServerConfig>),
+    /// Always (FORCEDTLS).
+    Require(Arc<ServerConfig>),
+}
+
+impl Tls {
+    /// How to encrypt, if at all.
+    #[must_use]
+    pub const fn server_config(&self) -> Option<&Arc<ServerConfig>> {
+        match self {
+            Self::Off => None,
+            Self::Allow(config) | Self::Require(config) => Some(config),
+        }
+    }
+
+    /// Whether nothing is said without TLS.
+    #[must_use]
+    pub const fn is_required(&self) -> bool {
+        matches!(self, Self::Require(_))
+    }
+}

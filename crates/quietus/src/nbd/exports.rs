@@ -1,0 +1,36 @@
+//! The disks that the server offers.
+
+use crate::export::Export;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A list of disks under their names, the first also as the default. It may be
+/// exchanged at any time; connections keep the disk that they began with.
+#[derive(Clone, Default)]
+pub struct Exports(Arc<RwLock<Arc<[Arc<dyn Export>]>>>);
+
+impl Exports {
+    /// Offers `exports`.
+    #[must_use]
+    pub fn new(exports: Vec<Arc<dyn Export>>) -> Self {
+        Self(Arc::new(RwLock::new(exports.into())))
+    }
+
+    /// Offers `exports` from now on, and no others.
+    pub fn set(&self, exports: Vec<Arc<dyn Export>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = exports.into();
+    }
+
+    /// The disks on offer.
+    #[must_use]
+    pub fn all(&self) -> Arc<[Arc<dyn Export>]> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The disk called `name`; the first if `name` is empty.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<dyn Export>> {
+        let all = self.all();
+        let mut named = all.iter().filter(|export| name.is_empty() || export.info().name == name);
+        named.next().cloned()
+    }
+}

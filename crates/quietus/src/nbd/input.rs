@@ -1,0 +1,144 @@
+//! What a client sends, through a buffer that takes many small requests at once
+//! and lets large payloads pass it by.
+
+use super::channel::{Channel, Ciphertext};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes received at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes received at once while large payloads are expected, which would have
+/// to be copied out of the buffer.
+const READ_AHEAD_BYTES: usize = 4096;
+/// A payload of so many bytes is large.
+const LARGE_BYTES: usize = 32 << 10;
+
+/// See the module.
+pub struct Input {
+    channel: Arc<Channel>,
+    ciphertext: Ciphertext,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    deadline: Option<Instant>,
+    payloads_are_large: bool,
+}
+
+impl Input {
+    /// Receives from `channel`, until `deadline` at most.
+    pub fn new(channel: Arc<Channel>, deadline: Instant) -> Self {
+        Self {
+            channel,
+            ciphertext: Ciphertext::default(),
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            deadline: Some(deadline),
+            payloads_are_large: false,
+        }
+    }
+
+    /// Where from.
+    pub const fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// Until when.
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// From now on waits for as long as it takes.
+    pub const fn lift_deadline(&mut self) {
+        self.deadline = None;
+    }
+
+    /// Turns to `channel`; what was received is forgotten.
+    pub fn replace(&mut self, channel: Arc<Channel>, ciphertext: Ciphertext) {
+        (self.channel, self.ciphertext) = (channel, ciphertext);
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// What was received and not yet taken.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes the first `len` of [`Self::bytes`].
+    pub fn take(&mut self, len: usize) -> &[u8] {
+        let taken = self.start..self.start + len;
+        assert!(taken.end <= self.end, "taken before it was received");
+        self.start = taken.end;
+        &self.buffer[taken]
+    }
+
+    /// Waits for more. False at the end of the stream.
+    pub fn fill(&mut self) -> io::Result<bool> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let ahead = if self.payloads_are_large { READ_AHEAD_BYTES } else { BUFFER_BYTES };
+        let free = self.end..self.buffer.len().min(self.end + ahead);
+        assert!(!free.is_empty(), "the buffer is full");
+        let received = self.channel.recv(&mut self.ciphertext, &mut self.buffer[free], self.deadline)?;
+        self.end += received;
+        Ok(received > 0)
+    }
+
+    /// Waits for `len` bytes, which fit into the buffer, and takes them.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
+    pub fn exactly(&mut self, len: usize) -> io::Result<&[u8]> {
+        while self.bytes().len() < len {
+            if !self.fill()? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(self.take(len))
+    }
+
+    /// Waits for as many bytes as `payload` holds, and takes them into it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
+    pub fn receive(&mut self, payload: &mut [u8]) -> io::Result<()> {
+        self.payloads_are_large = payload.len() >= LARGE_BYTES;
+        let buffered = payload.len().min(self.bytes().len());
+        let (front, mut rest) = payload.split_at_mut(buffered);
+        front.copy_from_slice(self.take(buffered));
+        while !rest.is_empty() {
+            let received = self.receive_past_buffer(rest)?;
+            rest = rest.split_at_mut(received).1;
+        }
+        Ok(())
+    }
+
+    /// Into `rest` while the buffer is empty, and what follows into the buffer.
+    fn receive_past_buffer(&mut self, rest: &mut [u8]) -> io::Result<usize> {
+        let ahead = &mut self.buffer[..READ_AHEAD_BYTES];
+        let received = match self.deadline {
+            None => self.channel.recv_both(&mut self.ciphertext, rest, ahead)?,
+            Some(_) => self.channel.recv(&mut self.ciphertext, rest, self.deadline)?,
+        };
+        if received == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        (self.start, self.end) = (0, received.saturating_sub(rest.len()));
+        Ok(received.min(rest.len()))
+    }
+
+    /// Takes `len` bytes and forgets them.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
+    pub fn skip(&mut self, len: u64) -> io::Result<()> {
+        let mut left = len;
+        while left > 0 {
+            let piece = left.min(BUFFER_BYTES as u64 / 2) as usize;
+            self.exactly(piece)?;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+}

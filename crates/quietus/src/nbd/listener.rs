@@ -1,0 +1,125 @@
+//! Where clients come from.
+
+use super::socket::Socket;
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{SocketFlags, sockopt};
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket on which clients arrive, or the one client that has.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    bound: Bound,
+}
+
+/// The address of a [`Listener`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// A Unix-domain socket of ours; its file goes with the listener.
+    Unix(PathBuf),
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A listening socket that was handed to the process.
+    Inherited,
+    /// A connection that was handed to the process.
+    Connected,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Inherited => f.write_str("an inherited socket"),
+            Self::Connected => f.write_str("an inherited connection"),
+        }
+    }
+}
+
+impl Listener {
+    /// A Unix-domain socket at `path`. One that a server left behind there is
+    /// replaced.
+    ///
+    /// # Errors
+    /// If a server answers at `path`, or something else lies there.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        let listener = UnixListener::bind(path).or_else(|error| {
+            if error.kind() != io::ErrorKind::AddrInUse || !is_abandoned(path) {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        })?;
+        Self::new(listener.into(), Bound::Unix(path.to_path_buf()))
+    }
+
+    /// A TCP port; port 0 is any free one.
+    ///
+    /// # Errors
+    /// If the address is not ours, or in use.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        Self::new(listener.into(), Bound::Tcp(address))
+    }
+
+    /// A socket that was handed to the process, listening or connected.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn inherited(fd: OwnedFd) -> io::Result<Self> {
+        if sockopt::socket_acceptconn(&fd)? {
+            return Self::new(fd, Bound::Inherited);
+        }
+        rustix::net::getpeername(&fd)?;
+        Ok(Self { fd, bound: Bound::Connected })
+    }
+
+    fn new(fd: OwnedFd, bound: Bound) -> io::Result<Self> {
+        // Another process may take the client for which we are woken.
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd, bound })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub const fn bound(&self) -> &Bound {
+        &self.bound
+    }
+
+    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::new(&self.fd, PollFlags::IN)
+    }
+
+    /// The client that has arrived, if one has.
+    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
+        match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC) {
+            Ok(fd) => Socket::new(fd).map(Some),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The client that was handed over.
+    pub(super) fn connection(&self) -> io::Result<Socket> {
+        Socket::new(self.fd.try_clone()?)
+    }
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Bound::Unix(path) = &self.bound {
+            // Somebody may have removed it before.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The NBD server: disks over a socket, to any client that speaks the protocol.
+//!
+//! The protocol is that of the NetworkBlockDevice project's `doc/proto.md`, with
+//! its extension `NBD_OPT_EXTENDED_HEADERS`. Constants and fields have the names
+//! that it gives them.
+//!
+//! ```text
+//! server ── accepts ──► handshake ──► session ── requests ──► Export
+//!                          │             │                      │ outcomes, from any thread
+//!                        wire::        input                    ▼
+//!                        option       (receives)             outbox ── sends ──► channel
+//! ```
+//!
+//! 1. The stream stays in step: every byte that a client announces is taken,
+//!    or the connection ends.
+//! 2. No length that a client names is allocated before it is checked against
+//!    a limit; what is in flight on a connection is limited in number and bytes.
+//! 3. Requests reach the export in order of arrival, from one thread.
+//! 4. Nobody but a connection's own threads ever waits for its client.
+//! 5. A connection that ends, however it ends, ends alone.
+
+mod channel;
+mod config;
+mod exports;
+mod handshake;
+mod input;
+mod listener;
+mod outbox;
+mod server;
+mod session;
+mod socket;
+mod status;
+mod tls;
+pub mod wire;
+
+pub use config::{Config, Tls};
+pub use exports::Exports;
+pub use listener::{Bound, Listener};
+pub use server::{ConnectionInfo, Server};
+pub use tls::{TlsError, TlsFiles};

@@ -1,0 +1,389 @@
+//! What is in flight on a connection: requests that have no outcome yet, and
+//! replies that are not sent yet.
+//!
+//! 1. A request is in flight from its admission until the last byte of its
+//!    reply is sent. The receiving thread waits while too many are, or too many
+//!    bytes of payload.
+//! 2. One thread at a time sends: whoever has a reply and finds nobody sending.
+//!    It takes along what others bring meanwhile, and it never waits: what the
+//!    socket does not take goes to the connection's relief thread.
+//! 3. The receiving thread holds back its own replies while more requests lie in
+//!    its buffer, and sends them together. It flushes before it waits for
+//!    anything.
+//! 4. Once ended, nothing is sent, and outcomes are dropped.
+//! 5. Buffers come home to the receiving thread, which hands them on to the
+//!    next request.
+
+mod batch;
+#[cfg(test)]
+mod tests;
+
+use super::channel::Channel;
+use super::wire::reply::{Errno, ReplyFor};
+use crate::buffers;
+use crate::export::Sink;
+use batch::{Batch, Message, Progress};
+use quietus_core::request::{Buf, Outcome, Refusal};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+/// Most requests in flight on a connection.
+pub const REQUESTS_MAX: usize = 128;
+/// Replies that the receiving thread holds back, at most.
+const HELD_BACK_MAX: usize = 16;
+/// Bytes of replies that the receiving thread holds back, at most.
+const HELD_BACK_BYTES_MAX: usize = 64 << 10;
+/// Bytes of buffers on their way home that are kept.
+const HOMING_BYTES_MAX: usize = 16 << 20;
+
+/// What a request needs to be answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// To whom.
+    pub to: ReplyFor,
+    /// Bytes that the reply must carry, if it is a success.
+    pub read_bytes: usize,
+    /// Bytes of memory that it takes, at most.
+    pub charge: usize,
+}
+
+/// See the module.
+pub struct Outbox {
+    channel: Arc<Channel>,
+    receiver: ThreadId,
+    bytes_max: usize,
+    stall_timeout: Duration,
+    draining: AtomicBool,
+    state: Mutex<State>,
+    /// Told when something is sent, and at the end.
+    sent: Condvar,
+    /// Told when there is work for the relief thread, and at the end.
+    stuck: Condvar,
+    me: Weak<Self>,
+}
+
+struct State {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    requests: usize,
+    bytes: usize,
+    queue: Vec<Message>,
+    queued_bytes: usize,
+    /// An empty list, kept for its memory.
+    spare: Vec<Message>,
+    sending: bool,
+    stuck: Option<Batch>,
+    relief: Option<JoinHandle<()>>,
+    homing: Vec<Buf>,
+    homing_bytes: usize,
+    ended: bool,
+}
+
+/// Where a request waits for its outcome. A second outcome finds another
+/// generation, and is dropped.
+#[derive(Clone, Default)]
+struct Slot {
+    generation: u32,
+    pending: Option<Pending>,
+}
+
+impl Outbox {
+    /// For `channel`, with the present thread as the receiving one.
+    pub fn new(channel: Arc<Channel>, bytes_max: usize, stall_timeout: Duration) -> Arc<Self> {
+        let state = State {
+            slots: vec![Slot::default(); REQUESTS_MAX],
+            free: (0..REQUESTS_MAX).collect(),
+            requests: 0,
+            bytes: 0,
+            queue: Vec::new(),
+            queued_bytes: 0,
+            spare: Vec::new(),
+            sending: false,
+            stuck: None,
+            relief: None,
+            homing: Vec::new(),
+            homing_bytes: 0,
+            ended: false,
+        };
+        Arc::new_cyclic(|me| Self {
+            channel,
+            receiver: thread::current().id(),
+            bytes_max,
+            stall_timeout,
+            draining: AtomicBool::new(false),
+            state: Mutex::new(state),
+            sent: Condvar::new(),
+            stuck: Condvar::new(),
+            me: me.clone(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a request, when there is room for it, and returns the cookie under
+    /// which its outcome is due. None if the connection has ended.
+    pub fn admit(&self, pending: Pending) -> Option<u64> {
+        let mut state = self.lock();
+        if !state.has_room(pending.charge, self.bytes_max) {
+            drop(state);
+            self.flush();
+            let waits = |state: &mut State| !state.ended && !state.has_room(pending.charge, self.bytes_max);
+            state = self.sent.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut state.homing).into_iter().for_each(buffers::give);
+        state.homing_bytes = 0;
+        (!state.ended).then(|| state.begin(pending))
+    }
+
+    /// Answers request `cookie` with a refusal.
+    pub fn refuse(&self, cookie: u64, errno: Errno, text: &str) {
+        self.answer(cookie, |to| to.error(errno, text).into());
+    }
+
+    /// Answers request `cookie` with `data`, a whole reply.
+    pub fn tell(&self, cookie: u64, data: Vec<u8>) {
+        self.answer(cookie, |_| Message::ready(data));
+    }
+
+    /// Answers request `cookie` with success, without data.
+    pub fn done(&self, cookie: u64) {
+        self.answer(cookie, |to| to.done().into());
+    }
+
+    fn answer(&self, cookie: u64, encode: impl FnOnce(&ReplyFor) -> Message) {
+        self.settle(cookie, |pending| encode(&pending.to));
+    }
+
+    fn settle(&self, cookie: u64, encode: impl FnOnce(&Pending) -> Message) {
+        let mut state = self.lock();
+        let Some(pending) = state.end(cookie) else { return };
+        let message = encode(&pending).charged(pending.charge);
+        state.queued_bytes += message.len();
+        state.queue.push(message);
+        let held_back = state.queue.len() < HELD_BACK_MAX && state.queued_bytes < HELD_BACK_BYTES_MAX;
+        drop(state);
+        if !held_back || !self.is_receiver() {
+            self.flush();
+        }
+    }
+
+    fn is_receiver(&self) -> bool {
+        thread::current().id() == self.receiver
+    }
+
+    /// Sends what is queued, or leaves it to whoever is sending.
+    pub fn flush(&self) {
+        let Some(mut batch) = self.lock().claim() else { return };
+        loop {
+            match batch.send(&self.channel) {
+                Ok(Progress::All) if self.next(&mut batch) => {}
+                Ok(Progress::All) => return,
+                Ok(Progress::Stuck) => return self.relieve(batch),
+                Err(_) => return self.fail(),
+            }
+        }
+    }
+
+    /// Accounts for what `batch` sent, and refills it. False when all is sent;
+    /// then the present thread is no longer the one that sends.
+    fn next(&self, batch: &mut Batch) -> bool {
+        let mut state = self.lock();
+        self.account(&mut state, batch);
+        std::mem::swap(&mut batch.messages, &mut state.queue);
+        state.queued_bytes = 0;
+        state.sending = !batch.messages.is_empty() && !state.ended;
+        if !state.sending {
+            state.spare = std::mem::take(&mut batch.messages);
+            state.spare.clear();
+        }
+        state.sending
+    }
+
+    fn account(&self, state: &mut State, batch: &mut Batch) {
+        let sent = batch.take_sent();
+        state.requests = state.requests.saturating_sub(sent.requests);
+        state.bytes = state.bytes.saturating_sub(sent.charge);
+        if self.is_receiver() {
+            sent.buffers.for_each(buffers::give);
+        } else {
+            sent.buffers.for_each(|buf| state.send_home(buf));
+        }
+        if sent.requests > 0 {
+            self.sent.notify_all();
+        }
+    }
+
+    /// Leaves `batch`, and the sending, to the relief thread.
+    fn relieve(&self, mut batch: Batch) {
+        let mut state = self.lock();
+        self.account(&mut state, &mut batch);
+        state.stuck = Some(batch);
+        if state.relief.is_none() {
+            state.relief = self.spawn_relief();
+        }
+        let spawned = state.relief.is_some();
+        drop(state);
+        if spawned { self.stuck.notify_one() } else { self.fail() }
+    }
+
+    fn spawn_relief(&self) -> Option<JoinHandle<()>> {
+        let me = self.me.upgrade()?;
+        thread::Builder::new().name("nbd-send".into()).spawn(move || me.run_relief()).ok()
+    }
+
+    fn run_relief(&self) {
+        while let Some(mut batch) = self.await_stuck() {
+            if self.send_patiently(&mut batch).is_err() {
+                self.fail();
+            }
+        }
+    }
+
+    fn await_stuck(&self) -> Option<Batch> {
+        let waits = |state: &mut State| state.stuck.is_none() && !state.ended;
+        let mut state = self.stuck.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.ended { None } else { state.stuck.take() }
+    }
+
+    fn send_patiently(&self, batch: &mut Batch) -> std::io::Result<()> {
+        loop {
+            match batch.send(&self.channel)? {
+                Progress::All if self.next(batch) => {}
+                Progress::All => return Ok(()),
+                Progress::Stuck => {
+                    self.account(&mut self.lock(), batch);
+                    self.channel.socket().wait_to_send(self.stall_timeout)?;
+                }
+            }
+        }
+    }
+
+    /// Refuses requests from now on, as the server is being stopped.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether requests are to be refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// How many requests are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.lock().requests
+    }
+
+    /// Waits until nothing is in flight, until `deadline` at most.
+    pub fn wait_until_idle(&self, deadline: Option<Instant>) {
+        self.flush();
+        let mut state = self.lock();
+        while state.requests > 0 && !state.ended {
+            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.sent.wait_timeout(state, left.min(Duration::from_secs(3600)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Ends the connection at once.
+    pub fn fail(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        (state.requests, state.bytes) = (0, 0);
+        state.queue.clear();
+        state.stuck = None;
+        drop(state);
+        self.channel.socket().shutdown();
+        self.sent.notify_all();
+        self.stuck.notify_all();
+    }
+
+    /// Ends the connection, and waits for its relief thread. For the receiving
+    /// thread, as the last thing.
+    pub fn close(&self) {
+        let idle = { let state = self.lock(); state.requests == 0 && !state.ended };
+        if idle {
+            self.channel.close(self.stall_timeout);
+        }
+        self.fail();
+        let relief = self.lock().relief.take();
+        if let Some(relief) = relief {
+            // It has nothing to tell.
+            let _ = relief.join();
+        }
+    }
+}
+
+impl Sink for Outbox {
+    fn reply(&self, cookie: u64, outcome: Outcome) {
+        self.settle(cookie, |pending| match outcome {
+            Err(refusal) => {
+                let text = refusal.to_string();
+                pending.to.error(errno(&refusal), &text).into()
+            }
+            Ok(buf) if pending.read_bytes == 0 => Message::returning(pending.to.done(), buf),
+            Ok(buf) if buf.len() == pending.read_bytes => Message::with_data(pending.to.data(buf.len()), buf),
+            Ok(_) => pending.to.error(Errno::EIO, "the disk returned another number of bytes").into(),
+        });
+    }
+}
+
+const fn errno(refusal: &Refusal) -> Errno {
+    match refusal {
+        Refusal::ReadOnly => Errno::EPERM,
+        Refusal::Latched(_) | Refusal::Io(_) => Errno::EIO,
+        Refusal::Invalid(_) => Errno::EINVAL,
+        Refusal::NoSpace(_) => Errno::ENOSPC,
+        Refusal::NotSupported(_) => Errno::ENOTSUP,
+        Refusal::ShuttingDown => Errno::ESHUTDOWN,
+    }
+}
+
+impl State {
+    const fn has_room(&self, charge: usize, bytes_max: usize) -> bool {
+        let bytes_fit = self.bytes == 0 || self.bytes.saturating_add(charge) <= bytes_max;
+        self.requests < REQUESTS_MAX && bytes_fit
+    }
+
+    fn begin(&mut self, pending: Pending) -> u64 {
+        self.requests += 1;
+        self.bytes += pending.charge;
+        let index = self.free.pop().expect("there are as many slots as requests");
+        let slot = &mut self.slots[index];
+        slot.pending = Some(pending);
+        (u64::from(slot.generation) << 32) | index as u64
+    }
+
+    /// The request that waits under `cookie`, which from now on does not.
+    fn end(&mut self, cookie: u64) -> Option<Pending> {
+        let index = (cookie & u64::from(u32::MAX)) as usize;
+        let slot = self.slots.get_mut(index).filter(|slot| u64::from(slot.generation) == cookie >> 32)?;
+        let pending = slot.pending.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        (!self.ended).then_some(pending)
+    }
+
+    fn claim(&mut self) -> Option<Batch> {
+        if self.sending || self.ended || self.queue.is_empty() {
+            return None;
+        }
+        self.sending = true;
+        self.queued_bytes = 0;
+        let spare = std::mem::take(&mut self.spare);
+        Some(Batch::new(std::mem::replace(&mut self.queue, spare)))
+    }
+
+    fn send_home(&mut self, buf: Buf) {
+        if self.homing_bytes + buf.capacity() <= HOMING_BYTES_MAX {
+            self.homing_bytes += buf.capacity();
+            self.homing.push(buf);
+        }
+    }
+}

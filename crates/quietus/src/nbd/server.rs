@@ -1,0 +1,192 @@
+//! Accepts clients, each of which gets a thread, and lets go of them.
+
+mod table;
+
+use super::config::Config;
+use super::exports::Exports;
+use super::handshake::{self, Offer};
+use super::listener::{Bound, Listener};
+use super::outbox::Outbox;
+use super::session::Session;
+use super::socket::Socket;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+pub use table::ConnectionInfo;
+use table::{Entry, Table};
+
+/// How long nothing is accepted after accepting failed, as it does while the
+/// process has no file descriptor left.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// A running server. Dropping it stops it as [`Server::shutdown`] does, without
+/// waiting for what is in flight.
+pub struct Server {
+    shared: Arc<Shared>,
+    bound: Vec<Bound>,
+    acceptor: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    exports: Exports,
+    config: Config,
+    table: Table,
+    stopping: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Server {
+    /// Begins to serve `exports` to the clients of `listeners`.
+    ///
+    /// # Errors
+    /// If the system has no thread or descriptor left.
+    pub fn start(listeners: Vec<Listener>, exports: Exports, config: Config) -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let table = Table::new(config.connections_max);
+        let shared = Arc::new(Shared { exports, config, table, stopping: AtomicBool::new(false), wake });
+        let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
+        let (connected, listening): (Vec<_>, Vec<_>) =
+            listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
+        for connection in connected {
+            shared.serve(connection.connection()?)?;
+        }
+        let acceptor = {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name("nbd-accept".into()).spawn(move || shared.accept_from(listening))?
+        };
+        Ok(Self { shared, bound, acceptor: Mutex::new(Some(acceptor)) })
+    }
+
+    /// Where it listens; ports are the actual ones.
+    #[must_use]
+    pub fn bound(&self) -> &[Bound] {
+        &self.bound
+    }
+
+    /// Those that are connected, longest first.
+    #[must_use]
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        self.shared.table.infos()
+    }
+
+    /// Waits until nobody is connected.
+    pub fn wait_until_idle(&self) {
+        self.shared.table.wait_until_empty(None);
+    }
+
+    /// Accepts nobody any more, refuses new requests with `NBD_ESHUTDOWN`, lets
+    /// those in flight end, and closes all connections; what is not done at the
+    /// `deadline` is cut off. Returns whether all was done in time.
+    pub fn shutdown(&self, deadline: Instant) -> bool {
+        self.stop_accepting();
+        let entries = self.shared.table.entries();
+        entries.iter().for_each(|entry| entry.drain());
+        entries.iter().for_each(|entry| entry.finish(deadline));
+        self.shared.table.wait_until_empty(Some(deadline))
+    }
+
+    fn stop_accepting(&self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        // Eight bytes always fit into the counter.
+        let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
+        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(acceptor) = acceptor {
+            // If it panicked, it accepts nobody either.
+            let _ = acceptor.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop_accepting();
+        self.shared.table.entries().iter().for_each(|entry| entry.cut());
+    }
+}
+
+impl Shared {
+    fn accept_from(self: Arc<Self>, listeners: Vec<Listener>) {
+        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        fds.extend(listeners.iter().map(Listener::poll_fd));
+        while !self.stopping.load(Ordering::Relaxed) {
+            // A failure, as by a signal, leaves the flags as they were.
+            if poll(&mut fds, None).is_err() {
+                continue;
+            }
+            let ready = fds[1..].iter().zip(&listeners).filter(|(fd, _)| !fd.revents().is_empty());
+            let accepted = ready.map(|(_, listener)| self.accept(listener)).all(|accepted| accepted.is_ok());
+            if !accepted {
+                self.pause();
+            }
+        }
+    }
+
+    fn accept(self: &Arc<Self>, listener: &Listener) -> io::Result<()> {
+        match listener.accept()? {
+            Some(socket) => self.serve(socket),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits a moment, or until the server is stopped.
+    fn pause(&self) {
+        let timeout = Timespec::try_from(PAUSE_AFTER_FAILURE).expect("a moment is not long");
+        // Whatever ends it, the pause is over.
+        let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], Some(&timeout));
+    }
+
+    fn serve(self: &Arc<Self>, socket: Socket) -> io::Result<()> {
+        let Some(entry) = self.table.admit(socket) else { return Ok(()) };
+        let shared = Arc::clone(self);
+        let leave = Leave { shared, entry };
+        thread::Builder::new().name("nbd".into()).spawn(move || leave.run()).map(drop)
+    }
+
+    fn converse(&self, entry: &Entry) -> io::Result<()> {
+        let offer = Offer { exports: &self.exports, config: &self.config, stopping: &self.stopping };
+        let Some(agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else { return Ok(()) };
+        let channel = Arc::clone(agreed.input.channel());
+        let info = agreed.export.info();
+        let secure = channel.is_secure();
+        let outbox = Outbox::new(channel, self.config.in_flight_bytes_max, self.config.stall_timeout);
+        entry.begin(info.name, secure, Arc::clone(&outbox));
+        if self.stopping.load(Ordering::Relaxed) {
+            outbox.drain();
+        }
+        let mut session = Session::new(agreed, Arc::clone(&outbox));
+        let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
+        if !matches!(outcome, Ok(Ok(()))) {
+            outbox.fail();
+        }
+        outbox.close();
+        outcome.unwrap_or_else(|_| Err(io::Error::other("a defect of the server")))
+    }
+}
+
+/// A connection's thread; when it ends, however it does, the table is told.
+struct Leave {
+    shared: Arc<Shared>,
+    entry: Arc<Entry>,
+}
+
+impl Leave {
+    fn run(&self) {
+        let peer = self.entry.socket().peer();
+        match self.shared.converse(&self.entry) {
+            Ok(()) => tracing::debug!(peer, "connection ended"),
+            Err(error) => tracing::debug!(peer, %error, "connection ended"),
+        }
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.entry.cut();
+        self.shared.table.remove(self.entry.id());
+    }
+}

@@ -1,0 +1,119 @@
+//! A connected stream socket: received from with blocking, sent to without.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// What the kernel may hold of a connection in either direction, bytes.
+const KERNEL_BUFFER_BYTES: usize = 2 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    peer: String,
+}
+
+impl Socket {
+    /// Takes over the connected stream socket `fd`.
+    ///
+    /// # Errors
+    /// If it is not one.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, false)?;
+        let peer = peer_name(&fd)?;
+        tune(&fd);
+        Ok(Self { fd, peer })
+    }
+
+    /// Who is at the other end, for people.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Waits for bytes, until `deadline` at most. None mean the end.
+    pub fn recv(&self, buf: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+        self.wait_until(PollFlags::IN, deadline)?;
+        loop {
+            match rustix::net::recv(&self.fd, &mut *buf, RecvFlags::empty()) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?.0),
+            }
+        }
+    }
+
+    /// Waits for bytes, which go to `first`, and the rest to `second`.
+    pub fn recv_both(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::readv(&self.fd, &mut [IoSliceMut::new(first), IoSliceMut::new(second)]) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Sends some of `slices`, and says how many bytes.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] rather than wait; else the connection's end.
+    pub fn try_send(&self, slices: &[IoSlice]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            match rustix::net::sendmsg(&self.fd, slices, &mut SendAncillaryBuffer::default(), flags) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// Waits until something can be sent.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] after `timeout`.
+    pub fn wait_to_send(&self, timeout: Duration) -> io::Result<()> {
+        self.wait_until(PollFlags::OUT, Some(Instant::now() + timeout))
+    }
+
+    fn wait_until(&self, events: PollFlags, deadline: Option<Instant>) -> io::Result<()> {
+        let Some(deadline) = deadline else { return Ok(()) };
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(&self.fd, events)], Some(&timeout)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Ends the connection; whoever waits on it wakes.
+    pub fn shutdown(&self) {
+        // It may have ended by itself.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+/// Large kernel buffers, no delay. What is refused only costs speed.
+fn tune(fd: &OwnedFd) {
+    if sockopt::set_socket_send_buffer_size_force(fd, KERNEL_BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(fd, KERNEL_BUFFER_BYTES);
+    }
+    if sockopt::set_socket_recv_buffer_size_force(fd, KERNEL_BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(fd, KERNEL_BUFFER_BYTES);
+    }
+    let _ = sockopt::set_tcp_nodelay(fd, true);
+    let _ = sockopt::set_socket_keepalive(fd, true);
+}
+
+fn peer_name(fd: &OwnedFd) -> io::Result<String> {
+    let address = rustix::net::getpeername(fd)?;
+    if let Some(Ok(address)) = address.map(std::net::SocketAddr::try_from) {
+        return Ok(address.to_string());
+    }
+    let process = sockopt::socket_peercred(fd).map(|peer| peer.pid.as_raw_nonzero());
+    Ok(process.map_or_else(|_| "local".to_string(), |pid| format!("process {pid}")))
+}

@@ -1,0 +1,262 @@
+//! The proof: reads the medium and shows that no dead block holds anything.
+//!
+//! The signed receipt's format: `docs/formats/proof.md`.
+
+use crate::disk::{DiskDir, DiskError, hex};
+use crate::engine::{Engine, Entry, Head};
+use crate::export::Export;
+use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
+use quietus_core::ledger::Counters;
+use quietus_core::medium::{Medium, MediumError};
+use quietus_core::request::Liveness;
+use quietus_core::units::{Addr, Extent, Pos};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// Bytes read at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Runs of liveness asked for at once.
+const RUNS_MAX: usize = 1024;
+/// Places that a receipt names where dead content was found.
+const VIOLATIONS_MAX: usize = 1000;
+
+/// What was found on a disk. All sizes are bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Proof {
+    /// `quietus-proof-1`.
+    pub format: String,
+    /// The disk's identity.
+    pub disk: String,
+    /// Its name.
+    pub name: String,
+    /// Where its content is.
+    pub medium: String,
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// The program that made it.
+    pub program: String,
+    /// Of the disk.
+    pub size_bytes: u64,
+    /// The passes.
+    pub policy: String,
+    /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
+    pub bytes: BTreeMap<String, u64>,
+    /// Dead, read from the medium, and found to be zeros.
+    pub read_bytes: u64,
+    /// Dead, and without space on the medium: there is nothing to read.
+    pub hole_bytes: u64,
+    /// Dead, and not zeros: first byte and length.
+    pub violations: Vec<(u64, u64)>,
+    /// SHA-256 over the map of liveness: each run's start, length and kind.
+    pub map_digest: String,
+    /// Since the disk was created.
+    pub counters: Counters,
+    /// The end of the record of deaths and receipts.
+    pub record: Head,
+    /// What the medium can and cannot guarantee.
+    pub guarantees: Value,
+}
+
+/// A proof with its signature.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Receipt {
+    /// What was found.
+    pub proof: Proof,
+    /// The disk's ed25519 key, in hexadecimal.
+    pub public_key: String,
+    /// Over the proof as compact JSON, in hexadecimal.
+    pub signature: String,
+}
+
+/// Why there is no proof.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    /// The medium.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The key.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Somebody stopped it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Proof {
+    /// Whether no dead byte holds anything, and none is still to be destroyed.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty() && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a proof is plain data")
+    }
+}
+
+/// Reads the medium and signs what was found. `step` is told how far it has
+/// come, of how many bytes, and says whether to go on.
+///
+/// # Errors
+/// [`ProofError`].
+pub fn prove(
+    engine: &Engine,
+    dir: &DiskDir,
+    guarantees: Value,
+    step: impl FnMut(u64, u64) -> bool,
+) -> Result<Receipt, ProofError> {
+    let key = dir.key()?;
+    let mut search = Search::new(engine, step);
+    search.run()?;
+    let Search { bytes, read_bytes, hole_bytes, violations, digest, .. } = search;
+    let status = engine.status();
+    let proof = Proof {
+        format: "quietus-proof-1".into(),
+        disk: dir.toml().uuid.to_string(),
+        name: dir.name(),
+        medium: dir.medium_path().display().to_string(),
+        time_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
+        program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),
+        size_bytes: status.size_bytes,
+        policy: status.policy,
+        bytes,
+        read_bytes,
+        hole_bytes,
+        violations,
+        map_digest: hex(&digest.finalize()),
+        counters: status.counters,
+        record: engine.journalist().flush(),
+        guarantees,
+    };
+    let text = proof.text();
+    engine.journalist().note(Entry::Proved { digest: hex(&Sha256::digest(text.as_bytes())) });
+    let signature = key.sign(text.as_bytes());
+    Ok(Receipt {
+        public_key: hex(key.verifying_key().as_bytes()),
+        signature: hex(&signature.to_bytes()),
+        proof,
+    })
+}
+
+/// Checks a receipt against its own key and, if given, against the one that
+/// the disk is known to have.
+///
+/// # Errors
+/// What does not fit, in words.
+pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, String> {
+    let receipt: Receipt = serde_json::from_str(text).map_err(|error| format!("it is no receipt: {error}"))?;
+    if known_key.is_some_and(|known| !known.trim().eq_ignore_ascii_case(&receipt.public_key)) {
+        return Err("it is signed with another key than the one given".into());
+    }
+    let key = unhex::<32>(&receipt.public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
+    let signature = unhex::<64>(&receipt.signature).map(|bytes| Signature::from_bytes(&bytes));
+    let (Some(key), Some(signature)) = (key, signature) else {
+        return Err("its key or its signature is none".into());
+    };
+    let verified = key.verify(receipt.proof.text().as_bytes(), &signature);
+    verified.map_err(|_| "its signature does not fit: it was changed".to_string())?;
+    Ok(receipt)
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if !text.is_ascii() || text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+struct Search<'a, F> {
+    engine: &'a Engine,
+    step: F,
+    buf: Vec<u8>,
+    bytes: BTreeMap<String, u64>,
+    read_bytes: u64,
+    hole_bytes: u64,
+    violations: Vec<(u64, u64)>,
+    digest: Sha256,
+}
+
+impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
+    fn new(engine: &'a Engine, step: F) -> Self {
+        Self {
+            engine,
+            step,
+            buf: vec![0; PIECE_BYTES as usize],
+            bytes: BTreeMap::new(),
+            read_bytes: 0,
+            hole_bytes: 0,
+            violations: Vec::new(),
+            digest: Sha256::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), ProofError> {
+        let size = self.engine.info().size;
+        let mut at = 0;
+        while at < size {
+            for (len, liveness) in self.engine.liveness(Extent::between(at, size), RUNS_MAX) {
+                self.look(Extent::new(at, len), liveness)?;
+                at += len;
+                self.go_on(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, at: u64) -> Result<(), ProofError> {
+        let size = self.engine.info().size;
+        if (self.step)(at, size) { Ok(()) } else { Err(ProofError::Interrupted) }
+    }
+
+    fn look(&mut self, run: Extent<Addr>, liveness: Liveness) -> Result<(), ProofError> {
+        let name = format!("{liveness:?}").to_lowercase();
+        self.digest.update(run.start.0.to_le_bytes());
+        self.digest.update(run.len.to_le_bytes());
+        self.digest.update(&name);
+        *self.bytes.entry(name).or_default() += run.len;
+        if liveness != Liveness::Dead {
+            return Ok(());
+        }
+        let mut at = run.start.0;
+        for data in self.engine.data().data_within(Extent::new(run.start.0, run.len)) {
+            self.hole_bytes += data.start.0 - at;
+            at = data.end();
+            for piece in data.pieces(PIECE_BYTES) {
+                self.read(Extent::new(piece.start.0, piece.len))?;
+                self.go_on(piece.end())?;
+            }
+        }
+        self.hole_bytes += run.end() - at;
+        Ok(())
+    }
+
+    fn read(&mut self, piece: Extent<Addr>) -> Result<(), ProofError> {
+        let buf = &mut self.buf[..piece.len as usize];
+        self.engine.data().read(Pos(piece.start.0), buf)?;
+        self.read_bytes += piece.len;
+        if buf.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        self.look_closer(piece)
+    }
+
+    /// There is something. It is live if it was written meanwhile.
+    fn look_closer(&mut self, piece: Extent<Addr>) -> Result<(), ProofError> {
+        for block in piece.pieces(4096) {
+            self.engine.data().read(Pos(block.start.0), &mut self.buf[..block.len as usize])?;
+            let something = self.buf[..block.len as usize].iter().any(|byte| *byte != 0);
+            let dead = self.engine.liveness(block, RUNS_MAX).iter().any(|(_, it)| *it == Liveness::Dead);
+            if something && dead && self.violations.len() < VIOLATIONS_MAX {
+                self.violations.push((block.start.0, block.len));
+            }
+        }
+        Ok(())
+    }
+}
