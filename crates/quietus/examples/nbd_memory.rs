@@ -63,6 +63,10 @@ impl Export for Plain {
         }
     }
 
+    fn size(&self) -> u64 {
+        self.size
+    }
+
     fn submit(&self, request: Request, reply: ReplyTo) {
         reply.send(self.perform(request));
     }

@@ -44,11 +44,6 @@ impl Input {
         &self.channel
     }
 
-    /// Until when.
-    pub const fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
     /// From now on waits for as long as it takes.
     pub const fn lift_deadline(&mut self) {
         self.deadline = None;
