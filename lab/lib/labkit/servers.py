@@ -132,7 +132,7 @@ class QemuNbd(Server):
 
     def argv(self):
         need("qemu-nbd")
-        return ["qemu-nbd", "-f", "raw", "-t", "-e", "16", "--discard=unmap",
+        return ["qemu-nbd", "-f", "raw", "-t", "-e", "128", "--discard=unmap",
                 "-k", self.socket, self.medium]
 
 

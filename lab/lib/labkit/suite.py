@@ -1,0 +1,128 @@
+"""What a client suite is, and what it may use."""
+
+import os
+import shutil
+import subprocess
+import time
+
+from .servers import KINDS, Quietus
+from .workspace import LabError, Workspace
+
+MIB = 1 << 20
+SUITES = []
+
+
+class Skip(Exception):
+    """The suite cannot run here; the message says why."""
+
+
+class Failure(Exception):
+    """The server did not do as the suite wants; the message says what."""
+
+
+def suite(name, needs=(), only=None):
+    """Registers a function of a `Stage` as the suite `name`.
+
+    `needs`: programs without which it is skipped. `only`: the one kind of
+    server that it is for.
+    """
+    def register(function):
+        function.suite_name, function.needs, function.only = name, needs, only
+        SUITES.append(function)
+        return function
+    return register
+
+
+class Stage:
+    """One suite's server, files and processes."""
+
+    def __init__(self, work, kind, short, built):
+        self.work, self.kind, self.short, self.built_in = work, kind, short, built
+        self.servers = 0
+
+    def serve(self, size=64 * MIB, name=None, fill=None, **options):
+        """A running server of a new disk, of zeros or with the bytes `fill`."""
+        self.servers += 1
+        name = name or f"disk{self.servers}"
+        options = options if self.kind == Quietus.kind else {}
+        server = KINDS[self.kind](self.work, name, size, **options)
+        if fill is not None:
+            with open(server.medium, "r+b") as medium:
+                medium.write(fill)
+        return server.start()
+
+    def run(self, *argv, timeout=300, env=None, cwd=None, expect=0):
+        """Runs a client; its output. Failure unless it ends with `expect`."""
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=timeout,
+                                  env={**_client_environment(), **(env or {})}, cwd=cwd, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as error:
+            raise Failure(f"{argv[0]}: no end within {timeout} s") from error
+        if done.returncode == 77:
+            raise Skip(_last_line(done))
+        if expect is not None and done.returncode != expect:
+            raise Failure(f"{' '.join(argv)}: status {done.returncode}: {_tail(done)}")
+        return done.stdout
+
+    def nbdsh(self, script, server):
+        """Runs the text of a script in nbdsh, which has `nbd` and a handle `h`."""
+        self.run("nbdsh", "-c", script, env={"NBD_URI": server.uri, "NBD_SOCKET": server.socket,
+                                             "SERVER_KIND": self.kind})
+
+    def built(self, program):
+        """The path of a program that lib/build-suites made."""
+        path = os.path.join(self.built_in or "", "bin", program)
+        if not self.built_in or not os.path.exists(path):
+            raise Skip(f"{program} was not built (see lib/build-suites)")
+        return path
+
+
+def _client_environment():
+    """Ours; but the distribution's Python first, which has the `nbd` module."""
+    return {**os.environ, "PATH": "/usr/bin:" + os.environ["PATH"]}
+
+
+def _tail(done):
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return " / ".join(lines[-4:])[-500:]
+
+
+def _last_line(done):
+    lines = (done.stderr + done.stdout).strip().splitlines()
+    return lines[-1] if lines else "it says that it cannot run here"
+
+
+def expect(what, true, found=""):
+    """Failure saying `what`, unless `true`."""
+    if not true:
+        raise Failure(f"{what}{': ' if found != '' else ''}{found}")
+
+
+class Outcome:
+    """How one suite ended: PASS, FAIL or SKIP, with a reason for the latter two."""
+
+    def __init__(self, name, verdict, seconds, reason=""):
+        self.name, self.verdict, self.seconds, self.reason = name, verdict, seconds, reason
+
+
+def run_suite(function, options, built):
+    """Runs one suite in a workspace of its own."""
+    started = time.monotonic()
+    verdict, reason = "PASS", ""
+    try:
+        _check_needs(function, options.server)
+        with Workspace(options.dir, options.keep) as work:
+            function(Stage(work, options.server, options.short, built))
+    except Skip as skip:
+        verdict, reason = "SKIP", str(skip)
+    except (Failure, LabError, OSError, ValueError, KeyError) as error:
+        verdict, reason = "FAIL", f"{error}" or repr(error)
+    return Outcome(function.suite_name, verdict, time.monotonic() - started, reason)
+
+
+def _check_needs(function, kind):
+    missing = [name for name in function.needs if not shutil.which(name)]
+    if missing:
+        raise Skip(f"not installed: {', '.join(missing)}")
+    if function.only and function.only != kind:
+        raise Skip(f"only {function.only} has this")

@@ -1,0 +1,111 @@
+"""libnbd's own tests, pointed at any server."""
+
+import os
+import struct
+import textwrap
+
+from labkit.servers import quietus_binary
+from labkit.suite import MIB, Skip, suite
+
+
+def pattern(size):
+    """What nbdkit's pattern plugin serves: each 8 bytes say where they are."""
+    return b"".join(struct.pack(">Q", offset) for offset in range(0, size, 8))
+
+
+def _filled(stage, size):
+    server = stage.serve(size)
+    image = stage.work.file("pattern")
+    with open(image, "wb") as file:
+        file.write(pattern(size))
+    stage.run("nbdcopy", image, server.uri)
+    return server
+
+
+@suite("libnbd: aio-parallel", needs=["nbdcopy"])
+def aio_parallel(stage):
+    program = stage.built("aio-parallel")
+    stage.run(program, _filled(stage, 64 * MIB).socket)
+
+
+@suite("libnbd: aio-parallel-load")
+def aio_parallel_load(stage):
+    program = stage.built("aio-parallel-load")
+    stage.run(program, stage.serve(64 * MIB).socket)
+
+
+@suite("libnbd: synch-parallel", needs=["nbdcopy"])
+def synch_parallel(stage):
+    program = stage.built("synch-parallel")
+    stage.run(program, _filled(stage, 8 * MIB).socket)
+
+
+# Serves an existing image the way the kind of server wants it, from the sockets
+# that it inherits. The image is adopted in place. Zeroes have to be on the
+# medium after the flush for interop.c, which looks at the file behind our back:
+# so an owed destruction is carried out at once there.
+WRAPPERS = {
+    "nbdkit": 'exec nbdkit -f file "$1"',
+    "qemu-nbd": 'exec qemu-nbd -t -f raw -x / "$1"',
+    "quietus": """
+        set -e
+        disk=$(mktemp -d -p "$LAB_RUN")/disk
+        "$QUIETUS" create "$disk" --adopt "$1" --policy clear >&2
+        exec "$QUIETUS" serve "$disk" >&2
+    """,
+}
+
+
+def wrapper(stage):
+    """A program that serves the image named by its argument."""
+    path = stage.work.file("serve-image")
+    with open(path, "w") as file:
+        file.write("#!/bin/bash\n" + textwrap.dedent(WRAPPERS[stage.kind]))
+    os.chmod(path, 0o755)
+    return path
+
+
+def _environment(stage):
+    binary = quietus_binary() if stage.kind == "quietus" else ""
+    return {"LAB_RUN": stage.work.path, "QUIETUS": binary}
+
+
+def _compile(stage, source, program, *defines):
+    """Compiles one of libnbd's interop programs against its own library."""
+    tree = os.path.join(stage.built_in or "", "libnbd")
+    if not os.path.exists(os.path.join(tree, "lib", "libnbd.la")):
+        raise Skip("libnbd was not built (see lib/build-suites)")
+    out = stage.work.file(program)
+    extra = [path for path in [os.path.join(tree, "interop", "requires.c")] if os.path.exists(path)]
+    stage.run("gcc", "-o", out, "-I", tree, "-I", os.path.join(tree, "include"),
+              "-I", os.path.join(tree, "tests"), *defines,
+              os.path.join(tree, "interop", source), *extra,
+              "-L", os.path.join(tree, "lib", ".libs"), "-lnbd",
+              "-Wl,-rpath," + os.path.join(tree, "lib", ".libs"),
+              cwd=os.path.join(tree, "interop"))
+    return out
+
+
+@suite("libnbd: interop, socket activation")
+def interop_activation(stage):
+    program = _compile(stage, "interop.c", "interop", "-DSOCKET_ACTIVATION=1",
+                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=TMPFILE")
+    stage.run(program, env=_environment(stage))
+
+
+@suite("libnbd: socket-activation")
+def activation(stage):
+    program = _compile(stage, "socket-activation.c", "activation",
+                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=tmpfile")
+    stage.run(program, env=_environment(stage))
+
+
+@suite("libnbd: interop, extended headers, in every order")
+def extended_headers(stage):
+    if stage.kind != "quietus":
+        raise Skip(f"{stage.kind} here has no extended headers")
+    image = stage.work.file("image")
+    with open(image, "wb") as file:
+        file.truncate(MIB)
+    # Each connection of the test is a server of its own.
+    stage.run(stage.built("opt-extended-headers"), wrapper(stage), image, env=_environment(stage))
