@@ -1,4 +1,16 @@
 //! Real media: a regular file, or a block device.
+//!
+//! Invariants:
+//! 1. What lies beyond the medium's size is neither read nor written.
+//! 2. A read fills its buffer or fails: a file that was cut short is an error,
+//!    never zeros.
+//! 3. [`MediumErrorKind::NoSpace`] is told only where the write itself was
+//!    refused. A sync that fails may have lost writes that were acknowledged:
+//!    [`MediumErrorKind::Io`], whatever the host calls it.
+//! 4. A host that cannot tell where a file has data is taken to say:
+//!    everywhere.
+
+mod probe;
 
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{Extent, Pos};
@@ -11,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// A pass is written in pieces of this size: a host file system keeps other
 /// writers of the file out for the length of one write.
 const WRITE_BYTES_MAX: usize = 128 << 10;
@@ -35,15 +47,16 @@ impl FileMedium {
     /// It cannot be opened, or is neither a regular file nor a block device.
     pub fn open(path: &Path, read_only: bool) -> io::Result<Self> {
         let is_device = std::fs::metadata(path)?.file_type().is_block_device();
-        let exclusive = if is_device && !read_only { rustix::fs::OFlags::EXCL } else { rustix::fs::OFlags::empty() };
+        let exclusive =
+            if is_device && !read_only { rustix::fs::OFlags::EXCL } else { rustix::fs::OFlags::empty() };
         let mut options = OpenOptions::new();
-        options.read(true).write(!read_only).custom_flags(exclusive.bits() as i32);
+        options.read(true).write(!read_only).custom_flags(exclusive.bits().cast_signed());
         let mut file = options.open(path)?;
         if !is_device && !file.metadata()?.is_file() {
             return Err(io::Error::other("it is neither a regular file nor a block device"));
         }
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
-        let punch = !is_device && !read_only && can_punch(&file, size);
+        let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
         let capabilities = Capabilities { punch };
         let always_blocks = AtomicBool::new(false);
         Ok(Self { file, path: path.into(), size, is_device, capabilities, always_blocks })
@@ -81,12 +94,11 @@ impl FileMedium {
     /// The parts that have no space and so read as zeros, in order. None on a
     /// block device, where nothing can be known.
     pub fn holes(&self) -> impl Iterator<Item = Extent<Pos>> + '_ {
-        let mut at = if self.is_device { self.size } else { 0 };
+        let mut at = 0;
         std::iter::from_fn(move || {
-            let hole = self.seek(SeekFrom::Hole(at)).filter(|hole| *hole < self.size)?;
-            let end = self.seek(SeekFrom::Data(hole)).unwrap_or(self.size).clamp(hole, self.size);
-            at = end;
-            (hole < end).then(|| Extent::between(hole, end))
+            let start = self.next_hole(at);
+            at = self.next_data(start);
+            (start < at).then(|| Extent::between(start, at))
         })
     }
 
@@ -94,45 +106,86 @@ impl FileMedium {
     pub fn data_within(&self, extent: Extent<Pos>) -> impl Iterator<Item = Extent<Pos>> + '_ {
         let mut at = extent.start.0;
         std::iter::from_fn(move || {
-            if self.is_device {
-                let rest = Extent::between(at, extent.end());
-                at = extent.end();
-                return (!rest.is_empty()).then_some(rest);
-            }
-            let data = self.seek(SeekFrom::Data(at)).filter(|data| *data < extent.end())?;
-            at = self.seek(SeekFrom::Hole(data)).unwrap_or(self.size).clamp(data, extent.end());
-            (data < at).then(|| Extent::between(data, at))
+            let start = self.next_data(at).min(extent.end());
+            at = self.next_hole(start).min(extent.end());
+            (start < at).then(|| Extent::between(start, at))
         })
     }
 
+    /// Where the next data begins, from `at` on; the end if none follows.
+    fn next_data(&self, at: u64) -> u64 {
+        self.seek(SeekFrom::Data(at)).unwrap_or(at).clamp(at, self.size.max(at))
+    }
+
+    /// Where the next hole begins, from `at` on; the end if none follows.
+    fn next_hole(&self, at: u64) -> u64 {
+        self.seek(SeekFrom::Hole(at)).unwrap_or(self.size).clamp(at, self.size.max(at))
+    }
+
+    /// `None` if the host cannot tell.
     fn seek(&self, from: SeekFrom) -> Option<u64> {
-        let (SeekFrom::Hole(at) | SeekFrom::Data(at)) = from else { return None };
-        (at < self.size).then(|| rustix::fs::seek(&self.file, from).ok())?
+        if self.is_device {
+            return None;
+        }
+        match rustix::fs::seek(&self.file, from) {
+            Ok(at) => Some(at),
+            // Nothing of the kind follows.
+            Err(Errno::NXIO) => Some(self.size),
+            Err(_) => None,
+        }
+    }
+
+    fn check(&self, act: &str, pos: Pos, len: u64) -> Result<(), MediumError> {
+        if Extent::<Pos>::within(pos.0, len, self.size).is_some() {
+            return Ok(());
+        }
+        Err(self.failed(act, pos.0, len, &io::Error::other(format!("it has {} bytes", self.size))))
     }
 
     fn failed(&self, act: &str, pos: u64, len: u64, error: &io::Error) -> MediumError {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let kind = if full { MediumErrorKind::NoSpace } else { MediumErrorKind::Io };
+        let kind = if is_no_space(error) { MediumErrorKind::NoSpace } else { MediumErrorKind::Io };
         let message = format!("{act} {len} bytes at {pos} of {}: {error}", self.path.display());
         MediumError { kind, message }
     }
 
+    /// A durable write that ends for want of space was refused itself, or its
+    /// sync tells that an earlier one was lost. In the latter case the bytes
+    /// have their space by now, and are taken when they are written again.
     fn write_durable(&self, pos: u64, from: &[u8]) -> io::Result<()> {
+        let written = self.write_and_sync(pos, from);
+        match written {
+            Err(error) if is_no_space(&error) => match self.file.write_all_at(from, pos) {
+                Err(again) if is_no_space(&again) => Err(again),
+                _ => Err(lost(&error)),
+            },
+            written => written,
+        }
+    }
+
+    fn write_and_sync(&self, pos: u64, from: &[u8]) -> io::Result<()> {
         let mut done = 0;
         while done < from.len() {
-            let slices = [IoSlice::new(&from[done..])];
-            match rustix::io::pwritev2(&self.file, &slices, pos + done as u64, ReadWriteFlags::DSYNC) {
+            let (at, rest) = (pos + done as u64, &from[done..]);
+            match rustix::io::pwritev2(&self.file, &[IoSlice::new(rest)], at, ReadWriteFlags::DSYNC) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => done += written,
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    self.file.write_all_at(&from[done..], pos + done as u64)?;
-                    return self.file.sync_data();
+                    self.file.write_all_at(rest, at)?;
+                    return self.file.sync_data().map_err(|error| lost(&error));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    fn allocate(&self, flags: FallocateFlags, extent: Extent<Pos>) -> Result<(), Errno> {
+        if extent.is_empty() {
+            return Ok(());
+        }
+        let flags = flags | FallocateFlags::KEEP_SIZE;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, extent.start.0, extent.len))
     }
 
     fn write_zeros(&self, extent: Extent<Pos>) -> io::Result<()> {
@@ -148,33 +201,39 @@ impl Medium for FileMedium {
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         let len = into.len() as u64;
+        self.check("reading", pos, len)?;
         let read = self.file.read_exact_at(into, pos.0);
         read.map_err(|error| self.failed("reading", pos.0, len, &error))
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
+        self.check("writing", pos, from.len() as u64)?;
         let written = if durable {
             self.write_durable(pos.0, from)
         } else {
             let mut pieces = from.chunks(WRITE_BYTES_MAX).enumerate();
-            pieces.try_for_each(|(n, piece)| self.file.write_all_at(piece, pos.0 + (n * WRITE_BYTES_MAX) as u64))
+            pieces.try_for_each(|(n, piece)| {
+                self.file.write_all_at(piece, pos.0 + (n * WRITE_BYTES_MAX) as u64)
+            })
         };
         written.map_err(|error| self.failed("writing", pos.0, from.len() as u64, &error))
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        self.file.sync_data().map_err(|error| self.failed("syncing", 0, self.size, &error))
+        self.file.sync_data().map_err(|error| self.failed("syncing", 0, self.size, &lost(&error)))
     }
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let punched = rustix::fs::fallocate(&self.file, flags, extent.start.0, extent.len);
+        self.check("punching", extent.start, extent.len)?;
+        let punched = self.allocate(FallocateFlags::PUNCH_HOLE, extent);
         punched.map_err(|error| self.failed("punching", extent.start.0, extent.len, &error.into()))
     }
 
+    /// Destroys nothing: what lay there may stay on the device below. Only a
+    /// write overwrites.
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-        let zeroed = match rustix::fs::fallocate(&self.file, flags, extent.start.0, extent.len) {
+        self.check("zeroing", extent.start, extent.len)?;
+        let zeroed = match self.allocate(FallocateFlags::ZERO_RANGE, extent) {
             Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => self.write_zeros(extent),
             other => other.map_err(io::Error::from),
         };
@@ -182,9 +241,11 @@ impl Medium for FileMedium {
     }
 
     fn prefetch(&self, extent: Extent<Pos>) {
-        let len = std::num::NonZeroU64::new(extent.len);
-        // Advice: nothing depends on it.
-        let _ = rustix::fs::fadvise(&self.file, extent.start.0, len, Advice::WillNeed);
+        // No length would mean: to the end of the file.
+        if let Some(len) = std::num::NonZeroU64::new(extent.len) {
+            // Advice: nothing depends on it.
+            let _ = rustix::fs::fadvise(&self.file, extent.start.0, Some(len), Advice::WillNeed);
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -192,10 +253,13 @@ impl Medium for FileMedium {
     }
 }
 
-/// Found out by doing it, beyond the end, where nothing is.
-fn can_punch(file: &File, size: u64) -> bool {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(file, flags, size.next_multiple_of(4096), 4096).is_ok()
+fn is_no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// What a failed sync means: never only a lack of space.
+fn lost(error: &io::Error) -> io::Error {
+    io::Error::other(format!("earlier writes may be lost: {error}"))
 }
 
 #[cfg(test)]

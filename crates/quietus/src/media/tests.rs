@@ -64,3 +64,167 @@ fn a_full_host_is_told_from_a_broken_one() {
     let (_file, medium) = medium(4096);
     assert_eq!(medium.failed("writing", 0, 1, &error).kind, MediumErrorKind::NoSpace);
 }
+
+#[test]
+fn nothing_is_done_beyond_the_end() {
+    let (file, medium) = medium(4096);
+    let beyond = Extent::new(4000, 200);
+    let refused = [
+        medium.write(Pos(4000), &[7; 200], false),
+        medium.write(Pos(4000), &[7; 200], true),
+        medium.write(Pos(u64::MAX), &[7; 200], true),
+        medium.zero(beyond),
+        medium.punch(beyond),
+    ];
+    for result in refused {
+        let error = result.expect_err("beyond the end");
+        assert_eq!(error.kind, MediumErrorKind::Io);
+        assert!(error.message.contains("it has 4096 bytes"), "{error}");
+    }
+    assert_eq!(read(&medium, 0, 4096), [0; 4096]);
+    assert_eq!(file.as_file().metadata().expect("a file").len(), 4096);
+}
+
+#[test]
+fn a_file_that_is_cut_short_while_it_is_open_is_an_error() {
+    let (file, medium) = medium(8192);
+    file.as_file().set_len(4096).expect("it is cut");
+    let error = medium.read(Pos(4000), &mut [0; 200]).expect_err("cut short");
+    assert_eq!(error.kind, MediumErrorKind::Io);
+    assert_ne!(medium.read_cached(Pos(4000), &mut [0; 200]), Some(Ok(())));
+}
+
+#[test]
+fn acts_on_nothing_do_nothing() {
+    let (_file, medium) = medium(4096);
+    medium.write(Pos(0), &[7; 4096], true).expect("a write");
+    let nothing = Extent::new(4096, 0);
+    medium.zero(nothing).expect("nothing");
+    medium.punch(nothing).expect("nothing");
+    medium.prefetch(nothing);
+    assert_eq!(read(&medium, 0, 4096), [7; 4096]);
+}
+
+#[test]
+fn data_and_holes_are_each_others_complement() {
+    let (_file, medium) = medium(1 << 20);
+    for at in [131_072, 524_288] {
+        medium.write(Pos(at), &[7; 65536], true).expect("a write");
+    }
+    let data: Vec<_> = medium.data_within(Extent::new(0, 1 << 20)).collect();
+    let holes: Vec<_> = medium.holes().collect();
+    assert_eq!(data.iter().chain(&holes).map(|part| part.len).sum::<u64>(), 1 << 20);
+    assert!(data.iter().all(|data| holes.iter().all(|hole| !hole.overlaps(*data))));
+    let within: Vec<_> = medium.data_within(Extent::new(140_000, 1000)).collect();
+    assert_eq!(within, [Extent::new(140_000, 1000)]);
+}
+
+#[test]
+fn what_is_in_the_cache_is_read_at_once() {
+    let (_file, medium) = medium(1 << 20);
+    medium.write(Pos(0), &[7; 4096], false).expect("a write");
+    let mut buf = [0; 4096];
+    match medium.read_cached(Pos(0), &mut buf) {
+        Some(read) => {
+            read.expect("a read");
+            assert_eq!(buf, [7; 4096]);
+        }
+        None => println!("skipped: this host cannot tell what is in its cache"),
+    }
+}
+
+#[test]
+fn a_failed_sync_is_never_only_a_lack_of_space() {
+    let (_file, medium) = medium(4096);
+    let error = io::Error::from(Errno::NOSPC);
+    assert_eq!(medium.failed("syncing", 0, 0, &lost(&error)).kind, MediumErrorKind::Io);
+    assert_eq!(medium.failed("writing", 0, 0, &Errno::DQUOT.into()).kind, MediumErrorKind::NoSpace);
+    assert_eq!(medium.failed("writing", 0, 0, &Errno::IO.into()).kind, MediumErrorKind::Io);
+}
+
+/// A file system of 1 MiB.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Result<Self, String> {
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let mut mount = std::process::Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(dir.path()).output();
+        let mount = mount.map_err(|error| error.to_string())?;
+        if mount.status.success() {
+            Ok(Self(dir))
+        } else {
+            Err(String::from_utf8_lossy(&mount.stderr).into())
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "it was mounted");
+    }
+}
+
+#[test]
+fn a_full_host_refuses_a_write_and_keeps_what_was_there() {
+    let small = match Small::new() {
+        Ok(small) => small,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let path = small.0.path().join("data");
+    File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("a file");
+    let medium = FileMedium::open(&path, false).expect("it opens");
+    medium.write(Pos(0), &[7; 4096], true).expect("room");
+    for durable in [false, true] {
+        let error = medium.write(Pos(1 << 20), &vec![8; 2 << 20], durable).expect_err("no room");
+        assert_eq!(error.kind, MediumErrorKind::NoSpace, "{error}");
+    }
+    assert_eq!(read(&medium, 0, 4096), [7; 4096]);
+}
+
+/// A loop device.
+struct Loop(tempfile::NamedTempFile, PathBuf);
+
+impl Loop {
+    fn new(bytes: u64) -> Result<Self, String> {
+        let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+        file.as_file().set_len(bytes).map_err(|error| error.to_string())?;
+        let made = std::process::Command::new("losetup").args(["-f", "--show"]).arg(file.path()).output();
+        let made = made.map_err(|error| error.to_string())?;
+        let name = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+        if made.status.success() {
+            Ok(Self(file, name.into()))
+        } else {
+            Err(String::from_utf8_lossy(&made.stderr).into())
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let freed = std::process::Command::new("losetup").arg("-d").arg(&self.1).status();
+        assert!(freed.is_ok_and(|status| status.success()), "it was made");
+    }
+}
+
+#[test]
+fn a_block_device_is_claimed_and_written_through_and_never_punched() {
+    let device = match Loop::new(1 << 20) {
+        Ok(device) => device,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let medium = FileMedium::open(&device.1, false).expect("it opens");
+    assert_eq!((medium.size(), medium.is_device(), medium.capabilities().punch), (1 << 20, true, false));
+    assert!(FileMedium::open(&device.1, false).is_err(), "it was claimed twice");
+    medium.write(Pos(5000), &[7; 10_000], true).expect("a write");
+    let mut below = [0; 10_000];
+    device.0.as_file().read_exact_at(&mut below, 5000).expect("a read");
+    assert_eq!(below, [7; 10_000]);
+    medium.zero(Extent::new(5001, 9998)).expect("zeros");
+    assert_eq!(read(&medium, 5000, 10_000), [&[7][..], &[0; 9998], &[7]].concat());
+    medium.zero(Extent::new(4096, 8192)).expect("zeros");
+    assert_eq!(medium.holes().count(), 0);
+    let whole = Extent::new(0, 1 << 20);
+    assert_eq!(medium.data_within(whole).collect::<Vec<_>>(), [whole]);
+}

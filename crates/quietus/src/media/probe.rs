@@ -1,0 +1,40 @@
+//! What a file system can do, found out by trying.
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Bytes of the file that is made, punched and forgotten.
+const TRIAL_BYTES: u64 = 256 << 10;
+
+/// Whether punched space of `file`, which is at `path` and has `size` bytes,
+/// is given back and reads as zeros. Nothing that it holds is touched: the
+/// call is tried beyond its end, and the effect on a nameless file beside it,
+/// where the host has such.
+pub(super) fn can_punch(file: &File, path: &Path, size: u64) -> bool {
+    let beyond = size.next_multiple_of(TRIAL_BYTES);
+    punch(file, beyond).is_ok() && beside(path).is_none_or(|trial| frees(&trial).unwrap_or(false))
+}
+
+fn punch(file: &File, at: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, flags, at, TRIAL_BYTES))?)
+}
+
+fn beside(path: &Path) -> Option<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+}
+
+fn frees(trial: &File) -> io::Result<bool> {
+    let mut bytes = vec![0xa5; TRIAL_BYTES as usize];
+    trial.write_all_at(&bytes, 0)?;
+    trial.sync_data()?;
+    let before = trial.metadata()?.blocks();
+    punch(trial, 0)?;
+    trial.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes.iter().all(|byte| *byte == 0) && trial.metadata()?.blocks() < before)
+}
