@@ -83,7 +83,9 @@ impl DiskToml {
             (None, None) => return Err(DiskErrorKind::Invalid("say how large: --size 20G".into()).at(here)),
         };
         let path = match &options.medium {
-            Some(path) => std::path::absolute(path).map_err(|error| DiskErrorKind::Io("finding it").of(path, error))?,
+            Some(path) => {
+                std::path::absolute(path).map_err(|error| DiskErrorKind::Io("finding it").of(path, error))?
+            }
             None => PathBuf::from("data"),
         };
         let toml = Self {
@@ -112,7 +114,9 @@ impl DiskToml {
     pub fn read(dir: &Path) -> Result<Self, DiskError> {
         let path = dir.join("disk.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => DiskErrorKind::Missing("disk.toml").at(dir),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                DiskErrorKind::Missing("disk.toml").at(dir)
+            }
             std::io::ErrorKind::InvalidData => DiskErrorKind::Damaged("it is no text").at(&path),
             _ => DiskErrorKind::Io("reading it").of(&path, error),
         })?;
@@ -147,8 +151,9 @@ impl DiskToml {
         if self.store != "in-place" {
             return Err(DiskErrorKind::Invalid(format!("store {:?} is not known", self.store)));
         }
-        if self.size_bytes == 0 || self.size_bytes % 512 != 0 || self.size_bytes > SIZE_BYTES_MAX {
-            let what = format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
+        if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
+            let what =
+                format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
             return Err(DiskErrorKind::Invalid(what));
         }
         self.policy().map(drop)
@@ -159,7 +164,7 @@ impl DiskToml {
         policy.map_err(|error| DiskErrorKind::Invalid(error.to_string()))
     }
 
-    fn sum(&self) -> String {
+    pub(super) fn sum(&self) -> String {
         let Self { version, uuid, size_bytes, store, medium, .. } = self;
         let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
         let text = serde_json::to_string(&facts).unwrap_or_default();
@@ -205,7 +210,12 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let bytes = (|| {
         let digits = |text: &str| text.chars().all(|digit| digit.is_ascii_digit());
-        if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 6 || (shift == 0 && !part.is_empty()) {
+        if whole.is_empty()
+            || !digits(whole)
+            || !digits(part)
+            || part.len() > 6
+            || (shift == 0 && !part.is_empty())
+        {
             return None;
         }
         let scale = 10_u128.pow(part.len() as u32);

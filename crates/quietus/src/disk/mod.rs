@@ -1,7 +1,9 @@
 //! A disk is a directory. Its format: `docs/formats/disk.md`.
 
 mod config;
+mod draft;
 mod error;
+mod in_use;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +11,7 @@ pub use config::{DiskToml, MediumToml, parse_duration_ms, parse_size};
 pub use error::{DiskError, DiskErrorKind};
 
 use crate::media::FileMedium;
+use draft::Draft;
 use ed25519_dalek::SigningKey;
 use quietus_core::journal::Shape;
 use quietus_core::units::{Extent, Millis};
@@ -54,26 +57,10 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`].
     pub fn create(path: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
-        if path.exists() {
-            return Err(DiskErrorKind::Exists.at(path));
-        }
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let name = path.file_name().ok_or_else(|| DiskErrorKind::Exists.at(path))?;
-        let building = parent.join(format!(".{}.{}.new", name.to_string_lossy(), std::process::id()));
-        std::fs::create_dir(&building).map_err(|error| DiskErrorKind::Io("making the directory").of(path, error))?;
-        let made = build(&building, options).and_then(|toml| {
-            let renamed = std::fs::rename(&building, path).and_then(|()| sync_dir(parent));
-            renamed.map_err(|error| DiskErrorKind::Io("making the directory").of(path, error))?;
-            Ok(toml)
-        });
-        if made.is_err() {
-            // The error that matters is the one that led here.
-            let _ = std::fs::remove_dir_all(&building);
-        }
-        made
+        let mut draft = Draft::begin(path)?;
+        let toml = build(&mut draft, options)?;
+        draft.keep(path)?;
+        Ok(toml)
     }
 
     /// Opens the disk in directory `path` and takes its locks: on the
@@ -193,15 +180,19 @@ impl DiskDir {
     /// It cannot be read.
     pub fn key(&self) -> Result<SigningKey, DiskError> {
         let path = self.path.join("key");
-        let bytes = std::fs::read(&path).map_err(|error| DiskErrorKind::missing_or_io(&error).of(&path, error))?;
-        let bytes: [u8; 32] = bytes.try_into().map_err(|_| DiskErrorKind::Damaged("it is not 32 bytes long").at(&path))?;
+        let bytes =
+            std::fs::read(&path).map_err(|error| DiskErrorKind::missing_or_io(&error).of(&path, error))?;
+        let bytes: [u8; 32] =
+            bytes.try_into().map_err(|_| DiskErrorKind::Damaged("it is not 32 bytes long").at(&path))?;
         Ok(SigningKey::from_bytes(&bytes))
     }
 }
 
 fn entropy() -> Result<[u8; 32], DiskError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| DiskErrorKind::Io("drawing random bytes").of(Path::new(""), io::Error::other(error)))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        DiskErrorKind::Io("drawing random bytes").of(Path::new(""), io::Error::other(error))
+    })?;
     Ok(bytes)
 }
 
@@ -212,20 +203,16 @@ fn open_file(path: &Path, what: &'static str) -> Result<FileMedium, DiskError> {
     })
 }
 
-/// Makes all of a disk in the empty directory `dir`.
-fn build(dir: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
+/// Makes all of a disk in an empty directory.
+fn build(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskError> {
     let toml = DiskToml::new(options)?;
-    let config = toml.config(dir)?;
-    drop(config);
-    let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
         Some(path) => drop(lock_medium(path)?),
-        None => {
-            let data = OpenOptions::new().write(true).create_new(true).mode(0o600).open(toml.medium_path(dir));
-            data.and_then(|file| file.set_len(toml.size_bytes)).map_err(io("making the medium"))?;
-        }
+        None => draft.make_medium(&toml)?,
     }
+    let dir = draft.dir();
+    let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
     let shape = Shape::default();
     let journal_path = dir.join("journal");
     let journal = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&journal_path);
@@ -236,10 +223,14 @@ fn build(dir: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
     let disk = *toml.uuid.as_bytes();
     let formatted = Volume::format(&open_file(&journal_path, "the journal")?, shape, disk, held, dead);
-    let view = formatted.map_err(|error| DiskErrorKind::Io("making the journal").of(dir, io::Error::other(error)))?;
+    let view = formatted
+        .map_err(|error| DiskErrorKind::Io("making the journal").of(dir, io::Error::other(error)))?;
     write_new(dir, "key", &entropy()?).map_err(io("making the key"))?;
-    let key = SigningKey::from_bytes(&std::fs::read(dir.join("key")).map_err(io("making the key"))?.try_into().unwrap_or_default());
-    write_new(dir, "key.pub", hex(key.verifying_key().as_bytes()).as_bytes()).map_err(io("making the key"))?;
+    let key = SigningKey::from_bytes(
+        &std::fs::read(dir.join("key")).map_err(io("making the key"))?.try_into().unwrap_or_default(),
+    );
+    write_new(dir, "key.pub", hex(key.verifying_key().as_bytes()).as_bytes())
+        .map_err(io("making the key"))?;
     replace(dir, "view", &view.to_bytes(disk)).map_err(io("writing view"))?;
     write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("writing disk.toml"))?;
     sync_dir(dir).map_err(io("syncing the directory"))?;
@@ -250,14 +241,19 @@ fn build(dir: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
 fn lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
     let missing = |error| DiskErrorKind::missing_or_io(&error).of(path, error);
     let is_device = std::fs::metadata(path).map_err(missing)?.file_type().is_block_device();
+    let used = |by| DiskErrorKind::Locked(by).at(path);
+    if let Some(by) = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(missing)? {
+        return Err(used(by));
+    }
     if is_device {
-        // The medium is opened exclusively; the kernel refuses a mounted one.
+        // It is locked as it is opened, exclusively.
         return Ok(None);
     }
     let file = File::open(path).map_err(missing)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(_) => Err(DiskErrorKind::Locked("another program".into()).at(path)),
+    match in_use::by_process(Path::new("/proc"), &file).map_err(missing)? {
+        Some(by) => Err(used(by)),
+        None if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => Ok(Some(file)),
+        None => Err(used("another program".into())),
     }
 }
 

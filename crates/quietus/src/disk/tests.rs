@@ -132,3 +132,101 @@ fn sizes_and_durations_are_understood_or_refused() {
         assert!(parse_duration_ms(bad).is_err(), "{bad:?}");
     }
 }
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).expect("a directory").flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn creation_that_fails_late_takes_the_medium_that_it_made_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, medium) = (dir.path().join("disk"), dir.path().join("medium"));
+    let mut draft = Draft::begin(&path).expect("a draft");
+    let toml = DiskToml::new(&CreateOptions { medium: Some(medium), ..options() }).expect("a toml");
+    draft.make_medium(&toml).expect("a medium");
+    assert_eq!(names(dir.path()).len(), 2);
+    std::fs::create_dir(&path).expect("somebody else's");
+    assert_eq!(draft.keep(&path).expect_err("it exists").kind, DiskErrorKind::Exists);
+    assert_eq!(names(dir.path()), ["disk"]);
+    assert_eq!(names(&path), [""; 0]);
+}
+
+#[test]
+fn what_a_crashed_creation_left_is_cleared_by_the_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let left = dir.path().join(".disk.new");
+    std::fs::create_dir(&left).expect("a directory");
+    std::fs::write(left.join("journal"), "half").expect("a file");
+    DiskDir::create(&dir.path().join("disk"), &options()).expect("a disk");
+    assert_eq!(names(dir.path()), ["disk"]);
+}
+
+#[test]
+fn what_is_not_a_drafts_is_never_cleared() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let theirs = dir.path().join(".disk.new/theirs");
+    std::fs::create_dir(theirs.parent().expect("a parent")).expect("a directory");
+    std::fs::write(&theirs, "precious").expect("a file");
+    DiskDir::create(&dir.path().join("disk"), &options()).expect_err("it is in the way");
+    assert_eq!(std::fs::read(&theirs).expect("it is there"), b"precious");
+}
+
+#[test]
+fn one_disk_is_made_once_at_a_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    let _first = Draft::begin(&path).expect("a draft");
+    assert!(matches!(Draft::begin(&path).expect_err("it is made").kind, DiskErrorKind::Locked(_)));
+}
+
+#[test]
+fn the_holder_of_a_medium_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::write(&image, [1; 8192]).expect("an image");
+    let holder = File::open(&image).expect("an image");
+    rustix::fs::flock(&holder, FlockOperation::LockShared).expect("a lock");
+    let adopt = CreateOptions { medium: Some(image), adopt: true, size: None, ..options() };
+    let error = DiskDir::create(&dir.path().join("disk"), &adopt).expect_err("it is in use");
+    assert_eq!(error.kind, DiskErrorKind::Locked(format!("process {}", std::process::id())));
+    assert_eq!(names(dir.path()), ["image"]);
+}
+
+/// A `disk.toml` in which `from` reads `to`, with a checksum that fits.
+fn with(from: &str, to: &str) -> DiskErrorKind {
+    let (_dir, path) = made(&options());
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    assert!(text.contains(from), "{text}");
+    let changed = text.replacen(from, to, 1);
+    let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
+    let was = DiskToml::read(&path).expect("it is whole").checksum;
+    DiskToml::from_text(&changed.replace(&was, &right)).expect_err("it is refused")
+}
+
+#[test]
+fn every_field_is_refused_when_it_makes_no_sense() {
+    let size = format!("size_bytes = {}", DiskToml::new(&options()).expect("a toml").size_bytes);
+    for (from, to) in [
+        (size.as_str(), "size_bytes = 0"),
+        (&size, "size_bytes = 1000"),
+        (&size, "size_bytes = -512"),
+        (&size, "size_bytes = 9223372036854775808"),
+        (&size, "size_bytes = \"20G\""),
+        ("store = \"in-place\"", "store = \"elsewhere\""),
+        ("uuid = \"", "uuid = \"x"),
+        ("path = \"data\"", "path = 1"),
+        ("adopted = false", "adopted = 0"),
+        ("adopted = false", "adopted = false\nextra = 1"),
+        ("policy = \"", "policy = \"x"),
+        ("idle_after_ms = ", "idle_after_ms = -"),
+        ("deadline_ms = ", "deadline_ms = -"),
+        ("detect_zeroes = ", "detect_zeroes = 1"),
+    ] {
+        let kind = with(from, to);
+        assert!(matches!(kind, DiskErrorKind::Invalid(_)), "{to}: {kind:?}");
+    }
+    assert!(matches!(with("crc32c:", "crc32d:"), DiskErrorKind::Damaged(_)));
+    assert!(matches!(with("version = 1", "version = \"1\""), DiskErrorKind::Damaged(_)));
+    assert_eq!(with("version = 1", "version = 7"), DiskErrorKind::Version(7));
+}
