@@ -89,7 +89,7 @@ impl Book {
 
     /// A request that is no read was sent for `extent`.
     pub fn arrived(&mut self, extent: Extent<Addr>) {
-        let is_whole = |at: u64| at % SECTOR_BYTES as u64 == 0;
+        let is_whole = |at: u64| at.is_multiple_of(SECTOR_BYTES as u64);
         self.is_even &= is_whole(extent.start.0) && is_whole(extent.len);
     }
 
@@ -182,7 +182,9 @@ impl Book {
         let piece = self.piece(part.start.0);
         let fits: Vec<Value> = piece.visible(reading.since).filter(|it| it.is(part.start.0, bytes)).collect();
         let Some(value) = fits.first().copied() else {
-            if !self.is_even && is_mixed(&piece.visible(reading.since).collect::<Vec<_>>(), part.start.0, bytes) {
+            if !self.is_even
+                && is_mixed(&piece.visible(reading.since).collect::<Vec<_>>(), part.start.0, bytes)
+            {
                 return Ok(());
             }
             let seen = describe(part.start.0, bytes);
@@ -202,7 +204,10 @@ impl Book {
     /// Runs within `extent` with what is to be destroyed in each: content older
     /// than the first request, and, unless it is what is there now, content
     /// older than the second.
-    pub fn doomed(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Option<Tag>, Option<Tag>)> {
+    pub fn doomed(
+        &self,
+        extent: Extent<Addr>,
+    ) -> impl Iterator<Item = (Extent<Addr>, Option<Tag>, Option<Tag>)> {
         self.runs(extent).map(|(run, piece)| (run, piece.dead_before, piece.scoured_before))
     }
 

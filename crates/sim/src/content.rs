@@ -52,8 +52,10 @@ impl Cell {
     }
 }
 
+/// What a cell's bytes follow from. Not 0 for cell 0 of tag 0: a magic number
+/// that is cut off, before zeros, is no head.
 fn root(tag: Tag, cell: Cell) -> u64 {
-    mix((u64::from(tag.0) << 32) | u64::from(cell.0))
+    mix(!((u64::from(tag.0) << 32) | u64::from(cell.0)))
 }
 
 fn head(tag: Tag, cell: Cell, root: u64) -> [u8; HEAD_BYTES] {

@@ -1,11 +1,32 @@
 //! The deterministic simulator.
+//!
+//! A seed makes a [`history`]: a small disk, and what happens to it. The
+//! [`world`] lets it happen to the code that is served, unchanged, on simulated
+//! media ([`medium`]) that have a volatile cache, tear and fold writes, fail and
+//! remember every layer that was ever on them ([`remanence`]). Three oracles
+//! watch, and identify bytes by [`content`], never by place:
+//!
+//! - *safety* ([`book`]): what is read is what was promised to be there, after
+//!   any crash;
+//! - *forensic* (`world::forensic`): what was called destroyed, or is owed to be
+//!   when nothing is owed any more, has had its passes, everywhere;
+//! - *liveness of obligations* ([`world`]): a disk that is left alone meets all
+//!   its obligations, whatever happened before, in bounded time.
+//!
+//! A history that breaks a promise is cut down to a few steps ([`shrink`]).
+//! Everything follows from the seed: the same seed is the same failure.
+#![forbid(unsafe_code)]
+
 pub mod book;
 pub mod content;
 pub mod dice;
 pub mod history;
 pub mod medium;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod remanence;
 pub mod shrink;
+pub mod soak;
 pub mod verdict;
 pub mod violation;
 pub mod world;

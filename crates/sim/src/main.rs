@@ -1,22 +1,133 @@
-//! quick
-use quietus_sim::{history::History, verdict::{verdict, silence_panics}, shrink::shrink};
-fn main() {
+//! The simulator from the command line.
+
+use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use quietus_sim::history::History;
+use quietus_sim::shrink::shrink;
+use quietus_sim::soak::{Tally, soak, threads};
+use quietus_sim::verdict::{silence_panics, verdict};
+use quietus_sim::violation::Violation;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Lets made-up histories happen to a disk on simulated media, and says which
+/// promise was broken first. Exit code 0: none; 1: one was.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Repeat the history of this seed, and cut it down if it fails.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print the whole history too.
+    #[arg(long, requires = "seed")]
+    list: bool,
+    #[command(subcommand)]
+    command: Option<Job>,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Let many histories happen, over all processors.
+    Soak {
+        /// How many.
+        #[arg(long, default_value_t = 1_000_000)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
+    /// Check that each deliberate defect of the core is found.
+    #[cfg(feature = "mutants")]
+    Mutants {
+        /// Give one up after so many histories.
+        #[arg(long, default_value_t = 200_000)]
+        seeds_max: u64,
+    },
+}
+
+fn main() -> ExitCode {
     silence_panics();
-    let args: Vec<u64> = std::env::args().skip(1).map(|a| a.parse().unwrap_or(0)).collect();
-    let t = std::time::Instant::now();
-    let mut by: std::collections::BTreeMap<String,(u64,String,u64)> = Default::default();
-    for seed in args[0]..args[1] {
-        if let Err(v) = verdict(&History::from_seed(seed)) {
-            let key = format!("{:?}", v.oracle);
-            let e = by.entry(key).or_insert((seed, v.to_string(), 0)); e.2 += 1;
+    let cli = Cli::parse();
+    let is_well = match (cli.command, cli.seed) {
+        (Some(Job::Soak { seeds, from }), _) => soak_with_bar(from, seeds),
+        #[cfg(feature = "mutants")]
+        (Some(Job::Mutants { seeds_max }), _) => hunt_all(seeds_max),
+        (None, Some(seed)) => repeat(seed, cli.list),
+        (None, None) => soak_with_bar(0, 10_000),
+    };
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn repeat(seed: u64, list: bool) -> bool {
+    let history = History::from_seed(seed);
+    if list {
+        println!("{history}");
+    }
+    match verdict(&history) {
+        Ok(figures) => println!("seed {seed}: every promise was kept; {figures:?}"),
+        Err(violation) => {
+            explain(seed, &violation);
+            return false;
         }
     }
-    for (_, (seed, what, n)) in &by {
-        println!("{n} failures; first seed {seed}: {what}");
-        let h = History::from_seed(*seed);
-        let o = verdict(&h).expect_err("fails").oracle;
-        let s = shrink(&h, o);
-        println!("{s}\n{}", verdict(&s).expect_err("fails"));
+    true
+}
+
+/// Prints the shortest history found that fails as that of `seed` does.
+fn explain(seed: u64, violation: &Violation) {
+    println!("seed {seed}: {violation}");
+    println!("cutting it down…");
+    let short = shrink(&History::from_seed(seed), violation.oracle);
+    println!("{short}");
+    if let Err(violation) = verdict(&short) {
+        println!("{violation}");
     }
-    println!("{:?}", t.elapsed());
+    println!("again: cargo run -p quietus-sim --release -- --seed {seed}");
+}
+
+fn soak_with_bar(from: u64, seeds: u64) -> bool {
+    let (bar, start) = (bar(seeds), Instant::now());
+    let tally = soak(from..from.saturating_add(seeds), threads(), || {}, |done| bar.set_position(done));
+    bar.finish_and_clear();
+    println!("{} histories in {:.1} s", tally.histories, start.elapsed().as_secs_f64());
+    report(&tally)
+}
+
+fn report(tally: &Tally) -> bool {
+    println!("{:#?}", tally.figures);
+    if let Some((seed, violation)) = &tally.failure {
+        explain(*seed, violation);
+    }
+    tally.failure.is_none()
+}
+
+fn bar(len: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} histories, {per_sec}, {eta} left");
+    ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+#[cfg(feature = "mutants")]
+fn hunt_all(seeds_max: u64) -> bool {
+    let survivors =
+        quietus_core::mutant::Mutant::ALL.into_iter().filter(|mutant| !is_found(*mutant, seeds_max));
+    let survivors: Vec<_> = survivors.collect();
+    if !survivors.is_empty() {
+        println!("not found: {survivors:?}");
+    }
+    survivors.is_empty()
+}
+
+#[cfg(feature = "mutants")]
+fn is_found(mutant: quietus_core::mutant::Mutant, seeds_max: u64) -> bool {
+    let Some(caught) = quietus_sim::mutants::hunt(mutant, seeds_max, threads()) else {
+        println!("{mutant:?}: not found in {seeds_max} histories");
+        return false;
+    };
+    let steps = caught.history.steps.len();
+    println!("{mutant:?}: found after {} histories; {steps} steps show it", caught.histories);
+    for step in &caught.history.steps {
+        println!("    {step}");
+    }
+    println!("    {}", caught.violation);
+    true
 }

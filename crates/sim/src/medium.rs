@@ -130,9 +130,7 @@ impl SimMedium {
             is_unsure: false,
             dice: Dice::new(size),
         };
-        Self {
-            inner: RefCell::new(inner),
-        }
+        Self { inner: RefCell::new(inner) }
     }
 
     /// Decides chance from now on.
@@ -180,12 +178,7 @@ impl SimMedium {
     pub fn holes(&self) -> Vec<Extent<Pos>> {
         let inner = self.inner.borrow();
         let mut holes: Vec<Extent<Pos>> = Vec::new();
-        for (n, _) in inner
-            .sectors
-            .iter()
-            .enumerate()
-            .filter(|(_, it)| !it.has_space)
-        {
+        for (n, _) in inner.sectors.iter().enumerate().filter(|(_, it)| !it.has_space) {
             let start = (n * SECTOR_BYTES) as u64;
             match holes.last_mut().filter(|hole| hole.end() == start) {
                 Some(hole) => hole.len += SECTOR_BYTES as u64,
@@ -236,9 +229,8 @@ impl Platter {
     fn parts(pos: Pos, len: usize) -> impl Iterator<Item = (usize, Extent<Pos>)> {
         let whole = Extent::<Pos>::new(pos.0, len as u64);
         let sector = SECTOR_BYTES as u64;
-        (pos.0 / sector..whole.end().div_ceil(sector)).filter_map(move |n| {
-            Some((n as usize, Extent::new(n * sector, sector).overlap(whole)?))
-        })
+        (pos.0 / sector..whole.end().div_ceil(sector))
+            .filter_map(move |n| Some((n as usize, Extent::new(n * sector, sector).overlap(whole)?)))
     }
 
     fn put(&mut self, sector: usize, part: Extent<Pos>, bytes: &[u8]) {
@@ -291,14 +283,8 @@ impl Platter {
 
     /// Brings `sector` from the cache to the medium, if it is dirty.
     fn settle(&mut self, sector: usize) {
-        let Sector {
-            is_dirty: true,
-            touched,
-            is_given_back,
-            has_space,
-            is_listed,
-            ..
-        } = self.sectors[sector]
+        let Sector { is_dirty: true, touched, is_given_back, has_space, is_listed, .. } =
+            self.sectors[sector]
         else {
             return;
         };
@@ -308,12 +294,7 @@ impl Platter {
         }
         self.durable[range.clone()].copy_from_slice(&self.cache[range.clone()]);
         self.remains.layer(sector, &self.durable[range], touched);
-        self.sectors[sector] = Sector {
-            is_listed,
-            has_space,
-            had_space: has_space,
-            ..Sector::default()
-        };
+        self.sectors[sector] = Sector { is_listed, has_space, had_space: has_space, ..Sector::default() };
     }
 
     fn destage_some(&mut self, sectors_max: u64) {
@@ -356,11 +337,7 @@ impl Platter {
         }
         self.cache.copy_from_slice(&self.durable);
         for state in &mut self.sectors {
-            *state = Sector {
-                has_space: state.had_space,
-                had_space: state.had_space,
-                ..Sector::default()
-            };
+            *state = Sector { has_space: state.had_space, had_space: state.had_space, ..Sector::default() };
         }
         self.faults.clear();
         self.is_unsure = false;
@@ -376,10 +353,7 @@ impl Mask {
 }
 
 fn error(kind: MediumErrorKind, message: &str) -> MediumError {
-    MediumError {
-        kind,
-        message: message.into(),
-    }
+    MediumError { kind, message: message.into() }
 }
 
 impl Medium for SimMedium {
@@ -390,18 +364,14 @@ impl Medium for SimMedium {
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Read)?;
-        into.copy_from_slice(
-            &inner.cache[indices(Extent::<Pos>::new(pos.0, into.len() as u64), 0)],
-        );
+        into.copy_from_slice(&inner.cache[indices(Extent::<Pos>::new(pos.0, into.len() as u64), 0)]);
         Ok(())
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Space)?;
-        inner
-            .admit(FaultKind::Write)
-            .inspect_err(|_| inner.write_some(pos, from))?;
+        inner.admit(FaultKind::Write).inspect_err(|_| inner.write_some(pos, from))?;
         inner.write(pos, from);
         if !durable {
             return Ok(());
@@ -428,10 +398,7 @@ impl Medium for SimMedium {
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
-        assert!(
-            inner.punch,
-            "a hole was asked of a medium that can make none"
-        );
+        assert!(inner.punch, "a hole was asked of a medium that can make none");
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, true);
         Ok(())
@@ -445,9 +412,7 @@ impl Medium for SimMedium {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            punch: self.inner.borrow().punch,
-        }
+        Capabilities { punch: self.inner.borrow().punch }
     }
 }
 

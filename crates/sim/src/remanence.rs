@@ -46,18 +46,12 @@ impl Mask {
 
     /// Adds `other`.
     pub fn add(&mut self, other: Self) {
-        self.0
-            .iter_mut()
-            .zip(other.0)
-            .for_each(|(word, more)| *word |= more);
+        self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
     }
 
     /// Takes `other` out.
     pub fn remove(&mut self, other: Self) {
-        self.0
-            .iter_mut()
-            .zip(other.0)
-            .for_each(|(word, less)| *word &= !less);
+        self.0.iter_mut().zip(other.0).for_each(|(word, less)| *word &= !less);
     }
 
     fn has(self, at: usize) -> bool {
@@ -67,7 +61,6 @@ impl Mask {
     fn is_none(self) -> bool {
         self.0 == [0; 8]
     }
-
 }
 
 /// Content that was on the medium once.
@@ -126,7 +119,8 @@ impl Trace {
     pub fn lacking(&self, extent: Extent<Addr>, passes: usize) -> impl Iterator<Item = Extent<Addr>> {
         let (from, to) = self.words(extent);
         let base = self.cell.extent().start.0;
-        let words = (from..to).step_by(WORD_BYTES).map(move |n| Extent::new(base + n as u64, WORD_BYTES as u64));
+        let words =
+            (from..to).step_by(WORD_BYTES).map(move |n| Extent::new(base + n as u64, WORD_BYTES as u64));
         words.filter(move |word| self.passes_within(*word).is_some_and(|has| usize::from(has) < passes))
     }
 
@@ -220,11 +214,7 @@ impl Remains {
     #[must_use]
     pub fn new(sectors: usize, passes_min: usize) -> Self {
         let passes_min = u8::try_from(passes_min).unwrap_or(u8::MAX);
-        Self {
-            passes_min,
-            sectors: vec![Vec::new(); sectors],
-            adrift: Vec::new(),
-        }
+        Self { passes_min, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }
     }
 
     /// A layer was made of `sector`: it is `bytes` now, `touched` of them
@@ -234,11 +224,7 @@ impl Remains {
             return;
         }
         let traces = &mut self.sectors[sector];
-        let mut buffer = [Mark {
-            at: 0,
-            tag: Tag(0),
-            cell: Cell(0),
-        }; SECTOR_BYTES / HEAD_BYTES];
+        let mut buffer = [Mark { at: 0, tag: Tag(0), cell: Cell(0) }; SECTOR_BYTES / HEAD_BYTES];
         let mut count = 0;
         for mark in marks(bytes) {
             buffer[count] = mark;
@@ -265,8 +251,7 @@ impl Remains {
     /// given back.
     pub fn iter(&self) -> impl Iterator<Item = (Option<usize>, &Trace)> {
         let placed = self.sectors.iter().enumerate();
-        let placed =
-            placed.flat_map(|(sector, traces)| traces.iter().map(move |it| (Some(sector), it)));
+        let placed = placed.flat_map(|(sector, traces)| traces.iter().map(move |it| (Some(sector), it)));
         placed.chain(self.adrift.iter().map(|it| (None, it)))
     }
 }

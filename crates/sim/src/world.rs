@@ -93,6 +93,21 @@ pub struct Figures {
     pub examined: u64,
 }
 
+impl Figures {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.refused += other.refused;
+        self.acts += other.acts;
+        self.shredded += other.shredded;
+        self.scoured += other.scoured;
+        self.crashes += other.crashes;
+        self.cut_in_recovery += other.cut_in_recovery;
+        self.failures += other.failures;
+        self.examined += other.examined;
+    }
+}
+
 /// Lets `history` happen.
 ///
 /// # Errors
@@ -212,7 +227,11 @@ impl World {
     fn state(&self) -> String {
         let asks: Vec<_> = self.pending.iter().map(|(id, it)| (id.0, it.ask, it.extent)).collect();
         let owed: Vec<_> = self.volume.obligations().collect();
-        format!("requests {asks:?}, obligations {owed:?}, now {:?}, wakes {:?}", self.now, self.volume.next_wakeup())
+        format!(
+            "requests {asks:?}, obligations {owed:?}, now {:?}, wakes {:?}",
+            self.now,
+            self.volume.next_wakeup()
+        )
     }
 
     /// One act of input or output is done, or told to be done.
@@ -346,3 +365,6 @@ fn overdue(what: String) -> Violation {
 fn bad_reply(what: String) -> Violation {
     Violation { oracle: Oracle::Replies, what }
 }
+
+#[cfg(test)]
+mod tests;

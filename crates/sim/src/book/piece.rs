@@ -33,8 +33,7 @@ struct Version {
 impl Piece {
     pub(super) fn new(value: Value) -> Self {
         let order = Tag(0);
-        let version =
-            Version { value, order, settled: Some(0), life: 0, is_gone: false, is_shaky: false };
+        let version = Version { value, order, settled: Some(0), life: 0, is_gone: false, is_shaky: false };
         Self { versions: vec![version], dead_before: None, scoured_before: None }
     }
 

@@ -4,13 +4,8 @@ use super::*;
 fn content_is_recognised_at_any_offset() {
     let mut bytes = vec![0; 1000];
     fill(Tag(7), 4096, &mut bytes[333..333 + 256]);
-    let found: Vec<_> = marks(&bytes)
-        .map(|mark| (mark.at, mark.tag, mark.cell))
-        .collect();
-    assert_eq!(
-        found,
-        [0, 1, 2, 3].map(|n| (333 + 64 * n, Tag(7), Cell(64 + n as u32)))
-    );
+    let found: Vec<_> = marks(&bytes).map(|mark| (mark.at, mark.tag, mark.cell)).collect();
+    assert_eq!(found, [0, 1, 2, 3].map(|n| (333 + 64 * n, Tag(7), Cell(64 + n as u32))));
 }
 
 #[test]
@@ -38,4 +33,13 @@ fn one_wrong_bit_is_other_content() {
 #[test]
 fn patterns_are_no_content() {
     assert_eq!(marks(&[0; 4096]).count() + marks(&[0xff; 4096]).count(), 0);
+}
+
+#[test]
+fn a_head_that_is_cut_off_is_no_content() {
+    for len in 1..HEAD_BYTES {
+        let mut bytes = [0; 64];
+        fill(Tag(0), 0, &mut bytes[..len]);
+        assert_eq!(marks(&bytes).count(), 0, "after {len} bytes");
+    }
 }

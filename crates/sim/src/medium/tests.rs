@@ -14,16 +14,12 @@ fn content(tag: u32, sectors: usize) -> Vec<u8> {
 }
 
 fn write(medium: &SimMedium, bytes: &[u8]) {
-    medium
-        .write(Pos(0), bytes, false)
-        .expect("no failure was planned");
+    medium.write(Pos(0), bytes, false).expect("no failure was planned");
 }
 
 fn read(medium: &SimMedium) -> Vec<u8> {
     let mut bytes = vec![0; medium.size() as usize];
-    medium
-        .read(Pos(0), &mut bytes)
-        .expect("no failure was planned");
+    medium.read(Pos(0), &mut bytes).expect("no failure was planned");
     bytes
 }
 
@@ -31,24 +27,13 @@ fn read(medium: &SimMedium) -> Vec<u8> {
 fn versions(medium: &SimMedium, versions: &[&[u8]]) -> Vec<usize> {
     let bytes = read(medium);
     let of = |n: usize| n * SECTOR_BYTES..(n + 1) * SECTOR_BYTES;
-    let find = |n| {
-        versions
-            .iter()
-            .position(|version| version[of(n)] == bytes[of(n)])
-    };
-    (0..bytes.len() / SECTOR_BYTES)
-        .map(|n| find(n).expect("a sector is whole"))
-        .collect()
+    let find = |n| versions.iter().position(|version| version[of(n)] == bytes[of(n)]);
+    (0..bytes.len() / SECTOR_BYTES).map(|n| find(n).expect("a sector is whole")).collect()
 }
 
 fn fewest_passes(medium: &SimMedium) -> Option<u8> {
     let whole = Extent::new(0, 1 << 20);
-    medium.inspect(|remains| {
-        remains
-            .iter()
-            .filter_map(|(_, it)| it.passes_within(whole))
-            .min()
-    })
+    medium.inspect(|remains| remains.iter().filter_map(|(_, it)| it.passes_within(whole)).min())
 }
 
 #[test]
@@ -70,10 +55,7 @@ fn what_was_synced_survives_a_power_cut_and_the_rest_is_torn() {
 
 #[test]
 fn an_earlier_version_of_a_sector_may_be_the_one_that_stuck() {
-    let (nothing, all) = (
-        vec![0; 64 * SECTOR_BYTES],
-        [1, 2, 3].map(|tag| content(tag, 64)),
-    );
+    let (nothing, all) = (vec![0; 64 * SECTOR_BYTES], [1, 2, 3].map(|tag| content(tag, 64)));
     let medium = medium(64);
     for version in &all {
         write(&medium, version);
@@ -82,10 +64,7 @@ fn an_earlier_version_of_a_sector_may_be_the_one_that_stuck() {
     medium.cut_power();
     let found = versions(&medium, &[&nothing, &all[0], &all[1], &all[2]]);
     for version in 0..4 {
-        assert!(
-            found.contains(&version),
-            "version {version} is in no sector"
-        );
+        assert!(found.contains(&version), "version {version} is in no sector");
     }
 }
 
@@ -93,12 +72,8 @@ fn an_earlier_version_of_a_sector_may_be_the_one_that_stuck() {
 fn a_durable_write_is_durable_and_no_other_is() {
     for seed in 0..20 {
         let medium = medium(2);
-        medium
-            .write(Pos(SECTOR), &content(1, 1), false)
-            .expect("no failure was planned");
-        medium
-            .write(Pos(0), &content(2, 1), true)
-            .expect("no failure was planned");
+        medium.write(Pos(SECTOR), &content(1, 1), false).expect("no failure was planned");
+        medium.write(Pos(0), &content(2, 1), true).expect("no failure was planned");
         medium.reseed(seed);
         medium.cut_power();
         assert_eq!(read(&medium)[..SECTOR_BYTES], content(2, 1));
@@ -110,13 +85,9 @@ fn a_sync_orders_what_comes_before_and_after() {
     for seed in 0..50 {
         let medium = medium(8);
         medium.reseed(seed);
-        medium
-            .write(Pos(0), &content(1, 1), false)
-            .expect("no failure was planned");
+        medium.write(Pos(0), &content(1, 1), false).expect("no failure was planned");
         medium.sync().expect("no failure was planned");
-        medium
-            .write(Pos(SECTOR), &content(2, 1), false)
-            .expect("no failure was planned");
+        medium.write(Pos(SECTOR), &content(2, 1), false).expect("no failure was planned");
         medium.cut_power();
         let bytes = read(&medium);
         assert_eq!(bytes[..SECTOR_BYTES], content(1, 1));
@@ -154,14 +125,9 @@ fn a_hole_reads_as_zeros_and_is_no_pass() {
     let medium = medium(4);
     write(&medium, &content(1, 4));
     medium.sync().expect("no failure was planned");
-    medium
-        .punch(Extent::new(SECTOR, 2 * SECTOR))
-        .expect("no failure was planned");
+    medium.punch(Extent::new(SECTOR, 2 * SECTOR)).expect("no failure was planned");
     medium.sync().expect("no failure was planned");
-    assert_eq!(
-        read(&medium)[SECTOR_BYTES..3 * SECTOR_BYTES],
-        [0; 2 * SECTOR_BYTES]
-    );
+    assert_eq!(read(&medium)[SECTOR_BYTES..3 * SECTOR_BYTES], [0; 2 * SECTOR_BYTES]);
     assert_eq!(medium.holes(), [Extent::new(SECTOR, 2 * SECTOR)]);
     assert_eq!(fewest_passes(&medium), Some(0));
 }
@@ -172,9 +138,7 @@ fn a_hole_that_was_not_synced_may_be_undone() {
         let medium = medium(1);
         write(&medium, &content(1, 1));
         medium.sync().expect("no failure was planned");
-        medium
-            .punch(Extent::new(0, SECTOR))
-            .expect("no failure was planned");
+        medium.punch(Extent::new(0, SECTOR)).expect("no failure was planned");
         medium.reseed(*seed);
         medium.cut_power();
         medium.holes().is_empty() && read(&medium) == content(1, 1)
@@ -187,9 +151,7 @@ fn zeros_that_keep_their_space_are_no_pass_and_no_hole() {
     let medium = medium(1);
     write(&medium, &content(1, 1));
     medium.sync().expect("no failure was planned");
-    medium
-        .zero(Extent::new(0, SECTOR))
-        .expect("no failure was planned");
+    medium.zero(Extent::new(0, SECTOR)).expect("no failure was planned");
     medium.sync().expect("no failure was planned");
     assert_eq!(read(&medium), [0; SECTOR_BYTES]);
     assert!(medium.holes().is_empty());
@@ -202,10 +164,7 @@ fn a_sync_that_failed_is_not_made_good_by_the_next_life() {
         let medium = medium(1);
         medium.reseed(*seed);
         write(&medium, &content(1, 1));
-        medium.plan(Fault {
-            kind: FaultKind::Sync,
-            after: 0,
-        });
+        medium.plan(Fault { kind: FaultKind::Sync, after: 0 });
         medium.sync().expect_err("that was planned");
         assert_eq!(read(&medium), content(1, 1));
         medium.sync().expect_err("one failed before");
@@ -222,16 +181,9 @@ fn a_write_that_fails_leaves_each_sector_old_or_new() {
     let (first, second) = (content(1, 64), content(2, 64));
     let medium = medium(64);
     write(&medium, &first);
-    medium.plan(Fault {
-        kind: FaultKind::Write,
-        after: 1,
-    });
-    medium
-        .write(Pos(0), &first, false)
-        .expect("the failure comes later");
-    medium
-        .write(Pos(0), &second, false)
-        .expect_err("that was planned");
+    medium.plan(Fault { kind: FaultKind::Write, after: 1 });
+    medium.write(Pos(0), &first, false).expect("the failure comes later");
+    medium.write(Pos(0), &second, false).expect_err("that was planned");
     let found = versions(&medium, &[&first, &second]);
     assert!(found.contains(&0) && found.contains(&1));
     assert_eq!(medium.take_fired(), [FaultKind::Write]);
@@ -245,9 +197,7 @@ fn when_the_power_fails_nothing_works_until_it_is_back() {
     write(&medium, &content(1, 4));
     assert!(power.is_off());
     medium.sync().expect_err("there is no power");
-    medium
-        .read(Pos(0), &mut [0; 1])
-        .expect_err("there is no power");
+    medium.read(Pos(0), &mut [0; 1]).expect_err("there is no power");
     power.restore();
     medium.sync().expect("the power is back");
 }

@@ -8,11 +8,7 @@ fn content(tag: u32) -> [u8; SECTOR_BYTES] {
 }
 
 fn passes(remains: &Remains, tag: u32) -> Option<u8> {
-    remains
-        .iter()
-        .filter(|(_, it)| it.tag == Tag(tag))
-        .map(|(_, it)| it.fewest())
-        .min()
+    remains.iter().filter(|(_, it)| it.tag == Tag(tag)).map(|(_, it)| it.fewest()).min()
 }
 
 const PATTERN: [u8; SECTOR_BYTES] = [0xaa; SECTOR_BYTES];
@@ -33,10 +29,7 @@ fn other_content_covers_but_is_no_pass() {
     let mut remains = Remains::new(1, 1);
     remains.layer(0, &content(1), Mask::ALL);
     remains.layer(0, &content(2), Mask::ALL);
-    assert_eq!(
-        (passes(&remains, 1), passes(&remains, 2)),
-        (Some(0), Some(0))
-    );
+    assert_eq!((passes(&remains, 1), passes(&remains, 2)), (Some(0), Some(0)));
 }
 
 #[test]

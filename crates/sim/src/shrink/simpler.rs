@@ -51,7 +51,8 @@ fn extents(extent: Extent<Addr>) -> Vec<Extent<Addr>> {
     let mut simpler = Vec::new();
     for grain in [BLOCK_BYTES, SECTOR_BYTES as u64] {
         let down = start / grain * grain;
-        for (from, to) in [(down, down + grain), (down, end / grain * grain), (start, start + extent.len / 2)] {
+        for (from, to) in [(down, down + grain), (down, end / grain * grain), (start, start + extent.len / 2)]
+        {
             let is_smaller = from <= to && to - from > 0 && (to - from < extent.len || from < start);
             if is_smaller && to <= end {
                 simpler.push(Extent::between(from, to));

@@ -168,7 +168,12 @@ fn opening(
 }
 
 /// Puts on the medium what is there at first, and makes the journal.
-fn create(setup: &Setup, shape: Shape, data: &SimMedium, journal: &SimMedium) -> Result<Checkpoint, MediumError> {
+fn create(
+    setup: &Setup,
+    shape: Shape,
+    data: &SimMedium,
+    journal: &SimMedium,
+) -> Result<Checkpoint, MediumError> {
     let whole = Some(Extent::new(0, setup.disk_bytes));
     if setup.origin != Origin::Empty {
         let mut bytes = vec![0; setup.disk_bytes as usize];

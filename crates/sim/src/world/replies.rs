@@ -68,7 +68,10 @@ impl World {
             Refusal::ReadOnly | Refusal::Invalid(_) => false,
         };
         if !may_be {
-            return Err(bad_reply(format!("{:?} of {:?} was refused: {refusal}", pending.ask, pending.extent)));
+            return Err(bad_reply(format!(
+                "{:?} of {:?} was refused: {refusal}",
+                pending.ask, pending.extent
+            )));
         }
         if pending.reading.is_some() {
             self.book.abandon_read();

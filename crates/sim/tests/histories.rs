@@ -1,0 +1,25 @@
+//! Ten thousand histories, each with every oracle watching.
+
+use quietus_sim::soak::{Tally, soak, threads};
+use quietus_sim::verdict::silence_panics;
+
+const SEEDS: u64 = 10_000;
+
+fn run() -> Tally {
+    silence_panics();
+    soak(0..SEEDS, threads(), || {}, |_| {})
+}
+
+#[test]
+fn every_promise_is_kept_in_ten_thousand_histories() {
+    let tally = run();
+    if let Some((seed, violation)) = &tally.failure {
+        eprintln!("seed {seed}: {violation}\nagain: cargo run -p quietus-sim --release -- --seed {seed}");
+        std::process::exit(1);
+    }
+    assert_eq!(tally.histories, SEEDS);
+    let it = tally.figures;
+    let seen = [it.done, it.refused, it.shredded, it.scoured, it.crashes, it.cut_in_recovery, it.failures];
+    assert!(seen.iter().all(|count| *count > SEEDS / 20), "the oracles had too little to judge: {it:?}");
+    assert!(it.examined >= 2 * SEEDS, "each history ends with two examinations: {it:?}");
+}
