@@ -152,6 +152,7 @@ impl Volume<InPlace> {
             }
         } else {
             restore(&mut found, data, journal)?;
+            found.state.slots.dirty |= slots_hold_something(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
@@ -212,8 +213,21 @@ fn restore(found: &mut Recovered, data: &dyn Medium, journal: &dyn Medium) -> Re
         data.write(Pos(extent.start.0), &content, false)?;
     }
     data.sync()?;
+    let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();
     found.state.apply(Change::Release, Millis(0));
+    for extent in extents {
+        // Some passes may be missing below what was put back just now.
+        found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
+    }
     Ok(())
+}
+
+/// Whether content was put into the slots, perhaps without a note of it: the
+/// note comes after the content, and a crash or a failure between the two.
+fn slots_hold_something(shape: Shape, journal: &dyn Medium) -> Result<bool, MediumError> {
+    let mut bytes = vec![0; (u64::from(shape.slots) * SLOT_BYTES) as usize];
+    journal.read(shape.slot(Slot(0)), &mut bytes)?;
+    Ok(bytes.iter().any(|byte| *byte != 0))
 }
 
 /// Destroys what the slots may hold. The journal still says that they are held,
