@@ -108,8 +108,8 @@ impl Piece {
         self.versions.iter().filter(|it| it.order >= floor && !it.is_gone).all(of_before)
     }
 
-    /// It is `value` that is there. Among equal ones the oldest is meant, and
-    /// no newer one is ruled out.
+    /// It is `value` that is there. Among equal versions it may be any: then
+    /// nothing is known that would rule out one before the newest of them.
     pub(super) fn decide(&mut self, value: Value, moment: Moment) {
         let floor = self.floor(moment);
         let fits = |it: &&Version| it.order >= floor && it.value == value;
@@ -119,7 +119,8 @@ impl Piece {
             if version.order == oldest && version.value == value {
                 version.settled = Some(moment);
             } else {
-                version.is_gone |= version.order > newest || version.order == oldest;
+                let is_peer = version.order == oldest && oldest == newest;
+                version.is_gone |= version.order > newest || is_peer;
             }
         }
     }

@@ -218,3 +218,18 @@ fn a_read_that_a_death_overtook_may_show_what_was_there() {
     assert!(scene.book.end_read(&reading, &bytes(written), scene.moment).is_ok());
     assert!(!scene.shows(written));
 }
+
+#[test]
+fn equal_versions_of_different_age_decide_nothing_between_them() {
+    let mut scene = Scene::new();
+    let written = scene.write();
+    scene.book.power_cut();
+    scene.begin(true);
+    scene.book.restarted();
+    assert!(
+        scene.shows(Value::Zeros),
+        "the zeros that were there, or those that were written over the content"
+    );
+    scene.book.power_cut();
+    assert!(scene.clone_shows(written) && scene.clone_shows(Value::Zeros));
+}
