@@ -96,7 +96,8 @@ fn shards(first: u64, end: u64) -> impl Iterator<Item = (usize, u32, u32)> {
         let to = end.min((shard + 1) * SHARD_BLOCKS);
         let from = next;
         next = to.max(from);
-        (from < to).then(|| (shard as usize, (from % SHARD_BLOCKS) as u32, (to - 1 - shard * SHARD_BLOCKS) as u32))
+        (from < to)
+            .then(|| (shard as usize, (from % SHARD_BLOCKS) as u32, (to - 1 - shard * SHARD_BLOCKS) as u32))
     })
 }
 

@@ -60,9 +60,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
     pub fn iter_from(&self, from: u64) -> impl Iterator<Item = (Extent<A>, &V)> {
         let first = self.map.range(..=from).next_back().filter(|(_, (end, _))| *end > from);
         let first = first.map_or(from, |(start, _)| *start);
-        self.map
-            .range(first..)
-            .map(|(start, (end, value))| (Extent::between(*start, *end), value))
+        self.map.range(first..).map(|(start, (end, value))| (Extent::between(*start, *end), value))
     }
 
     /// What lies within `extent`, ascending, cut to it.

@@ -18,10 +18,7 @@ fn touched_blocks_are_in_and_only_whole_ones_go_out() {
     assert_eq!(set.len(), 3);
     set.remove(Extent::new(1, 8191));
     assert_eq!(set.len(), 2, "the first block was not wholly removed");
-    assert_eq!(
-        runs(&set, Extent::new(50, 20_000)),
-        [Extent::new(50, 4046), Extent::new(8192, 4096)]
-    );
+    assert_eq!(runs(&set, Extent::new(50, 20_000)), [Extent::new(50, 4046), Extent::new(8192, 4096)]);
 }
 
 #[test]

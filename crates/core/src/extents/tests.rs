@@ -36,7 +36,8 @@ fn behaves_like_an_array_of_values() {
         let mut model = vec![None; SPACE as usize];
         for _ in 0..60 {
             let start = u64::from(random.next_u32()) % SPACE;
-            let extent = Extent::<Addr>::between(start, start + u64::from(random.next_u32()) % (SPACE - start + 1));
+            let extent =
+                Extent::<Addr>::between(start, start + u64::from(random.next_u32()) % (SPACE - start + 1));
             let value = (random.next_u32() % 4) as u8;
             let slots = &mut model[extent.start.0 as usize..extent.end() as usize];
             if value == 3 {

@@ -75,7 +75,7 @@ pub enum HeadError {
 impl Shape {
     /// Whether sizes are whole sectors, and small enough to be read into memory.
     fn is_sane(self) -> bool {
-        self.half_bytes % SECTOR_BYTES == 0
+        self.half_bytes.is_multiple_of(SECTOR_BYTES)
             && (16 * SECTOR_BYTES..=1 << 30).contains(&self.half_bytes)
             && (1..=1 << 16).contains(&self.slots)
             && self.entries_max() > 0

@@ -138,8 +138,7 @@ impl State {
 
     /// The changes that make this state from nothing.
     fn changes(&self) -> Vec<Change> {
-        let obligations =
-            self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
+        let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
         let mut changes: Vec<Change> = obligations.chain(held).collect();
         if self.slots.dirty && self.slots.held.is_empty() {

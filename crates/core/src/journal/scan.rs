@@ -33,7 +33,9 @@ pub enum JournalError {
     #[error("the journal belongs to another disk: put the right file back")]
     OtherDisk,
     /// It is not what was written.
-    #[error("the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew")]
+    #[error(
+        "the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew"
+    )]
     Damaged(&'static str),
 }
 
@@ -137,16 +139,13 @@ impl Replay {
 
     fn next(&self, bytes: &[u8]) -> Option<(Frame, usize)> {
         Frame::from_bytes(bytes).filter(|(frame, _)| {
-            frame.kind == FrameKind::Delta
-                && frame.generation == self.generation
-                && frame.seq == self.seq + 1
+            frame.kind == FrameKind::Delta && frame.generation == self.generation && frame.seq == self.seq + 1
         })
     }
 
     fn is_later(&self, bytes: &[u8]) -> bool {
-        Frame::from_bytes(bytes).is_some_and(|(frame, _)| {
-            frame.generation == self.generation && frame.seq > self.seq
-        })
+        Frame::from_bytes(bytes)
+            .is_some_and(|(frame, _)| frame.generation == self.generation && frame.seq > self.seq)
     }
 }
 

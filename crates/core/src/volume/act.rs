@@ -211,7 +211,11 @@ impl<S: Store> Volume<S> {
     /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
     fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
         let mut left = bytes_max;
-        let ready = self.state.ledger.within(extent).filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
+        let ready = self
+            .state
+            .ledger
+            .within(extent)
+            .filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
         let runs = ready.flat_map(|(extent, _)| extent.pieces(self.config.run_bytes_max));
         let take = runs.take(RUNS_MAX).take_while(|run| {
             let fits = left > 0;
@@ -370,9 +374,10 @@ impl<S: Store> Volume<S> {
 
     fn record_held(&mut self) {
         let act = self.act.as_ref().expect("a step is of an act");
-        let held = act.slots().enumerate().map(|(n, (extent, content))| {
-            Change::Hold(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
-        });
+        let held = act
+            .slots()
+            .enumerate()
+            .map(|(n, (extent, content))| Change::Hold(Slot(n as u32), extent, Crc(crc32c::crc32c(content))));
         self.record(&held.collect::<Vec<_>>());
     }
 
@@ -469,16 +474,7 @@ impl Act {
         urgent: bool,
     ) -> Option<Self> {
         steps.reverse();
-        let act = Self {
-            kind,
-            runs,
-            contents,
-            steps,
-            next: 0,
-            io_under_way: false,
-            recording: None,
-            urgent,
-        };
+        let act = Self { kind, runs, contents, steps, next: 0, io_under_way: false, recording: None, urgent };
         (!act.runs.is_empty()).then_some(act)
     }
 

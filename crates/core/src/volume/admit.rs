@@ -220,7 +220,14 @@ impl<S: Store> Volume<S> {
         self.io(Purpose::Request(id), Target::Data, at, IoOp::Read { len: extent.len }, out);
     }
 
-    fn begin_write(&mut self, id: RequestId, extent: Extent<Addr>, data: Buf, durable: bool, out: &mut Vec<Command>) {
+    fn begin_write(
+        &mut self,
+        id: RequestId,
+        extent: Extent<Addr>,
+        data: Buf,
+        durable: bool,
+        out: &mut Vec<Command>,
+    ) {
         self.store.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);

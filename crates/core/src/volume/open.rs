@@ -2,7 +2,9 @@
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
-use crate::journal::{self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State};
+use crate::journal::{
+    self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
+};
 use crate::ledger::{Cause, Due};
 use crate::medium::{Medium, MediumError};
 use crate::policy::Seed;

@@ -143,7 +143,10 @@ impl<S: Store> Volume<S> {
     /// Whether no request, act or commit is under way.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.purposes.is_empty() && self.running.is_empty() && self.waiting.is_empty() && !self.journal.has_pending()
+        self.purposes.is_empty()
+            && self.running.is_empty()
+            && self.waiting.is_empty()
+            && !self.journal.has_pending()
     }
 
     /// Whether it is at rest and owes nothing that it could do unasked.

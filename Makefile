@@ -1,0 +1,79 @@
+# make help says what there is.
+
+BINARY = $(or $(CARGO_TARGET_DIR),target)/release/quietus
+PREFIX ?= /usr/local
+SEEDS ?= 1000000
+FUZZ_SECONDS ?= 60
+export QUIETUS = $(abspath $(BINARY))
+
+.PHONY: help demo test soak lab bench fuzz build setup lint install clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make demo      a disk, a real Linux guest, a file deleted: its bytes are gone
+demo:
+	lab/setup build demo
+	$(MAKE) build
+	lab/demo
+
+## make test      all set-up, then all that must pass
+test:
+	lab/setup build test
+	$(MAKE) build
+	$(MAKE) lint
+	cargo test --workspace --locked
+	cargo xtask mutants
+	lab/demo
+	lab/conformance --short
+	lab/kill9 --rounds 10 --search-every 5
+
+## make lint      format, clippy, tidy, licences and bans
+lint:
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask tidy
+	@if cargo deny --version >/dev/null 2>&1; then \
+		cargo deny --all-features check licenses sources bans; \
+	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi
+
+## make soak      a million simulated histories, 1,000 kills of the server
+soak: build
+	cargo run --release --locked -p quietus-sim -- soak --seeds $(SEEDS)
+	lab/kill9 --rounds 1000
+
+## make lab       every client's suite, guests, power cuts
+lab:
+	lab/setup build lab
+	$(MAKE) build
+	lab/conformance
+	lab/demo
+	lab/power-cut-loop --fs ext4 --rounds 20
+
+## make bench     side by side with nbdkit and qemu-nbd
+bench:
+	lab/setup build lab
+	$(MAKE) build
+	lab/bench
+
+## make fuzz      each fuzz target for FUZZ_SECONDS (60)
+fuzz:
+	cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked
+	set -e; for target in $$(cargo fuzz list); do \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS); done
+
+## make install   the binary, manual pages and completions, below PREFIX
+install: build
+	install -D $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BINARY) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BINARY) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/quietus
+	$(BINARY) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_quietus
+	$(BINARY) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/quietus.fish
+
+build:
+	cargo build --release --locked -p quietus
+
+clean:
+	cargo clean
