@@ -29,7 +29,8 @@ pub trait Medium {
     /// Makes every write that has returned durable.
     ///
     /// # Errors
-    /// [`MediumError`]; what is durable is then unknown.
+    /// [`MediumError`]; what is durable is then unknown, and every sync and
+    /// every durable write fails from then on.
     fn sync(&self) -> Result<(), MediumError>;
 
     /// Gives the space of `extent` back: it then reads as zeros. Only called

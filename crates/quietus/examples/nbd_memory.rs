@@ -35,7 +35,8 @@ impl Plain {
             Op::Flush => self.file.sync_data().map(|()| Vec::new()),
             Op::Purge | Op::Scour => return Err(Refusal::NotSupported("a plain file")),
         };
-        let outcome = outcome.and_then(|buf| if request.fua { self.file.sync_data().map(|()| buf) } else { Ok(buf) });
+        let outcome =
+            outcome.and_then(|buf| if request.fua { self.file.sync_data().map(|()| buf) } else { Ok(buf) });
         outcome.map_err(|error| Refusal::Io(error.to_string()))
     }
 

@@ -173,7 +173,9 @@ impl Open {
         let record = check_record(&self.dir.audit_path());
         let record = match record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("not begun yet".to_string()),
-            other => other.map(|head| format!("{} lines, chained", head.lines)).map_err(|error| error.to_string()),
+            other => {
+                other.map(|head| format!("{} lines, chained", head.lines)).map_err(|error| error.to_string())
+            }
         };
         let latched = self.engine.status().latched;
         let checks = [
@@ -255,14 +257,14 @@ pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) ->
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, tell);
-    close(&open, |_| false);
+    close(&open, false, |_| true);
     answer
 }
 
-/// Stops a disk that was opened in this process; `step` says whether to go on
-/// destroying what is queued.
-pub fn close(open: &Open, step: impl FnMut(&Status) -> bool) {
-    let Some(checkpoint) = open.engine.stop(step) else { return };
+/// Stops a disk that was opened in this process; with `drain` what is queued is
+/// destroyed first, as long as `step` says so.
+pub fn close(open: &Open, drain: bool, step: impl FnMut(&Status) -> bool) {
+    let Some(checkpoint) = open.engine.stop(drain, step) else { return };
     if let Err(error) = open.dir.save_view(&checkpoint) {
         tracing::warn!(%error, "the checkpoint was not written; the next start takes longer");
     }
@@ -278,12 +280,17 @@ fn connect(path: &Path) -> Option<UnixStream> {
     through_fd(path, |socket| UnixStream::connect(socket)).ok()
 }
 
-fn ask_server(stream: UnixStream, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
+fn ask_server(
+    stream: UnixStream,
+    call: &Call,
+    tell: &mut dyn FnMut(Meanwhile) -> bool,
+) -> Result<Value, String> {
     let failed = |error: io::Error| format!("the server does not answer: {error}");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
     writeln!(&stream, "{text}").map_err(failed)?;
     for line in BufReader::new(&stream).lines() {
-        let line: Answer = serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
+        let line: Answer =
+            serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
         match line {
             Answer::Ok(value) => return Ok(value),
             Answer::Error(error) => return Err(error),

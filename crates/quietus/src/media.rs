@@ -21,6 +21,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -38,6 +39,10 @@ pub struct FileMedium {
     capabilities: Capabilities,
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
+    /// Why something that was written may be lost. The host tells of it once
+    /// only, to whichever sync comes first: one goes on at a time, so that none
+    /// is taken for a success meanwhile, and all fail from then on.
+    lost: Mutex<Option<MediumError>>,
 }
 
 impl FileMedium {
@@ -59,7 +64,15 @@ impl FileMedium {
         let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
         let capabilities = Capabilities { punch };
         let always_blocks = AtomicBool::new(false);
-        Ok(Self { file, path: path.into(), size, is_device, capabilities, always_blocks })
+        Ok(Self {
+            file,
+            path: path.into(),
+            size,
+            is_device,
+            capabilities,
+            always_blocks,
+            lost: Mutex::new(None),
+        })
     }
 
     /// The open file.
@@ -162,6 +175,22 @@ impl FileMedium {
         }
     }
 
+    /// Makes something durable while nobody else does, unless an earlier one
+    /// failed.
+    fn alone(&self, act: impl FnOnce() -> Result<(), MediumError>) -> Result<(), MediumError> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*lost {
+            return Err(error.clone());
+        }
+        let done = act();
+        if let Err(error) = &done
+            && error.kind == MediumErrorKind::Io
+        {
+            *lost = Some(error.clone());
+        }
+        done
+    }
+
     fn write_and_sync(&self, pos: u64, from: &[u8]) -> io::Result<()> {
         let mut done = 0;
         while done < from.len() {
@@ -208,19 +237,19 @@ impl Medium for FileMedium {
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         self.check("writing", pos, from.len() as u64)?;
-        let written = if durable {
-            self.write_durable(pos.0, from)
-        } else {
-            let mut pieces = from.chunks(WRITE_BYTES_MAX).enumerate();
-            pieces.try_for_each(|(n, piece)| {
-                self.file.write_all_at(piece, pos.0 + (n * WRITE_BYTES_MAX) as u64)
-            })
-        };
-        written.map_err(|error| self.failed("writing", pos.0, from.len() as u64, &error))
+        let failed = |error| self.failed("writing", pos.0, from.len() as u64, &error);
+        if durable {
+            return self.alone(|| self.write_durable(pos.0, from).map_err(failed));
+        }
+        let mut pieces = from.chunks(WRITE_BYTES_MAX).enumerate();
+        let written = pieces
+            .try_for_each(|(n, piece)| self.file.write_all_at(piece, pos.0 + (n * WRITE_BYTES_MAX) as u64));
+        written.map_err(failed)
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        self.file.sync_data().map_err(|error| self.failed("syncing", 0, self.size, &lost(&error)))
+        let failed = |error| self.failed("syncing", 0, self.size, &lost(&error));
+        self.alone(|| self.file.sync_data().map_err(failed))
     }
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {

@@ -109,6 +109,7 @@ pub fn prove(
     step: impl FnMut(u64, u64) -> bool,
 ) -> Result<Receipt, ProofError> {
     let key = dir.key()?;
+    engine.wait_until_known(|_| true);
     let mut search = Search::new(engine, step);
     search.run()?;
     let Search { bytes, read_bytes, hole_bytes, violations, digest, .. } = search;
@@ -118,7 +119,8 @@ pub fn prove(
         disk: dir.toml().uuid.to_string(),
         name: dir.name(),
         medium: dir.medium_path().display().to_string(),
-        time_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
+        time_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis()
+            as u64,
         program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),
         size_bytes: status.size_bytes,
         policy: status.policy,
@@ -147,7 +149,8 @@ pub fn prove(
 /// # Errors
 /// What does not fit, in words.
 pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, String> {
-    let receipt: Receipt = serde_json::from_str(text).map_err(|error| format!("it is no receipt: {error}"))?;
+    let receipt: Receipt =
+        serde_json::from_str(text).map_err(|error| format!("it is no receipt: {error}"))?;
     if known_key.is_some_and(|known| !known.trim().eq_ignore_ascii_case(&receipt.public_key)) {
         return Err("it is signed with another key than the one given".into());
     }

@@ -126,6 +126,9 @@ impl<S: Store> Volume<S> {
 
     /// Whether acts may go on although nobody waits for them.
     fn is_due(&mut self) -> bool {
+        if self.halting {
+            return false;
+        }
         if self.all_due || self.now.since(self.last_request) >= self.config.idle_after_ms {
             return true;
         }

@@ -369,8 +369,8 @@ impl<S: Store> Volume<S> {
     /// Zeros, one after the other, the parts of `rest` that hold nothing, so
     /// that they have space; then the request waits for its commit.
     fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
-        if let Some(reason) = self.latched.clone() {
-            return self.finish(id, Err(Refusal::Latched(reason)), out);
+        if self.latched.is_some() {
+            return self.await_commit(id, out);
         }
         let held = self.store.first_held(rest);
         let gap_end = held.map_or(rest.end(), |run| run.start.0);
@@ -388,6 +388,9 @@ impl<S: Store> Volume<S> {
     }
 
     fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        if self.latched.is_some() {
+            return self.finish(id, Err(self.frozen()), out);
+        }
         let extent = self.running_mut(id).extent;
         let seqs = self.undurable.iter().filter(|(_, it)| it.overlaps(extent)).map(|(seq, _)| *seq);
         match seqs.max() {

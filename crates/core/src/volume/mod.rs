@@ -87,8 +87,12 @@ pub enum Event {
     Tick,
     /// Everything queued is due now.
     ShredNow,
-    /// No new requests; everything queued is due now.
-    Stop,
+    /// No new requests. Everything queued is due now, or, without `drain`,
+    /// left for the next start.
+    Stop {
+        /// Destroy what is queued.
+        drain: bool,
+    },
     /// The medium has no space allocated here: it reads as zeros. Ignored
     /// where the disk was written to since it was opened.
     Hole(Extent<Addr>),
@@ -159,6 +163,8 @@ pub struct Volume<S> {
     oldest: Option<Millis>,
     all_due: bool,
     stopping: bool,
+    /// Nothing is done that nobody waits for.
+    halting: bool,
     now: Millis,
     last_request: Millis,
     latched: Option<String>,
@@ -182,7 +188,9 @@ impl<S: Store> Volume<S> {
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
             Event::ShredNow => self.all_due = true,
-            Event::Stop => (self.stopping, self.all_due) = (true, true),
+            Event::Stop { drain } => {
+                (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
+            }
             Event::Hole(extent) => self.hole(extent),
         }
         self.drive(out);
@@ -202,7 +210,7 @@ impl<S: Store> Volume<S> {
     /// Does what can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
-            self.all_due = self.stopping;
+            self.all_due = self.stopping && !self.halting;
         }
         if self.latched.is_some() || self.is_quiet() {
             return;

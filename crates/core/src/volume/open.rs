@@ -186,6 +186,7 @@ impl Volume<InPlace> {
             sweep: 0,
             all_due: false,
             stopping: false,
+            halting: false,
             now: opening.now,
             last_request: opening.now,
             latched: None,

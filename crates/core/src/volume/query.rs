@@ -60,7 +60,7 @@ impl<S: Store> Volume<S> {
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             counters: self.state.counters,
-            holes_unknown: self.fresh.is_some(),
+            holes_unknown: self.holes_unknown(),
         }
     }
 
@@ -140,7 +140,14 @@ impl<S: Store> Volume<S> {
         never || !self.all_due || (self.act.is_none() && !self.has_queued())
     }
 
-    /// Whether no request, act or commit is under way.
+    /// Whether it is not known yet which blocks hold no data.
+    #[must_use]
+    pub fn holes_unknown(&self) -> bool {
+        self.fresh.is_some()
+    }
+
+    /// Whether no request, act or commit is under way; an act may have given
+    /// way, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.purposes.is_empty()

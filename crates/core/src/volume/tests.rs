@@ -400,3 +400,19 @@ fn reads_and_writes_out_of_range_are_refused() {
     }
     assert_eq!(bench.done(Op::Trim, SIZE, 0), Ok(Vec::new()));
 }
+
+#[test]
+fn a_stop_without_draining_leaves_the_queue_for_the_next_start() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 32768).unwrap();
+    bench.tell(Event::Stop { drain: false });
+    bench.idle();
+    assert!(bench.receipts.is_empty());
+    let checkpoint = bench.volume.checkpoint().expect("it is at rest");
+    let Bench { data, journal, .. } = bench;
+    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    bench.idle();
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
+    assert_eq!(bench.liveness()[..2], [(32768, Liveness::Dead), (32768, Liveness::Live)]);
+}

@@ -64,7 +64,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Deaths(args) => deaths(&args, &out),
         Command::Shred(args) => {
             if !args.now {
-                return Err(Failure::Error("what is queued is shredded when the disk is idle; say --now to do it now".into()));
+                return Err(Failure::Error(
+                    "what is queued is shredded when the disk is idle; say --now to do it now".into(),
+                ));
             }
             out.shred(&ask(&args.disk, &Call::Shred)?);
             Ok(())

@@ -77,10 +77,22 @@ impl Report {
             let number = |name: &str| entry[name].as_u64().unwrap_or(0);
             write!(out, "{} ", time(number("time_ms")))?;
             match text("event").as_str() {
-                "died" => write!(out, "died     {:>14} {:>12}  {}", number("start"), bytes(number("len")), text("cause")),
+                "died" => write!(
+                    out,
+                    "died     {:>14} {:>12}  {}",
+                    number("start"),
+                    bytes(number("len")),
+                    text("cause")
+                ),
                 "receipt" => {
                     let places = entry["extents"].as_array().map_or(0, Vec::len) as u64 + number("more");
-                    write!(out, "{:<8} {places:>8} places {:>12}  {} passes", text("act"), bytes(number("bytes")), number("passes"))
+                    write!(
+                        out,
+                        "{:<8} {places:>8} places {:>12}  {} passes",
+                        text("act"),
+                        bytes(number("bytes")),
+                        number("passes")
+                    )
                 }
                 "latched" => write!(out, "latched  {}", text("reason")),
                 other => write!(out, "{other}"),
@@ -125,10 +137,26 @@ fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswe
     writeln!(out, "size         {:>12}", bytes(it.size_bytes))?;
     let unsure = if it.holes_unknown { "  (still looking for holes after a crash)" } else { "" };
     writeln!(out, "live         {:>12}{unsure}", bytes(it.live_bytes))?;
-    writeln!(out, "queued       {:>12}{}", bytes(it.queued_bytes), if it.destroying { "  being destroyed" } else { "" })?;
-    writeln!(out, "suspicious   {:>12}  and to be scoured {}", bytes(it.suspicious_bytes), bytes(it.scour_bytes))?;
+    writeln!(
+        out,
+        "queued       {:>12}{}",
+        bytes(it.queued_bytes),
+        if it.destroying { "  being destroyed" } else { "" }
+    )?;
+    writeln!(
+        out,
+        "suspicious   {:>12}  and to be scoured {}",
+        bytes(it.suspicious_bytes),
+        bytes(it.scour_bytes)
+    )?;
     let counters = &it.counters;
-    writeln!(out, "destroyed    {:>12}  in {} receipts, policy {}", bytes(counters.destroyed_bytes), counters.receipts, it.policy)?;
+    writeln!(
+        out,
+        "destroyed    {:>12}  in {} receipts, policy {}",
+        bytes(counters.destroyed_bytes),
+        counters.receipts,
+        it.policy
+    )?;
     if let Some(before) = before {
         let then = &before.status.counters;
         let rate = |now: u64, then: u64| bytes(now.saturating_sub(then));
@@ -165,7 +193,12 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     for (liveness, amount) in &proof.bytes {
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
     }
-    writeln!(out, "dead bytes read from the medium {}, without space there {}", bytes(proof.read_bytes), bytes(proof.hole_bytes))?;
+    writeln!(
+        out,
+        "dead bytes read from the medium {}, without space there {}",
+        bytes(proof.read_bytes),
+        bytes(proof.hole_bytes)
+    )?;
     for (start, len) in proof.violations.iter().take(10) {
         writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
     }

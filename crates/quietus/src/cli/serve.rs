@@ -46,7 +46,12 @@ fn open(path: &Path, read_only: bool) -> Result<Arc<Open>, Failure> {
     Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
 }
 
-fn serve_disks(args: &ServeArgs, disks: &[Arc<Open>], signals: &mut Signals, out: &Report) -> Result<(), Failure> {
+fn serve_disks(
+    args: &ServeArgs,
+    disks: &[Arc<Open>],
+    signals: &mut Signals,
+    out: &Report,
+) -> Result<(), Failure> {
     let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
         return Err(Failure::Error(format!("two disks are called {}: rename one", twice.1)));
@@ -226,7 +231,7 @@ fn stop(disks: &[Arc<Open>], signals: &mut Signals) -> Result<(), Failure> {
     let mut latched = Ok(());
     for disk in disks {
         disk.engine.journalist().note(Entry::Stopped);
-        control::close(disk, |status| {
+        control::close(disk, true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
             if hurry {
                 tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);

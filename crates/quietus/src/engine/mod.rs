@@ -19,8 +19,8 @@ use crate::disk::DiskDir;
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use quietus_core::medium::MediumError;
 use quietus_core::ledger::Obligation;
+use quietus_core::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis};
@@ -78,20 +78,20 @@ impl Engine {
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(name: &str, dir: &DiskDir, config: Config, multi_connection: bool) -> Result<Self, StartError> {
+    pub fn start(
+        name: &str,
+        dir: &DiskDir,
+        config: Config,
+        multi_connection: bool,
+    ) -> Result<Self, StartError> {
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
         let volume = Volume::open(opening, &data, &journal)?;
         let holes_unknown = volume.status().holes_unknown;
         let (jobs, queue) = unbounded();
-        let inner = Inner {
-            volume,
-            replies: HashMap::new(),
-            next_request: 0,
-            commands: Vec::new(),
-            closed: false,
-        };
+        let inner =
+            Inner { volume, replies: HashMap::new(), next_request: 0, commands: Vec::new(), closed: false };
         let shared = Arc::new(Shared {
             name: name.to_string(),
             size,
@@ -185,16 +185,24 @@ impl Engine {
         true
     }
 
-    /// Stops: no new requests, then what is queued is destroyed (unless `step`
-    /// says false before the end), and the checkpoint is returned if the disk
-    /// came to rest.
-    pub fn stop(&self, mut step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
-        self.shared.tell(Event::Stop);
-        self.wait_until_drained(&mut step);
+    /// Waits until it is known which blocks hold no data, or `step` says false.
+    pub fn wait_until_known(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| !volume.holes_unknown(), step)
+    }
+
+    /// Stops: no new requests; with `drain`, what is queued is destroyed, unless
+    /// `step` says false before the end. Returns the checkpoint, if the disk is
+    /// well.
+    pub fn stop(&self, drain: bool, step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
+        if drain {
+            self.shared.tell(Event::Stop { drain });
+            self.wait_until_drained(step);
+        }
+        self.shared.tell(Event::Stop { drain: false });
+        let settled = |volume: &Volume<InPlace>| volume.is_at_rest() && !volume.holes_unknown();
+        self.wait_until(settled, |status| status.latched.is_none());
         let mut inner = self.shared.lock();
         inner.closed = true;
-        // An act cut short is taken up again at the next start; its input and
-        // output must have ended before the medium is closed.
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
         self.shared.changed.notify_all();
@@ -344,7 +352,11 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
     }
 }
 
-fn spawn(shared: &Arc<Shared>, queue: &Receiver<Io>, holes_unknown: bool) -> Result<Vec<JoinHandle<()>>, StartError> {
+fn spawn(
+    shared: &Arc<Shared>,
+    queue: &Receiver<Io>,
+    holes_unknown: bool,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
     let mut threads = Vec::new();
     let mut named = |name: String, body: Box<dyn FnOnce(&Shared) + Send>| -> Result<(), StartError> {
         let shared = Arc::clone(shared);
@@ -379,4 +391,3 @@ pub enum StartError {
     #[error("no thread can be started: {0}")]
     Thread(std::io::Error),
 }
-

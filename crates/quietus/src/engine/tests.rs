@@ -1,0 +1,165 @@
+//! The engine above real files.
+
+use super::*;
+use crate::disk::CreateOptions;
+use crate::export::Sink;
+use quietus_core::request::Refusal;
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+const SIZE: u64 = 16 << 20;
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("disk");
+        let options = CreateOptions {
+            size: Some(SIZE),
+            policy: "purge-2".into(),
+            idle_after_ms: 20,
+            deadline_ms: 1000,
+            ..CreateOptions::default()
+        };
+        DiskDir::create(&path, &options).expect("a disk");
+        Self { _dir: dir, path }
+    }
+
+    fn open(&self) -> (DiskDir, Engine) {
+        let dir = DiskDir::open(&self.path).expect("nobody has it");
+        let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), true).expect("it starts");
+        (dir, engine)
+    }
+}
+
+struct Channel(mpsc::Sender<(u64, Outcome)>);
+
+impl Sink for Channel {
+    fn reply(&self, cookie: u64, outcome: Outcome) {
+        let _ = self.0.send((cookie, outcome));
+    }
+}
+
+fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Outcome {
+    let (sender, outcome) = mpsc::channel();
+    let reply = ReplyTo { sink: Arc::new(Channel(sender)), cookie: 7 };
+    engine.submit(Request { op, extent: Extent::new(start, len), fua: false }, reply);
+    let (cookie, outcome) = outcome.recv().expect("an outcome");
+    assert_eq!(cookie, 7);
+    outcome
+}
+
+#[test]
+fn what_dies_is_destroyed_without_anybody_asking() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 1 << 20]), 0, 1 << 20).expect("a write");
+    ask(&engine, Op::Trim, 0, 1 << 19).expect("a trim");
+    assert!(engine.wait_until_drained(|_| true));
+    assert_eq!(engine.status().counters.destroyed_bytes, 1 << 19);
+    let medium = std::fs::read(bench.path.join("data")).expect("the medium");
+    assert_eq!(medium.iter().filter(|byte| **byte != 0).count(), 1 << 19);
+    assert_eq!(ask(&engine, Op::Read, 0, 1 << 20).expect("a read")[(1 << 19) - 1..][..2], [0, 7]);
+}
+
+#[test]
+fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
+    let bench = Bench::new();
+    let (dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 65536]), 65536, 65536).expect("a write");
+    let checkpoint = engine.stop(true, |_| true).expect("it came to rest");
+    dir.save_view(&checkpoint).expect("room");
+    drop((dir, engine));
+
+    let (dir, engine) = bench.open();
+    assert!(!engine.status().holes_unknown);
+    assert_eq!(engine.liveness(Extent::new(0, SIZE), 9)[0], (65536, Liveness::Dead));
+    // No stop: as if it had been killed.
+    drop((dir, engine));
+
+    let (_dir, engine) = bench.open();
+    while engine.status().holes_unknown {
+        std::thread::yield_now();
+    }
+    assert_eq!(engine.liveness(Extent::new(0, SIZE), 9)[1], (65536, Liveness::Live));
+}
+
+#[test]
+fn a_stopped_engine_refuses_and_says_so() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    engine.stop(true, |_| true);
+    assert_eq!(ask(&engine, Op::Read, 0, 512), Err(Refusal::ShuttingDown));
+}
+
+#[test]
+fn many_threads_see_their_own_writes() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let engine = &engine;
+            scope.spawn(move || {
+                for n in 0..50 {
+                    let (at, byte) = ((thread * 64 + n % 16) * 8192, (thread * 50 + n) as u8);
+                    ask(engine, Op::Write(vec![byte; 8192]), at, 8192).expect("a write");
+                    if n % 5 == 4 {
+                        ask(engine, Op::Trim, at, 4096).expect("a trim");
+                        assert_eq!(ask(engine, Op::Read, at, 4096), Ok(vec![0; 4096]));
+                    } else {
+                        assert_eq!(ask(engine, Op::Read, at, 8192), Ok(vec![byte; 8192]));
+                    }
+                }
+            });
+        }
+    });
+    assert!(engine.wait_until_drained(|_| true));
+}
+
+#[test]
+fn the_record_is_chained_and_a_changed_line_is_found() {
+    let bench = Bench::new();
+    let (dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
+    ask(&engine, Op::Trim, 0, 8192).expect("a trim");
+    engine.stop(true, |_| true);
+    let head = check_record(&dir.audit_path()).expect("it is whole");
+    assert_eq!(head.lines, 3, "opened, died, shredded");
+    let text = std::fs::read_to_string(dir.audit_path()).expect("a text");
+    std::fs::write(dir.audit_path(), text.replace("\"len\":8192", "\"len\":4096")).expect("a write");
+    check_record(&dir.audit_path()).expect_err("a line was changed");
+}
+
+#[test]
+fn a_record_cut_short_goes_on_after_its_last_whole_line() {
+    let bench = Bench::new();
+    drop(bench.open());
+    let path = bench.path.join("audit.jsonl");
+    let wait = || while check_record(&path).map_or(0, |head| head.lines) == 0 {};
+    wait();
+    let mut text = std::fs::read_to_string(&path).expect("a text");
+    text.push_str("{\"n\":1,\"ti");
+    std::fs::write(&path, text).expect("a write");
+    let (_dir, engine) = bench.open();
+    engine.journalist().flush();
+    assert_eq!(check_record(&path).expect("it is whole").lines, 2);
+}
+
+#[test]
+fn a_read_only_disk_refuses_writes_and_destroys_nothing() {
+    let bench = Bench::new();
+    let (dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
+    drop((dir, engine));
+    let dir = DiskDir::open(&bench.path).expect("nobody has it");
+    let mut config = dir.config().expect("a policy");
+    config.read_only = true;
+    let engine = Engine::start("disk", &dir, config, true).expect("it starts");
+    assert_eq!(ask(&engine, Op::Trim, 0, 8192), Err(Refusal::ReadOnly));
+    assert_eq!(ask(&engine, Op::Read, 0, 8192), Ok(vec![7; 8192]));
+    assert_eq!(ask(&engine, Op::Flush, 0, 0), Ok(Vec::new()));
+}

@@ -46,7 +46,8 @@ pub(super) fn find_holes(shared: &Shared) {
             return;
         }
         let within = Extent::within(hole.start.0, hole.len, shared.size);
-        let cut = within.or_else(|| (hole.start.0 < shared.size).then(|| Extent::between(hole.start.0, shared.size)));
+        let cut = within
+            .or_else(|| (hole.start.0 < shared.size).then(|| Extent::between(hole.start.0, shared.size)));
         if let Some(extent) = cut {
             shared.tell(Event::Hole(extent));
         }

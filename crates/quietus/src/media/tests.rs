@@ -228,3 +228,13 @@ fn a_block_device_is_claimed_and_written_through_and_never_punched() {
     let whole = Extent::new(0, 1 << 20);
     assert_eq!(medium.data_within(whole).collect::<Vec<_>>(), [whole]);
 }
+
+#[test]
+fn what_was_lost_once_fails_every_later_sync() {
+    let (_file, medium) = medium(4096);
+    let error = MediumError { kind: MediumErrorKind::Io, message: "lost".into() };
+    assert_eq!(medium.alone(|| Err(error.clone())), Err(error.clone()));
+    assert_eq!(medium.sync(), Err(error.clone()));
+    assert_eq!(medium.write(Pos(0), &[1], true), Err(error));
+    medium.write(Pos(0), &[1], false).expect("only what is to be durable fails");
+}

@@ -76,7 +76,12 @@ impl Channel {
     }
 
     /// Waits for bytes, until `deadline` at most. None mean the end.
-    pub fn recv(&self, ciphertext: &mut Ciphertext, buf: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+    pub fn recv(
+        &self,
+        ciphertext: &mut Ciphertext,
+        buf: &mut [u8],
+        deadline: Option<Instant>,
+    ) -> io::Result<usize> {
         if self.tls.is_none() {
             return self.socket.recv(buf, deadline);
         }
@@ -89,7 +94,12 @@ impl Channel {
     }
 
     /// Waits for bytes, which go to `first`, and the rest, perhaps, to `second`.
-    pub fn recv_both(&self, ciphertext: &mut Ciphertext, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
+    pub fn recv_both(
+        &self,
+        ciphertext: &mut Ciphertext,
+        first: &mut [u8],
+        second: &mut [u8],
+    ) -> io::Result<usize> {
         match self.tls {
             None => self.socket.recv_both(first, second),
             Some(_) => self.recv(ciphertext, first, None),

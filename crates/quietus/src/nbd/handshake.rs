@@ -128,7 +128,9 @@ impl Negotiation<'_> {
         for _ in 0..OPTIONS_MAX {
             let header = OptionHeader::from_bytes(&self.field()?);
             let header = header.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            bytes_left = bytes_left.checked_sub(header.len.into()).ok_or_else(|| broken("too many bytes of options"))?;
+            bytes_left = bytes_left
+                .checked_sub(header.len.into())
+                .ok_or_else(|| broken("too many bytes of options"))?;
             match self.option(header)? {
                 Next::Option => {}
                 Next::End => return Ok(None),
@@ -170,7 +172,8 @@ impl Negotiation<'_> {
         if len > OPTION_BYTES_MAX {
             self.input.skip(len.into())?;
         }
-        let data = if len > OPTION_BYTES_MAX { Vec::new() } else { self.input.exactly(len as usize)?.to_vec() };
+        let data =
+            if len > OPTION_BYTES_MAX { Vec::new() } else { self.input.exactly(len as usize)?.to_vec() };
         let kind = OptionKind::from_number(option);
         match (kind, self.objection(kind, len)) {
             (Some(OptionKind::ExportName), Some((_, text))) => Err(broken(text)),
@@ -223,7 +226,8 @@ impl Negotiation<'_> {
         if self.terms.extended {
             return Err(broken("NBD_OPT_EXPORT_NAME after extended headers"));
         }
-        let name = option::export_name(data).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let name =
+            option::export_name(data).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let export = self.offer.exports.find(name).ok_or_else(|| broken("an unknown export"))?;
         let info = export.info();
         let mut out = Vec::from(info.size.to_be_bytes());
@@ -238,7 +242,12 @@ impl Negotiation<'_> {
         for export in self.offer.exports.all().iter() {
             let ExportInfo { name, description, .. } = export.info();
             let name_len = u32::try_from(name.len()).expect("names are short").to_be_bytes();
-            option::put_reply(&mut out, option, rep::SERVER, &[&name_len, name.as_bytes(), description.as_bytes()]);
+            option::put_reply(
+                &mut out,
+                option,
+                rep::SERVER,
+                &[&name_len, name.as_bytes(), description.as_bytes()],
+            );
         }
         option::put_reply(&mut out, option, rep::ACK, &[]);
         self.send(&out)?;
@@ -360,6 +369,7 @@ fn chosen(queries: &[&str]) -> Vec<Context> {
 }
 
 fn listed(queries: &[&str]) -> Vec<Context> {
-    let listed = |context: &Context| queries.is_empty() || queries.iter().any(|query| context.is_listed(query));
+    let listed =
+        |context: &Context| queries.is_empty() || queries.iter().any(|query| context.is_listed(query));
     Context::ALL.into_iter().filter(listed).collect()
 }

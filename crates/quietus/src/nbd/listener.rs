@@ -100,7 +100,9 @@ impl Listener {
     pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC) {
             Ok(fd) => Socket::new(fd).map(Some),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -6,7 +6,8 @@
 //!    bytes of payload.
 //! 2. One thread at a time sends: whoever has a reply and finds nobody sending.
 //!    It takes along what others bring meanwhile, and it never waits: what the
-//!    socket does not take goes to the connection's relief thread.
+//!    socket does not take goes to the connection's relief thread. So does what
+//!    is long to copy, while the receiving thread has other requests to see to.
 //! 3. The receiving thread holds back its own replies while more requests lie in
 //!    its buffer, and sends them together. It flushes before it waits for
 //!    anything.
@@ -35,6 +36,8 @@ pub const REQUESTS_MAX: usize = 128;
 const HELD_BACK_MAX: usize = 16;
 /// Bytes of replies that the receiving thread holds back, at most.
 const HELD_BACK_BYTES_MAX: usize = 64 << 10;
+/// Bytes of replies that the receiving thread, if busy, leaves to another.
+const RELIEVED_BYTES_MIN: usize = 256 << 10;
 /// Bytes of buffers on their way home that are kept.
 const HOMING_BYTES_MAX: usize = 16 << 20;
 
@@ -56,6 +59,7 @@ pub struct Outbox {
     bytes_max: usize,
     stall_timeout: Duration,
     draining: AtomicBool,
+    more: AtomicBool,
     state: Mutex<State>,
     /// Told when something is sent, and at the end.
     sent: Condvar,
@@ -113,6 +117,7 @@ impl Outbox {
             bytes_max,
             stall_timeout,
             draining: AtomicBool::new(false),
+            more: AtomicBool::new(false),
             state: Mutex::new(state),
             sent: Condvar::new(),
             stuck: Condvar::new(),
@@ -164,10 +169,26 @@ impl Outbox {
         let message = encode(&pending).charged(pending.charge);
         state.queued_bytes += message.len();
         state.queue.push(message);
-        let held_back = state.queue.len() < HELD_BACK_MAX && state.queued_bytes < HELD_BACK_BYTES_MAX;
+        let (replies, bytes) = (state.queue.len(), state.queued_bytes);
         drop(state);
-        if !held_back || !self.is_receiver() {
+        if !self.is_receiver() {
             self.flush();
+        } else if bytes >= RELIEVED_BYTES_MIN && self.more.load(Ordering::Relaxed) {
+            self.leave_to_relief();
+        } else if replies >= HELD_BACK_MAX || bytes >= HELD_BACK_BYTES_MAX {
+            self.flush();
+        }
+    }
+
+    /// Tells whether the receiving thread has more requests at hand.
+    pub fn expect_more(&self, more: bool) {
+        self.more.store(more, Ordering::Relaxed);
+    }
+
+    fn leave_to_relief(&self) {
+        let claimed = self.lock().claim();
+        if let Some(batch) = claimed {
+            self.relieve(batch);
         }
     }
 
@@ -177,7 +198,8 @@ impl Outbox {
 
     /// Sends what is queued, or leaves it to whoever is sending.
     pub fn flush(&self) {
-        let Some(mut batch) = self.lock().claim() else { return };
+        let claimed = self.lock().claim();
+        let Some(mut batch) = claimed else { return };
         loop {
             match batch.send(&self.channel) {
                 Ok(Progress::All) if self.next(&mut batch) => {}
@@ -307,7 +329,10 @@ impl Outbox {
     /// Ends the connection, and waits for its relief thread. For the receiving
     /// thread, as the last thing.
     pub fn close(&self) {
-        let idle = { let state = self.lock(); state.requests == 0 && !state.ended };
+        let idle = {
+            let state = self.lock();
+            state.requests == 0 && !state.ended
+        };
         if idle {
             self.channel.close(self.stall_timeout);
         }

@@ -112,10 +112,16 @@ impl Session {
         let within = Extent::<Addr>::within(header.offset, header.len, self.info.size).is_some();
         match header.command {
             Command::BlockStatus if header.has(cmd_flag::PAYLOAD_LEN) => Ok(()),
-            Command::Flush if (header.offset, header.len) != (0, 0) => Err((Errno::EINVAL, "a flush of a range")),
-            Command::Write | Command::WriteZeroes if !within => Err((Errno::ENOSPC, "beyond the end of the disk")),
+            Command::Flush if (header.offset, header.len) != (0, 0) => {
+                Err((Errno::EINVAL, "a flush of a range"))
+            }
+            Command::Write | Command::WriteZeroes if !within => {
+                Err((Errno::ENOSPC, "beyond the end of the disk"))
+            }
             _ if !within => Err((Errno::EINVAL, "beyond the end of the disk")),
-            Command::Read if header.len > PAYLOAD_BYTES_MAX.into() => Err((self.too_long(), "a read of more than 64 MiB")),
+            Command::Read if header.len > PAYLOAD_BYTES_MAX.into() => {
+                Err((self.too_long(), "a read of more than 64 MiB"))
+            }
             _ => Ok(()),
         }
     }
@@ -182,6 +188,7 @@ impl Session {
         if fua || op == Op::Flush {
             self.outbox.flush();
         }
+        self.outbox.expect_more(self.input.bytes().len() >= self.style.request_bytes());
         let request = Request { op, extent: Extent::new(header.offset, header.len), fua };
         let sink: Arc<Outbox> = Arc::clone(&self.outbox);
         self.export.submit(request, ReplyTo { sink, cookie });
@@ -224,7 +231,9 @@ impl Session {
             return Err((Errno::EINVAL, "no metadata context was negotiated"));
         }
         let extent = Extent::within(offset, len, self.info.size).filter(|extent| !extent.is_empty());
-        extent.map(|extent| (extent, contexts)).ok_or((Errno::EINVAL, "nothing, or beyond the end of the disk"))
+        extent
+            .map(|extent| (extent, contexts))
+            .ok_or((Errno::EINVAL, "nothing, or beyond the end of the disk"))
     }
 
     /// The negotiated contexts numbered `ids`; none if one is not, or is twice.

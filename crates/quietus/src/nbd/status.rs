@@ -71,7 +71,13 @@ impl Context {
 
 /// The reply to a question about `extent`, which is not empty and lies within
 /// the disk: a chunk for each of `contexts`, with one extent only if `one`.
-pub fn reply(export: &dyn Export, to: &ReplyFor, contexts: &[Context], extent: Extent<Addr>, one: bool) -> Vec<u8> {
+pub fn reply(
+    export: &dyn Export,
+    to: &ReplyFor,
+    contexts: &[Context],
+    extent: Extent<Addr>,
+    one: bool,
+) -> Vec<u8> {
     let runs = export.liveness(extent, if one { RUNS_FOR_ONE_MAX } else { RUNS_MAX });
     let mut out = Vec::new();
     for (index, context) in contexts.iter().enumerate() {

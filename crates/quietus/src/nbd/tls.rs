@@ -54,7 +54,8 @@ impl TlsFiles {
 
     fn builder(&self) -> Result<Builder, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let builder =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let Some(path) = &self.client_authorities else { return Ok(builder.with_no_client_auth()) };
         let mut roots = RootCertStore::empty();
         for authority in certificates(path)? {

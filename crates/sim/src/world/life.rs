@@ -62,7 +62,7 @@ impl World {
     /// The server is told to stop, does so, and starts again.
     pub(super) fn restart(&mut self) -> Result<(), Violation> {
         self.is_stopping = true;
-        self.tell(Event::Stop)?;
+        self.tell(Event::Stop { drain: true })?;
         self.drain()?;
         if !self.is_latched {
             self.checkpoint = self.volume.checkpoint().or(self.checkpoint.take());

@@ -150,7 +150,8 @@ impl Table {
     pub fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
         let mut places = self.lock();
         while !places.entries.is_empty() {
-            let left = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+            let left =
+                deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return false;
             }

@@ -132,7 +132,9 @@ impl RequestHeader {
     #[must_use]
     pub const fn flags_fit(&self, style: Style) -> bool {
         let payload = match (style, self.command) {
-            (Style::Extended, Command::Write) => return self.flags & !self.command.flags(style) == cmd_flag::PAYLOAD_LEN,
+            (Style::Extended, Command::Write) => {
+                return self.flags & !self.command.flags(style) == cmd_flag::PAYLOAD_LEN;
+            }
             (Style::Extended, Command::BlockStatus) => cmd_flag::PAYLOAD_LEN,
             _ => 0,
         };

@@ -1,0 +1,170 @@
+//! The program as a user runs it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Disk {
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new(args: &[&str]) -> Self {
+        let disk = Self { dir: tempfile::tempdir().expect("a directory") };
+        let made = disk.run("create", args);
+        assert!(made.status.success(), "{made:?}");
+        disk
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    fn run(&self, command: &str, args: &[&str]) -> Output {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(["--json", command]).arg(self.path()).args(args).output().expect("it runs")
+    }
+
+    fn json(&self, command: &str, args: &[&str]) -> Value {
+        let output = self.run(command, args);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    fn serve(&self) -> Server {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let child = quietus.arg("serve").arg(self.path()).stdout(Stdio::piped()).spawn().expect("it runs");
+        let mut server = Server(child);
+        let mut line = String::new();
+        let out = server.0.stdout.as_mut().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+        assert!(line.starts_with("serving disk at nbd+unix://"), "{line}");
+        server
+    }
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn fill(path: &Path, at: u64, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("the image");
+    file.write_all_at(bytes, at).expect("a write");
+}
+
+fn adopted(secret: &[u8]) -> (tempfile::TempDir, PathBuf, Disk) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::write(&image, vec![1; 1 << 20]).expect("an image");
+    fill(&image, 300_000, secret);
+    let disk = Disk::new(&["--adopt", image.to_str().expect("text"), "--deadline", "1h"]);
+    (dir, image, disk)
+}
+
+fn holds(path: &Path, needle: &[u8]) -> bool {
+    let bytes = std::fs::read(path).expect("a file");
+    bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+#[test]
+fn what_is_purged_is_gone_from_the_medium_and_the_proof_says_so() {
+    let secret = b"the combination is 4711";
+    let (_dir, image, disk) = adopted(secret);
+    assert!(holds(&image, secret));
+    let purged = disk.json("purge", &["262144+65536"]);
+    assert_eq!(purged["newly_dead_bytes"], 65536);
+    let shredded = disk.json("shred", &["--now"]);
+    assert_eq!((&shredded["done"], holds(&image, secret)), (&Value::Bool(true), false));
+    let receipt = disk.dir.path().join("receipt.json");
+    let proof = disk.json("prove", &["-o", receipt.to_str().expect("text")]);
+    assert_eq!(proof["proof"]["bytes"]["dead"], 65536);
+    assert_eq!(proof["proof"]["violations"], Value::Array(Vec::new()));
+
+    let key = disk.path().join("key.pub");
+    let check = |path: &Path| {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(["prove", "--key"]).arg(&key).arg("--check").arg(path).output().expect("it runs")
+    };
+    assert!(check(&receipt).status.success());
+    let forged = std::fs::read_to_string(&receipt).expect("text").replace("65536", "65537");
+    std::fs::write(&receipt, forged).expect("a write");
+    assert_eq!(check(&receipt).status.code(), Some(1));
+}
+
+#[test]
+fn dead_content_that_comes_back_fails_the_proof() {
+    let (_dir, image, disk) = adopted(b"x");
+    disk.json("purge", &["0+65536"]);
+    disk.json("shred", &["--now"]);
+    fill(&image, 4096, b"somebody put this back behind our back");
+    let output = disk.run("prove", &[]);
+    assert_eq!(output.status.code(), Some(3));
+    let receipt: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(receipt["proof"]["violations"], serde_json::json!([[4096, 4096]]));
+}
+
+#[test]
+fn a_running_server_answers_and_keeps_a_second_one_out() {
+    let disk = Disk::new(&["--size", "64M"]);
+    let mut server = disk.serve();
+    assert_eq!(disk.json("status", &[])["served"], true);
+    assert_eq!(disk.json("verify", &[])["ok"], true);
+    let second = disk.run("serve", &[]);
+    assert_eq!(second.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(error.contains(&format!("in use by process {}", server.0.id())), "{error}");
+    // A crash leaves neither a lock nor a socket in the way.
+    server.0.kill().expect("it lives");
+    server.0.wait().expect("it ends");
+    let again = disk.serve();
+    drop(again);
+    assert_eq!(disk.json("status", &[])["served"], false);
+}
+
+#[test]
+fn scouring_keeps_the_content() {
+    let secret = b"this stays";
+    let (_dir, image, disk) = adopted(secret);
+    disk.json("purge", &["--scour", "262144+65536"]);
+    let done = disk.json("shred", &["--now"]);
+    assert_eq!(done["scoured_bytes"], 65536);
+    assert!(holds(&image, secret));
+    assert_eq!(disk.json("status", &[])["suspicious_bytes"], 65536);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let missing = Disk { dir: tempfile::tempdir().expect("a directory") };
+    for (disk, command, args, words) in [
+        (&missing, "status", &[][..], "disk.toml is missing"),
+        (&disk, "create", &["--size", "1M"], "exists already"),
+        (&disk, "purge", &["1M+1"], "not within the disk"),
+        (&disk, "shred", &[], "--now"),
+    ] {
+        let output = disk.run(command, args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && error.contains(words), "{command}: {error}");
+    }
+    assert_eq!(disk.run("purge", &["backwards"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_completions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let quietus = || Command::new(env!("CARGO_BIN_EXE_quietus"));
+    assert!(quietus().arg("man").arg(dir.path()).status().expect("it runs").success());
+    for page in ["quietus.1", "quietus-serve.1", "quietus-prove.1"] {
+        assert!(dir.path().join(page).exists(), "{page}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let output = quietus().args(["completions", shell]).output().expect("it runs");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("prove"), "{shell}");
+    }
+}

@@ -1,0 +1,178 @@
+//! A disk in memory that does as the test says.
+
+use quietus::export::{Export, ExportInfo, ReplyTo};
+use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::units::{Addr, Extent};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+pub const BLOCK: u64 = 4096;
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// Of each block.
+    liveness: Vec<Liveness>,
+    seen: Vec<Request>,
+    refusal: Option<Refusal>,
+    holding: bool,
+    held: Vec<(Request, ReplyTo)>,
+    panics: bool,
+}
+
+pub struct Disk {
+    info: ExportInfo,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Disk {
+    pub fn new(name: &str, size: u64) -> Arc<Self> {
+        Self::with(name, size, |_| {})
+    }
+
+    pub fn with(name: &str, size: u64, change: impl FnOnce(&mut ExportInfo)) -> Arc<Self> {
+        let description = format!("the disk {name}");
+        let mut info =
+            ExportInfo { name: name.into(), description, size, read_only: false, multi_connection: true };
+        change(&mut info);
+        let liveness = vec![Liveness::Dead; size.min(64 << 20).div_ceil(BLOCK) as usize];
+        let bytes = vec![0; size.min(64 << 20) as usize];
+        let state = State { bytes, liveness, ..State::default() };
+        Arc::new(Self { info, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Every request from now on ends so.
+    pub fn refuse(&self, refusal: Refusal) {
+        self.lock().refusal = Some(refusal);
+    }
+
+    /// No request from now on ends before it is released.
+    pub fn hold(&self) {
+        self.lock().holding = true;
+    }
+
+    pub fn panic(&self) {
+        self.lock().panics = true;
+    }
+
+    /// Waits for `count` requests to be held.
+    pub fn await_held(&self, count: usize) {
+        let state = self.lock();
+        let wait =
+            self.changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.held.len() < count);
+        assert!(!wait.unwrap().1.timed_out(), "{count} requests did not arrive");
+    }
+
+    pub fn held(&self) -> usize {
+        self.lock().held.len()
+    }
+
+    /// Lets the held request `index` end, on this thread.
+    pub fn release(&self, index: usize) {
+        let (request, reply) = self.lock().held.remove(index);
+        let outcome = self.perform(request);
+        reply.send(outcome);
+    }
+
+    /// Requests end at once again, but for those that are held.
+    pub fn hold_no_more(&self) {
+        self.lock().holding = false;
+    }
+
+    pub fn release_all(&self) {
+        self.hold_no_more();
+        while self.held() > 0 {
+            self.release(0);
+        }
+    }
+
+    pub fn seen(&self) -> Vec<Request> {
+        self.lock().seen.clone()
+    }
+
+    pub fn bytes(&self, start: usize, len: usize) -> Vec<u8> {
+        self.lock().bytes[start..start + len].to_vec()
+    }
+
+    pub fn fill(&self, pattern: impl Fn(usize) -> u8) {
+        self.lock().bytes.iter_mut().enumerate().for_each(|(n, byte)| *byte = pattern(n));
+    }
+
+    pub fn set_liveness(&self, blocks: &[Liveness]) {
+        self.lock().liveness[..blocks.len()].copy_from_slice(blocks);
+    }
+
+    fn perform(&self, request: Request) -> Outcome {
+        let mut state = self.lock();
+        if let Some(refusal) = &state.refusal {
+            return Err(refusal.clone());
+        }
+        let range = request.extent.start.0 as usize..request.extent.end() as usize;
+        if let Op::Read = request.op {
+            return Ok(state.bytes[range].to_vec());
+        }
+        let blocks = range.start / BLOCK as usize..range.end.div_ceil(BLOCK as usize);
+        match request.op {
+            Op::Write(payload) => {
+                state.bytes[range].copy_from_slice(&payload);
+                state.liveness[blocks].fill(Liveness::Live);
+                Ok(payload)
+            }
+            Op::Trim | Op::Zero { .. } if range.end <= state.bytes.len() => {
+                state.bytes[range].fill(0);
+                state.liveness[blocks].fill(Liveness::Queued);
+                Ok(Vec::new())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Export for Disk {
+    fn info(&self) -> ExportInfo {
+        self.info.clone()
+    }
+
+    fn size(&self) -> u64 {
+        self.info.size
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        let mut state = self.lock();
+        assert!(!state.panics, "a defect, as the test wants it");
+        state.seen.push(request.clone());
+        if state.holding {
+            state.held.push((request, reply));
+            drop(state);
+            self.changed.notify_all();
+            return;
+        }
+        drop(state);
+        let outcome = self.perform(request);
+        reply.send(outcome);
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        let state = self.lock();
+        let mut runs: Vec<(u64, Liveness)> = Vec::new();
+        let mut at = extent.start.0;
+        while at < extent.end() {
+            let liveness = state.liveness.get((at / BLOCK) as usize).copied();
+            let end = liveness.map_or(extent.end(), |_| extent.end().min((at / BLOCK + 1) * BLOCK));
+            let liveness = liveness.unwrap_or(Liveness::Dead);
+            let count = runs.len();
+            match runs.last_mut() {
+                Some(last) if last.1 == liveness => last.0 += end - at,
+                _ if count == runs_max => break,
+                _ => runs.push((end - at, liveness)),
+            }
+            at = end;
+        }
+        runs
+    }
+}
