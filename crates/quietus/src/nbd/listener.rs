@@ -7,8 +7,12 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 4096;
 
 /// A socket on which clients arrive, or the one client that has.
 #[derive(Debug)]
@@ -55,6 +59,7 @@ impl Listener {
             std::fs::remove_file(path)?;
             UnixListener::bind(path)
         })?;
+        rustix::net::listen(&listener, BACKLOG)?;
         Self::new(listener.into(), Bound::Unix(path.to_path_buf()))
     }
 
@@ -64,6 +69,7 @@ impl Listener {
     /// If the address is not ours, or in use.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
+        rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         Self::new(listener.into(), Bound::Tcp(address))
     }
@@ -113,8 +119,11 @@ impl Listener {
     }
 }
 
+/// Whether a socket lies at `path` that nobody listens to.
 fn is_abandoned(path: &Path) -> bool {
-    matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
+    is_socket
+        && matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl Drop for Listener {

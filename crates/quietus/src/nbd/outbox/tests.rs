@@ -1,1 +1,132 @@
+use super::*;
+use crate::nbd::socket::Socket;
+use crate::nbd::wire::request::Style;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 
+const PATIENT: Duration = Duration::from_secs(30);
+
+fn outbox(bytes_max: usize, stall_timeout: Duration) -> (Arc<Outbox>, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_read_timeout(Some(PATIENT)).unwrap();
+    let channel = Channel::plain(Arc::new(Socket::new(theirs.into()).unwrap()));
+    (Outbox::new(Arc::new(channel), bytes_max, stall_timeout), ours)
+}
+
+fn pending(cookie: u64, read_bytes: usize) -> Pending {
+    Pending { to: ReplyFor { style: Style::Simple, cookie, offset: 0 }, read_bytes, charge: read_bytes }
+}
+
+fn hear(client: &mut UnixStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    client.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+fn nothing_waits(client: &UnixStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    let nothing =
+        (&*client).read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+    client.set_nonblocking(false).unwrap();
+    nothing
+}
+
+#[test]
+fn the_receiver_holds_its_replies_back_until_it_flushes() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    for cookie in 0..3 {
+        let ours = outbox.admit(pending(cookie, 0)).unwrap();
+        outbox.reply(ours, Ok(Vec::new()));
+    }
+    assert!(nothing_waits(&client));
+    outbox.flush();
+    assert_eq!(hear(&mut client, 48)[32 + 8..], 2u64.to_be_bytes());
+    assert_eq!(outbox.in_flight(), 0);
+}
+
+#[test]
+fn a_reply_from_elsewhere_is_sent_at_once() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let ours = outbox.admit(pending(7, 5)).unwrap();
+    let there = Arc::clone(&outbox);
+    thread::spawn(move || there.reply(ours, Ok(b"hello".to_vec()))).join().unwrap();
+    assert_eq!(hear(&mut client, 21)[16..], *b"hello");
+}
+
+#[test]
+fn a_second_outcome_of_a_request_is_dropped() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let first = outbox.admit(pending(1, 0)).unwrap();
+    outbox.reply(first, Ok(Vec::new()));
+    let second = outbox.admit(pending(2, 0)).unwrap();
+    outbox.reply(first, Err(Refusal::ReadOnly));
+    outbox.reply(second, Ok(Vec::new()));
+    outbox.reply(u64::MAX, Ok(Vec::new()));
+    outbox.flush();
+    assert_eq!(hear(&mut client, 32)[16 + 4..], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    assert!(nothing_waits(&client));
+}
+
+#[test]
+fn a_read_of_another_length_is_an_error() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let ours = outbox.admit(pending(1, 5)).unwrap();
+    outbox.reply(ours, Ok(b"four".to_vec()));
+    outbox.flush();
+    assert_eq!(hear(&mut client, 16)[4..8], (Errno::EIO as u32).to_be_bytes());
+}
+
+#[test]
+fn what_the_socket_does_not_take_is_sent_in_order_by_the_relief_thread() {
+    const LEN: usize = 3 << 20;
+    let (outbox, mut client) = outbox(1 << 30, PATIENT);
+    for cookie in 0..20 {
+        let ours = outbox.admit(pending(cookie, LEN)).unwrap();
+        outbox.reply(ours, Ok(vec![cookie as u8; LEN]));
+    }
+    assert!(outbox.in_flight() > 0, "nobody reads, and everything was sent");
+    for cookie in 0..20 {
+        let heard = hear(&mut client, 16 + LEN);
+        assert_eq!(heard[8..16], u64::to_be_bytes(cookie));
+        assert!(heard[16..].iter().all(|byte| u64::from(*byte) == cookie));
+    }
+    outbox.wait_until_idle(None);
+    outbox.close();
+}
+
+#[test]
+fn a_stalled_client_ends_the_connection_and_wakes_who_waits() {
+    let (outbox, _client) = outbox(32 << 20, Duration::from_millis(20));
+    let mut admitted = 0;
+    while let Some(ours) = outbox.admit(pending(admitted, 4 << 20)) {
+        outbox.reply(ours, Ok(vec![0; 4 << 20]));
+        admitted += 1;
+    }
+    assert!(admitted >= 8);
+    outbox.close();
+}
+
+#[test]
+fn after_the_end_outcomes_are_dropped() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let ours = outbox.admit(pending(1, 4)).unwrap();
+    outbox.fail();
+    outbox.reply(ours, Ok(b"late".to_vec()));
+    outbox.flush();
+    assert!(outbox.admit(pending(2, 0)).is_none());
+    assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    outbox.wait_until_idle(None);
+}
+
+#[test]
+fn buffers_come_home_to_the_receiver() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let ours = outbox.admit(pending(1, 3000)).unwrap();
+    let mut sent = Vec::with_capacity(123_456);
+    sent.resize(3000, 7);
+    let there = Arc::clone(&outbox);
+    thread::spawn(move || there.reply(ours, Ok(sent))).join().unwrap();
+    hear(&mut client, 3016);
+    assert!(outbox.admit(pending(2, 0)).is_some());
+    assert_eq!(buffers::take(100_000).capacity(), 123_456);
+}
