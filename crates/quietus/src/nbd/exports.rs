@@ -6,7 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A list of disks under their names, the first also as the default. It may be
 /// exchanged at any time; connections keep the disk that they began with.
 #[derive(Clone, Default)]
-pub struct Exports(Arc<RwLock<Arc<[Arc<dyn Export>]>>>);
+pub struct Exports(Arc<RwLock<Disks>>);
+
+/// Shared by those who look at them.
+pub type Disks = Arc<[Arc<dyn Export>]>;
 
 impl Exports {
     /// Offers `exports`.
@@ -22,7 +25,7 @@ impl Exports {
 
     /// The disks on offer.
     #[must_use]
-    pub fn all(&self) -> Arc<[Arc<dyn Export>]> {
+    pub fn all(&self) -> Disks {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -34,7 +34,7 @@ mod tls;
 pub mod wire;
 
 pub use config::{Config, Tls};
-pub use exports::Exports;
+pub use exports::{Disks, Exports};
 pub use listener::{Bound, Listener};
 pub use server::{ConnectionInfo, Server};
 pub use tls::{TlsError, TlsFiles};

@@ -92,6 +92,9 @@ pub struct Client<S> {
 /// One reply to an option.
 pub type OptionReply = (u32, Vec<u8>);
 
+/// A context, and its extents: lengths and statuses.
+pub type StatusOf = (u32, Vec<(u64, u64)>);
+
 /// One reply to a request, or one chunk of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chunk {
@@ -282,7 +285,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// The extents of each context of a block status reply.
-    pub fn status_reply(&mut self, cookie: u64) -> Result<Vec<(u32, Vec<(u64, u64)>)>, u32> {
+    pub fn status_reply(&mut self, cookie: u64) -> Result<Vec<StatusOf>, u32> {
         let mut contexts = Vec::new();
         loop {
             let chunk = self.chunk(0);
@@ -297,13 +300,13 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    pub fn status(&mut self, flags: u16, offset: u64, len: u64) -> Result<Vec<(u32, Vec<(u64, u64)>)>, u32> {
+    pub fn status(&mut self, flags: u16, offset: u64, len: u64) -> Result<Vec<StatusOf>, u32> {
         self.say_request(STATUS, flags, 80, offset, len);
         self.status_reply(80)
     }
 }
 
-fn extents(chunk: &Chunk, style: Style) -> (u32, Vec<(u64, u64)>) {
+fn extents(chunk: &Chunk, style: Style) -> StatusOf {
     let context = u32::from_be_bytes(chunk.payload[..4].try_into().unwrap());
     if style == Style::Extended {
         assert_eq!(chunk.kind, 6);

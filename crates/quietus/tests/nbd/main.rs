@@ -1,6 +1,6 @@
 //! The NBD server, as a client finds it that does as it pleases.
 
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod client;
 mod commands;

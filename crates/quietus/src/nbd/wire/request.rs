@@ -149,7 +149,7 @@ impl RequestHeader {
 pub fn status_payload(payload: &[u8]) -> Result<(u64, Vec<u32>), Malformed> {
     let mut fields = Fields::new(payload);
     let len = fields.u64()?;
-    if fields.left() == 0 || fields.left() % 4 != 0 {
+    if fields.left() == 0 || !fields.left().is_multiple_of(4) {
         return Err(Malformed("not a list of contexts"));
     }
     let ids = (0..fields.left() / 4).map(|_| fields.u32()).collect::<Result<_, _>>()?;

@@ -161,6 +161,6 @@ fn noise_is_parsed_or_refused() {
         if let Ok(request) = InfoRequest::from_bytes(&noise) {
             assert!(request.name.len() + 6 <= noise.len());
         }
-        assert_eq!(status_payload(&noise).is_ok(), noise.len() >= 12 && noise.len() % 4 == 0);
+        assert_eq!(status_payload(&noise).is_ok(), noise.len() >= 12 && noise.len().is_multiple_of(4));
     }
 }
