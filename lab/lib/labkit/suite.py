@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from .servers import KINDS, Quietus
-from .workspace import LabError, Workspace
+from .workspace import LabError, Workspace, kill_session
 
 MIB = 1 << 20
 SUITES = []
@@ -53,16 +53,31 @@ class Stage:
 
     def run(self, *argv, timeout=300, env=None, cwd=None, expect=0):
         """Runs a client; its output. Failure unless it ends with `expect`."""
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=timeout,
-                                  env={**_client_environment(), **(env or {})}, cwd=cwd, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired as error:
-            raise Failure(f"{argv[0]}: no end within {timeout} s") from error
+        done = self._finish(argv, timeout, env, cwd)
         if done.returncode == 77:
             raise Skip(_last_line(done))
         if expect is not None and done.returncode != expect:
             raise Failure(f"{' '.join(argv)}: status {done.returncode}: {_tail(done)}")
         return done.stdout
+
+    def _finish(self, argv, timeout, env, cwd):
+        """Runs a client with all that it starts; none of that is left behind.
+
+        Its output goes to files: a server that it leaves running would hold a
+        pipe open.
+        """
+        with open(self.work.file("stdout"), "w+b") as out, open(self.work.file("stderr"), "w+b") as err:
+            client = self.work.spawn(argv, stdout=out, stderr=err, cwd=cwd, start_new_session=True,
+                                     env={**_client_environment(), **(env or {})})
+            try:
+                client.wait(timeout)
+            except subprocess.TimeoutExpired as error:
+                raise Failure(f"{argv[0]}: no end within {timeout} s") from error
+            finally:
+                kill_session(client)
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(argv, client.returncode, _text(out), _text(err))
 
     def nbdsh(self, script, server):
         """Runs the text of a script in nbdsh, which has `nbd` and a handle `h`."""
@@ -75,6 +90,10 @@ class Stage:
         if not self.built_in or not os.path.exists(path):
             raise Skip(f"{program} was not built (see lib/build-suites)")
         return path
+
+
+def _text(file):
+    return file.read().decode(errors="replace")
 
 
 def _client_environment():

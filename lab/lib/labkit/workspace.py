@@ -71,6 +71,13 @@ def end(process, seconds=10):
         process.wait()
 
 
+def kill_session(process):
+    """Kills `process`, which leads a session, and all that is left of it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def wait_until(what, true, seconds=20, every=0.01):
     """Polls `true()`; LabError naming `what` when it stays false."""
     limit = time.monotonic() + seconds

@@ -41,16 +41,14 @@ def synch_parallel(stage):
 
 
 # Serves an existing image the way the kind of server wants it, from the sockets
-# that it inherits. The image is adopted in place. Zeroes have to be on the
-# medium after the flush for interop.c, which looks at the file behind our back:
-# so an owed destruction is carried out at once there.
+# that it inherits. The image is adopted in place.
 WRAPPERS = {
     "nbdkit": 'exec nbdkit -f file "$1"',
     "qemu-nbd": 'exec qemu-nbd -t -f raw -x / "$1"',
     "quietus": """
         set -e
         disk=$(mktemp -d -p "$LAB_RUN")/disk
-        "$QUIETUS" create "$disk" --adopt "$1" --policy clear >&2
+        "$QUIETUS" create "$disk" --adopt "$1" --policy clear --idle-after 10ms >&2
         exec "$QUIETUS" serve "$disk" >&2
     """,
 }
@@ -86,9 +84,31 @@ def _compile(stage, source, program, *defines):
     return out
 
 
+# interop.c looks at the file behind the server's back, right after the flush that
+# follows its zeroing. To a client our zeroed bytes are zeros at once; on the
+# medium they are destroyed when the disk is idle. So the test gets patience: its
+# flush is followed by two seconds.
+PATIENCE = """
+#include <unistd.h>
+#include <libnbd.h>
+static int patient_flush (struct nbd_handle *h, uint32_t flags)
+{ int r = nbd_flush (h, flags); sleep (2); return r; }
+#define nbd_flush patient_flush
+"""
+
+
+def _patience(stage):
+    if stage.kind != "quietus":
+        return []
+    path = stage.work.file("patience.h")
+    with open(path, "w") as file:
+        file.write(PATIENCE)
+    return ["-include", path]
+
+
 @suite("libnbd: interop, socket activation")
 def interop_activation(stage):
-    program = _compile(stage, "interop.c", "interop", "-DSOCKET_ACTIVATION=1",
+    program = _compile(stage, "interop.c", "interop", "-DSOCKET_ACTIVATION=1", *_patience(stage),
                        f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=TMPFILE")
     stage.run(program, env=_environment(stage))
 
