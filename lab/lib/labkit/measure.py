@@ -1,0 +1,86 @@
+"""Measuring: fio's answers, medians, tables for people, sections of a document."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+
+from .workspace import LabError
+
+
+class Sample:
+    """One fio job: requests and MiB a second, latencies in microseconds."""
+
+    def __init__(self, job, seconds):
+        side = max((job[name] for name in ("read", "write", "trim")), key=lambda it: it["total_ios"])
+        percentiles = side["clat_ns"].get("percentile", {})
+        self.requests = side["total_ios"]
+        self.iops = side["iops"]
+        self.mib_s = side["bw_bytes"] / (1 << 20)
+        self.p50_us = percentiles.get("50.000000", 0) / 1000
+        self.p99_us = percentiles.get("99.000000", 0) / 1000
+        self.seconds = seconds
+
+
+def fio(*arguments):
+    """Runs one fio job; its `Sample`."""
+    started = time.monotonic()
+    done = subprocess.run(["fio", "--name=job", "--output-format=json", *arguments],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise LabError(f"fio {' '.join(arguments)}: {done.stderr[-500:]}{done.stdout[-500:]}")
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    if job["error"]:
+        raise LabError(f"fio {' '.join(arguments)}: error {job['error']}")
+    return Sample(job, time.monotonic() - started)
+
+
+def fio_nbd(server, *arguments):
+    """One fio job through the nbd engine."""
+    return fio("--ioengine=nbd", f"--uri={server.uri}", "--randrepeat=0", "--norandommap", *arguments)
+
+
+def fill(server, offset=0, length=None):
+    """Writes random content, so that every block of the range holds data."""
+    fio("--ioengine=nbd", f"--uri={server.uri}", "--rw=write", "--bs=1M", "--iodepth=8", "--refill_buffers",
+        f"--offset={offset}", f"--size={length or server.size}", "--end_fsync=1")
+
+
+def median(values):
+    """The median; 0 of nothing."""
+    return statistics.median(values) if values else 0
+
+
+def machine():
+    """The machine in one line."""
+    with open("/proc/cpuinfo") as cpuinfo:
+        models = {line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")}
+    load = os.getloadavg()[0]
+    return (f"{time.strftime('%Y-%m-%d')}, {' '.join(sorted(models)) or platform.machine()}, "
+            f"{os.cpu_count()} CPUs, Linux {platform.release()}, load at the start {load:.1f}")
+
+
+def table(head, rows):
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def publish(document, section, text):
+    """Prints `text`; with a `document`, it also replaces the named section there.
+
+    A section lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
+    """
+    print(text)
+    if not document:
+        return
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    with open(document) as file:
+        before, found, rest = file.read().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise LabError(f"{document} has no section {section}")
+    with open(document, "w") as file:
+        file.write(f"{before}{begin}\n{text}\n{end}{after}")
