@@ -59,7 +59,7 @@ def machine():
         models = {line.split(":")[1].strip() for line in cpuinfo if line.startswith("model name")}
     load = os.getloadavg()[0]
     return (f"{time.strftime('%Y-%m-%d')}, {' '.join(sorted(models)) or platform.machine()}, "
-            f"{os.cpu_count()} CPUs, Linux {platform.release()}, load at the start {load:.1f}")
+            f"{os.cpu_count()} CPUs, Linux {platform.release()}, load {load:.1f}")
 
 
 def table(head, rows):
