@@ -6,10 +6,14 @@ SEEDS ?= 1000000
 FUZZ_SECONDS ?= 60
 export QUIETUS = $(abspath $(BINARY))
 
-.PHONY: help demo test soak lab bench fuzz build setup lint install clean
+.PHONY: help setup demo test soak lab bench fuzz build setup lint install clean
 
 help:
 	@sed -n 's/^## //p' Makefile
+
+## make setup     the packages that everything below needs
+setup:
+	lab/setup
 
 ## make demo      a disk, a real Linux guest, a file deleted: its bytes are gone
 demo:
@@ -25,14 +29,17 @@ test:
 	cargo test --workspace --locked
 	cargo xtask mutants
 	lab/demo
+	lab/lib/test_labkit.py
 	lab/conformance --short
-	lab/kill9 --rounds 10 --search-every 5
+	lab/power-cut-loop --rounds 1
+	lab/kill9 --rounds 20 --search-every 5
 
 ## make lint      format, clippy, tidy, licences and bans
 lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
+	shellcheck -x lab/setup lab/demo lab/guest-run lab/power-cut-loop lab/lib/common.sh lab/lib/guest-init lab/lib/build-suites .ci/run
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --all-features check licenses sources bans; \
 	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi
@@ -54,7 +61,9 @@ lab:
 bench:
 	lab/setup build lab
 	$(MAKE) build
-	lab/bench
+	lab/bench --update docs/benchmarks.md
+	lab/bench-shred --update docs/benchmarks.md
+	lab/bench-sparse --update docs/benchmarks.md
 
 ## make fuzz      each fuzz target for FUZZ_SECONDS (60)
 fuzz:
