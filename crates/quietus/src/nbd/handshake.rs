@@ -44,6 +44,8 @@ pub struct Offer<'a> {
     pub config: &'a Config,
     /// The server is being stopped.
     pub stopping: &'a AtomicBool,
+    /// Set before the client learns that transmission begins.
+    pub agreed: &'a AtomicBool,
 }
 
 /// Comes to terms with the client at `socket`. None if it wants nothing more.
@@ -214,6 +216,9 @@ impl Negotiation<'_> {
             OptionKind::StartTls => self.start_tls(option),
             OptionKind::Info | OptionKind::Go => self.info(option, kind, data),
             OptionKind::StructuredReply => self.structured_reply(option),
+            OptionKind::ExtendedHeaders if self.terms.extended => {
+                self.reply(option, rep::ERR_INVALID, "extended headers are in use")
+            }
             OptionKind::ExtendedHeaders => {
                 self.terms.extended = true;
                 self.reply(option, rep::ACK, "")
@@ -233,6 +238,7 @@ impl Negotiation<'_> {
         let mut out = Vec::from(info.size.to_be_bytes());
         out.extend(self.transmission_flags(&info).to_be_bytes());
         out.resize(if self.no_zeroes { 10 } else { 134 }, 0);
+        self.offer.agreed.store(true, Ordering::Relaxed);
         self.send(&out)?;
         Ok(Next::Transmission(export))
     }
@@ -289,8 +295,10 @@ impl Negotiation<'_> {
         let mut out = Vec::new();
         self.put_info(&mut out, option, &request, &export.info());
         option::put_reply(&mut out, option, rep::ACK, &[]);
+        let goes = kind == OptionKind::Go;
+        self.offer.agreed.store(goes, Ordering::Relaxed);
         self.send(&out)?;
-        Ok(if kind == OptionKind::Go { Next::Transmission(export) } else { Next::Option })
+        Ok(if goes { Next::Transmission(export) } else { Next::Option })
     }
 
     fn put_info(&self, out: &mut Vec<u8>, option: u32, request: &InfoRequest, export: &ExportInfo) {

@@ -148,7 +148,12 @@ impl Shared {
     }
 
     fn converse(&self, entry: &Entry) -> io::Result<()> {
-        let offer = Offer { exports: &self.exports, config: &self.config, stopping: &self.stopping };
+        let offer = Offer {
+            exports: &self.exports,
+            config: &self.config,
+            stopping: &self.stopping,
+            agreed: entry.agreed(),
+        };
         let Some(agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else { return Ok(()) };
         let channel = Arc::clone(agreed.input.channel());
         let info = agreed.export.info();

@@ -3,6 +3,7 @@
 use crate::nbd::outbox::Outbox;
 use crate::nbd::socket::Socket;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ pub struct Entry {
     id: u64,
     socket: Arc<Socket>,
     since: Instant,
+    agreed: AtomicBool,
     transmission: OnceLock<Transmission>,
 }
 
@@ -49,6 +51,11 @@ impl Entry {
     /// Its socket.
     pub const fn socket(&self) -> &Arc<Socket> {
         &self.socket
+    }
+
+    /// Whether the client may believe that the handshake is over.
+    pub const fn agreed(&self) -> &AtomicBool {
+        &self.agreed
     }
 
     /// The handshake is over.
@@ -163,14 +170,19 @@ impl Table {
 
 impl Places {
     fn oldest_in_handshake(&self) -> Option<&Arc<Entry>> {
-        self.entries.values().find(|entry| entry.transmission.get().is_none())
+        self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed))
     }
 
     fn add(&mut self, socket: Socket) -> Arc<Entry> {
         let id = self.next_id;
         self.next_id += 1;
-        let (socket, since, transmission) = (Arc::new(socket), Instant::now(), OnceLock::new());
-        let entry = Arc::new(Entry { id, socket, since, transmission });
+        let entry = Arc::new(Entry {
+            id,
+            socket: Arc::new(socket),
+            since: Instant::now(),
+            agreed: AtomicBool::new(false),
+            transmission: OnceLock::new(),
+        });
         self.entries.insert(id, Arc::clone(&entry));
         entry
     }
