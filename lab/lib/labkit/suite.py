@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from .servers import KINDS, Quietus
-from .workspace import LabError, Workspace, kill_session
+from .workspace import LabError, Workspace, end_session
 
 MIB = 1 << 20
 SUITES = []
@@ -74,7 +74,7 @@ class Stage:
             except subprocess.TimeoutExpired as error:
                 raise Failure(f"{argv[0]}: no end within {timeout} s") from error
             finally:
-                kill_session(client)
+                end_session(client)
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess(argv, client.returncode, _text(out), _text(err))

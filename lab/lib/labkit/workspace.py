@@ -71,11 +71,14 @@ def end(process, seconds=10):
         process.wait()
 
 
-def kill_session(process):
-    """Kills `process`, which leads a session, and all that is left of it."""
+def end_session(process):
+    """Ends `process`, which leads a session, and kills all that is left of it.
+
+    It is asked first: a guest that it started leads a session of its own.
+    """
+    end(process)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def wait_until(what, true, seconds=20, every=0.01):
