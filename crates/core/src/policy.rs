@@ -33,17 +33,25 @@ impl Pattern {
     /// Fills `into`; `seed` makes random bytes differ between calls.
     pub fn fill(&self, seed: Seed, into: &mut [u8]) {
         match self {
-            Self::Bytes(bytes) => {
-                for chunk in into.chunks_mut(bytes.len()) {
-                    chunk.copy_from_slice(&bytes[..chunk.len()]);
-                }
-            }
+            Self::Bytes(bytes) => repeat(bytes, into),
             Self::Random => {
                 let mut random = ChaCha8Rng::from_seed(seed.entropy);
                 random.set_stream(seed.nonce);
                 random.fill_bytes(into);
             }
         }
+    }
+}
+
+/// Fills `into` with `bytes`, over and over: by copying what is there already,
+/// twice as much each time.
+fn repeat(bytes: &[u8], into: &mut [u8]) {
+    let mut done = bytes.len().min(into.len());
+    into[..done].copy_from_slice(&bytes[..done]);
+    while done < into.len() {
+        let more = done.min(into.len() - done);
+        into.copy_within(..more, done);
+        done += more;
     }
 }
 
@@ -166,6 +174,11 @@ mod tests {
         let mut buf = [0; 5];
         Pattern::Bytes(vec![0x92, 0x49, 0x24]).fill(seed(0), &mut buf);
         assert_eq!(buf, [0x92, 0x49, 0x24, 0x92, 0x49]);
+        for len in [0, 1, 2, 3, 100] {
+            let mut buf = vec![0; len];
+            Pattern::Bytes(vec![1, 2, 3]).fill(seed(0), &mut buf);
+            assert!(buf.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 3 + 1));
+        }
         let (mut one, mut two) = ([0; 64], [0; 64]);
         Pattern::Random.fill(seed(1), &mut one);
         Pattern::Random.fill(seed(2), &mut two);

@@ -5,6 +5,7 @@
 //! finished is still owed, and more passes than due do no harm.
 
 use super::{Command, Done, Purpose, Receipt, Target, Volume, io::IoOp};
+use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::mutant::{self, Mutant};
@@ -24,6 +25,8 @@ const DEMAND_RUNS: u64 = 4;
 pub(super) struct Act {
     kind: Kind,
     runs: Vec<Extent<Addr>>,
+    /// The same bytes, with neighbours as one.
+    spans: Vec<Extent<Addr>>,
     /// Content to put back, a buffer a run.
     contents: Vec<Buf>,
     /// What is left to do, the next one last.
@@ -310,7 +313,7 @@ impl<S: Store> Volume<S> {
                 return;
             }
             let Some(step) = act.steps.last().cloned() else { return };
-            if step.is_per_run() && act.next == act.runs.len() {
+            if step.is_per_run() && act.next == act.places(&step).len() {
                 act.next = 0;
                 act.steps.pop();
                 continue;
@@ -343,7 +346,7 @@ impl<S: Store> Volume<S> {
     fn step_io(&mut self, step: Step, run: usize) -> (Target, u64, IoOp) {
         let seed = self.seed();
         let act = self.act.as_ref().expect("a step is of an act");
-        let place = act.runs.get(run).map(|run| self.store.place(*run)).unwrap_or_default();
+        let place = act.places(&step).get(run).map(|run| self.store.place(*run)).unwrap_or_default();
         let slots = self.journal.shape().slot(Slot(0)).0;
         match step {
             Step::Read => (Target::Data, place.start.0, IoOp::Read { len: place.len }),
@@ -477,8 +480,26 @@ impl Act {
         urgent: bool,
     ) -> Option<Self> {
         steps.reverse();
-        let act = Self { kind, runs, contents, steps, next: 0, io_under_way: false, recording: None, urgent };
+        let mut spans = ExtentMap::default();
+        runs.iter().for_each(|run| spans.insert(*run, ()));
+        let spans = spans.iter().map(|(span, ())| span).collect();
+        let act = Self {
+            kind,
+            runs,
+            spans,
+            contents,
+            steps,
+            next: 0,
+            io_under_way: false,
+            recording: None,
+            urgent,
+        };
         (!act.runs.is_empty()).then_some(act)
+    }
+
+    /// Where a step is done, one place after the other.
+    fn places(&self, step: &Step) -> &[Extent<Addr>] {
+        if *step == Step::Punch { &self.spans } else { &self.runs }
     }
 
     /// The pieces of content that go into the slots, in the order of those.

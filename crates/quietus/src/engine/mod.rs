@@ -20,11 +20,10 @@ use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_core::ledger::Obligation;
-use quietus_core::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::volume::{Command, Config, Event, Io, IoId, IoOp, Status, Target, Volume};
+use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Target, Volume};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -53,8 +52,10 @@ struct Shared {
     journal: FileMedium,
     started: Instant,
     inner: Mutex<Inner>,
-    /// Told whenever a request has ended or the volume has come to rest.
+    /// Told whenever a request has ended or the volume may have come to rest.
     changed: Condvar,
+    /// Told when the engine is closed.
+    closing: Condvar,
     jobs: Sender<Io>,
     journalist: Journalist,
 }
@@ -64,6 +65,8 @@ struct Inner {
     replies: HashMap<RequestId, ReplyTo>,
     next_request: u64,
     commands: Vec<Command>,
+    /// Threads that wait for a change.
+    waiters: usize,
     closed: bool,
 }
 
@@ -90,8 +93,14 @@ impl Engine {
         let volume = Volume::open(opening, &data, &journal)?;
         let holes_unknown = volume.status().holes_unknown;
         let (jobs, queue) = unbounded();
-        let inner =
-            Inner { volume, replies: HashMap::new(), next_request: 0, commands: Vec::new(), closed: false };
+        let inner = Inner {
+            volume,
+            replies: HashMap::new(),
+            next_request: 0,
+            commands: Vec::new(),
+            waiters: 0,
+            closed: false,
+        };
         let shared = Arc::new(Shared {
             name: name.to_string(),
             size,
@@ -103,6 +112,7 @@ impl Engine {
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
+            closing: Condvar::new(),
             jobs,
             journalist: Journalist::start(dir, read_only)?,
         });
@@ -179,8 +189,7 @@ impl Engine {
             if !step(&inner.volume.status()) {
                 return false;
             }
-            let wait = self.shared.changed.wait_timeout(inner, Duration::from_millis(100));
-            inner = wait.unwrap_or_else(PoisonError::into_inner).0;
+            inner = self.shared.wait_for_change(inner);
         }
         true
     }
@@ -205,7 +214,7 @@ impl Engine {
         inner.closed = true;
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
-        self.shared.changed.notify_all();
+        self.shared.closing.notify_all();
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // A worker that panicked has said so already.
             let _ = thread.join();
@@ -218,7 +227,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.changed.notify_all();
+        self.shared.closing.notify_all();
     }
 }
 
@@ -253,6 +262,14 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wait_for_change<'a>(&self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        inner.waiters += 1;
+        let wait = self.changed.wait_timeout(inner, Duration::from_millis(100));
+        let mut inner = wait.unwrap_or_else(PoisonError::into_inner).0;
+        inner.waiters -= 1;
+        inner
+    }
+
     fn now(&self) -> Millis {
         Millis(self.started.elapsed().as_millis() as u64)
     }
@@ -261,7 +278,7 @@ impl Shared {
         let (own_read, now) = (request.op == Op::Read, self.now());
         let mut inner = self.lock();
         while inner.replies.len() >= REQUESTS_MAX && !inner.closed {
-            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            inner = self.wait_for_change(inner);
         }
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
@@ -288,10 +305,13 @@ impl Shared {
 
     /// Does `io` if that does not block, else leaves it to a worker.
     fn perform_here(&self, io: Io) {
-        let IoOp::Read { len } = io.op else { return self.perform(io, &mut Vec::new()) };
+        let IoOp::Read { len } = io.op else {
+            let (id, result) = io.perform(&self.data, &self.journal, &mut Vec::new());
+            return self.tell(Event::Completed(id, result));
+        };
         let mut buf = buffers::take(len as usize);
         match self.data.read_cached(io.pos, &mut buf) {
-            Some(result) => self.complete(io.id, result.map(|()| buf)),
+            Some(result) => self.tell(Event::Completed(io.id, result.map(|()| buf))),
             None => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));
@@ -299,25 +319,35 @@ impl Shared {
         }
     }
 
-    fn perform(&self, io: Io, scratch: &mut Vec<u8>) {
-        let (id, result) = io.perform(&self.data, &self.journal, scratch);
-        self.complete(id, result);
-    }
-
-    fn complete(&self, id: IoId, result: Result<Vec<u8>, MediumError>) {
-        self.tell(Event::Completed(id, result));
+    /// Does `io`, and whatever follows from it, one after the other: an act's
+    /// steps need no other thread.
+    fn work_through(&self, io: Io, scratch: &mut Vec<u8>) {
+        let mut next = Some(io);
+        while let Some(io) = next {
+            let (id, result) = io.perform(&self.data, &self.journal, scratch);
+            let mut actions = self.apply(Event::Completed(id, result));
+            let own = actions.iter().position(|action| matches!(action, Action::Io(_)));
+            let own = own.map(|index| actions.remove(index));
+            actions.into_iter().for_each(|action| self.dispatch(action));
+            next = match own {
+                Some(Action::Io(io)) => Some(io),
+                _ => None,
+            };
+        }
     }
 
     fn tell(&self, event: Event) {
+        self.apply(event).into_iter().for_each(|action| self.dispatch(action));
+    }
+
+    fn apply(&self, event: Event) -> Vec<Action> {
         let now = self.now();
-        let actions = self.lock().apply(now, event, &self.journalist);
-        let ended = actions.is_empty() || actions.iter().any(|it| matches!(it, Action::Reply(..)));
-        for action in actions {
-            self.dispatch(action);
-        }
-        if ended {
+        let mut inner = self.lock();
+        let actions = inner.apply(now, event, &self.journalist);
+        if inner.waiters > 0 {
             self.changed.notify_all();
         }
+        actions
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn work(shared: &Shared, queue: &Receiver<Io>) {
     let mut scratch = Vec::new();
     loop {
         match queue.recv_timeout(Duration::from_millis(500)) {
-            Ok(io) => shared.perform(io, &mut scratch),
+            Ok(io) => shared.work_through(io, &mut scratch),
             Err(RecvTimeoutError::Timeout) if !shared.lock().closed => {}
             Err(_) => return,
         }
@@ -35,7 +35,7 @@ pub(super) fn keep_time(shared: &Shared) {
             Some(when) => Duration::from_millis(when.since(now)).min(TICK_MAX),
             None => TICK_MAX,
         };
-        inner = shared.changed.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        inner = shared.closing.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
