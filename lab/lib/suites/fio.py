@@ -15,13 +15,13 @@ def _fio(stage, *arguments):
 @suite("fio: verify=crc32c, mixed sizes, depth 32", needs=["fio"])
 def checksums(stage):
     _fio(stage, "--rw=randwrite", "--bsrange=512-256k", "--bs_unaligned=1", "--iodepth=32", "--verify=crc32c",
-         "--do_verify=1", "--verify_fatal=1", "--randrepeat=0")
+         "--do_verify=1", "--verify_state_save=0", "--verify_fatal=1", "--randrepeat=0")
 
 
 @suite("fio: verify=pattern with offsets", needs=["fio"])
 def offsets(stage):
     _fio(stage, "--rw=write", "--bs=64k", "--iodepth=16", "--verify=pattern", "--verify_pattern=%o",
-         "--verify_interval=512", "--do_verify=1", "--verify_fatal=1")
+         "--verify_interval=512", "--do_verify=1", "--verify_state_save=0", "--verify_fatal=1")
 
 
 @suite("fio: random reads and writes with flushes", needs=["fio"])
@@ -40,5 +40,5 @@ def trims_and_writes(stage):
     server = stage.serve(64 * MIB)
     stage.run("fio", "--ioengine=nbd", f"--uri={server.uri}", "--thread", "--size=16M",
               "--bs=4k", "--iodepth=8", "--randrepeat=0", "--offset_increment=16M",
-              "--name=write", "--rw=randwrite", "--numjobs=2", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1",
+              "--name=write", "--rw=randwrite", "--numjobs=2", "--verify=crc32c", "--do_verify=1", "--verify_state_save=0", "--verify_fatal=1",
               "--name=trim", "--rw=randtrim", "--numjobs=2", "--offset=32M")
