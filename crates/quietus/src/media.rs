@@ -75,12 +75,6 @@ impl FileMedium {
         })
     }
 
-    /// The open file.
-    #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Whether it is a block device.
     #[must_use]
     pub fn is_device(&self) -> bool {

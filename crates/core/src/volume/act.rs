@@ -424,7 +424,7 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    pub(super) fn act_io_done(&mut self, buf: Buf, _out: &mut [Command]) {
+    pub(super) fn act_io_done(&mut self, buf: Buf) {
         let Some(act) = &mut self.act else { return };
         act.io_under_way = false;
         if act.steps.last() == Some(&Step::Read) {

@@ -201,7 +201,7 @@ impl<S: Store> Volume<S> {
         match (purpose, result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Act, Ok(buf)) => self.act_io_done(buf, out),
+            (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.latch(&format!("destroying: {error}"), out),
         }
@@ -211,8 +211,9 @@ impl<S: Store> Volume<S> {
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
             self.all_due = self.stopping && !self.halting;
+            return;
         }
-        if self.latched.is_some() || self.is_quiet() {
+        if self.latched.is_some() {
             return;
         }
         self.settle(out);
