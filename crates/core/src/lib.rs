@@ -18,3 +18,4 @@ pub mod request;
 pub mod store;
 pub mod units;
 pub mod volume;
+pub mod watch;

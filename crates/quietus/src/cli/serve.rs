@@ -7,8 +7,7 @@ use crate::control::{self, Open};
 use crate::disk::DiskDir;
 use crate::engine::{Engine, Entry};
 use crate::export::Export;
-use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsFiles};
-use quietus_detect::{Detector, NullDetector};
+use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -41,7 +40,7 @@ fn open(path: &Path, read_only: bool) -> Result<Arc<Open>, Failure> {
     let dir = DiskDir::open(path)?;
     let mut config = dir.config()?;
     config.read_only = read_only;
-    let many = !NullDetector.properties().needs_one_channel;
+    let many = true;
     let engine = Engine::start(&dir.name(), &dir, config, many)?;
     Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
 }
@@ -71,7 +70,7 @@ fn serve_disks(
         disks.iter().map(|disk| control::serve(Arc::clone(disk), Arc::clone(&quit))).collect();
     let result = controls.map_err(Failure::from).and_then(|controls| {
         ready(args, &uris, &names, out)?;
-        let ended = wait(args, disks, signals, &uris);
+        let ended = wait(args, disks, signals, &server, &uris);
         quit.store(true, Ordering::Relaxed);
         controls.into_iter().for_each(|control| drop(control.join()));
         ended
@@ -132,7 +131,7 @@ fn passed() -> Result<Vec<Listener>, Failure> {
     .collect()
 }
 
-fn tls(args: &ServeArgs) -> Result<Tls, Failure> {
+fn tls(args: &ServeArgs) -> Result<Tls, TlsError> {
     let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else {
         return Ok(Tls::Off);
     };
@@ -173,6 +172,7 @@ fn wait(
     args: &ServeArgs,
     disks: &[Arc<Open>],
     signals: &mut Signals,
+    server: &Server,
     uris: &[String],
 ) -> Result<(), Failure> {
     let mut child = args.run.as_ref().map(|command| run(command, uris)).transpose()?;
@@ -186,7 +186,7 @@ fn wait(
         }
         for signal in signals.wait() {
             match signal {
-                SIGHUP => reload(disks),
+                SIGHUP => reload(args, disks, server),
                 SIGTERM | SIGINT => {
                     let _ = notify("STOPPING=1");
                     if let Some(child) = &mut child {
@@ -211,8 +211,13 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
     child.spawn()
 }
 
-/// Reads each disk's `[behaviour]` anew.
-fn reload(disks: &[Arc<Open>]) {
+/// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
+/// cannot be read stays as it was.
+fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
+    match tls(args) {
+        Ok(tls) => server.set_tls(tls),
+        Err(error) => tracing::error!(%error, "the old certificates and key stay"),
+    }
     for disk in disks {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {

@@ -1,0 +1,111 @@
+//! The seam between the volume and whoever infers deaths from what is written.
+//!
+//! A [`Watcher`] does no input or output: what it must read is asked for, and
+//! handed in. The volume owns the order: it tells of every change of content
+//! when it *arrives*, before anything is carried out, and shows the content
+//! that is about to be replaced where the watcher needs it.
+//!
+//! Evidence first: a death is handed out only after the writes that prove it
+//! are durable. [`Watcher::cut`] begins a batch, [`Watcher::proven`] ends it,
+//! and between the two every write that had arrived before has been completed
+//! and the medium synced.
+
+use crate::units::{Addr, Extent, Millis};
+use serde::{Deserialize, Serialize};
+
+/// New content, on its way to the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// Zeros: the guest freed the extent, or asked for zeros.
+    Zeros,
+}
+
+/// What was inferred of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Their present content is dead.
+    Dead,
+    /// What lies below their present content is dead; that may be too.
+    Scour,
+}
+
+/// Watches one disk's content change, and infers what has died.
+pub trait Watcher: Send + std::fmt::Debug {
+    /// `extent` is about to get new content; told in order of arrival.
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
+
+    /// Whose present content must be seen before `extent` gets a new one; in
+    /// order, disjoint, each within the disk. They may go beyond `extent`.
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
+
+    /// The content of `seen`, one of [`Watcher::needs`], is `old`, and `extent`
+    /// gets `content` next.
+    fn overwriting(
+        &mut self,
+        now: Millis,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        seen: Extent<Addr>,
+        old: &[u8],
+    );
+
+    /// Whether a change of `extent` proves anything.
+    fn is_evidence(&self, extent: Extent<Addr>) -> bool;
+
+    /// Something that it wants to read, in order with the changes that arrive.
+    fn wants(&mut self) -> Option<Extent<Addr>>;
+
+    /// What it wanted to read; `None` if that failed.
+    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>);
+
+    /// Time has passed.
+    fn tick(&mut self, now: Millis);
+
+    /// Since when deaths wait for their evidence to be made durable.
+    fn unproven_since(&self) -> Option<Millis>;
+
+    /// The evidence that has arrived up to now is being made durable.
+    fn cut(&mut self);
+
+    /// It is durable.
+    fn proven(&mut self);
+
+    /// The next thing to be done, if any. With `layers` also where only what
+    /// lies below may be dead. `is_busy` says where a change is under way: those
+    /// bytes are not handed out yet.
+    fn verdict(
+        &mut self,
+        layers: bool,
+        is_busy: &dyn Fn(Extent<Addr>) -> bool,
+    ) -> Option<(Extent<Addr>, Verdict)>;
+
+    /// The parts of `extent` whose present content may be dead, so that it is
+    /// to be destroyed before `extent` is written. They count as destroyed.
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
+
+    /// What it knows.
+    fn status(&self) -> WatchStatus;
+
+    /// What it wants to know again after a clean stop.
+    fn checkpoint(&self) -> Vec<u8>;
+}
+
+/// What a [`Watcher`] knows of the disk.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WatchStatus {
+    /// The file system, if one is known: `ext2`.
+    pub file_system: Option<String>,
+    /// What is going on, in words; why nothing is inferred, if that is so.
+    pub state: String,
+    /// Its properties ("Life or Death at Block-Level", table 2), by name.
+    pub properties: Vec<(String, bool)>,
+    /// What can be inferred (table 5), by name.
+    pub inferred: Vec<(String, bool)>,
+    /// Figures, by name: blocks, unless the name says otherwise.
+    pub figures: Vec<(String, u64)>,
+    /// How much of the search through an existing file system is done and to
+    /// be done, in bytes, while it goes on.
+    pub progress: Option<(u64, u64)>,
+}

@@ -1,0 +1,164 @@
+//! What each file system supplies: where its metadata lies, and what a change
+//! of it says. Everything else is shared by all of them.
+//!
+//! Nothing here trusts what it reads: a guest is hostile input. Every function
+//! is total, and its work and memory are bounded by the bytes handed in.
+
+use crate::properties::Properties;
+use quietus_core::units::{Addr, Extent};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+/// The number of a block of the file system.
+pub type Block = u32;
+
+/// What a block of the file system is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// It describes the file system itself: a change may make it another one.
+    Geometry,
+    /// It says which blocks are allocated.
+    Map,
+    /// It holds inodes: pointers of generations.
+    Inodes,
+    /// It holds pointers: 1 to blocks of data, 2 to blocks of level 1, and so on.
+    Pointers(u8),
+    /// Metadata in a fixed place that says nothing about any other block.
+    Fixed,
+    /// Anything else.
+    Data,
+}
+
+/// What a map says of some blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// The blocks.
+    pub blocks: Range<Block>,
+    /// Allocated, else free.
+    pub allocated: bool,
+}
+
+/// A pointer: some blocks, and what they are taken to hold
+/// ([`Kind::Data`] or [`Kind::Pointers`]).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Link {
+    /// The first block and, where more than one is named, those behind it.
+    pub blocks: Range<Block>,
+    /// What is to be found there.
+    pub kind: Kind,
+}
+
+/// How pointers changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A generation named these blocks, and does so no more.
+    Unlinked(Link),
+    /// A generation names these blocks now.
+    Linked(Link),
+}
+
+/// What a write to [`Kind::Geometry`] means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Geometry {
+    /// It is the same file system, in use.
+    Same,
+    /// It is the same file system, and everything it holds has been written: it
+    /// was unmounted, or checked.
+    Clean,
+    /// It may be another one, or none.
+    Changed,
+}
+
+/// Why nothing can be inferred, in words: an unknown feature, by name; a field
+/// that lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason(pub String);
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One file system's format. Blocks are numbered from the first byte of the
+/// disk; numbers at or beyond [`Format::blocks`] are never handed in.
+pub trait Format: Send + fmt::Debug {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+
+    /// How it updates the disk.
+    fn properties(&self) -> Properties;
+
+    /// Bytes in a block: a power of two.
+    fn block_bytes(&self) -> u32;
+
+    /// How many blocks there are.
+    fn blocks(&self) -> Block;
+
+    /// Whether everything it holds had been written when it was probed: it is
+    /// not mounted, and was unmounted in order.
+    fn was_clean(&self) -> bool;
+
+    /// What `block` is for, by its place alone; [`Kind::Data`] where that
+    /// decides nothing.
+    fn kind(&self, block: Block) -> Kind;
+
+    /// The blocks whose place makes them [`Kind::Map`], or [`Kind::Inodes`],
+    /// ascending, disjoint: all that a cold attach reads, besides pointers.
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
+
+    /// What `bytes`, a part of a map written at `at`, say of the blocks that
+    /// just this part is about, ascending.
+    ///
+    /// # Errors
+    /// It is no map: blocks are free that cannot be.
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason>;
+
+    /// How pointers change when `block`, of `kind` [`Kind::Inodes`] or
+    /// [`Kind::Pointers`], changes from `old` to `new`. A block of zeros names
+    /// nothing. The same pointer of the same generation in both is no change.
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
+
+    /// What it means that `block`, of [`Kind::Geometry`], is `new` now.
+    fn geometry(&self, block: Block, new: &[u8]) -> Geometry;
+
+    /// Figures for the status, by name.
+    fn figures(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// What a probe found out.
+#[derive(Debug)]
+pub enum Probe {
+    /// It has to see these first.
+    Needs(Vec<Extent<Addr>>),
+    /// It is this one.
+    Is(Box<dyn Format>),
+    /// It is something else.
+    IsNot,
+    /// It is this one, and nothing can be inferred: why.
+    Refused(Reason),
+}
+
+/// Parts of the disk's content, by their first byte.
+#[derive(Clone, Debug, Default)]
+pub struct Contents(BTreeMap<u64, Vec<u8>>);
+
+impl Contents {
+    /// Adds what lies at `at`.
+    pub fn insert(&mut self, at: Addr, bytes: Vec<u8>) {
+        self.0.insert(at.0, bytes);
+    }
+
+    /// The content of `extent`, if one part holds all of it.
+    #[must_use]
+    pub fn get(&self, extent: Extent<Addr>) -> Option<&[u8]> {
+        let (start, bytes) = self.0.range(..=extent.start.0).next_back()?;
+        let from = usize::try_from(extent.start.0 - start).ok()?;
+        bytes.get(from..)?.get(..usize::try_from(extent.len).ok()?)
+    }
+}
+
+/// Looks for one file system on a disk of `disk_bytes`, given the contents that
+/// it asked for before; none at first.
+pub type Prober = fn(disk_bytes: u64, contents: &Contents) -> Probe;

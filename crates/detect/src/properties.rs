@@ -1,0 +1,133 @@
+//! What a file system promises, and what can be inferred from that.
+//!
+//! Tables 2 and 5 of "Life or Death at Block-Level" (sections 4.2 and 6), as
+//! data and as a function.
+
+/// Properties of a file system's updates (table 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Properties {
+    /// A block is not used again before its being free has reached the disk.
+    pub reuse_ordering: bool,
+    /// There is at most one dirty copy of a block, and it does not change while
+    /// it is being written.
+    pub block_exclusivity: bool,
+    /// Whoever owns pointers carries a version that changes with each reuse.
+    pub generation_marking: bool,
+    /// Blocks that were deleted are not written any more.
+    pub delete_suppression: bool,
+    /// The disk is told of consistent states of the metadata.
+    pub consistent_metadata: bool,
+    /// And of the data that belongs to them.
+    pub data_metadata_coupling: bool,
+}
+
+/// What can be inferred (table 5). Approximate: what is live is overestimated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Inferable {
+    /// That the present content of a block is dead.
+    pub block_approximate: bool,
+    /// All of those.
+    pub block_accurate: bool,
+    /// That some past content of a block is dead.
+    pub generation_approximate: bool,
+    /// All of those.
+    pub generation_accurate: bool,
+}
+
+const NONE: Properties = Properties {
+    reuse_ordering: false,
+    block_exclusivity: false,
+    generation_marking: false,
+    delete_suppression: false,
+    consistent_metadata: false,
+    data_metadata_coupling: false,
+};
+
+/// ext2, mounted as usual.
+pub const EXT2: Properties =
+    Properties { block_exclusivity: true, generation_marking: true, delete_suppression: true, ..NONE };
+/// ext2, mounted `sync`.
+pub const EXT2_SYNC: Properties = Properties { reuse_ordering: true, ..EXT2 };
+/// VFAT.
+pub const VFAT: Properties = Properties { block_exclusivity: true, delete_suppression: true, ..NONE };
+/// ext3, `data=writeback`.
+pub const EXT3_WRITEBACK: Properties = Properties {
+    reuse_ordering: true,
+    generation_marking: true,
+    delete_suppression: true,
+    consistent_metadata: true,
+    ..NONE
+};
+/// ext3, `data=ordered`.
+pub const EXT3_ORDERED: Properties = EXT3_WRITEBACK;
+/// ext3, `data=journal`.
+pub const EXT3_JOURNAL: Properties = Properties { data_metadata_coupling: true, ..EXT3_WRITEBACK };
+
+impl Properties {
+    /// What can be inferred from them (table 5).
+    #[must_use]
+    pub fn inferable(self) -> Inferable {
+        let block_approximate = self.block_exclusivity || self.data_metadata_coupling;
+        let block_accurate = block_approximate && self.delete_suppression;
+        Inferable {
+            block_approximate,
+            block_accurate,
+            generation_approximate: block_approximate && self.generation_marking,
+            generation_accurate: block_accurate && self.reuse_ordering,
+        }
+    }
+
+    /// Their names and values, in the order of table 2.
+    #[must_use]
+    pub fn named(self) -> [(&'static str, bool); 6] {
+        [
+            ("reuse ordering", self.reuse_ordering),
+            ("block exclusivity", self.block_exclusivity),
+            ("generation marking", self.generation_marking),
+            ("delete suppression", self.delete_suppression),
+            ("consistent metadata", self.consistent_metadata),
+            ("data-metadata coupling", self.data_metadata_coupling),
+        ]
+    }
+}
+
+impl Inferable {
+    /// Their names and values, in the order of table 5.
+    #[must_use]
+    pub fn named(self) -> [(&'static str, bool); 4] {
+        [
+            ("block deaths, approximately", self.block_approximate),
+            ("block deaths, accurately", self.block_accurate),
+            ("generation deaths, approximately", self.generation_approximate),
+            ("generation deaths, accurately", self.generation_accurate),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Table 2: a row a property, an "x" where the file system of the column
+    /// has it.
+    const MARKS: [&str; 6] = [".x.xxx", "xxx...", "xx.xxx", "xxxxxx", "...xxx", ".....x"];
+    const COLUMNS: [Properties; 6] = [EXT2, EXT2_SYNC, VFAT, EXT3_WRITEBACK, EXT3_ORDERED, EXT3_JOURNAL];
+
+    #[test]
+    fn the_data_are_table_2() {
+        for (row, marks) in MARKS.iter().enumerate() {
+            let mark = |column: &Properties| if column.named()[row].1 { 'x' } else { '.' };
+            assert_eq!(&COLUMNS.iter().map(mark).collect::<String>(), marks, "{}", EXT2.named()[row].0);
+        }
+    }
+
+    #[test]
+    fn what_the_paper_infers_below_each_can_be_inferred() {
+        let of = |properties: Properties| properties.inferable().named().map(|(_, can)| can);
+        assert_eq!(of(EXT2), [true, true, true, false]);
+        assert_eq!(of(EXT2_SYNC), [true; 4]);
+        assert_eq!(of(VFAT), [true, true, false, false]);
+        assert_eq!(of(EXT3_ORDERED), [false; 4]);
+        assert_eq!(of(EXT3_JOURNAL), [true; 4]);
+    }
+}
