@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How the server treats its clients.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whether connections are encrypted.
+    /// Whether connections are encrypted; may be [exchanged](super::Server::set_tls).
     pub tls: Tls,
     /// A client that has not begun transmission by then is dropped.
     pub handshake_timeout: Duration,

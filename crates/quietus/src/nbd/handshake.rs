@@ -1,7 +1,7 @@
 //! The handshake: fixed newstyle, with the options of a demanding client.
 
 use super::channel::Channel;
-use super::config::Config;
+use super::config::Tls;
 use super::exports::Exports;
 use super::input::Input;
 use super::socket::Socket;
@@ -15,7 +15,7 @@ use crate::export::{Export, ExportInfo};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most options of one handshake.
 const OPTIONS_MAX: usize = 1024;
@@ -40,8 +40,10 @@ pub struct Agreed {
 pub struct Offer<'a> {
     /// The disks.
     pub exports: &'a Exports,
-    /// How clients are treated.
-    pub config: &'a Config,
+    /// Whether the connection is encrypted.
+    pub tls: Tls,
+    /// See [`Config::handshake_timeout`](super::Config::handshake_timeout).
+    pub handshake_timeout: Duration,
     /// The server is being stopped.
     pub stopping: &'a AtomicBool,
     /// Set before the client learns that transmission begins.
@@ -52,9 +54,9 @@ pub struct Offer<'a> {
 ///
 /// # Errors
 /// If the connection ends, the client breaks the protocol, or it takes longer
-/// than [`Config::handshake_timeout`].
+/// than [`Offer::handshake_timeout`].
 pub fn negotiate(socket: Arc<Socket>, offer: &Offer) -> io::Result<Option<Agreed>> {
-    let deadline = Instant::now() + offer.config.handshake_timeout;
+    let deadline = Instant::now() + offer.handshake_timeout;
     let input = Input::new(Arc::new(Channel::plain(socket)), deadline);
     let mut negotiation = Negotiation { offer, deadline, input, no_zeroes: false, terms: Terms::default() };
     negotiation.greet()?;
@@ -118,7 +120,7 @@ impl Negotiation<'_> {
         if client & !u32::from(flags) != 0 {
             return Err(broken("an unknown client flag"));
         }
-        if client & u32::from(handshake_flag::FIXED_NEWSTYLE) == 0 && self.offer.config.tls.is_required() {
+        if client & u32::from(handshake_flag::FIXED_NEWSTYLE) == 0 && self.offer.tls.is_required() {
             return Err(broken("a client that cannot turn to TLS"));
         }
         self.no_zeroes = client & u32::from(handshake_flag::NO_ZEROES) != 0;
@@ -188,7 +190,7 @@ impl Negotiation<'_> {
     /// Why an option is not looked at.
     fn objection(&self, kind: Option<OptionKind>, len: u32) -> Option<(u32, &'static str)> {
         use OptionKind::{Abort, ExtendedHeaders, List, StartTls, StructuredReply};
-        let plain = self.offer.config.tls.is_required() && !self.is_secure();
+        let plain = self.offer.tls.is_required() && !self.is_secure();
         match kind {
             Some(Abort) => None,
             _ if plain && kind != Some(StartTls) => Some((rep::ERR_TLS_REQD, "TLS comes first")),
@@ -261,7 +263,7 @@ impl Negotiation<'_> {
     }
 
     fn start_tls(&mut self, option: u32) -> io::Result<Next> {
-        let Some(config) = self.offer.config.tls.server_config() else {
+        let Some(config) = self.offer.tls.server_config() else {
             return self.reply(option, rep::ERR_POLICY, "TLS is not configured");
         };
         if self.is_secure() {

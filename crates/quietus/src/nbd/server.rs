@@ -2,7 +2,7 @@
 
 mod table;
 
-use super::config::Config;
+use super::config::{Config, Tls};
 use super::exports::Exports;
 use super::handshake::{self, Offer};
 use super::listener::{Bound, Listener};
@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 pub use table::ConnectionInfo;
@@ -35,6 +35,8 @@ pub struct Server {
 struct Shared {
     exports: Exports,
     config: Config,
+    /// For those who come; set apart from `config`, as it may be exchanged.
+    tls: RwLock<Tls>,
     table: Table,
     stopping: AtomicBool,
     wake: OwnedFd,
@@ -48,7 +50,9 @@ impl Server {
     pub fn start(listeners: Vec<Listener>, exports: Exports, config: Config) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
         let table = Table::new(config.connections_max);
-        let shared = Arc::new(Shared { exports, config, table, stopping: AtomicBool::new(false), wake });
+        let tls = RwLock::new(config.tls.clone());
+        let stopping = AtomicBool::new(false);
+        let shared = Arc::new(Shared { exports, config, tls, table, stopping, wake });
         let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
         let (connected, listening): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
@@ -66,6 +70,12 @@ impl Server {
     #[must_use]
     pub fn bound(&self) -> &[Bound] {
         &self.bound
+    }
+
+    /// Treats clients so who come from now on; those that are connected keep
+    /// what they began with.
+    pub fn set_tls(&self, tls: Tls) {
+        *self.shared.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
     /// Those that are connected, longest first.
@@ -150,7 +160,8 @@ impl Shared {
     fn converse(&self, entry: &Entry) -> io::Result<()> {
         let offer = Offer {
             exports: &self.exports,
-            config: &self.config,
+            tls: self.tls.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            handshake_timeout: self.config.handshake_timeout,
             stopping: &self.stopping,
             agreed: entry.agreed(),
         };

@@ -8,5 +8,6 @@ mod disk;
 mod handshake;
 mod hostile;
 mod order;
+mod program;
 mod serving;
 mod tls;

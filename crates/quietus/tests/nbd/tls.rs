@@ -2,7 +2,7 @@
 
 use crate::client::*;
 use crate::disk::Disk;
-use quietus::nbd::{Config, Server, Tls, TlsFiles};
+use quietus::nbd::{Config, Listener, Server, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,16 +15,16 @@ use tempfile::TempDir;
 
 const SIZE: u64 = 1 << 20;
 
-type Secured = StreamOwned<ClientConnection, UnixStream>;
+pub type Secured = StreamOwned<ClientConnection, UnixStream>;
 
 /// An authority, and what it signed, as files.
-struct Keys {
+pub struct Keys {
     dir: TempDir,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -35,8 +35,15 @@ impl Keys {
         keys
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Puts these keys into the place of `others`' server.
+    pub fn replace(&self, others: &Self) {
+        for name in ["server.pem", "server.key"] {
+            std::fs::copy(self.path(name), others.path(name)).unwrap();
+        }
     }
 
     fn issue(&self, name: &str) {
@@ -55,7 +62,7 @@ impl Keys {
         }
     }
 
-    fn client(&self, certified: bool) -> ClientConnection {
+    pub fn client(&self, certified: bool) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -87,7 +94,7 @@ fn greeted(config: Config) -> (Server, Client<UnixStream>) {
     (server, client)
 }
 
-fn secure(mut client: Client<UnixStream>, tls: ClientConnection) -> Client<Secured> {
+pub fn secure(mut client: Client<UnixStream>, tls: ClientConnection) -> Client<Secured> {
     assert_eq!(client.verdict(OPT_STARTTLS, &[]), ACK);
     Client { stream: StreamOwned::new(tls, client.stream), style: client.style }
 }
@@ -229,6 +236,29 @@ fn a_client_that_says_nonsense_instead_of_tls_is_let_go() {
     client.say(&[0x55; 4096]);
     assert!(client.is_closed());
     server.wait_until_idle();
+}
+
+#[test]
+fn exchanged_keys_are_for_those_who_come_later() {
+    let (old, new) = (Keys::new(), Keys::new());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = Listener::unix(&path).unwrap();
+    let server =
+        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), require(&old, false)).unwrap();
+    let come = |keys: &Keys| {
+        let mut client = Client::new(UnixStream::connect(&path).unwrap());
+        client.greet();
+        secure(client, keys.client(false))
+    };
+    let mut early = come(&old);
+    early.agree(Style::Structured);
+    server.set_tls(Tls::Require(new.files(false).load().unwrap()));
+    let mut late = come(&new);
+    late.agree(Style::Structured);
+    assert!(late.read(0, 0, 1).is_ok());
+    assert!(early.read(0, 0, 1).is_ok());
+    assert!(come(&old).stream.write_all(&option_bytes(OPT_LIST, &[])).is_err());
 }
 
 #[test]
