@@ -31,6 +31,17 @@ pub enum Verdict {
     Scour,
 }
 
+/// Which verdicts are asked for.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// Also where only what lies below the content may be dead.
+    pub layers: bool,
+    /// Also what may settle itself if it is given time.
+    pub all: bool,
+    /// Where a change is under way: those bytes are not handed out yet.
+    pub is_busy: &'a dyn Fn(Extent<Addr>) -> bool,
+}
+
 /// Watches one disk's content change, and infers what has died.
 pub trait Watcher: Send + std::fmt::Debug {
     /// `extent` is about to get new content; told in order of arrival.
@@ -51,9 +62,6 @@ pub trait Watcher: Send + std::fmt::Debug {
         old: &[u8],
     );
 
-    /// Whether a change of `extent` proves anything.
-    fn is_evidence(&self, extent: Extent<Addr>) -> bool;
-
     /// Something that it wants to read, in order with the changes that arrive.
     fn wants(&mut self) -> Option<Extent<Addr>>;
 
@@ -72,24 +80,22 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// It is durable.
     fn proven(&mut self);
 
-    /// The next thing to be done, if any. With `layers` also where only what
-    /// lies below may be dead. `is_busy` says where a change is under way: those
-    /// bytes are not handed out yet.
-    fn verdict(
-        &mut self,
-        layers: bool,
-        is_busy: &dyn Fn(Extent<Addr>) -> bool,
-    ) -> Option<(Extent<Addr>, Verdict)>;
+    /// The next thing to be done, if any, that `scope` allows.
+    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
 
     /// The parts of `extent` whose present content may be dead, so that it is
     /// to be destroyed before `extent` is written. They count as destroyed.
+    /// Asked before the write is told of with [`Watcher::arrived`].
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
+
+    /// Whether nothing more follows from what has arrived, but with time.
+    fn is_idle(&self) -> bool;
+
+    /// When it wants to be told that time has passed, whatever else happens.
+    fn wakes_at(&self) -> Option<Millis>;
 
     /// What it knows.
     fn status(&self) -> WatchStatus;
-
-    /// What it wants to know again after a clean stop.
-    fn checkpoint(&self) -> Vec<u8>;
 }
 
 /// What a [`Watcher`] knows of the disk.

@@ -61,10 +61,15 @@ pub enum Change {
 /// What a write to [`Kind::Geometry`] means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Geometry {
-    /// It is the same file system, in use.
+    /// Nothing that matters has changed.
     Same,
-    /// It is the same file system, and everything it holds has been written: it
-    /// was unmounted, or checked.
+    /// It is the same file system, and says that it is in use.
+    InUse,
+    /// It was in use and has been unmounted, by the file system itself: all
+    /// that it holds was written before.
+    Unmounted,
+    /// It says that it is whole, and was not before or was changed by a tool:
+    /// what it holds may still be on its way.
     Clean,
     /// It may be another one, or none.
     Changed,
@@ -104,8 +109,8 @@ pub trait Format: Send + fmt::Debug {
     /// decides nothing.
     fn kind(&self, block: Block) -> Kind;
 
-    /// The blocks whose place makes them [`Kind::Map`], or [`Kind::Inodes`],
-    /// ascending, disjoint: all that a cold attach reads, besides pointers.
+    /// The blocks whose place makes them of `kind`, [`Kind::Geometry`],
+    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint.
     fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
 
     /// What `bytes`, a part of a map written at `at`, say of the blocks that
@@ -120,8 +125,9 @@ pub trait Format: Send + fmt::Debug {
     /// nothing. The same pointer of the same generation in both is no change.
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
 
-    /// What it means that `block`, of [`Kind::Geometry`], is `new` now.
-    fn geometry(&self, block: Block, new: &[u8]) -> Geometry;
+    /// What it means that `block`, of [`Kind::Geometry`], changes from `old` to
+    /// `new`.
+    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry;
 
     /// Figures for the status, by name.
     fn figures(&self) -> Vec<(&'static str, u64)>;

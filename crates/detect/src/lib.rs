@@ -7,4 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod format;
+pub mod options;
 pub mod properties;
+pub mod rule_e;
+mod watch;
+
+pub use watch::Watch;

@@ -1,0 +1,167 @@
+//! From a block that a map shows free to a verdict: evidence first, and two
+//! witnesses.
+
+use super::history::Lately;
+use super::names::Names;
+use crate::format::Block;
+use quietus_core::units::{Extent, Millis};
+use quietus_core::watch::{Scope, Verdict};
+use roaring::RoaringBitmap;
+use std::ops::RangeInclusive;
+
+/// Most bytes in one verdict.
+const VERDICT_BYTES_MAX: u64 = 256 << 20;
+/// Most runs that are looked at for one that nothing is under way in.
+const RUNS_TRIED_MAX: usize = 256;
+
+/// Blocks on their way to a verdict; a block is in one of the first four sets
+/// at most.
+#[derive(Debug, Default)]
+pub(super) struct Deaths {
+    /// Shown free.
+    young: RoaringBitmap,
+    /// Shown free before the cut.
+    cut: RoaringBitmap,
+    /// Shown free, and that is durable; named by some pointer.
+    named: RoaringBitmap,
+    /// The same, and not named.
+    ready: RoaringBitmap,
+    /// Since when there are young ones.
+    since: Option<Millis>,
+    /// Live, and no longer named by one who named them. Most of them settle
+    /// this themselves: a map shows them free, or they are written.
+    unlinked: Lately,
+    /// Those that did not.
+    scour: RoaringBitmap,
+}
+
+impl Deaths {
+    pub(super) fn condemn(&mut self, blocks: RoaringBitmap, now: Millis) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.unlinked.subtract(&blocks);
+        self.scour -= &blocks;
+        self.young |= blocks;
+        self.since.get_or_insert(now);
+    }
+
+    /// They were written, or freed by the guest itself.
+    pub(super) fn revive(&mut self, run: RangeInclusive<Block>) {
+        for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
+            if !set.is_empty() {
+                set.remove_range(run.clone());
+            }
+        }
+    }
+
+    /// They are allocated again. Returns those that were condemned.
+    pub(super) fn revoke(&mut self, blocks: &RoaringBitmap) -> RoaringBitmap {
+        let mut revoked = RoaringBitmap::new();
+        for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
+            if !set.is_empty() {
+                revoked |= blocks & &*set;
+                *set -= blocks;
+            }
+        }
+        revoked
+    }
+
+    /// A live block lost a name.
+    pub(super) fn unlink(&mut self, block: Block) {
+        self.unlinked.insert(block..=block);
+    }
+
+    /// What lies below these needs no act of its own any more.
+    pub(super) fn forgive(&mut self, run: RangeInclusive<Block>) {
+        self.unlinked.remove(run.clone());
+        self.scour.remove_range(run);
+    }
+
+    pub(super) fn forgive_all(&mut self) {
+        self.unlinked.clear();
+        self.scour.clear();
+    }
+
+    /// A condemned block got a name, or lost its last one: that is news, whose
+    /// evidence has yet to become durable.
+    pub(super) fn renamed(&mut self, block: Block, now: Millis) {
+        if self.ready.remove(block) || self.named.remove(block) || self.cut.remove(block) {
+            self.young.insert(block);
+            self.since.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn settle(&mut self, now: u64, period: u64) {
+        self.scour |= self.unlinked.expire(now, period);
+    }
+
+    pub(super) fn unproven_since(&self) -> Option<Millis> {
+        self.since
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.cut |= std::mem::take(&mut self.young);
+        self.since = None;
+    }
+
+    /// With `names`, what is named waits.
+    pub(super) fn proven(&mut self, names: Option<&Names>) {
+        let cut = std::mem::take(&mut self.cut);
+        let named = names.map_or_else(RoaringBitmap::new, |names| names.among(&cut));
+        self.ready |= cut - &named;
+        self.named |= named;
+    }
+
+    /// The next run to be dealt with. `known` says that all names are known.
+    pub(super) fn next(
+        &mut self,
+        known: bool,
+        scope: Scope<'_>,
+        block_bytes: u64,
+    ) -> Option<(RangeInclusive<Block>, Verdict)> {
+        if known && let Some(run) = take_run(&mut self.ready, scope, block_bytes) {
+            return Some((run, Verdict::Dead));
+        }
+        if scope.all {
+            self.scour |= self.unlinked.all();
+            self.unlinked.clear();
+        }
+        take_run(&mut self.scour, scope, block_bytes).map(|run| (run, Verdict::Scour))
+    }
+
+    /// Whether its present content is dead, or what lies below it.
+    pub(super) fn has(&self, block: Block) -> bool {
+        [&self.young, &self.cut, &self.named, &self.ready, &self.scour].iter().any(|set| set.contains(block))
+            || self.unlinked.has(block)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        [&self.young, &self.cut, &self.ready, &self.scour].iter().all(|set| set.is_empty())
+    }
+
+    pub(super) fn unproven(&self) -> u64 {
+        self.young.len() + self.cut.len()
+    }
+
+    pub(super) fn still_named(&self) -> u64 {
+        self.named.len()
+    }
+}
+
+/// Takes the first run out of `set` in which nothing is under way.
+fn take_run(set: &mut RoaringBitmap, scope: Scope<'_>, block_bytes: u64) -> Option<RangeInclusive<Block>> {
+    let most = (VERDICT_BYTES_MAX / block_bytes).max(1) as Block;
+    let mut runs = set.iter();
+    for _ in 0..RUNS_TRIED_MAX {
+        let run = runs.next_range()?;
+        let run = *run.start()..=(*run.end()).min(run.start().saturating_add(most - 1));
+        let extent =
+            Extent::between(u64::from(*run.start()) * block_bytes, (u64::from(*run.end()) + 1) * block_bytes);
+        if !(scope.is_busy)(extent) {
+            set.remove_range(run.clone());
+            return Some(run);
+        }
+    }
+    None
+}

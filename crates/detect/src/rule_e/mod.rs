@@ -1,0 +1,560 @@
+//! Rule E: how deaths are known below a file system with block exclusivity.
+//!
+//! Its allocation map on the wire shows the map as it is in memory. So a block
+//! that a map shows free, *after* the block was last written, holds dead
+//! content. Everything else here is there because that sentence has limits:
+//! blocks change owner between two writes of a map, requests may be reordered
+//! below the guest, and metadata reaches the disk in any order.
+//!
+//! "Life or Death at Block-Level", sections 6 and 7, without its changes to the
+//! file system. Invariants:
+//! 1. A block is *live* from the moment a write to it arrives, and until a map
+//!    shows it free that arrived later, by more than the reorder window.
+//! 2. Only what is not live, not written since, and shown free by the latest
+//!    word of the map is ever called dead; and, unless eager, only what no
+//!    observed pointer names ([`names`]).
+//! 3. Nothing is called dead before the evidence is durable ([`deaths`]).
+//! 4. What is not certain is suspicious or overwritten conservatively: both
+//!    keep the present content.
+//! 5. Time alone kills nothing: the clock that settles doubts stands still
+//!    while the guest does (it may be suspended, with all it has yet to write).
+
+mod deaths;
+mod history;
+mod names;
+mod survey;
+
+use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
+use crate::options::{Grade, Options};
+use deaths::Deaths;
+use history::Lately;
+use names::Names;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Verdict};
+use roaring::RoaringBitmap;
+use std::ops::RangeInclusive;
+use survey::Survey;
+
+/// Longest time between two changes in which the guest counts as active.
+const ACTIVE_GAP_MS: u64 = 1000;
+/// Most bytes that are read at once.
+const READ_BYTES_MAX: u64 = 256 << 10;
+
+/// Rule E above one file system.
+#[derive(Debug)]
+pub struct RuleE {
+    format: Box<dyn Format>,
+    options: Options,
+    clock: Clock,
+    /// The shadow bitmap: written, or allocated, since a map showed it free.
+    live: RoaringBitmap,
+    names: Names,
+    /// Present content that may be dead, although the block is live.
+    suspicious: RoaringBitmap,
+    /// Written within the reorder window.
+    recent: Lately,
+    /// Written within the time that it takes to settle.
+    lately: Lately,
+    /// Shown free so soon after a write that the map may be the older of the two.
+    doubted: Lately,
+    deaths: Deaths,
+    survey: Survey,
+    /// It is mounted, as far as it says itself.
+    in_use: bool,
+    /// Metadata in a fixed place.
+    fixed: RoaringBitmap,
+    changed: bool,
+    broken: Option<Reason>,
+    figures: Figures,
+}
+
+/// What was seen, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Figures {
+    freed: u64,
+    doubted: u64,
+    unlinked: u64,
+    orphans: u64,
+    reused: u64,
+    guessed: u64,
+}
+
+/// The time, and how much of it the guest was active.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    now: Millis,
+    active_ms: u64,
+}
+
+impl Clock {
+    fn advance(&mut self, now: Millis) {
+        self.active_ms += now.since(self.now).min(ACTIVE_GAP_MS);
+        self.now = self.now.max(now);
+    }
+}
+
+impl RuleE {
+    /// Begins to watch below `format`. `seen_from_start` says that nothing was
+    /// written since it came to lie there.
+    #[must_use]
+    pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
+        let (mut live, mut lately) = (RoaringBitmap::new(), Lately::new(0));
+        live.insert_range(0..format.blocks());
+        let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
+        let was_clean = format.was_clean();
+        if was_clean {
+            survey.reread_maps(format.survey(Kind::Map), now, seen_from_start);
+        }
+        if !seen_from_start {
+            lately.extend(&live);
+        }
+        let mut fixed = RoaringBitmap::new();
+        for kind in [Kind::Geometry, Kind::Map, Kind::Inodes] {
+            format.survey(kind).into_iter().for_each(|range| {
+                fixed.insert_range(range);
+            });
+        }
+        Self {
+            format,
+            options,
+            clock: Clock { now, active_ms: 0 },
+            live,
+            names: Names::default(),
+            suspicious: RoaringBitmap::new(),
+            recent: Lately::new(now.0),
+            lately,
+            doubted: Lately::new(0),
+            deaths: Deaths::default(),
+            survey,
+            in_use: !was_clean,
+            fixed,
+            changed: false,
+            broken: None,
+            figures: Figures::default(),
+        }
+    }
+
+    /// The file system.
+    #[must_use]
+    pub fn format(&self) -> &dyn Format {
+        &*self.format
+    }
+
+    /// Whether what was watched may be another file system now, or none.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Why nothing can be inferred any more, if that is so.
+    #[must_use]
+    pub fn broken(&self) -> Option<&Reason> {
+        self.broken.as_ref()
+    }
+
+    /// New content arrives: see [`quietus_core::watch::Watcher::arrived`].
+    pub fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        self.clock.advance(now);
+        self.expire();
+        match content {
+            Content::Bytes(bytes) => self.written(extent, bytes),
+            Content::Zeros => self.zeroed(extent),
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Millis) {
+        self.clock.now = self.clock.now.max(now);
+        let period = self.options.reorder_window_ms;
+        self.recent.expire(self.clock.now.0, period);
+        self.survey.tick(self.clock.now);
+    }
+
+    fn expire(&mut self) {
+        let (now, active_ms) = (self.clock.now, self.clock.active_ms);
+        self.recent.expire(now.0, self.options.reorder_window_ms);
+        self.lately.expire(active_ms, self.options.settle_ms);
+        let settled = self.doubted.expire(active_ms, self.options.settle_ms);
+        if !settled.is_empty() {
+            self.condemn(settled);
+        }
+        self.names.settle(active_ms, self.options.settle_ms);
+        self.deaths.settle(active_ms, self.options.settle_ms);
+        self.survey.tick(now);
+    }
+
+    fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
+        let Some(blocks) = self.touched(extent) else { return };
+        let mut data: Option<RangeInclusive<Block>> = None;
+        for block in blocks {
+            match self.format.kind(block) {
+                Kind::Data => match &mut data {
+                    Some(run) if *run.end() + 1 == block => *run = *run.start()..=block,
+                    run => {
+                        if let Some(run) = run.replace(block..=block) {
+                            self.data_written(run);
+                        }
+                    }
+                },
+                Kind::Map => self.map_written(block, extent, bytes),
+                _ => {}
+            }
+        }
+        if let Some(run) = data {
+            self.data_written(run);
+        }
+    }
+
+    /// Invariant 1, and orphan writes (section 7.3.3).
+    fn data_written(&mut self, run: RangeInclusive<Block>) {
+        self.live.insert_range(run.clone());
+        self.recent.insert(run.clone());
+        self.lately.insert(run.clone());
+        self.doubted.remove(run.clone());
+        self.deaths.revive(run.clone());
+        self.survey.written(run.clone());
+        if self.options.grade == Grade::Block {
+            return;
+        }
+        for block in run {
+            if !self.names.owns(block) {
+                self.figures.orphans += 1;
+                self.suspicious.insert(block);
+            }
+        }
+    }
+
+    /// A free of the guest's own, or zeros. Metadata that goes this way takes
+    /// the file system with it.
+    fn zeroed(&mut self, extent: Extent<Addr>) {
+        let Some(blocks) = self.touched(extent) else { return };
+        if self.fixed.range_cardinality(blocks) > 0 {
+            self.changed = true;
+            return;
+        }
+        let Some(blocks) = self.covered(extent) else { return };
+        self.live.remove_range(blocks.clone());
+        self.suspicious.remove_range(blocks.clone());
+        self.doubted.remove(blocks.clone());
+        self.deaths.revive(blocks.clone());
+        self.deaths.forgive(blocks);
+    }
+
+    fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
+        let Some((at, part)) = self.part(block, extent, bytes) else { return };
+        match self.format.map(at, part) {
+            Ok(shown) => self.shown(&shown),
+            Err(reason) => self.broken = Some(reason),
+        }
+    }
+
+    fn shown(&mut self, shown: &[Shown]) {
+        let (allocated, free) = split(shown);
+        self.live |= &allocated;
+        let mut uncertain = self.deaths.revoke(&allocated);
+        uncertain |= self.doubted.within(&allocated);
+        self.doubted.subtract(&allocated);
+        if self.options.grade != Grade::Block {
+            self.suspicious |= uncertain;
+        }
+        let freed = free & &self.live;
+        // What is written while nothing is mounted is written by tools, through
+        // a cache that knows no order.
+        let window = if self.in_use { &self.recent } else { &self.lately };
+        let doubted = window.within(&freed);
+        self.figures.doubted += doubted.len();
+        self.doubted.extend(&doubted);
+        self.condemn(freed - doubted);
+    }
+
+    /// A map says so: these are free, and were not written since.
+    fn condemn(&mut self, blocks: RoaringBitmap) {
+        self.live -= &blocks;
+        self.doubted.subtract(&blocks);
+        self.figures.freed += blocks.len();
+        self.deaths.condemn(blocks, self.clock.now);
+    }
+
+    /// See [`quietus_core::watch::Watcher::needs`].
+    #[must_use]
+    pub fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.touched(extent) else { return Vec::new() };
+        let needed = |block: &Block| match self.format.kind(*block) {
+            Kind::Geometry | Kind::Inodes => true,
+            Kind::Data => self.names.is_pointers(*block),
+            _ => false,
+        };
+        let mut runs: Vec<Extent<Addr>> = Vec::new();
+        for block in blocks.filter(needed) {
+            let found = self.extent_of(block);
+            match runs.last_mut() {
+                Some(run) if run.end() == found.start.0 && run.len < READ_BYTES_MAX => run.len += found.len,
+                _ => runs.push(found),
+            }
+        }
+        runs
+    }
+
+    /// See [`quietus_core::watch::Watcher::overwriting`].
+    pub fn overwriting(
+        &mut self,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        seen: Extent<Addr>,
+        old: &[u8],
+    ) {
+        let Some(blocks) = self.covered(seen) else { return };
+        for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
+            let new = overlaid(self.extent_of(block), old, extent, content);
+            match self.format.kind(block) {
+                Kind::Geometry => self.geometry_written(block, old, &new),
+                Kind::Inodes => self.inodes_written(block, old, &new),
+                _ => self.pointers_written(block, old, &new),
+            }
+        }
+    }
+
+    fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        match self.format.geometry(block, old, new) {
+            Geometry::Same => {}
+            Geometry::InUse => self.in_use = true,
+            Geometry::Unmounted => self.cleaned(true),
+            Geometry::Clean => self.cleaned(false),
+            Geometry::Changed => self.changed = true,
+        }
+    }
+
+    /// Everything it holds has been written, so that its maps can be believed
+    /// as they lie there.
+    fn cleaned(&mut self, in_order: bool) {
+        self.in_use = false;
+        self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
+    }
+
+    fn inodes_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        if self.survey.owes_inodes(block) {
+            let changes = self.format.diff(block, Kind::Inodes, &vec![0; old.len()], old);
+            self.apply(changes, false);
+        }
+        let changes = self.format.diff(block, Kind::Inodes, old, new);
+        self.apply(changes, false);
+    }
+
+    /// What it wants to read next.
+    pub fn wants(&mut self) -> Option<Extent<Addr>> {
+        let read = self.names.next_read().map(|block| self.extent_of(block));
+        read.or_else(|| self.survey.next_read())
+    }
+
+    /// What it wanted to read.
+    pub fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
+        let Some(content) = content else {
+            self.broken = Some(Reason("metadata could not be read".into()));
+            return;
+        };
+        let Some(blocks) = self.covered(extent) else { return };
+        for (block, content) in blocks.zip(content.chunks_exact(self.format.block_bytes() as usize)) {
+            match self.format.kind(block) {
+                Kind::Map => self.map_reread(block, content),
+                Kind::Inodes if self.survey.owes_inodes(block) => {
+                    let nothing = vec![0; content.len()];
+                    let changes = self.format.diff(block, Kind::Inodes, &nothing, content);
+                    self.apply(changes, false);
+                }
+                Kind::Inodes => {}
+                _ => self.pointers_read(block, content),
+            }
+        }
+    }
+
+    /// A map as it lies there, after everything had been written.
+    fn map_reread(&mut self, block: Block, content: &[u8]) {
+        let Some(exempt) = self.survey.exempt() else { return };
+        match self.format.map(self.extent_of(block), content) {
+            Ok(shown) => {
+                let (_, free) = split(&shown);
+                let mut freed = (free & &self.live) - exempt;
+                if !self.survey.is_in_order() {
+                    let doubted = self.lately.within(&freed);
+                    self.doubted.extend(&doubted);
+                    freed -= doubted;
+                }
+                self.condemn(freed);
+            }
+            Err(reason) => self.broken = Some(reason),
+        }
+        self.survey.map_reread();
+    }
+
+    /// Since when deaths wait for their evidence to be made durable.
+    #[must_use]
+    pub fn unproven_since(&self) -> Option<Millis> {
+        self.deaths.unproven_since()
+    }
+
+    /// See [`quietus_core::watch::Watcher::cut`].
+    pub fn cut(&mut self) {
+        self.deaths.cut();
+    }
+
+    /// See [`quietus_core::watch::Watcher::proven`].
+    pub fn proven(&mut self) {
+        let names = (!self.options.eager).then_some(&self.names);
+        self.deaths.proven(names);
+    }
+
+    /// See [`quietus_core::watch::Watcher::verdict`].
+    pub fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        if self.is_broken() {
+            return None;
+        }
+        if !scope.layers {
+            self.suspicious.clear();
+            self.deaths.forgive_all();
+        }
+        let known = self.options.eager || (self.survey.is_done() && self.names.are_known());
+        let bytes = u64::from(self.format.block_bytes());
+        let run = self.deaths.next(known, scope, bytes)?;
+        let extent =
+            Extent::between(u64::from(*run.0.start()) * bytes, (u64::from(*run.0.end()) + 1) * bytes);
+        Some((extent, run.1))
+    }
+
+    /// See [`quietus_core::watch::Watcher::take_suspicious`].
+    pub fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.touched(extent) else { return Vec::new() };
+        let whole = self.covered(extent);
+        let mut taken: Vec<Extent<Addr>> = Vec::new();
+        for block in blocks {
+            if !self.may_be_dead(block) {
+                continue;
+            }
+            if whole.as_ref().is_some_and(|whole| whole.contains(&block)) {
+                self.suspicious.remove(block);
+                self.deaths.forgive(block..=block);
+            } else {
+                self.suspicious.insert(block);
+            }
+            self.figures.reused += 1;
+            let Some(part) = self.extent_of(block).overlap(extent) else { continue };
+            match taken.last_mut() {
+                Some(last) if last.end() == part.start.0 => last.len += part.len,
+                _ => taken.push(part),
+            }
+        }
+        taken
+    }
+
+    fn may_be_dead(&self, block: Block) -> bool {
+        let grade = self.options.grade;
+        self.suspicious.contains(block)
+            || self.deaths.has(block)
+            || self.doubted.has(block)
+            || (grade == Grade::Content && self.format.kind(block) == Kind::Data && self.live.contains(block))
+    }
+
+    /// Whether nothing more follows from what has arrived so far.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.survey.is_idle() && self.names.are_known() && self.deaths.is_idle()
+    }
+
+    /// When it wants to be told that time has passed.
+    #[must_use]
+    pub fn wakes_at(&self) -> Option<Millis> {
+        self.survey.begins_at()
+    }
+
+    /// Whether nothing can be inferred from here on.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.changed || self.broken.is_some()
+    }
+
+    /// Figures for the status, by name, in blocks.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.format.figures();
+        figures.extend([
+            ("live", self.live.len()),
+            ("named by pointers", self.names.len()),
+            ("pointer blocks", self.names.pointer_blocks()),
+            ("suspicious", self.suspicious.len()),
+            ("doubted", self.doubted.len()),
+            ("dead, evidence not durable yet", self.deaths.unproven()),
+            ("dead, still named", self.deaths.still_named()),
+            ("seen freed", self.figures.freed),
+            ("seen freed soon after a write", self.figures.doubted),
+            ("seen unlinked while allocated", self.figures.unlinked),
+            ("orphan writes", self.figures.orphans),
+            ("written while suspicious", self.figures.reused),
+            ("pointers of uncertain type", self.figures.guessed),
+        ]);
+        figures
+    }
+
+    /// Bytes read and to be read, while an existing file system is searched.
+    #[must_use]
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        self.survey.progress()
+    }
+
+    fn extent_of(&self, block: Block) -> Extent<Addr> {
+        let bytes = u64::from(self.format.block_bytes());
+        Extent::new(u64::from(block) * bytes, bytes)
+    }
+
+    /// The blocks that `extent` touches.
+    fn touched(&self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
+        let bytes = u64::from(self.format.block_bytes());
+        self.blocks(extent.start.0 / bytes, extent.end().div_ceil(bytes))
+    }
+
+    /// The blocks that lie wholly within `extent`.
+    fn covered(&self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
+        let bytes = u64::from(self.format.block_bytes());
+        self.blocks(extent.start.0.div_ceil(bytes), extent.end() / bytes)
+    }
+
+    fn blocks(&self, first: u64, end: u64) -> Option<RangeInclusive<Block>> {
+        let end = end.min(u64::from(self.format.blocks()));
+        (first < end).then(|| first as Block..=(end - 1) as Block)
+    }
+
+    /// The part of a write of `bytes` to `extent` that goes to `block`.
+    fn part<'a>(
+        &self,
+        block: Block,
+        extent: Extent<Addr>,
+        bytes: &'a [u8],
+    ) -> Option<(Extent<Addr>, &'a [u8])> {
+        let at = self.extent_of(block).overlap(extent)?;
+        let from = (at.start.0 - extent.start.0) as usize;
+        Some((at, bytes.get(from..from + at.len as usize)?))
+    }
+}
+
+/// `old`, the content of `whole`, with as much of `content` over it as goes there.
+fn overlaid(whole: Extent<Addr>, old: &[u8], extent: Extent<Addr>, content: Content<'_>) -> Vec<u8> {
+    let mut new = old.to_vec();
+    if let Some(part) = whole.overlap(extent) {
+        let to = (part.start.0 - whole.start.0) as usize;
+        let from = (part.start.0 - extent.start.0) as usize;
+        let len = part.len as usize;
+        match content {
+            Content::Bytes(bytes) => new[to..to + len].copy_from_slice(&bytes[from..from + len]),
+            Content::Zeros => new[to..to + len].fill(0),
+        }
+    }
+    new
+}
+
+/// What is shown allocated, and what free.
+fn split(shown: &[Shown]) -> (RoaringBitmap, RoaringBitmap) {
+    let (mut allocated, mut free) = (RoaringBitmap::new(), RoaringBitmap::new());
+    for part in shown {
+        let set = if part.allocated { &mut allocated } else { &mut free };
+        set.insert_range(part.blocks.clone());
+    }
+    (allocated, free)
+}

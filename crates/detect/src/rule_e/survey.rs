@@ -1,0 +1,130 @@
+//! Reading what lies there already: the inodes at a cold attach, and the maps
+//! once everything has been written.
+
+use crate::format::Block;
+use quietus_core::units::{Addr, Extent, Millis};
+use roaring::RoaringBitmap;
+use std::collections::VecDeque;
+use std::ops::{Range, RangeInclusive};
+
+/// Maps are read again when nothing has changed them for so long, so that a
+/// guest that says so a thousand times a second costs nothing.
+const QUIET_MS: u64 = 500;
+
+/// What is still to be read.
+#[derive(Debug)]
+pub(super) struct Survey {
+    block_bytes: u64,
+    inodes: VecDeque<Range<Block>>,
+    /// Blocks of inodes whose names have not been counted yet.
+    owed: RoaringBitmap,
+    maps: Option<Maps>,
+    total: u64,
+}
+
+/// Maps that are to be read again.
+#[derive(Debug)]
+struct Maps {
+    todo: VecDeque<Range<Block>>,
+    left: u64,
+    begin: Millis,
+    begun: bool,
+    /// They were written before the file system said that all is written.
+    in_order: bool,
+    /// Written since it said so.
+    written: RoaringBitmap,
+}
+
+impl Survey {
+    pub(super) fn new(inodes: Vec<Range<Block>>, block_bytes: u32) -> Self {
+        let mut owed = RoaringBitmap::new();
+        inodes.iter().for_each(|range| {
+            owed.insert_range(range.clone());
+        });
+        let total = owed.len() * u64::from(block_bytes);
+        let block_bytes = u64::from(block_bytes);
+        let inodes = pieces(inodes, block_bytes);
+        Self { block_bytes, inodes, owed, maps: None, total }
+    }
+
+    /// Whether `block` of inodes has not been counted before; it has now.
+    pub(super) fn owes_inodes(&mut self, block: Block) -> bool {
+        self.owed.remove(block)
+    }
+
+    pub(super) fn reread_maps(&mut self, maps: Vec<Range<Block>>, now: Millis, in_order: bool) {
+        let left = maps.iter().map(|range| u64::from(range.end - range.start)).sum();
+        self.maps = Some(Maps {
+            todo: pieces(maps, self.block_bytes),
+            left,
+            begin: Millis(now.0 + QUIET_MS),
+            begun: false,
+            in_order,
+            written: RoaringBitmap::new(),
+        });
+    }
+
+    pub(super) fn tick(&mut self, now: Millis) {
+        if let Some(maps) = &mut self.maps {
+            maps.begun |= now >= maps.begin;
+        }
+    }
+
+    /// When the maps will be read again, if they wait for that.
+    pub(super) fn begins_at(&self) -> Option<Millis> {
+        self.maps.as_ref().filter(|maps| !maps.begun).map(|maps| maps.begin)
+    }
+
+    pub(super) fn written(&mut self, run: RangeInclusive<Block>) {
+        if let Some(maps) = &mut self.maps {
+            maps.written.insert_range(run);
+        }
+    }
+
+    /// What the maps prove nothing against, while they are being read again.
+    pub(super) fn exempt(&self) -> Option<&RoaringBitmap> {
+        self.maps.as_ref().filter(|maps| maps.begun).map(|maps| &maps.written)
+    }
+
+    pub(super) fn is_in_order(&self) -> bool {
+        self.maps.as_ref().is_some_and(|maps| maps.in_order)
+    }
+
+    pub(super) fn next_read(&mut self) -> Option<Extent<Addr>> {
+        let next = self.inodes.pop_front().or_else(|| {
+            let maps = self.maps.as_mut().filter(|maps| maps.begun)?;
+            maps.todo.pop_front()
+        })?;
+        let bytes = self.block_bytes;
+        Some(Extent::between(u64::from(next.start) * bytes, u64::from(next.end) * bytes))
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// Whether nothing is to be read any more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_done() && self.maps.is_none()
+    }
+
+    /// One more map has been read again.
+    pub(super) fn map_reread(&mut self) {
+        self.maps.take_if(|maps| {
+            maps.left = maps.left.saturating_sub(1);
+            maps.left == 0
+        });
+    }
+
+    pub(super) fn progress(&self) -> Option<(u64, u64)> {
+        (!self.is_done()).then(|| (self.total - self.owed.len() * self.block_bytes, self.total))
+    }
+}
+
+fn pieces(ranges: Vec<Range<Block>>, block_bytes: u64) -> VecDeque<Range<Block>> {
+    let most = (super::READ_BYTES_MAX / block_bytes).max(1) as Block;
+    let pieces = ranges.into_iter().flat_map(|range| {
+        range.clone().step_by(most as usize).map(move |from| from..range.end.min(from.saturating_add(most)))
+    });
+    pieces.collect()
+}

@@ -1,0 +1,241 @@
+//! Finds the file system on a disk, and watches below it.
+
+use crate::format::{Contents, Format, Probe, Prober};
+use crate::options::Options;
+use crate::rule_e::RuleE;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use std::collections::VecDeque;
+
+/// Where a file system says that it is one: all bytes that a prober may ask
+/// for first lie before this.
+const HEAD_BYTES: u64 = 128 << 10;
+/// A file system is looked for once its head has not changed for so long.
+const QUIET_MS: u64 = 500;
+
+/// Watches one disk, whatever file system is or will be on it.
+#[derive(Debug)]
+pub struct Watch {
+    disk_bytes: u64,
+    options: Options,
+    probers: Vec<Prober>,
+    state: State,
+    /// When to look for a file system.
+    seek_at: Option<Millis>,
+    /// Nothing has been written since the disk was opened.
+    untouched: bool,
+    /// How often one was found (a number).
+    attached: u64,
+}
+
+/// What it is doing.
+#[derive(Debug)]
+enum State {
+    /// Looking for a file system.
+    Seeking { contents: Contents, asked: Vec<Extent<Addr>>, queue: VecDeque<Extent<Addr>> },
+    /// There is none to watch: why.
+    Idle(String),
+    /// Watching below one.
+    Attached(Box<RuleE>),
+}
+
+impl Watch {
+    /// Will watch a disk of `disk_bytes` for the file systems of `probers`.
+    #[must_use]
+    pub fn new(disk_bytes: u64, probers: Vec<Prober>, options: Options) -> Self {
+        Self {
+            disk_bytes,
+            options,
+            probers,
+            state: State::Idle("nothing was looked for yet".into()),
+            seek_at: Some(Millis(0)),
+            untouched: true,
+            attached: 0,
+        }
+    }
+
+    fn seek(&mut self, now: Millis) {
+        self.seek_at = None;
+        self.state =
+            State::Seeking { contents: Contents::default(), asked: Vec::new(), queue: VecDeque::new() };
+        self.probe(now);
+    }
+
+    /// Lets the probers look at what has been read.
+    fn probe(&mut self, now: Millis) {
+        let State::Seeking { contents, asked, queue } = &mut self.state else { return };
+        for prober in &self.probers {
+            match prober(self.disk_bytes, contents) {
+                Probe::Needs(extents) => {
+                    asked.extend(&extents);
+                    queue.extend(extents);
+                    return;
+                }
+                Probe::Is(format) => return self.attach(format, now),
+                Probe::Refused(reason) => return self.state = State::Idle(reason.0),
+                Probe::IsNot => {}
+            }
+        }
+        self.state = State::Idle("no file system that is known lies on the disk".into());
+    }
+
+    fn attach(&mut self, format: Box<dyn Format>, now: Millis) {
+        self.attached += 1;
+        self.state = State::Attached(Box::new(RuleE::attach(format, self.options, now, self.untouched)));
+    }
+
+    /// Lets go of a file system that is not what it was.
+    fn review(&mut self, now: Millis) {
+        let State::Attached(rule) = &self.state else { return };
+        if rule.has_changed() {
+            self.idle("the file system is being changed", now);
+        } else if let Some(reason) = rule.broken() {
+            self.state = State::Idle(format!("{}: {reason}", rule.format().name()));
+        }
+    }
+
+    fn idle(&mut self, why: &str, now: Millis) {
+        self.state = State::Idle(why.into());
+        self.seek_at = Some(Millis(now.0 + QUIET_MS));
+    }
+
+    fn rule(&self) -> Option<&RuleE> {
+        match &self.state {
+            State::Attached(rule) => Some(rule),
+            _ => None,
+        }
+    }
+
+    fn rule_mut(&mut self) -> Option<&mut RuleE> {
+        match &mut self.state {
+            State::Attached(rule) => Some(rule),
+            _ => None,
+        }
+    }
+}
+
+impl Watcher for Watch {
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        self.untouched = false;
+        match &mut self.state {
+            State::Attached(rule) => rule.arrived(now, extent, content),
+            _ if extent.start.0 < HEAD_BYTES => self.idle("the head of the disk is being written", now),
+            _ => {}
+        }
+        self.review(now);
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.rule().map_or_else(Vec::new, |rule| rule.needs(extent))
+    }
+
+    fn overwriting(
+        &mut self,
+        now: Millis,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        seen: Extent<Addr>,
+        old: &[u8],
+    ) {
+        if let Some(rule) = self.rule_mut() {
+            rule.overwriting(extent, content, seen, old);
+        }
+        self.review(now);
+    }
+
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        match &mut self.state {
+            State::Seeking { queue, .. } => queue.pop_front(),
+            State::Attached(rule) => rule.wants(),
+            State::Idle(_) => None,
+        }
+    }
+
+    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
+        match (&mut self.state, content) {
+            (State::Seeking { contents, asked, .. }, Some(content)) => {
+                let before = asked.len();
+                asked.retain(|it| *it != extent);
+                if asked.len() < before {
+                    contents.insert(extent.start, content.to_vec());
+                }
+                if before > 0 && asked.is_empty() {
+                    self.probe(now);
+                }
+            }
+            (State::Seeking { .. }, None) => {
+                self.state = State::Idle("the disk could not be read".into());
+            }
+            (State::Attached(rule), content) => rule.given(extent, content),
+            (State::Idle(_), _) => {}
+        }
+        self.review(now);
+    }
+
+    fn tick(&mut self, now: Millis) {
+        if self.seek_at.is_some_and(|at| at <= now) {
+            self.seek(now);
+        }
+        if let Some(rule) = self.rule_mut() {
+            rule.tick(now);
+        }
+    }
+
+    fn unproven_since(&self) -> Option<Millis> {
+        self.rule()?.unproven_since()
+    }
+
+    fn cut(&mut self) {
+        if let Some(rule) = self.rule_mut() {
+            rule.cut();
+        }
+    }
+
+    fn proven(&mut self) {
+        if let Some(rule) = self.rule_mut() {
+            rule.proven();
+        }
+    }
+
+    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        self.rule_mut()?.verdict(scope)
+    }
+
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.rule_mut().map_or_else(Vec::new, |rule| rule.take_suspicious(extent))
+    }
+
+    fn is_idle(&self) -> bool {
+        match &self.state {
+            State::Seeking { .. } => false,
+            State::Idle(_) => true,
+            State::Attached(rule) => rule.is_idle(),
+        }
+    }
+
+    fn wakes_at(&self) -> Option<Millis> {
+        self.seek_at.or_else(|| self.rule()?.wakes_at())
+    }
+
+    fn status(&self) -> WatchStatus {
+        let mut status = WatchStatus::default();
+        match &self.state {
+            State::Seeking { .. } => status.state = "looking for a file system".into(),
+            State::Idle(why) => status.state.clone_from(why),
+            State::Attached(rule) => {
+                let named = |list: &[(&'static str, bool)]| {
+                    list.iter().map(|(name, is)| ((*name).to_string(), *is)).collect()
+                };
+                let properties = rule.format().properties();
+                status.file_system = Some(rule.format().name().into());
+                status.state = if rule.progress().is_some() { "searching it" } else { "watching it" }.into();
+                status.properties = named(&properties.named());
+                status.inferred = named(&properties.inferable().named());
+                status.figures =
+                    rule.figures().into_iter().map(|(name, figure)| (name.to_string(), figure)).collect();
+                status.progress = rule.progress();
+            }
+        }
+        status
+    }
+}
