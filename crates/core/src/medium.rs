@@ -26,7 +26,17 @@ pub trait Medium {
     /// [`MediumError`]; each sector then holds the old or the new bytes.
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError>;
 
-    /// Makes every write that has returned durable.
+    /// Writes `from` at `pos`, a pass: to be on the medium at the next
+    /// [`Medium::sync`], and of no use to anybody who reads. The caller lets
+    /// nobody else write these bytes meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Medium::write`].
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.write(pos, from, false)
+    }
+
+    /// Makes every write and pass that has returned durable.
     ///
     /// # Errors
     /// [`MediumError`]; what is durable is then unknown, and every sync and

@@ -1,7 +1,7 @@
 //! How often a block is overwritten, and with what.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use chacha20::ChaCha8;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,11 +35,46 @@ impl Pattern {
         match self {
             Self::Bytes(bytes) => repeat(bytes, into),
             Self::Random => {
-                let mut random = ChaCha8Rng::from_seed(seed.entropy);
-                random.set_stream(seed.nonce);
-                random.fill_bytes(into);
+                let mut nonce = [0; 12];
+                nonce[..8].copy_from_slice(&seed.nonce.to_le_bytes());
+                into.fill(0);
+                // Its limit is 256 GiB, far above what a buffer holds.
+                ChaCha8::new(&seed.entropy.into(), &nonce.into()).apply_keystream(into);
             }
         }
+    }
+}
+
+/// Memory to make passes in. It grows to the longest, and a pattern that is
+/// there already is not made again.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    memory: Vec<u8>,
+    /// What the memory holds, from its first aligned byte on.
+    holds: Option<Pattern>,
+}
+
+impl Scratch {
+    /// The alignment of what it hands out: a page, as media want it that are
+    /// written to around the host's cache.
+    const ALIGN_BYTES: usize = 4096;
+
+    /// `len` bytes of a pass.
+    pub fn pass(&mut self, pattern: &Pattern, seed: Seed, len: usize) -> &[u8] {
+        if self.memory.len() < len + Self::ALIGN_BYTES {
+            self.memory = vec![0; len + Self::ALIGN_BYTES];
+            self.holds = None;
+        }
+        let from = self.memory.as_ptr().align_offset(Self::ALIGN_BYTES);
+        let all = &mut self.memory[from..];
+        if *pattern == Pattern::Random {
+            pattern.fill(seed, &mut all[..len]);
+            self.holds = None;
+        } else if self.holds.as_ref() != Some(pattern) {
+            pattern.fill(seed, all);
+            self.holds = Some(pattern.clone());
+        }
+        &all[..len]
     }
 }
 
@@ -183,5 +218,21 @@ mod tests {
         Pattern::Random.fill(seed(1), &mut one);
         Pattern::Random.fill(seed(2), &mut two);
         assert_ne!(one, two);
+    }
+
+    #[test]
+    fn scratch_that_is_used_again_holds_what_each_pass_wants() {
+        let seed = Seed { entropy: [7; 32], nonce: 1 };
+        let patterns = [Pattern::Random, Pattern::zeros(), Pattern::Bytes(vec![1, 2, 3])];
+        let mut scratch = Scratch::default();
+        for len in [5000, 100, 9001, 0, 9001, 12_000] {
+            for pattern in patterns.iter().chain(patterns.iter().rev()) {
+                let mut wanted = vec![9; len];
+                pattern.fill(seed, &mut wanted);
+                let pass = scratch.pass(pattern, seed, len);
+                assert_eq!(pass, wanted);
+                assert_eq!(pass.as_ptr() as usize % Scratch::ALIGN_BYTES, 0);
+            }
+        }
     }
 }

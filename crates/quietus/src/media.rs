@@ -10,8 +10,10 @@
 //! 4. A host that cannot tell where a file has data is taken to say:
 //!    everywhere.
 
+mod direct;
 mod probe;
 
+use direct::Direct;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{Extent, Pos};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
@@ -21,13 +23,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
-/// A pass is written in pieces of this size: a host file system keeps other
-/// writers of the file out for the length of one write.
-const WRITE_BYTES_MAX: usize = 128 << 10;
+/// A pass through the host's cache is written in pieces of this size: a host
+/// file system keeps other writers of the file out for the length of one write.
+const PASS_BYTES_MAX: usize = 128 << 10;
 
 /// A regular file or a block device as a medium.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub struct FileMedium {
     size: u64,
     is_device: bool,
     capabilities: Capabilities,
+    /// Opened for the first pass that it could do.
+    direct: OnceLock<Option<Direct>>,
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
     /// Why something that was written may be lost. The host tells of it once
@@ -70,6 +74,7 @@ impl FileMedium {
             size,
             is_device,
             capabilities,
+            direct: OnceLock::new(),
             always_blocks,
             lost: Mutex::new(None),
         })
@@ -203,6 +208,12 @@ impl FileMedium {
         Ok(())
     }
 
+    /// Writes as much of `from` as can go around the cache; how much.
+    fn write_direct(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
+        let direct = self.direct.get_or_init(|| Direct::open(&self.file, self.is_device));
+        direct.as_ref().map_or(Ok(0), |direct| direct.write(pos, from))
+    }
+
     fn allocate(&self, flags: FallocateFlags, extent: Extent<Pos>) -> Result<(), Errno> {
         if extent.is_empty() {
             return Ok(());
@@ -235,10 +246,17 @@ impl Medium for FileMedium {
         if durable {
             return self.alone(|| self.write_durable(pos.0, from).map_err(failed));
         }
-        let mut pieces = from.chunks(WRITE_BYTES_MAX).enumerate();
-        let written = pieces
-            .try_for_each(|(n, piece)| self.file.write_all_at(piece, pos.0 + (n * WRITE_BYTES_MAX) as u64));
-        written.map_err(failed)
+        self.file.write_all_at(from, pos.0).map_err(failed)
+    }
+
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.check("overwriting", pos, from.len() as u64)?;
+        let written = self.write_direct(pos, from).and_then(|done| {
+            let mut pieces =
+                from[done..].chunks(PASS_BYTES_MAX).zip((pos.0 + done as u64..).step_by(PASS_BYTES_MAX));
+            pieces.try_for_each(|(piece, at)| self.file.write_all_at(piece, at))
+        });
+        written.map_err(|error| self.failed("overwriting", pos.0, from.len() as u64, &error))
     }
 
     fn sync(&self) -> Result<(), MediumError> {

@@ -18,7 +18,7 @@ use crate::history::{Ask, Deed, History, Setup, Step};
 use crate::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::violation::{Oracle, Violation};
 use quietus_core::medium::MediumError;
-use quietus_core::policy::Policy;
+use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Op, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
@@ -50,7 +50,7 @@ pub struct World {
     done: Vec<(IoId, Result<Buf, MediumError>)>,
     pending: BTreeMap<RequestId, Pending>,
     out: Vec<Command>,
-    scratch: Buf,
+    scratch: Scratch,
     book: Book,
     /// Failures of the media in this life of the server.
     trouble: Vec<FaultKind>,

@@ -1,8 +1,12 @@
 //! The acts: how bytes die, step by step.
 //!
-//! An act is a list of steps over some runs of the disk; one step, one run, is
-//! under way at a time. It can be given up before its last step: what was not
-//! finished is still owed, and more passes than due do no harm.
+//! An act is a list of steps over some runs of the disk. One step is under way
+//! at a time: it ends when it is done for every run, and only then the next
+//! begins. A pass is under way over several runs at once, because a medium that
+//! is given one write after the other rests in between.
+//!
+//! An act can be given up before its last step: what was not finished is still
+//! owed, and more passes than due do no harm.
 
 use super::{Command, Done, Purpose, Receipt, Target, Volume, io::IoOp};
 use crate::extents::ExtentMap;
@@ -18,7 +22,9 @@ use crate::units::{Addr, Extent};
 const RUNS_MAX: usize = 4096;
 /// A write that waits for its bytes takes this many runs with it, so that those
 /// behind it need not wait as well.
-const DEMAND_RUNS: u64 = 4;
+const DEMAND_RUNS: u64 = 2;
+/// Runs over which a pass is under way at once.
+const FILLS_MAX: usize = 4;
 
 /// An act under way.
 #[derive(Debug)]
@@ -31,9 +37,10 @@ pub(super) struct Act {
     contents: Vec<Buf>,
     /// What is left to do, the next one last.
     steps: Vec<Step>,
-    /// The run that comes next in the present step.
+    /// The place that comes next in the present step.
     next: usize,
-    io_under_way: bool,
+    /// Acts of input or output of the present step that have not ended.
+    under_way: usize,
     /// The commit that the act waits for.
     recording: Option<u64>,
     /// It does not give way to requests.
@@ -87,8 +94,27 @@ impl Act {
         concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
     }
 
-    fn may_be_given_up(&self) -> bool {
-        self.kind == Kind::Shred && !self.urgent && !self.io_under_way && self.recording.is_none()
+    /// Whether it is given up when a write waits for another one.
+    fn gives_way(&self) -> bool {
+        self.kind == Kind::Shred && !self.urgent
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.under_way == 0 && self.recording.is_none()
+    }
+
+    /// Whether one more place of the present step may begin.
+    fn may_go_on(&self) -> bool {
+        let Some(step) = self.steps.last() else { return false };
+        self.recording.is_none() && self.under_way < step.at_once_max() && self.next < self.places(step).len()
+    }
+
+    /// A place is done; the step is, when it was the last.
+    fn place_done(&mut self) {
+        if self.steps.last().is_some_and(|step| self.next == self.places(step).len()) && self.is_at_rest() {
+            self.steps.pop();
+            self.next = 0;
+        }
     }
 }
 
@@ -97,7 +123,10 @@ impl<S: Store> Volume<S> {
         if self.config.read_only {
             return;
         }
-        if self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::may_be_given_up) {
+        if self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way) {
+            if !self.act.as_ref().is_some_and(Act::is_at_rest) {
+                return;
+            }
             self.act = None;
             self.settle(out);
         }
@@ -222,7 +251,7 @@ impl<S: Store> Volume<S> {
             .ledger
             .within(extent)
             .filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let runs = ready.flat_map(|(extent, _)| extent.pieces(self.config.run_bytes_max));
+        let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
         let take = runs.take(RUNS_MAX).take_while(|run| {
             let fits = left > 0;
             left = left.saturating_sub(run.len);
@@ -305,48 +334,39 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    /// Begins the next step, if none is under way and it may begin.
+    /// Begins as much of the present step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
         let due = self.is_due();
         while let Some(act) = &mut self.act {
-            if act.io_under_way || act.recording.is_some() || !(act.urgent || due) {
+            let (true, Some(step)) = (act.may_go_on() && (act.urgent || due), act.steps.last().cloned())
+            else {
                 return;
-            }
-            let Some(step) = act.steps.last().cloned() else { return };
-            if step.is_per_run() && act.next == act.places(&step).len() {
-                act.next = 0;
-                act.steps.pop();
-                continue;
-            }
-            let run = act.next;
-            if step.is_per_run() {
-                act.next += 1;
-            } else {
-                act.steps.pop();
-            }
-            self.begin_step(step, run, out);
+            };
+            let place = act.next;
+            act.next += 1;
+            self.begin_step(step, place, out);
         }
     }
 
-    fn begin_step(&mut self, step: Step, run: usize, out: &mut Vec<Command>) {
+    fn begin_step(&mut self, step: Step, place: usize, out: &mut Vec<Command>) {
         match step {
             Step::Held => self.record_held(),
             Step::Released => self.record(&[Change::Release]),
             Step::Met => self.record_met(),
             step => {
-                let (target, at, op) = self.step_io(step, run);
+                let (target, at, op) = self.step_io(step, place);
                 if let Some(act) = &mut self.act {
-                    act.io_under_way = true;
+                    act.under_way += 1;
                 }
                 self.io(Purpose::Act, target, at, op, out);
             }
         }
     }
 
-    fn step_io(&mut self, step: Step, run: usize) -> (Target, u64, IoOp) {
+    fn step_io(&mut self, step: Step, index: usize) -> (Target, u64, IoOp) {
         let seed = self.seed();
         let act = self.act.as_ref().expect("a step is of an act");
-        let place = act.places(&step).get(run).map(|run| self.store.place(*run)).unwrap_or_default();
+        let place = self.store.place(act.places(&step)[index]);
         let slots = self.journal.shape().slot(Slot(0)).0;
         match step {
             Step::Read => (Target::Data, place.start.0, IoOp::Read { len: place.len }),
@@ -356,7 +376,7 @@ impl<S: Store> Volume<S> {
             }
             Step::Punch => (Target::Data, place.start.0, IoOp::Punch { len: place.len }),
             Step::Restore => {
-                let data = act.contents[run].clone();
+                let data = act.contents[index].clone();
                 (Target::Data, place.start.0, IoOp::Write { data, durable: false })
             }
             Step::Log => {
@@ -426,10 +446,11 @@ impl<S: Store> Volume<S> {
 
     pub(super) fn act_io_done(&mut self, buf: Buf) {
         let Some(act) = &mut self.act else { return };
-        act.io_under_way = false;
+        act.under_way -= 1;
         if act.steps.last() == Some(&Step::Read) {
             act.contents.push(buf);
         }
+        act.place_done();
     }
 
     pub(super) fn act_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
@@ -438,6 +459,7 @@ impl<S: Store> Volume<S> {
             return;
         }
         act.recording = None;
+        act.place_done();
         if act.steps.is_empty()
             && let Some(act) = self.act.take()
         {
@@ -465,9 +487,10 @@ fn met(kind: Kind, run: Extent<Addr>) -> Change {
 }
 
 impl Step {
-    /// Whether it is done for one run after the other.
-    fn is_per_run(&self) -> bool {
-        matches!(self, Self::Read | Self::Fill(_) | Self::Punch | Self::Restore)
+    /// Places where it is under way at once. What is read is kept in order,
+    /// and holes in one file wait for one another anyway.
+    fn at_once_max(&self) -> usize {
+        if matches!(self, Self::Fill(_)) { FILLS_MAX } else { 1 }
     }
 }
 
@@ -483,23 +506,17 @@ impl Act {
         let mut spans = ExtentMap::default();
         runs.iter().for_each(|run| spans.insert(*run, ()));
         let spans = spans.iter().map(|(span, ())| span).collect();
-        let act = Self {
-            kind,
-            runs,
-            spans,
-            contents,
-            steps,
-            next: 0,
-            io_under_way: false,
-            recording: None,
-            urgent,
-        };
+        let act = Self { kind, runs, spans, contents, steps, next: 0, under_way: 0, recording: None, urgent };
         (!act.runs.is_empty()).then_some(act)
     }
 
-    /// Where a step is done, one place after the other.
+    /// Where a step is done. What is done once, for all runs, has one place.
     fn places(&self, step: &Step) -> &[Extent<Addr>] {
-        if *step == Step::Punch { &self.spans } else { &self.runs }
+        match step {
+            Step::Punch => &self.spans,
+            Step::Read | Step::Fill(_) | Step::Restore => &self.runs,
+            _ => &self.runs[..1],
+        }
     }
 
     /// The pieces of content that go into the slots, in the order of those.
@@ -518,6 +535,15 @@ impl Act {
         }
         bytes
     }
+}
+
+/// `extent`, cut wherever a multiple of `bytes` lies in it: a medium may be
+/// able to overwrite a whole window faster than any other place as long.
+fn windows(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> {
+    let head = extent.len.min(extent.start.0.next_multiple_of(bytes) - extent.start.0);
+    let first = Extent::new(extent.start.0, head);
+    let rest = Extent::between(first.end(), extent.end());
+    Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
 }
 
 /// The part of `data`, the content of `whole`, that is the content of `part`.

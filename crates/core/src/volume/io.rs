@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use crate::medium::{Medium, MediumError};
-use crate::policy::{Pattern, Seed};
+use crate::policy::{Pattern, Scratch, Seed};
 use crate::request::Buf;
 use crate::units::{Extent, Pos};
 
@@ -76,7 +76,7 @@ pub enum IoOp {
 }
 
 impl Io {
-    /// Does it. `scratch` is memory to fill a pass in; it grows to the longest.
+    /// Does it. `scratch` is memory to make a pass in.
     ///
     /// # Errors
     /// The medium's.
@@ -84,7 +84,7 @@ impl Io {
         self,
         data: &dyn Medium,
         journal: &dyn Medium,
-        scratch: &mut Buf,
+        scratch: &mut Scratch,
     ) -> (IoId, Result<Buf, MediumError>) {
         let medium = match self.target {
             Target::Data => data,
@@ -94,7 +94,7 @@ impl Io {
     }
 }
 
-fn perform(medium: &dyn Medium, pos: Pos, op: IoOp, scratch: &mut Buf) -> Result<Buf, MediumError> {
+fn perform(medium: &dyn Medium, pos: Pos, op: IoOp, scratch: &mut Scratch) -> Result<Buf, MediumError> {
     let extent = |len| Extent::new(pos.0, len);
     match op {
         IoOp::Read { len } => {
@@ -107,9 +107,7 @@ fn perform(medium: &dyn Medium, pos: Pos, op: IoOp, scratch: &mut Buf) -> Result
             return Ok(data);
         }
         IoOp::Fill { len, pattern, seed } => {
-            scratch.resize(len as usize, 0);
-            pattern.fill(seed, scratch);
-            medium.write(pos, scratch, false)?;
+            medium.overwrite(pos, scratch.pass(&pattern, seed, len as usize))?;
         }
         IoOp::Sync => medium.sync()?,
         IoOp::Punch { len } => medium.punch(extent(len))?,

@@ -70,7 +70,7 @@ impl Config {
             deadline_ms: 10 * 60 * 1000,
             detect_zeroes: false,
             read_only: false,
-            run_bytes_max: 1 << 20,
+            run_bytes_max: 2 << 20,
             batch_bytes_max: 64 << 20,
         }
     }

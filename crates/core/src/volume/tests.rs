@@ -3,6 +3,7 @@
 use super::*;
 use crate::journal::Shape;
 use crate::medium::Medium;
+use crate::policy::Scratch;
 use crate::request::Liveness;
 use crate::store::InPlace;
 use crate::units::Pos;
@@ -110,7 +111,7 @@ impl Bench {
 
     fn step(&mut self) -> bool {
         let Some(io) = self.todo.pop_front() else { return false };
-        let (id, result) = io.perform(&self.data, &self.journal, &mut Vec::new());
+        let (id, result) = io.perform(&self.data, &self.journal, &mut Scratch::default());
         self.tell(Event::Completed(id, result));
         true
     }

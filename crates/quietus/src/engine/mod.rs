@@ -20,6 +20,7 @@ use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_core::ledger::Obligation;
+use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis};
@@ -306,7 +307,7 @@ impl Shared {
     /// Does `io` if that does not block, else leaves it to a worker.
     fn perform_here(&self, io: Io) {
         let IoOp::Read { len } = io.op else {
-            let (id, result) = io.perform(&self.data, &self.journal, &mut Vec::new());
+            let (id, result) = io.perform(&self.data, &self.journal, &mut Scratch::default());
             return self.tell(Event::Completed(id, result));
         };
         let mut buf = buffers::take(len as usize);
@@ -321,7 +322,7 @@ impl Shared {
 
     /// Does `io`, and whatever follows from it, one after the other: an act's
     /// steps need no other thread.
-    fn work_through(&self, io: Io, scratch: &mut Vec<u8>) {
+    fn work_through(&self, io: Io, scratch: &mut Scratch) {
         let mut next = Some(io);
         while let Some(io) = next {
             let (id, result) = io.perform(&self.data, &self.journal, scratch);

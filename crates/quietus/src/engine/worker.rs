@@ -2,6 +2,7 @@
 
 use super::{Shared, TICK_MAX};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use quietus_core::policy::Scratch;
 use quietus_core::units::Extent;
 use quietus_core::volume::{Event, Io};
 use std::sync::PoisonError;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 /// Does what is queued, until the engine is closed.
 pub(super) fn work(shared: &Shared, queue: &Receiver<Io>) {
-    let mut scratch = Vec::new();
+    let mut scratch = Scratch::default();
     loop {
         match queue.recv_timeout(Duration::from_millis(500)) {
             Ok(io) => shared.work_through(io, &mut scratch),

@@ -9,7 +9,7 @@ use crate::medium::{Power, SimMedium};
 use crate::violation::Violation;
 use quietus_core::journal::Shape;
 use quietus_core::medium::{Medium, MediumError};
-use quietus_core::policy::Policy;
+use quietus_core::policy::{Policy, Scratch};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Config, Event, Io, IoOp, OpenError, Opening, Volume};
@@ -49,7 +49,7 @@ impl World {
             done: Vec::new(),
             pending: BTreeMap::new(),
             out: Vec::new(),
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
             book,
             trouble: Vec::new(),
             is_latched: false,

@@ -1,0 +1,139 @@
+//! Passes that go around the host's cache: through it each costs a copy, drives
+//! what readers want out of it, and keeps other writers of the file waiting.
+//! See `docs/decisions/0005-passes-around-the-cache.md`.
+//!
+//! Invariants:
+//! 1. Only whole windows of [`WINDOW_BYTES`] are written, and nobody else writes
+//!    to them meanwhile. The host caches in folios that are no larger and lie
+//!    within one window each. A folio that is half in a pass and half in use
+//!    could be made dirty during the pass; Linux cannot drop it then, and
+//!    counts the pass as a write that was lost.
+//! 2. Through `io_uring`: the lock on the file that keeps other writers waiting
+//!    is given back as soon as a pass was handed over. With a plain write it is
+//!    kept until the medium has it all.
+//! 3. A buffer is not let go before the host is done with it.
+
+use io_uring::{IoUring, opcode, types};
+use quietus_core::units::Pos;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The largest folio of a host with pages of 4 KiB: what one entry of its
+/// page middle directory maps.
+const WINDOW_BYTES: usize = 2 << 20;
+/// The size of a page for which [`WINDOW_BYTES`] is right.
+const PAGE_BYTES: usize = 4096;
+/// `statfs` of the file systems whose cache is known to follow a direct write:
+/// ext2, 3 and 4, and XFS.
+const COHERENT: [u64; 2] = [0xef53, 0x5846_5342];
+
+/// A second descriptor of a medium, around the host's cache.
+pub(super) struct Direct {
+    file: File,
+    /// One for each pass under way at once, kept for the next.
+    rings: Mutex<Vec<IoUring>>,
+    /// The host has refused once.
+    is_refused: AtomicBool,
+}
+
+impl Direct {
+    /// For the same medium as `file`; nothing where the host is not known to be
+    /// able to.
+    pub(super) fn open(file: &File, is_device: bool) -> Option<Self> {
+        if rustix::param::page_size() != PAGE_BYTES || !(is_device || is_coherent(file)) {
+            return None;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
+        let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let rings = Mutex::new(vec![ring().ok()?]);
+        Some(Self { file, rings, is_refused: AtomicBool::new(false) })
+    }
+
+    /// Writes `from` at `pos`; how much of it, from its start on: nothing where
+    /// that has to be done in another way.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub(super) fn write(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
+        if !is_whole(pos, from) || self.is_refused.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        match self.hand_over(pos, from) {
+            Err(error) if is_refusal(&error) => {
+                self.is_refused.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            written => written,
+        }
+    }
+
+    fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
+        let kept = self.rings().pop();
+        let mut ring = kept.map_or_else(ring, Ok)?;
+        // A ring that failed is not kept: what it holds would follow later.
+        let result = submit(&mut ring, &self.file, pos, from)?;
+        self.rings().push(ring);
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
+    }
+
+    fn rings(&self) -> std::sync::MutexGuard<'_, Vec<IoUring>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Direct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Direct").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+fn ring() -> io::Result<IoUring> {
+    IoUring::new(1)
+}
+
+/// Whether it is made of whole windows, in memory that the host can use as it is.
+fn is_whole(pos: Pos, from: &[u8]) -> bool {
+    let windows = pos.0 % WINDOW_BYTES as u64 == 0 && from.len().is_multiple_of(WINDOW_BYTES);
+    windows && !from.is_empty() && (from.as_ptr() as usize).is_multiple_of(PAGE_BYTES)
+}
+
+fn is_coherent(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| COHERENT.contains(&(found.f_type as u64)))
+}
+
+/// Whether the host says that it does no such thing, or not here.
+fn is_refusal(error: &io::Error) -> bool {
+    let refusals = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS, Errno::PERM, Errno::AGAIN, Errno::NOMEM];
+    refusals.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Writes, and waits for the end: bytes written, or an error's number below zero.
+fn submit(ring: &mut IoUring, file: &File, pos: Pos, from: &[u8]) -> io::Result<i32> {
+    let file = types::Fd(file.as_raw_fd());
+    let write = opcode::Write::new(file, from.as_ptr(), from.len() as u32).offset(pos.0).build();
+    // SAFETY: `from` and the file outlive the write (invariant 3): this returns
+    // when its end was told, or when the host has not taken it from a ring that
+    // is then given up.
+    unsafe { ring.submission().push(&write) }.map_err(io::Error::other)?;
+    loop {
+        let waited = ring.submit_and_wait(1);
+        if let Some(done) = ring.completion().next() {
+            return Ok(done.result());
+        }
+        let is_taken = ring.submission().is_empty();
+        match waited {
+            Err(error) if !is_taken && error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
