@@ -1,0 +1,129 @@
+"""Who owes what: deaths, writes and overwrites of each block, as one account.
+
+This is the paper's way to judge ("Life or Death at Block-Level", section 7.7.1):
+what died is known from the workload's own log, what reached the medium from the
+writes that came, what was destroyed from the server's receipts.
+
+A *layer* is content of one owner that was put into a block: of one block of one
+file, since that was last freed. Later writes of the same owner replace it; at
+the grade `content` each is a layer of its own, dead when the next comes.
+Content without a tag (indirect blocks, directories) is one owner as well.
+
+Invariants of `Block`:
+1. `layers` are those not yet destroyed, the oldest first; the last one is what
+   the block holds.
+2. All but the last are dead: something else has taken their place.
+3. An act destroys all dead layers. It is *excess* if there are none.
+"""
+
+from bisect import bisect_left
+from collections import namedtuple
+
+Layer = namedtuple("Layer", "owner place died")
+Act = namedtuple("Act", "time start length shredded")
+Totals = namedtuple("Totals", "overwrites excess missed unseen missed_metadata")
+METADATA, ZEROS = "metadata", "zeros"
+
+
+class Block:
+    """One block's account."""
+
+    def __init__(self):
+        self.layers = []
+        self.acts = self.excess = 0
+
+    def written(self, layer):
+        """Content of `layer` came."""
+        if self.layers and self.layers[-1].owner == layer.owner:
+            self.layers.pop()
+        self.layers.append(layer)
+
+    def acted(self, time, shredded):
+        """It was overwritten. What was shredded is dead, if it has no tag: e2fsck would miss it."""
+        self.acts += 1
+        dead = self.dead(time, shredded)
+        self.excess += not dead
+        self.layers = self.layers[len(dead):]
+
+    def dead(self, time, shredded=False):
+        """The layers that are dead at `time`."""
+        if not self.layers:
+            return []
+        top = self.layers[-1]
+        is_dead = top.died is not None and top.died <= time or shredded and top.place is None
+        return self.layers if is_dead else self.layers[:-1]
+
+
+class Accounts:
+    """All blocks of a disk, fed once with all writes and acts.
+
+    `story` knows when content died; `is_free(block)` whether the file system says
+    at the end that a block is free; blocks that `is_fixed` never hold content of
+    files; `grade` is what counts as a death.
+    """
+
+    def __init__(self, story, block_bytes, grade, is_free, is_fixed):
+        self.story, self.block_bytes, self.grade = story, block_bytes, grade
+        self.is_free, self.is_fixed = is_free, is_fixed
+        self.blocks = {}
+
+    def feed(self, writes, acts):
+        """Everything that happened, in any order."""
+        events = {}
+        for write in writes:
+            if not self.is_fixed(write.block):
+                events.setdefault(write.block, []).append((write.time, 0, write))
+        for act in acts:
+            first, end = act.start // self.block_bytes, -(-(act.start + act.length) // self.block_bytes)
+            for number in range(first, end):
+                events.setdefault(number, []).append((act.time, 1, act))
+        for number, of_block in events.items():
+            of_block.sort(key=lambda it: it[:2])
+            self.blocks[number] = self._account(number, of_block)
+
+    def _account(self, number, events):
+        block = Block()
+        layers = self._layers(number, [it for _, is_act, it in events if not is_act])
+        for time, is_act, event in events:
+            if is_act:
+                block.acted(time, event.shredded)
+            else:
+                block.written(next(layers))
+        return block
+
+    def _layers(self, number, writes):
+        """The layer of each of a block's writes."""
+        for at, write in enumerate(writes):
+            following = writes[at + 1] if at + 1 < len(writes) else None
+            yield self._data(write, following) if write.tag else self._metadata(number, write, following)
+
+    def _metadata(self, number, write, following):
+        gone = following.tag is not None if following else self.is_free(number)
+        version = write.time if self.grade == "content" else 0
+        replaced = following if self.grade == "content" else None
+        died = replaced.time if replaced else write.time if gone else None
+        return Layer((ZEROS if write.is_zeros else METADATA, version), None, died)
+
+    def _data(self, write, following):
+        place = (write.tag.file, write.tag.sector // self.story.sectors_per_block)
+        frees = self.story.frees.get(place, [])
+        epoch = bisect_left(frees, write.tag.order)
+        died = self.story.times[frees[epoch]] if epoch < len(frees) else None
+        if self.grade != "content":
+            return Layer((*place, epoch), place, died)
+        died = min(died or following.time, following.time) if following else died
+        return Layer((*place, epoch, write.time), place, died)
+
+    def totals(self):
+        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders."""
+        missed, unseen, metadata = 0, 0, 0
+        for block in self.blocks.values():
+            for layer, after in zip(block.dead(float("inf")), [*block.layers[1:], None]):
+                if layer.place is None:
+                    metadata += layer.owner[0] == METADATA
+                elif after and after.place == layer.place:
+                    unseen += 1
+                else:
+                    missed += 1
+        return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
+                      missed, unseen, metadata)

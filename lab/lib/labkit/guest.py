@@ -1,0 +1,93 @@
+"""Guests for the lab's Python commands, and what the workload in them says."""
+
+import os
+import subprocess
+import time
+
+from .model import Model
+from .servers import ROOT
+from .workspace import LabError
+
+GUEST_RUN = os.path.join(ROOT, "lab", "guest-run")
+WORKLOAD = os.path.join(ROOT, "lab", "lib", "workload")
+POWER_CUT, GUEST_DIED = 137, 125
+
+
+class Guest:
+    """Runs guests above one NBD URI, all with the same kernel and file system."""
+
+    def __init__(self, work, uri, fs, mount="", kernel=None, append=(), memory_mib=256, extra=(),
+                 seconds_max=1800):
+        self.work, self.uri, self.fs, self.mount = work, uri, fs, mount
+        self.extra = list(extra) + ["--mem", str(memory_mib), "--timeout", str(seconds_max)]
+        if kernel:
+            self.extra += ["--kernel", kernel]
+        for words in append:
+            self.extra += ["--append", words]
+
+    def argv(self, command, *options):
+        """The whole command line."""
+        mount = ["--mount-opts", self.mount] if self.mount else []
+        fs = ["--fs", self.fs] if self.fs else []
+        return [GUEST_RUN, "--disk", self.uri, *fs, *mount, *self.extra, *options, "--", *command]
+
+    def start(self, command, *options):
+        """Starts one; its output is to be read."""
+        return self.work.spawn(self.argv(command, *options), stdout=subprocess.PIPE, text=True,
+                               errors="replace")
+
+    def run(self, command, *options, hear=lambda line: None):
+        """Runs `command` to its end, and tells `hear` each line; its exit status."""
+        process = self.start(command, *options)
+        for line in process.stdout:
+            hear(line.rstrip("\n"))
+        return process.wait()
+
+    def must(self, command, *options, hear=lambda line: None):
+        """The same; LabError unless it ends well."""
+        status = self.run(command, *options, hear=hear)
+        if status != 0:
+            raise LabError(f"the guest's {' '.join(command[:3])} ended with {status}")
+
+
+class Story:
+    """What the workload said: its operations, and when each became known here.
+
+    `model` is what must be there now; `frees` has, for each (file, block of the
+    file), the orders of the operations that freed that block, ascending.
+    """
+
+    def __init__(self, run, block_bytes):
+        self.sectors_per_block = block_bytes // 512
+        self.model = Model(run, self._freed)
+        self.times, self.frees = {}, {}
+        self.operations = []
+        self.settled = 0
+        self.deleted_blocks = 0
+        self.ended = False
+        self.notes = []
+
+    def hear(self, line):
+        """Takes one line of its output."""
+        word, _, rest = line.partition(" ")
+        if word == "op":
+            self._operation(*rest.split(" ", 1))
+        elif word == "done":
+            self.settled = int(rest)
+        elif word == "end":
+            self.ended = True
+        elif word != "at":
+            self.notes.append(line)
+
+    def _operation(self, order, operation):
+        if int(order) != self.model.order + 1:
+            raise LabError(f"operation {order} came after {self.model.order}: the log has a gap")
+        self.times[int(order)] = time.time()
+        self.operations.append(operation)
+        self.model.apply(operation)
+
+    def _freed(self, file, first, order):
+        per = self.sectors_per_block
+        for block in range(-(-first // per), -(-len(file.tags) // per)):
+            self.frees.setdefault((file.number, block), []).append(order)
+            self.deleted_blocks += any(file.tags[block * per:(block + 1) * per])

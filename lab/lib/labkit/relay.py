@@ -1,0 +1,141 @@
+"""A relay between an NBD client and a server that remembers what was written.
+
+Every byte is passed on as it is. For each write it is noted when it came, where
+it goes, and, a block of the file system each, which tagged sector comes first in
+it (None: no tag) and whether the block is all zeros.
+"""
+
+import socket
+import struct
+import threading
+import time
+from collections import namedtuple
+
+from . import sectors
+
+_OPTION = struct.Struct(">QII")
+_OPTION_MAGIC = 0x49484156454F5054
+_REQUEST = struct.Struct(">IHHQQI")
+_REQUEST_MAGIC = 0x25609513
+_WRITE, _TRIM, _ZEROES = 1, 4, 6
+_PIECE_BYTES = 1 << 20
+
+Write = namedtuple("Write", "time block tag is_zeros")
+
+
+class Relay:
+    """Listens on `path`, and passes each connection on to the socket `upstream`.
+
+    `writes` lists what was written, in order of arrival: a `Write` a block of
+    `block_bytes`. `trimmed_bytes` counts discards.
+    """
+
+    def __init__(self, path, upstream, block_bytes):
+        self.path, self.upstream, self.block_bytes = path, upstream, block_bytes
+        self.writes, self.trimmed_bytes, self.requests = [], 0, 0
+        self.failure = None
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(8)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def uri(self):
+        """What clients are to connect to."""
+        return f"nbd+unix:///?socket={self.path}"
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.socket(socket.AF_UNIX)
+            try:
+                server.connect(self.upstream)
+            except OSError:
+                client.close()
+                continue
+            threading.Thread(target=self._replies, args=(server, client), daemon=True).start()
+            threading.Thread(target=self._requests, args=(client, server), daemon=True).start()
+
+    @staticmethod
+    def _replies(server, client):
+        """Server to client: nothing to know there."""
+        buffer = bytearray(_PIECE_BYTES)
+        try:
+            while count := server.recv_into(buffer):
+                client.sendall(memoryview(buffer)[:count])
+        except OSError:
+            pass
+        for end in (client, server):
+            _shut(end)
+
+    def _requests(self, client, server):
+        """Client to server, message by message."""
+        try:
+            server.sendall(_exactly(client, 4))
+            while True:
+                self._message(client, server)
+        except (OSError, EOFError):
+            pass
+        except Exception as error:  # told by `check`, in the thread that asks
+            self.failure = error
+        for end in (client, server):
+            _shut(end)
+
+    def _message(self, client, server):
+        head = _exactly(client, 16)
+        if struct.unpack_from(">Q", head)[0] == _OPTION_MAGIC:
+            length = _OPTION.unpack(head)[2]
+            server.sendall(head + _exactly(client, length))
+            return
+        head += _exactly(client, _REQUEST.size - 16)
+        magic, _, command, _, offset, length = _REQUEST.unpack(head)
+        if magic != _REQUEST_MAGIC:
+            raise ValueError(f"neither an option nor a request: {head.hex()}")
+        self.requests += 1
+        payload = _exactly(client, length) if command == _WRITE else b""
+        self._note(command, offset, length, payload)
+        server.sendall(head + payload)
+
+    def _note(self, command, offset, length, payload):
+        now = time.time()
+        if command == _WRITE:
+            self._note_write(now, offset, payload)
+        elif command == _TRIM:
+            self.trimmed_bytes += length
+        elif command == _ZEROES:
+            first, end = offset // self.block_bytes, -(-(offset + length) // self.block_bytes)
+            self.writes += [Write(now, block, None, True) for block in range(first, end)]
+
+    def _note_write(self, now, offset, payload):
+        at = 0
+        while at < len(payload):
+            block, within = divmod(offset + at, self.block_bytes)
+            piece = payload[at:at + self.block_bytes - within]
+            found = sectors.parse(piece[:sectors.RECORD]) or next((it.tag for it in sectors.finds(piece)), None)
+            self.writes.append(Write(now, block, found, not found and not any(piece)))
+            at += len(piece)
+
+    def check(self):
+        """Raises what went wrong in the relay's threads."""
+        if self.failure:
+            raise self.failure
+
+
+def _exactly(source, count):
+    """`count` bytes from a socket; EOFError if it ends before."""
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
+        got = source.recv_into(view)
+        if not got:
+            raise EOFError
+        view = view[got:]
+    return bytes(data)
+
+
+def _shut(end):
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    end.close()

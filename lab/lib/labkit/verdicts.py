@@ -1,0 +1,46 @@
+"""What is alive, dead or lost on a disk, by what its sectors say."""
+
+from collections import namedtuple
+
+from . import sectors
+from .forensics import raw_files
+
+Verdict = namedtuple("Verdict", "dead lost")
+
+
+def present(path):
+    """Every tag in a file: to whether it is there as a whole sector in its place."""
+    found = {}
+    for find in sectors.finds_in_file(path):
+        is_whole = find.length == sectors.SECTOR and find.position % sectors.SECTOR == 0
+        found[find.tag] = found.get(find.tag, False) or is_whole
+    return found
+
+
+def judge(live, found):
+    """The tags that should be gone, and those that should be there whole."""
+    return Verdict(dead=set(found) - live, lost={tag for tag in live if not found.get(tag)})
+
+
+def judge_disk(live, medium, others):
+    """A `Verdict` of the medium, with what the `others` hold that is dead."""
+    verdict = judge(live, present(medium))
+    beside = {path: judge(live, present(path)).dead for path in others}
+    return verdict, {path: dead for path, dead in beside.items() if dead}
+
+
+def files_of(server):
+    """The other files of a disk."""
+    return [path for path in raw_files(server) if path != server.medium]
+
+
+def as_tags(survey):
+    """A survey as read from JSON, with tags in place of lists."""
+    return {path: [sectors.Tag(*it) if isinstance(it, list) else it for it in found]
+            for path, found in survey.items()}
+
+
+def damaged(model, survey):
+    """The names whose file is not as the model says, and those that should not be there."""
+    wanted = {path: file.tags for path, file in model.by_path().items()}
+    return sorted(path for path in wanted.keys() | survey.keys() if wanted.get(path) != survey.get(path))
