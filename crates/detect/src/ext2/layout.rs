@@ -1,0 +1,188 @@
+//! Where fixed metadata lies: found by bisection, checked once.
+
+use super::bytes::{u16_at, u32_at};
+use super::features::not_understood;
+use super::superblock::{DESCRIPTOR_BYTES, SUPERBLOCK_AT, Superblock};
+use crate::format::{Block, Kind, Reason};
+use std::ops::Range;
+
+const BG_INODE_UNINIT: u16 = 0x1;
+const BG_BLOCK_UNINIT: u16 = 0x2;
+
+/// Where a group's metadata is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Descriptor {
+    bg_block_bitmap: Block,
+    bg_inode_bitmap: Block,
+    bg_inode_table: Block,
+}
+
+impl Descriptor {
+    /// The descriptors in `block`, as many as there is room for.
+    ///
+    /// # Errors
+    /// A group's maps are not on the disk (`lazy_bg`).
+    pub(super) fn all_from_bytes(superblock: &Superblock, block: &[u8]) -> Result<Vec<Self>, Reason> {
+        let descriptors = block.chunks_exact(DESCRIPTOR_BYTES as usize);
+        descriptors.map(|bytes| Self::from_bytes(superblock, bytes)).collect()
+    }
+
+    fn from_bytes(superblock: &Superblock, bytes: &[u8]) -> Result<Self, Reason> {
+        if superblock.features.lazy_bg && u16_at(bytes, 0x12) & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0 {
+            return Err(not_understood(&["lazy_bg".into()]));
+        }
+        Ok(Self {
+            bg_block_bitmap: u32_at(bytes, 0x0),
+            bg_inode_bitmap: u32_at(bytes, 0x4),
+            bg_inode_table: u32_at(bytes, 0x8),
+        })
+    }
+}
+
+/// Blocks with one purpose.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    pub blocks: Range<Block>,
+    pub kind: Kind,
+    /// The group that a map or an inode table is about; the first that
+    /// descriptors are about.
+    pub group: u32,
+}
+
+/// All regions, ascending, disjoint, within the file system.
+#[derive(Debug)]
+pub(super) struct Layout(Vec<Region>);
+
+impl Layout {
+    /// The layout by superblock and descriptors, one for each group.
+    ///
+    /// # Errors
+    /// Something lies outside, or on top of something else.
+    pub(super) fn new(superblock: &Superblock, descriptors: &[Descriptor]) -> Result<Self, Reason> {
+        let mut draft = Draft { blocks: superblock.s_blocks_count, regions: Vec::new() };
+        draft.push(0, superblock.s_first_data_block, Kind::Fixed, 0)?;
+        for (group, descriptor) in (0..superblock.groups()).zip(descriptors) {
+            draft.superblock(superblock, group)?;
+            draft.descriptors(superblock, group)?;
+            draft.group(superblock, group, descriptor)?;
+        }
+        draft.finish()
+    }
+
+    /// The region in which `block` lies.
+    pub(super) fn region(&self, block: Block) -> Option<&Region> {
+        self.from(block).next().filter(|region| region.blocks.contains(&block))
+    }
+
+    /// What is fixed within `blocks`, ascending.
+    pub(super) fn within(&self, blocks: Range<Block>) -> impl Iterator<Item = Range<Block>> {
+        let Range { start, end } = blocks;
+        self.from(start)
+            .map(move |it| it.blocks.start.max(start)..it.blocks.end.min(end))
+            .take_while(|it| !it.is_empty())
+    }
+
+    /// The blocks of all regions of `kind`, ascending, runs joined.
+    pub(super) fn of(&self, kind: Kind) -> Vec<Range<Block>> {
+        let mut found: Vec<Range<Block>> = Vec::new();
+        for Region { blocks, .. } in self.0.iter().filter(|region| region.kind == kind) {
+            match found.last_mut() {
+                Some(last) if last.end == blocks.start => last.end = blocks.end,
+                _ => found.push(blocks.clone()),
+            }
+        }
+        found
+    }
+
+    fn from(&self, block: Block) -> impl Iterator<Item = &Region> {
+        self.0[self.0.partition_point(|region| region.blocks.end <= block)..].iter()
+    }
+}
+
+struct Draft {
+    blocks: Block,
+    regions: Vec<Region>,
+}
+
+impl Draft {
+    fn push(&mut self, start: Block, len: u32, kind: Kind, group: u32) -> Result<(), Reason> {
+        let end = start.checked_add(len).filter(|end| *end <= self.blocks);
+        let end = end.ok_or_else(|| Reason(format!("metadata of group {group} lies outside")))?;
+        if len > 0 {
+            self.regions.push(Region { blocks: start..end, kind, group });
+        }
+        Ok(())
+    }
+
+    /// The superblock in force, and copies of it.
+    fn superblock(&mut self, superblock: &Superblock, group: u32) -> Result<(), Reason> {
+        if !superblock.has_super(group) {
+            return Ok(());
+        }
+        let kind = if group == 0 { Kind::Geometry } else { Kind::Fixed };
+        self.push(superblock.group(group).start, 1, kind, group)
+    }
+
+    fn descriptors(&mut self, superblock: &Superblock, group: u32) -> Result<(), Reason> {
+        if superblock.is_meta_group(group) {
+            self.meta_descriptors(superblock, group)
+        } else if group == 0 {
+            self.old_descriptors(superblock)
+        } else if superblock.has_super(group) {
+            let copies = superblock.old_descriptor_blocks() + reserved(superblock);
+            self.push(superblock.group(group).start + 1, copies, Kind::Fixed, group)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The descriptors in force that follow the superblock, and room for more.
+    fn old_descriptors(&mut self, superblock: &Superblock) -> Result<(), Reason> {
+        let first = superblock.s_first_data_block + 1;
+        let blocks = superblock.old_descriptor_blocks();
+        for n in 0..blocks {
+            self.push(first + n, 1, Kind::Geometry, n * superblock.descriptors_in_block())?;
+        }
+        self.push(first + blocks, reserved(superblock), Kind::Fixed, 0)
+    }
+
+    /// The first group's descriptors are in force; the second and the last have
+    /// copies.
+    fn meta_descriptors(&mut self, superblock: &Superblock, group: u32) -> Result<(), Reason> {
+        let (place, groups) = (group % superblock.descriptors_in_block(), superblock.descriptors_in_block());
+        if ![0, 1, groups - 1].contains(&place) {
+            return Ok(());
+        }
+        let kind = if place == 0 { Kind::Geometry } else { Kind::Fixed };
+        let block = superblock.group(group).start + u32::from(superblock.has_super(group));
+        self.push(block, 1, kind, group)
+    }
+
+    fn group(&mut self, superblock: &Superblock, group: u32, places: &Descriptor) -> Result<(), Reason> {
+        self.push(places.bg_block_bitmap, 1, Kind::Map, group)?;
+        self.push(places.bg_inode_bitmap, 1, Kind::Fixed, group)?;
+        self.push(places.bg_inode_table, superblock.table_blocks(), Kind::Inodes, group)
+    }
+
+    fn finish(mut self) -> Result<Layout, Reason> {
+        self.regions.sort_unstable_by_key(|region| region.blocks.start);
+        self.regions.shrink_to_fit();
+        match self.regions.windows(2).find(|pair| pair[0].blocks.end > pair[1].blocks.start) {
+            Some(pair) => Err(Reason(format!("metadata of group {} lies on other metadata", pair[1].group))),
+            None => Ok(Layout(self.regions)),
+        }
+    }
+}
+
+/// Blocks behind the descriptors that are kept for more of them.
+fn reserved(superblock: &Superblock) -> u32 {
+    if superblock.features.meta_bg { 0 } else { superblock.s_reserved_gdt_blocks }
+}
+
+/// The block that holds the superblock in force.
+pub(super) fn superblock_block(block_bytes: u32) -> Block {
+    (SUPERBLOCK_AT / u64::from(block_bytes)) as Block
+}
+
+#[cfg(test)]
+mod tests;

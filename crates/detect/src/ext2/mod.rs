@@ -1,0 +1,275 @@
+//! ext2: where its metadata lies, and what a change of it says.
+//!
+//! What is read and relied on: `docs/formats/ext2.md`.
+//!
+//! 1. What a block names is a function of its place and its content alone:
+//!    whatever is linked is unlinked later by exactly the inverse.
+//! 2. Only blocks that may hold data are ever named: not those beyond the file
+//!    system, nor fixed metadata.
+//! 3. Fixed metadata is always allocated: a map that says otherwise is none.
+//! 4. Nothing that is read can make this panic, nor take more memory than the
+//!    groups that were described by bytes handed in.
+
+use self::inode::Inode;
+use self::layout::{Descriptor, Layout, Region, superblock_block};
+use self::names::{Difference, Pointer};
+use self::state::State;
+use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superblock};
+use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::properties::{EXT2, Properties};
+use quietus_core::units::{Addr, Extent};
+use std::ops::Range;
+
+mod bits;
+mod bytes;
+mod features;
+mod inode;
+mod layout;
+mod names;
+mod state;
+mod superblock;
+
+/// Levels of pointers.
+const LEVELS_MAX: u8 = 3;
+
+/// An ext2 file system from the first byte of the disk on.
+#[derive(Debug)]
+pub struct Ext2 {
+    superblock: Superblock,
+    descriptors: Vec<Descriptor>,
+    layout: Layout,
+    disk_bytes: u64,
+}
+
+/// Looks for ext2: asks for the superblock, then for the group descriptors.
+/// Revisions 0 and 1, blocks of 1 to 64 KiB. A journal is refused: with it,
+/// maps on the disk do not show the file system as it is in memory.
+#[must_use]
+pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
+    let Some(at) = Extent::within(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes) else {
+        return Probe::IsNot;
+    };
+    match contents.get(at) {
+        None => Probe::Needs(vec![at]),
+        Some(bytes) if is_superblock(bytes) => {
+            probe_groups(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
+        }
+        Some(_) => Probe::IsNot,
+    }
+}
+
+fn probe_groups(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
+    let superblock = Superblock::from_bytes(bytes, disk_bytes)?;
+    let missing: Vec<_> = superblock.descriptors().filter(|at| contents.get(*at).is_none()).collect();
+    if !missing.is_empty() {
+        return Ok(Probe::Needs(missing));
+    }
+    Ok(Probe::Is(Box::new(Ext2::new(disk_bytes, superblock, contents)?)))
+}
+
+impl Ext2 {
+    fn new(disk_bytes: u64, superblock: Superblock, contents: &Contents) -> Result<Self, Reason> {
+        let mut descriptors = Vec::new();
+        for block in superblock.descriptors().filter_map(|at| contents.get(at)) {
+            let left = superblock.groups() as usize - descriptors.len();
+            descriptors.extend(Descriptor::all_from_bytes(&superblock, block)?.into_iter().take(left));
+        }
+        let layout = Layout::new(&superblock, &descriptors)?;
+        Ok(Self { superblock, descriptors, layout, disk_bytes })
+    }
+
+    /// `pointer`, unless it is a hole or cannot be true (invariant 2).
+    fn accept(&self, pointer: &Pointer) -> bool {
+        pointer.block != 0
+            && pointer.block < self.superblock.s_blocks_count
+            && self.layout.region(pointer.block).is_none()
+    }
+
+    fn diff_inodes(&self, block: Block, old: &[u8], new: &[u8]) -> Difference {
+        let mut difference = Difference::default();
+        let Some(table) = self.layout.region(block).filter(|region| region.kind == Kind::Inodes) else {
+            return difference;
+        };
+        let first = (block - table.blocks.start) * self.superblock.inodes_in_block();
+        let end = self.superblock.s_inodes_per_group.min(first + self.superblock.inodes_in_block());
+        for n in first..end {
+            let (old, new) = (self.slot(old, n - first), self.slot(new, n - first));
+            if old != new {
+                let number = table.group * self.superblock.s_inodes_per_group + n + 1;
+                self.diff_inode(&self.inode(number, old), &self.inode(number, new), &mut difference);
+            }
+        }
+        difference
+    }
+
+    /// The bytes of the `n`th inode in `block`; none if they are cut off.
+    fn slot<'a>(&self, block: &'a [u8], n: u32) -> &'a [u8] {
+        let bytes = self.superblock.s_inode_size as usize;
+        block.chunks_exact(bytes).nth(n as usize).unwrap_or_default()
+    }
+
+    fn inode<'a>(&self, number: u32, bytes: &'a [u8]) -> Inode<'a> {
+        let first_ino = self.superblock.s_first_ino;
+        Inode { bytes, number, first_ino, block_bytes: self.superblock.block_bytes() }
+    }
+
+    fn diff_inode(&self, old: &Inode<'_>, new: &Inode<'_>, difference: &mut Difference) {
+        let owned = |inode: &Inode<'_>| {
+            let mut pointers = inode.pointers();
+            pointers.retain(|pointer| self.accept(pointer));
+            pointers
+        };
+        if old.generation() == new.generation() {
+            difference.same_owner(owned(old), owned(new));
+        } else {
+            difference.another_owner(owned(old), owned(new));
+        }
+    }
+
+    fn diff_pointers(&self, level: u8, old: &[u8], new: &[u8]) -> Difference {
+        let mut difference = Difference::default();
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        for at in (0..old.len().max(new.len())).step_by(4) {
+            let [was, is] = [old, new].map(|bytes| bytes::u32_at(bytes, at));
+            if was != is {
+                gone.push(Pointer { block: was, level: level - 1 });
+                come.push(Pointer { block: is, level: level - 1 });
+            }
+        }
+        gone.retain(|pointer| self.accept(pointer));
+        come.retain(|pointer| self.accept(pointer));
+        difference.same_owner(gone, come);
+        difference
+    }
+
+    /// The group whose map has a part at `at`, and the first bit in that part.
+    fn map_part(&self, at: Addr, len: usize) -> Result<(u32, u32), Reason> {
+        let block_bytes = u64::from(self.superblock.block_bytes());
+        let block = Block::try_from(at.0 / block_bytes).ok();
+        let region = block.and_then(|block| self.layout.region(block));
+        let offset = at.0 % block_bytes;
+        match region {
+            Some(Region { kind: Kind::Map, group, .. }) if offset + len as u64 <= block_bytes => {
+                Ok((*group, offset as u32 * 8))
+            }
+            _ => Err(Reason(format!("no map lies at byte {}", at.0))),
+        }
+    }
+
+    /// Fixed metadata is not free (invariant 3). And what lies behind the last
+    /// block of a group is all set, as the standard tools do it, or all clear,
+    /// which Linux takes too: other content is not.
+    fn check_map(&self, group: u32, blocks: Range<Block>, bytes: &[u8]) -> Result<(), Reason> {
+        let bit = |block: Block| (block - blocks.start) as usize;
+        let is_free = |fixed: Range<Block>| {
+            bits::runs(bytes, bit(fixed.start)..bit(fixed.end)).any(|(_, is_set)| !is_set)
+        };
+        if self.layout.within(blocks.clone()).any(is_free) {
+            return Err(Reason(format!("the map of group {group} has metadata free")));
+        }
+        if bits::runs(bytes, bit(blocks.end)..bytes.len() * 8).count() > 1 {
+            return Err(Reason(format!("the map of group {group} ends in other content")));
+        }
+        Ok(())
+    }
+
+    fn superblock_change(&self, old: &[u8], new: &[u8]) -> Geometry {
+        let at = (SUPERBLOCK_AT % u64::from(self.superblock.block_bytes())) as usize;
+        let [old, new] = [old, new].map(|block| block.get(at..).unwrap_or_default());
+        match Superblock::from_bytes(new, self.disk_bytes) {
+            Ok(it) if is_superblock(new) && self.superblock.is_same(&it) => {
+                it.state.since(State::from_bytes(old))
+            }
+            _ => Geometry::Changed,
+        }
+    }
+
+    fn descriptors_change(&self, first: u32, block: &[u8]) -> Geometry {
+        let known = self.descriptors.get(first as usize..).unwrap_or_default();
+        let known = &known[..known.len().min(self.superblock.descriptors_in_block() as usize)];
+        let described = known.len() * superblock::DESCRIPTOR_BYTES as usize;
+        let new = block.get(..described).map(|bytes| Descriptor::all_from_bytes(&self.superblock, bytes));
+        match new {
+            Some(Ok(new)) if new == known => Geometry::Same,
+            _ => Geometry::Changed,
+        }
+    }
+}
+
+impl Format for Ext2 {
+    fn name(&self) -> &'static str {
+        "ext2"
+    }
+
+    fn properties(&self) -> Properties {
+        EXT2
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.superblock.block_bytes()
+    }
+
+    fn blocks(&self) -> Block {
+        self.superblock.s_blocks_count
+    }
+
+    fn was_clean(&self) -> bool {
+        self.superblock.state.is_clean()
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        self.layout.region(block).map_or(Kind::Data, |region| region.kind)
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        self.layout.of(kind)
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let (group, first_bit) = self.map_part(at.start, bytes.len())?;
+        let Range { start, end } = self.superblock.group(group);
+        let start = start.saturating_add(first_bit).min(end);
+        let blocks = start..end.min(start.saturating_add(bytes.len() as u32 * 8));
+        self.check_map(group, blocks.clone(), bytes)?;
+        let shown = |(bits, allocated): (Range<usize>, bool)| Shown {
+            blocks: start + bits.start as u32..start + bits.end as u32,
+            allocated,
+        };
+        Ok(bits::runs(bytes, 0..blocks.len()).map(shown).collect())
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        let difference = match kind {
+            Kind::Inodes => self.diff_inodes(block, old, new),
+            Kind::Pointers(level @ 1..=LEVELS_MAX) => self.diff_pointers(level, old, new),
+            _ => Difference::default(),
+        };
+        difference.changes()
+    }
+
+    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
+        if old == new {
+            return Geometry::Same;
+        }
+        if block == superblock_block(self.block_bytes()) {
+            return self.superblock_change(old, new);
+        }
+        match self.layout.region(block) {
+            Some(Region { kind: Kind::Geometry, group, .. }) => self.descriptors_change(*group, new),
+            _ => Geometry::Changed,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("file system blocks", self.superblock.s_blocks_count.into()),
+            ("groups", self.superblock.groups().into()),
+            ("inodes", self.superblock.s_inodes_count.into()),
+            ("bytes in a block", self.superblock.block_bytes().into()),
+            ("bytes in an inode", self.superblock.s_inode_size.into()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! What a superblock says of the file system's condition.
+
+use super::bytes::{u16_at, u32_at};
+use crate::format::Geometry;
+
+const EXT2_VALID_FS: u16 = 0x1;
+const EXT2_ERROR_FS: u16 = 0x2;
+
+/// Linux takes [`EXT2_VALID_FS`] away when it mounts for writing, counts the
+/// mount, and gives the flag back last of all when it unmounts. e2fsck starts
+/// the count again and notes the time; other tools leave the flag as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    s_mnt_count: u16,
+    s_state: u16,
+    s_lastcheck: u32,
+}
+
+impl State {
+    pub(super) fn from_bytes(superblock: &[u8]) -> Self {
+        Self {
+            s_mnt_count: u16_at(superblock, 0x34),
+            s_state: u16_at(superblock, 0x3A),
+            s_lastcheck: u32_at(superblock, 0x40),
+        }
+    }
+
+    /// Everything had been written, and no error been found.
+    pub(super) fn is_clean(self) -> bool {
+        self.s_state & (EXT2_VALID_FS | EXT2_ERROR_FS) == EXT2_VALID_FS
+    }
+
+    fn is_in_use(self) -> bool {
+        self.s_state & EXT2_VALID_FS == 0
+    }
+
+    /// What it means that this state follows on `old`, of the same file system.
+    pub(super) fn since(self, old: Self) -> Geometry {
+        if self.is_in_use() {
+            Geometry::InUse
+        } else if !self.is_clean() {
+            Geometry::Same
+        } else if old.is_in_use() && self.is_of_mount(old) {
+            Geometry::Unmounted
+        } else {
+            Geometry::Clean
+        }
+    }
+
+    /// Whether nothing was checked since `old`, while it was mounted.
+    fn is_of_mount(self, old: Self) -> bool {
+        let mount = |it: Self| (it.s_mnt_count, it.s_lastcheck);
+        self.s_mnt_count > 0 && mount(self) == mount(old)
+    }
+}

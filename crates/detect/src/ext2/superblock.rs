@@ -1,0 +1,226 @@
+//! The superblock: what decides where everything is.
+
+use super::bytes::{u16_at, u32_at};
+use super::features::Features;
+use super::state::State;
+use crate::format::{Block, Reason};
+use quietus_core::units::{Addr, Extent};
+use std::ops::Range;
+
+/// The first byte of the superblock on the disk.
+pub(super) const SUPERBLOCK_AT: u64 = 1024;
+/// Its bytes.
+pub(super) const SUPERBLOCK_BYTES: u64 = 1024;
+/// Bytes of a group descriptor; others come only with `64bit`.
+pub(super) const DESCRIPTOR_BYTES: u32 = 32;
+/// As many groups as the smallest natural ones make of the most blocks.
+const GROUPS_MAX: u64 = 1 << 19;
+
+const EXT2_MAGIC: u16 = 0xEF53;
+const EXT2_OS_HURD: u32 = 1;
+const EXT2_GOOD_OLD_REV: u32 = 0;
+const EXT2_DYNAMIC_REV: u32 = 1;
+const EXT2_GOOD_OLD_INODE_SIZE: u32 = 128;
+const EXT2_GOOD_OLD_FIRST_INO: u32 = 11;
+
+/// What a superblock says of the layout, consistent in itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Superblock {
+    pub s_inodes_count: u32,
+    pub s_blocks_count: u32,
+    pub s_first_data_block: u32,
+    pub s_log_block_size: u32,
+    pub s_blocks_per_group: u32,
+    pub s_inodes_per_group: u32,
+    pub s_first_ino: u32,
+    pub s_inode_size: u32,
+    pub s_reserved_gdt_blocks: u32,
+    pub s_first_meta_bg: u32,
+    pub s_backup_bgs: [u32; 2],
+    pub features: Features,
+    pub state: State,
+    /// When and as what it was made.
+    birth: (u32, [u8; 16]),
+}
+
+/// Whether these bytes claim to be a superblock.
+pub(super) fn is_superblock(bytes: &[u8]) -> bool {
+    u16_at(bytes, 0x38) == EXT2_MAGIC
+}
+
+fn lies(field: &str) -> Reason {
+    Reason(format!("the superblock makes no sense: `{field}`"))
+}
+
+fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
+    if holds { Ok(()) } else { Err(lies(field)) }
+}
+
+impl Superblock {
+    /// The superblock in `bytes`, of a disk of `disk_bytes`.
+    ///
+    /// # Errors
+    /// Names a feature that is not understood, or a field that cannot be true.
+    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+        let features = Features::from_bytes(bytes)?;
+        if u32_at(bytes, 0x48) == EXT2_OS_HURD {
+            return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));
+        }
+        ensure(u32_at(bytes, 0x4C) <= EXT2_DYNAMIC_REV, "s_rev_level")?;
+        let found = Self::read(bytes, features);
+        found.check_sizes(bytes)?;
+        found.check_counts(bytes)?;
+        if found.bytes() > disk_bytes {
+            return Err(Reason("the file system ends beyond the disk".into()));
+        }
+        Ok(found)
+    }
+
+    fn read(bytes: &[u8], features: Features) -> Self {
+        let is_old = u32_at(bytes, 0x4C) == EXT2_GOOD_OLD_REV;
+        Self {
+            s_inodes_count: u32_at(bytes, 0x0),
+            s_blocks_count: u32_at(bytes, 0x4),
+            s_first_data_block: u32_at(bytes, 0x14),
+            s_log_block_size: u32_at(bytes, 0x18),
+            s_blocks_per_group: u32_at(bytes, 0x20),
+            s_inodes_per_group: u32_at(bytes, 0x28),
+            s_first_ino: if is_old { EXT2_GOOD_OLD_FIRST_INO } else { u32_at(bytes, 0x54) },
+            s_inode_size: if is_old { EXT2_GOOD_OLD_INODE_SIZE } else { u16_at(bytes, 0x58).into() },
+            s_reserved_gdt_blocks: u16_at(bytes, 0xCE).into(),
+            s_first_meta_bg: u32_at(bytes, 0x104),
+            s_backup_bgs: [u32_at(bytes, 0x24C), u32_at(bytes, 0x250)],
+            features,
+            state: State::from_bytes(bytes),
+            birth: (
+                u32_at(bytes, 0x108),
+                bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
+            ),
+        }
+    }
+
+    fn check_sizes(&self, bytes: &[u8]) -> Result<(), Reason> {
+        ensure(self.s_log_block_size <= 6, "s_log_block_size")?;
+        ensure(u32_at(bytes, 0x1C) == self.s_log_block_size, "s_log_frag_size")?;
+        let sizes = EXT2_GOOD_OLD_INODE_SIZE..=self.block_bytes();
+        let is_size = self.s_inode_size.is_power_of_two() && sizes.contains(&self.s_inode_size);
+        ensure(is_size, "s_inode_size")?;
+        ensure(self.s_first_data_block == u32::from(self.s_log_block_size == 0), "s_first_data_block")?;
+        ensure(self.s_reserved_gdt_blocks <= self.block_bytes() / 4, "s_reserved_gdt_blocks")
+    }
+
+    fn check_counts(&self, bytes: &[u8]) -> Result<(), Reason> {
+        ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
+        ensure(self.s_blocks_count > self.s_first_data_block, "s_blocks_count")?;
+        let in_a_map = 1..=self.block_bytes() * 8;
+        ensure(in_a_map.contains(&self.s_inodes_per_group), "s_inodes_per_group")?;
+        let is_roomy = self.s_blocks_per_group > self.table_blocks();
+        ensure(is_roomy && in_a_map.contains(&self.s_blocks_per_group), "s_blocks_per_group")?;
+        ensure(u64::from(self.groups()) <= GROUPS_MAX, "s_blocks_per_group")?;
+        let inodes = u64::from(self.groups()) * u64::from(self.s_inodes_per_group);
+        ensure(u64::from(self.s_inodes_count) == inodes, "s_inodes_count")?;
+        let reserved = EXT2_GOOD_OLD_FIRST_INO..=self.s_inodes_count;
+        ensure(reserved.contains(&self.s_first_ino), "s_first_ino")?;
+        let is_possible = !self.features.meta_bg || self.s_first_meta_bg <= self.descriptor_blocks();
+        ensure(is_possible, "s_first_meta_bg")
+    }
+
+    /// Bytes in a block.
+    pub(super) fn block_bytes(&self) -> u32 {
+        1024 << self.s_log_block_size
+    }
+
+    /// Bytes in the file system.
+    fn bytes(&self) -> u64 {
+        u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
+    }
+
+    /// How many groups there are.
+    pub(super) fn groups(&self) -> u32 {
+        (self.s_blocks_count - self.s_first_data_block).div_ceil(self.s_blocks_per_group)
+    }
+
+    /// The blocks of `group`.
+    pub(super) fn group(&self, group: u32) -> Range<Block> {
+        let first =
+            u64::from(self.s_first_data_block) + u64::from(group) * u64::from(self.s_blocks_per_group);
+        let end = first + u64::from(self.s_blocks_per_group);
+        let clamp = |block: u64| block.min(self.s_blocks_count.into()) as Block;
+        clamp(first)..clamp(end)
+    }
+
+    /// Blocks of a group's inode table.
+    pub(super) fn table_blocks(&self) -> u32 {
+        self.s_inodes_per_group.div_ceil(self.inodes_in_block())
+    }
+
+    /// Inodes in a block.
+    pub(super) fn inodes_in_block(&self) -> u32 {
+        self.block_bytes() / self.s_inode_size
+    }
+
+    /// Descriptors in a block.
+    pub(super) fn descriptors_in_block(&self) -> u32 {
+        self.block_bytes() / DESCRIPTOR_BYTES
+    }
+
+    /// Blocks that the descriptors of all groups take.
+    pub(super) fn descriptor_blocks(&self) -> u32 {
+        self.groups().div_ceil(self.descriptors_in_block())
+    }
+
+    /// Whether the descriptors of `group` lie in the groups that they describe,
+    /// and not behind each superblock.
+    pub(super) fn is_meta_group(&self, group: u32) -> bool {
+        self.features.meta_bg && group / self.descriptors_in_block() >= self.s_first_meta_bg
+    }
+
+    /// Descriptor blocks behind each superblock.
+    pub(super) fn old_descriptor_blocks(&self) -> u32 {
+        if self.features.meta_bg { self.s_first_meta_bg } else { self.descriptor_blocks() }
+    }
+
+    /// Whether `group` begins with a copy of the superblock.
+    pub(super) fn has_super(&self, group: u32) -> bool {
+        if group == 0 {
+            true
+        } else if self.features.sparse_super2 {
+            self.s_backup_bgs.contains(&group)
+        } else {
+            !self.features.sparse_super || group == 1 || [3, 5, 7].iter().any(|it| is_power(group, *it))
+        }
+    }
+
+    /// The block in which the descriptors in force from `group` on are, a
+    /// multiple of [`Self::descriptors_in_block`].
+    pub(super) fn descriptor_block(&self, group: u32) -> Block {
+        if self.is_meta_group(group) {
+            self.group(group).start + u32::from(self.has_super(group))
+        } else {
+            self.s_first_data_block + 1 + group / self.descriptors_in_block()
+        }
+    }
+
+    /// Where the descriptors in force are, in order of the groups.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = Extent<Addr>> {
+        let bytes = u64::from(self.block_bytes());
+        (0..self.groups())
+            .step_by(self.descriptors_in_block() as usize)
+            .map(move |group| Extent::new(u64::from(self.descriptor_block(group)) * bytes, bytes))
+    }
+
+    /// Whether `other` describes the same file system, in whatever state.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Self { state: self.state, ..other.clone() } == *self
+    }
+}
+
+fn is_power(mut number: u32, base: u32) -> bool {
+    while number > 1 && number.is_multiple_of(base) {
+        number /= base;
+    }
+    number == 1
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! What inodes name, compared with debugfs, file by file.

@@ -1,0 +1,170 @@
+//! Real file systems, made and filled by the standard tools.
+
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::ext2::probe;
+use quietus_detect::format::{Change, Contents, Format, Kind, Link, Probe};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub struct Image {
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+}
+
+/// Runs a tool, and gives what it prints.
+pub fn run(program: &str, args: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {printed}{output:?}");
+    printed
+}
+
+impl Image {
+    /// A file system of `kib`, made by mke2fs with `args`.
+    pub fn new(name: &str, kib: u32, args: &[&str]) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.ext2"));
+        let _ = std::fs::remove_file(&path);
+        let (text, size) = (path.to_str().unwrap(), format!("{kib}k"));
+        run("mke2fs", &[&["-q", "-F"], args, &[text, &size]].concat());
+        let mut image = Self { path, bytes: Vec::new() };
+        image.reread();
+        image
+    }
+
+    pub fn reread(&mut self) {
+        self.bytes = std::fs::read(&self.path).unwrap();
+    }
+
+    /// Runs commands of debugfs, which may write.
+    pub fn debugfs(&mut self, commands: &str) -> String {
+        let script = self.path.with_extension("script");
+        std::fs::write(&script, commands).unwrap();
+        let path = self.path.to_str().unwrap();
+        let printed = run("debugfs", &["-w", "-f", script.to_str().unwrap(), path]);
+        self.reread();
+        printed
+    }
+
+    pub fn dumpe2fs(&self) -> String {
+        run("dumpe2fs", &[self.path.to_str().unwrap()])
+    }
+
+    pub fn fsck(&self) {
+        run("e2fsck", &["-f", "-n", self.path.to_str().unwrap()]);
+    }
+
+    pub fn at(&self, extent: Extent<Addr>) -> &[u8] {
+        &self.bytes[extent.start.0 as usize..extent.end() as usize]
+    }
+
+    pub fn block(&self, format: &dyn Format, block: u32) -> Vec<u8> {
+        let bytes = u64::from(format.block_bytes());
+        self.at(Extent::new(u64::from(block) * bytes, bytes)).to_vec()
+    }
+
+    pub fn probe(&self) -> Probe {
+        let mut contents = Contents::default();
+        loop {
+            match probe(self.bytes.len() as u64, &contents) {
+                Probe::Needs(extents) => {
+                    assert!(extents.iter().all(|it| contents.get(*it).is_none()), "asked for twice");
+                    extents.iter().for_each(|it| contents.insert(it.start, self.at(*it).to_vec()));
+                }
+                found => return found,
+            }
+        }
+    }
+
+    pub fn ext2(&self) -> Box<dyn Format> {
+        match self.probe() {
+            Probe::Is(format) => format,
+            other => panic!("{}: {other:?}", self.path.display()),
+        }
+    }
+
+    pub fn refusal(&self) -> String {
+        match self.probe() {
+            Probe::Refused(reason) => reason.0,
+            other => panic!("{}: {other:?}", self.path.display()),
+        }
+    }
+
+    /// Every link of every inode, and of every block that holds pointers.
+    pub fn links(&self, format: &dyn Format) -> Vec<Link> {
+        let tables = format.survey(Kind::Inodes).into_iter().flatten();
+        self.follow(format, tables.map(|block| (block, Kind::Inodes, self.block(format, block))).collect())
+    }
+
+    /// The links of one inode, and of every block of pointers behind it.
+    pub fn links_of(&self, format: &dyn Format, inode: u32) -> Vec<Link> {
+        let (block, at, bytes) = self.place_of(format, inode);
+        let mut only = vec![0; format.block_bytes() as usize];
+        only[at..at + bytes].copy_from_slice(&self.block(format, block)[at..at + bytes]);
+        self.follow(format, vec![(block, Kind::Inodes, only)])
+    }
+
+    /// The block of an inode, its place there, and its size, as debugfs says.
+    pub fn place_of(&self, format: &dyn Format, inode: u32) -> (u32, usize, usize) {
+        let printed = run("debugfs", &["-R", &format!("imap <{inode}>"), self.path.to_str().unwrap()]);
+        let words: Vec<&str> = printed.split([' ', ',', '\n']).collect();
+        let after = |word: &str| words[words.iter().position(|it| *it == word).unwrap() + 1];
+        let bytes = format.figures().iter().find(|figure| figure.0 == "bytes in an inode").unwrap().1;
+        let at = usize::from_str_radix(after("offset").trim_start_matches("0x"), 16).unwrap();
+        (after("block").parse().unwrap(), at, bytes as usize)
+    }
+
+    fn follow(&self, format: &dyn Format, mut todo: Vec<(u32, Kind, Vec<u8>)>) -> Vec<Link> {
+        let mut found = Vec::new();
+        while let Some((block, kind, content)) = todo.pop() {
+            for change in format.diff(block, kind, &vec![0; content.len()], &content) {
+                let Change::Linked(link) = change else { panic!("nothing was there before: {change:?}") };
+                if link.kind != Kind::Data {
+                    todo.push((link.blocks.start, link.kind, self.block(format, link.blocks.start)));
+                }
+                found.push(link);
+            }
+        }
+        found
+    }
+}
+
+/// The blocks that links name; none of them twice.
+pub fn blocks(links: &[Link]) -> BTreeSet<u32> {
+    let all: Vec<u32> = links.iter().flat_map(|link| link.blocks.clone()).collect();
+    let set: BTreeSet<u32> = all.iter().copied().collect();
+    assert_eq!(all.len(), set.len(), "a block is named twice");
+    set
+}
+
+/// What is free by the maps, read in pieces of `piece_bytes`.
+pub fn free(image: &Image, format: &dyn Format, piece_bytes: u64) -> BTreeSet<u32> {
+    let bytes = u64::from(format.block_bytes());
+    let mut free = BTreeSet::new();
+    let mut shown = BTreeSet::new();
+    for block in format.survey(Kind::Map).into_iter().flatten() {
+        for piece in Extent::<Addr>::new(u64::from(block) * bytes, bytes).pieces(piece_bytes) {
+            for part in format.map(piece, image.at(piece)).unwrap() {
+                part.blocks.clone().for_each(|block| assert!(shown.insert(block), "{block} is shown twice"));
+                if !part.allocated {
+                    free.extend(part.blocks);
+                }
+            }
+        }
+    }
+    assert_eq!(shown.len() as u32, format.blocks() - u32::from(bytes == 1024), "a block is not shown");
+    free
+}
+
+/// A list as e2fsprogs prints it: `3-5, 9`.
+pub fn ranges(text: &str) -> BTreeSet<u32> {
+    let numbers = text.split([',', ' ']).filter(|it| !it.is_empty());
+    numbers
+        .flat_map(|it| {
+            let (from, to) = it.split_once('-').unwrap_or((it, it));
+            from.parse::<u32>().unwrap()..=to.parse().unwrap()
+        })
+        .collect()
+}
