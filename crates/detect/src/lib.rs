@@ -6,6 +6,7 @@
 //! to be read is asked for and handed in (`quietus_core::watch`).
 #![forbid(unsafe_code)]
 
+pub mod ext2;
 pub mod format;
 pub mod options;
 pub mod properties;
