@@ -1,37 +1,108 @@
 //! Payload buffers, used again and again: a fresh one would have to be zeroed,
 //! and a large one mapped and unmapped, for each request.
+//!
+//! 1. What is kept for later is limited, in each place and in the whole process.
+//! 2. Nobody is given a buffer much larger than asked for.
+
+#[cfg(test)]
+mod tests;
 
 use quietus_core::request::Buf;
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes that a thread keeps for later.
+/// Most bytes that one [`Kept`] keeps.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// Most buffers that a thread keeps for later.
+/// Most buffers that one [`Kept`] keeps.
 const KEPT_MAX: usize = 64;
+/// Most bytes that the process keeps.
+const KEPT_BYTES_ALL_MAX: usize = 128 << 20;
 
-thread_local!(static KEPT: RefCell<Vec<Buf>> = const { RefCell::new(Vec::new()) });
+/// Bytes that the process keeps.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+thread_local!(static KEPT: RefCell<Kept> = const { RefCell::new(Kept::new()) });
 
 /// A buffer of `len` bytes whose content is of no use.
 #[must_use]
 pub fn take(len: usize) -> Buf {
-    let kept = KEPT.with_borrow_mut(|kept| {
-        let fitting = kept.iter().rposition(|buf| buf.capacity() >= len);
-        fitting.map(|index| kept.swap_remove(index))
-    });
-    let mut buf = kept.unwrap_or_default();
+    let mut buf = KEPT.with_borrow_mut(|kept| kept.take(len)).unwrap_or_default();
     buf.resize(len, 0);
     buf
 }
 
-/// Keeps `buf` for a later [`take`], or frees it.
+/// Keeps `buf` for a later [`take`] of this thread, or frees it.
 pub fn give(buf: Buf) {
-    if buf.capacity() == 0 {
-        return;
+    KEPT.with_borrow_mut(|kept| kept.give(buf));
+}
+
+/// Buffers that are kept for later, the oldest first.
+#[derive(Debug)]
+pub struct Kept {
+    /// What all of them keep.
+    all: &'static AtomicUsize,
+    bufs: Vec<Buf>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// None.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::counted_in(&KEPT_BYTES)
     }
-    KEPT.with_borrow_mut(|kept| {
-        let bytes: usize = kept.iter().map(Buf::capacity).sum();
-        if kept.len() < KEPT_MAX && bytes + buf.capacity() <= KEPT_BYTES_MAX {
-            kept.push(buf);
+
+    const fn counted_in(all: &'static AtomicUsize) -> Self {
+        Self { all, bufs: Vec::new(), bytes: 0 }
+    }
+
+    /// Keeps `buf`, if need be in the place of older ones, or frees it.
+    pub fn give(&mut self, buf: Buf) {
+        let bytes = buf.capacity();
+        if bytes == 0 || bytes > KEPT_BYTES_MAX {
+            return;
         }
-    });
+        while self.bufs.len() >= KEPT_MAX || self.bytes + bytes > KEPT_BYTES_MAX {
+            self.remove(0);
+        }
+        if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_ALL_MAX {
+            self.all.fetch_sub(bytes, Ordering::Relaxed);
+            return;
+        }
+        self.bytes += bytes;
+        self.bufs.push(buf);
+    }
+
+    /// Gives all of them to the present thread's [`take`].
+    pub fn hand_over(&mut self) {
+        while !self.bufs.is_empty() {
+            give(self.remove(0));
+        }
+    }
+
+    /// The latest that holds `len` bytes, and not many more.
+    fn take(&mut self, len: usize) -> Option<Buf> {
+        let fits = |buf: &Buf| buf.capacity() >= len && buf.capacity() <= len + len / 4 + 4096;
+        let index = self.bufs.iter().rposition(fits)?;
+        Some(self.remove(index))
+    }
+
+    fn remove(&mut self, index: usize) -> Buf {
+        let buf = self.bufs.remove(index);
+        self.bytes -= buf.capacity();
+        self.all.fetch_sub(buf.capacity(), Ordering::Relaxed);
+        buf
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::new()
+    }
 }

@@ -125,6 +125,16 @@ pub struct ServeArgs {
     /// How long a client may take to introduce itself.
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub handshake_timeout: u64,
+    /// How long a client may stop in the middle of a request or of a reply;
+    /// between them it may rest for ever.
+    #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
+    pub stall_timeout: u64,
+    /// Memory for what is read and written, of all clients together: 512M, 4G.
+    /// Requests beyond it wait; one of the largest, 64 MiB, always fits. Besides,
+    /// half a MiB a client is needed, and up to 128 MiB of buffers are kept to be
+    /// used again.
+    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    pub memory: u64,
     /// Run this shell command with NBD_URI and NBD_SOCKET set, and end with it
     /// and its status.
     #[arg(long)]

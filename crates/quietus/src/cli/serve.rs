@@ -60,6 +60,8 @@ fn serve_disks(
         tls: tls(args)?,
         connections_max: args.connections,
         handshake_timeout: Duration::from_millis(args.handshake_timeout),
+        stall_timeout: Duration::from_millis(args.stall_timeout),
+        memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
         ..Config::default()
     };
     let exports = disks.iter().map(|disk| Arc::clone(&disk.engine) as Arc<dyn Export>).collect();

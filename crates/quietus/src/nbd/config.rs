@@ -11,7 +11,8 @@ pub struct Config {
     pub tls: Tls,
     /// A client that has not begun transmission by then is dropped.
     pub handshake_timeout: Duration,
-    /// A client that takes no reply for so long is dropped.
+    /// A client is dropped that for so long sends nothing in the middle of a
+    /// request, or takes nothing of a reply.
     pub stall_timeout: Duration,
     /// Most connections at once.
     pub connections_max: usize,
@@ -20,6 +21,9 @@ pub struct Config {
     ///
     /// [`PAYLOAD_BYTES_MAX`]: super::wire::PAYLOAD_BYTES_MAX
     pub in_flight_bytes_max: usize,
+    /// Most payload bytes in flight on all connections together; requests beyond
+    /// that wait. A single request always fits.
+    pub memory_bytes_max: usize,
 }
 
 impl Default for Config {
@@ -30,6 +34,7 @@ impl Default for Config {
             stall_timeout: Duration::from_secs(60),
             connections_max: 256,
             in_flight_bytes_max: 192 << 20,
+            memory_bytes_max: 1 << 30,
         }
     }
 }

@@ -146,9 +146,7 @@ impl Negotiation<'_> {
 
     fn agree(self, export: Arc<dyn Export>) -> Agreed {
         let contexts = self.terms.contexts(&export.info().name).to_vec();
-        let mut input = self.input;
-        input.lift_deadline();
-        Agreed { style: self.terms.style(), contexts, export, input }
+        Agreed { style: self.terms.style(), contexts, export, input: self.input }
     }
 
     fn field<const N: usize>(&mut self) -> io::Result<[u8; N]> {

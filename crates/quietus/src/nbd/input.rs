@@ -1,6 +1,7 @@
 //! What a client sends, through a buffer that takes many small requests at once
 //! and lets large payloads pass it by.
 
+use super::budget::{Patience, timed_out};
 use super::channel::{Channel, Ciphertext};
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,14 @@ const READ_AHEAD_BYTES: usize = 4096;
 /// A payload of so many bytes is large.
 const LARGE_BYTES: usize = 32 << 10;
 
+/// How long the client may take.
+enum Pace {
+    /// For all of it.
+    Until(Instant),
+    /// In the middle of a request; between them as long as it likes.
+    Patient(Patience),
+}
+
 /// See the module.
 pub struct Input {
     channel: Arc<Channel>,
@@ -21,7 +30,7 @@ pub struct Input {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    deadline: Option<Instant>,
+    pace: Pace,
     payloads_are_large: bool,
 }
 
@@ -34,7 +43,7 @@ impl Input {
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
-            deadline: Some(deadline),
+            pace: Pace::Until(deadline),
             payloads_are_large: false,
         }
     }
@@ -44,9 +53,19 @@ impl Input {
         &self.channel
     }
 
-    /// From now on waits for as long as it takes.
-    pub const fn lift_deadline(&mut self) {
-        self.deadline = None;
+    /// From now on waits between requests for as long as it takes, and within
+    /// them with `patience`.
+    pub fn begin_transmission(&mut self, patience: Patience) -> io::Result<()> {
+        self.channel.socket().set_recv_timeout(patience.stall_timeout)?;
+        self.pace = Pace::Patient(patience);
+        Ok(())
+    }
+
+    const fn deadline(&self) -> Option<Instant> {
+        match self.pace {
+            Pace::Until(deadline) => Some(deadline),
+            Pace::Patient(_) => None,
+        }
     }
 
     /// Turns to `channel`; what was received is forgotten.
@@ -68,14 +87,25 @@ impl Input {
         &self.buffer[taken]
     }
 
-    /// Waits for more. False at the end of the stream.
+    /// Waits for more; if nothing is there yet, for as long as it takes. False
+    /// at the end of the stream.
     pub fn fill(&mut self) -> io::Result<bool> {
+        loop {
+            match self.fill_within() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.bytes().is_empty() => {}
+                other => return other.map_err(stalled),
+            }
+        }
+    }
+
+    fn fill_within(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let ahead = if self.payloads_are_large { READ_AHEAD_BYTES } else { BUFFER_BYTES };
         let free = self.end..self.buffer.len().min(self.end + ahead);
         assert!(!free.is_empty(), "the buffer is full");
-        let received = self.channel.recv(&mut self.ciphertext, &mut self.buffer[free], self.deadline)?;
+        let deadline = self.deadline();
+        let received = self.channel.recv(&mut self.ciphertext, &mut self.buffer[free], deadline)?;
         self.end += received;
         Ok(received > 0)
     }
@@ -86,7 +116,7 @@ impl Input {
     /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
     pub fn exactly(&mut self, len: usize) -> io::Result<&[u8]> {
         while self.bytes().len() < len {
-            if !self.fill()? {
+            if !self.fill_within().map_err(stalled)? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -96,15 +126,22 @@ impl Input {
     /// Waits for as many bytes as `payload` holds, and takes them into it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
+    /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream;
+    /// [`io::ErrorKind::TimedOut`] if it takes too long.
     pub fn receive(&mut self, payload: &mut [u8]) -> io::Result<()> {
         self.payloads_are_large = payload.len() >= LARGE_BYTES;
         let buffered = payload.len().min(self.bytes().len());
         let (front, mut rest) = payload.split_at_mut(buffered);
         front.copy_from_slice(self.take(buffered));
+        let since = Instant::now();
         while !rest.is_empty() {
-            let received = self.receive_past_buffer(rest)?;
+            let received = self.receive_past_buffer(rest).map_err(stalled)?;
             rest = rest.split_at_mut(received).1;
+            if let Pace::Patient(patience) = &self.pace
+                && !rest.is_empty()
+            {
+                patience.check(since)?;
+            }
         }
         Ok(())
     }
@@ -112,9 +149,9 @@ impl Input {
     /// Into `rest` while the buffer is empty, and what follows into the buffer.
     fn receive_past_buffer(&mut self, rest: &mut [u8]) -> io::Result<usize> {
         let ahead = &mut self.buffer[..READ_AHEAD_BYTES];
-        let received = match self.deadline {
-            None => self.channel.recv_both(&mut self.ciphertext, rest, ahead)?,
-            Some(_) => self.channel.recv(&mut self.ciphertext, rest, self.deadline)?,
+        let received = match self.pace {
+            Pace::Patient(_) => self.channel.recv_both(&mut self.ciphertext, rest, ahead)?,
+            Pace::Until(deadline) => self.channel.recv(&mut self.ciphertext, rest, Some(deadline))?,
         };
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -135,5 +172,12 @@ impl Input {
             left -= piece as u64;
         }
         Ok(())
+    }
+}
+
+fn stalled(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => timed_out("the client stopped in the middle of a request"),
+        _ => error,
     }
 }

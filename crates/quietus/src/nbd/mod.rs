@@ -14,11 +14,15 @@
 //! 1. The stream stays in step: every byte that a client announces is taken,
 //!    or the connection ends.
 //! 2. No length that a client names is allocated before it is checked against
-//!    a limit; what is in flight on a connection is limited in number and bytes.
+//!    a limit; what is in flight is limited in number and bytes, on a connection
+//!    and on all together ([`budget`]).
 //! 3. Requests reach the export in order of arrival, from one thread.
 //! 4. Nobody but a connection's own threads ever waits for its client.
 //! 5. A connection that ends, however it ends, ends alone.
+//! 6. Between requests a client may rest for ever; in the middle of one, or of a
+//!    reply, it may not.
 
+mod budget;
 mod channel;
 mod config;
 mod exports;

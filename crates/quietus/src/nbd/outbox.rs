@@ -14,17 +14,20 @@
 //! 4. Once ended, nothing is sent, and outcomes are dropped.
 //! 5. Buffers come home to the receiving thread, which hands them on to the
 //!    next request.
+//! 6. What a request holds of the server's [`Budget`] goes back with its payload:
+//!    when the reply is sent, or dropped, and not before the outcome is there.
 
 mod batch;
 #[cfg(test)]
 mod tests;
 
+use super::budget::{Budget, Patience, Share};
 use super::channel::Channel;
 use super::wire::reply::{Errno, ReplyFor};
-use crate::buffers;
+use crate::buffers::{self, Kept};
 use crate::export::Sink;
 use batch::{Batch, Message, Progress};
-use quietus_core::request::{Buf, Outcome, Refusal};
+use quietus_core::request::{Outcome, Refusal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
@@ -38,8 +41,6 @@ const HELD_BACK_MAX: usize = 16;
 const HELD_BACK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of replies that the receiving thread, if busy, leaves to another.
 const RELIEVED_BYTES_MIN: usize = 256 << 10;
-/// Bytes of buffers on their way home that are kept.
-const HOMING_BYTES_MAX: usize = 16 << 20;
 
 /// What a request needs to be answered.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +58,13 @@ pub struct Outbox {
     channel: Arc<Channel>,
     receiver: ThreadId,
     bytes_max: usize,
-    stall_timeout: Duration,
+    patience: Patience,
     draining: AtomicBool,
     more: AtomicBool,
+    /// The receiving thread waits for the server's memory.
+    starved: AtomicBool,
+    /// The connection has ended; for those who wait for the server's memory.
+    gone: AtomicBool,
     state: Mutex<State>,
     /// Told when something is sent, and at the end.
     sent: Condvar,
@@ -80,24 +85,23 @@ struct State {
     sending: bool,
     stuck: Option<Batch>,
     relief: Option<JoinHandle<()>>,
-    homing: Vec<Buf>,
-    homing_bytes: usize,
+    homing: Kept,
     ended: bool,
 }
 
 /// Where a request waits for its outcome. A second outcome finds another
 /// generation, and is dropped.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Slot {
     generation: u32,
-    pending: Option<Pending>,
+    pending: Option<(Pending, Share)>,
 }
 
 impl Outbox {
     /// For `channel`, with the present thread as the receiving one.
-    pub fn new(channel: Arc<Channel>, bytes_max: usize, stall_timeout: Duration) -> Arc<Self> {
+    pub fn new(channel: Arc<Channel>, bytes_max: usize, patience: Patience) -> Arc<Self> {
         let state = State {
-            slots: vec![Slot::default(); REQUESTS_MAX],
+            slots: std::iter::repeat_with(Slot::default).take(REQUESTS_MAX).collect(),
             free: (0..REQUESTS_MAX).collect(),
             requests: 0,
             bytes: 0,
@@ -107,17 +111,18 @@ impl Outbox {
             sending: false,
             stuck: None,
             relief: None,
-            homing: Vec::new(),
-            homing_bytes: 0,
+            homing: Kept::new(),
             ended: false,
         };
         Arc::new_cyclic(|me| Self {
             channel,
             receiver: thread::current().id(),
             bytes_max,
-            stall_timeout,
+            patience,
             draining: AtomicBool::new(false),
             more: AtomicBool::new(false),
+            starved: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             state: Mutex::new(state),
             sent: Condvar::new(),
             stuck: Condvar::new(),
@@ -133,15 +138,35 @@ impl Outbox {
     /// which its outcome is due. None if the connection has ended.
     pub fn admit(&self, pending: Pending) -> Option<u64> {
         let mut state = self.lock();
-        if !state.has_room(pending.charge, self.bytes_max) {
-            drop(state);
-            self.flush();
-            let waits = |state: &mut State| !state.ended && !state.has_room(pending.charge, self.bytes_max);
-            state = self.sent.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut share = None;
+        if state.has_room(pending.charge, self.bytes_max) {
+            share = self.budget().try_take(state.shared_part(pending.charge, self.budget()));
         }
-        std::mem::take(&mut state.homing).into_iter().for_each(buffers::give);
-        state.homing_bytes = 0;
-        (!state.ended).then(|| state.begin(pending))
+        if share.is_none() {
+            drop(state);
+            share = self.await_room(pending.charge);
+            state = self.lock();
+        }
+        state.homing.hand_over();
+        if state.ended { None } else { share.map(|share| state.begin(pending, share)) }
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.patience.budget
+    }
+
+    /// Waits for room on the connection, and then in the server's memory.
+    fn await_room(&self, charge: usize) -> Option<Share> {
+        self.flush();
+        let waits = |state: &mut State| !state.ended && !state.has_room(charge, self.bytes_max);
+        let state = self.sent.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        // It can only become less, as only this thread begins requests.
+        let wanted = state.shared_part(charge, self.budget());
+        drop(state);
+        self.starved.store(true, Ordering::Relaxed);
+        let share = self.budget().take(wanted, &self.gone);
+        self.starved.store(false, Ordering::Relaxed);
+        share
     }
 
     /// Answers request `cookie` with a refusal.
@@ -165,8 +190,8 @@ impl Outbox {
 
     fn settle(&self, cookie: u64, encode: impl FnOnce(&Pending) -> Message) {
         let mut state = self.lock();
-        let Some(pending) = state.end(cookie) else { return };
-        let message = encode(&pending).charged(pending.charge);
+        let Some((pending, share)) = state.end(cookie) else { return };
+        let message = encode(&pending).charged(pending.charge, share);
         state.queued_bytes += message.len();
         state.queue.push(message);
         let (replies, bytes) = (state.queue.len(), state.queued_bytes);
@@ -225,18 +250,20 @@ impl Outbox {
         state.sending
     }
 
-    fn account(&self, state: &mut State, batch: &mut Batch) {
+    /// Returns how many replies were sent.
+    fn account(&self, state: &mut State, batch: &mut Batch) -> usize {
         let sent = batch.take_sent();
         state.requests = state.requests.saturating_sub(sent.requests);
         state.bytes = state.bytes.saturating_sub(sent.charge);
         if self.is_receiver() {
             sent.buffers.for_each(buffers::give);
         } else {
-            sent.buffers.for_each(|buf| state.send_home(buf));
+            sent.buffers.for_each(|buf| state.homing.give(buf));
         }
         if sent.requests > 0 {
             self.sent.notify_all();
         }
+        sent.requests
     }
 
     /// Leaves `batch`, and the sending, to the relief thread.
@@ -272,13 +299,17 @@ impl Outbox {
     }
 
     fn send_patiently(&self, batch: &mut Batch) -> std::io::Result<()> {
+        let mut since = Instant::now();
         loop {
             match batch.send(&self.channel)? {
-                Progress::All if self.next(batch) => {}
+                Progress::All if self.next(batch) => since = Instant::now(),
                 Progress::All => return Ok(()),
                 Progress::Stuck => {
-                    self.account(&mut self.lock(), batch);
-                    self.channel.socket().wait_to_send(self.stall_timeout)?;
+                    if self.account(&mut self.lock(), batch) > 0 {
+                        since = Instant::now();
+                    }
+                    self.patience.check(since)?;
+                    self.channel.socket().wait_to_send(self.patience.stall_timeout)?;
                 }
             }
         }
@@ -297,6 +328,11 @@ impl Outbox {
     /// How many requests are in flight.
     pub fn in_flight(&self) -> usize {
         self.lock().requests
+    }
+
+    /// Whether the next request waits for the server's memory.
+    pub fn is_starved(&self) -> bool {
+        self.starved.load(Ordering::Relaxed)
     }
 
     /// Waits until nothing is in flight, until `deadline` at most.
@@ -321,9 +357,11 @@ impl Outbox {
         state.queue.clear();
         state.stuck = None;
         drop(state);
+        self.gone.store(true, Ordering::Relaxed);
         self.channel.socket().shutdown();
         self.sent.notify_all();
         self.stuck.notify_all();
+        self.budget().wake();
     }
 
     /// Ends the connection, and waits for its relief thread. For the receiving
@@ -334,7 +372,7 @@ impl Outbox {
             state.requests == 0 && !state.ended
         };
         if idle {
-            self.channel.close(self.stall_timeout);
+            self.channel.close(self.patience.stall_timeout);
         }
         self.fail();
         let relief = self.lock().relief.take();
@@ -376,17 +414,22 @@ impl State {
         self.requests < REQUESTS_MAX && bytes_fit
     }
 
-    fn begin(&mut self, pending: Pending) -> u64 {
+    /// What `charge` more bytes take of `budget`.
+    fn shared_part(&self, charge: usize, budget: &Budget) -> usize {
+        budget.shared_part(self.bytes, charge)
+    }
+
+    fn begin(&mut self, pending: Pending, share: Share) -> u64 {
         self.requests += 1;
         self.bytes += pending.charge;
         let index = self.free.pop().expect("there are as many slots as requests");
         let slot = &mut self.slots[index];
-        slot.pending = Some(pending);
+        slot.pending = Some((pending, share));
         (u64::from(slot.generation) << 32) | index as u64
     }
 
     /// The request that waits under `cookie`, which from now on does not.
-    fn end(&mut self, cookie: u64) -> Option<Pending> {
+    fn end(&mut self, cookie: u64) -> Option<(Pending, Share)> {
         let index = (cookie & u64::from(u32::MAX)) as usize;
         let slot = self.slots.get_mut(index).filter(|slot| u64::from(slot.generation) == cookie >> 32)?;
         let pending = slot.pending.take()?;
@@ -403,12 +446,5 @@ impl State {
         self.queued_bytes = 0;
         let spare = std::mem::take(&mut self.spare);
         Some(Batch::new(std::mem::replace(&mut self.queue, spare)))
-    }
-
-    fn send_home(&mut self, buf: Buf) {
-        if self.homing_bytes + buf.capacity() <= HOMING_BYTES_MAX {
-            self.homing_bytes += buf.capacity();
-            self.homing.push(buf);
-        }
     }
 }

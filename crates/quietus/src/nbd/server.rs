@@ -2,6 +2,7 @@
 
 mod table;
 
+use super::budget::{Budget, Patience};
 use super::config::{Config, Tls};
 use super::exports::Exports;
 use super::handshake::{self, Offer};
@@ -37,6 +38,7 @@ struct Shared {
     config: Config,
     /// For those who come; set apart from `config`, as it may be exchanged.
     tls: RwLock<Tls>,
+    budget: Arc<Budget>,
     table: Table,
     stopping: AtomicBool,
     wake: OwnedFd,
@@ -51,8 +53,9 @@ impl Server {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
         let table = Table::new(config.connections_max);
         let tls = RwLock::new(config.tls.clone());
+        let budget = Budget::new(config.memory_bytes_max, config.connections_max);
         let stopping = AtomicBool::new(false);
-        let shared = Arc::new(Shared { exports, config, tls, table, stopping, wake });
+        let shared = Arc::new(Shared { exports, config, tls, budget, table, stopping, wake });
         let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
         let (connected, listening): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
@@ -165,11 +168,16 @@ impl Shared {
             stopping: &self.stopping,
             agreed: entry.agreed(),
         };
-        let Some(agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else { return Ok(()) };
+        let Some(mut agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else {
+            return Ok(());
+        };
+        let (stall_timeout, budget) = (self.config.stall_timeout, Arc::clone(&self.budget));
+        let patience = Patience { stall_timeout, budget };
+        agreed.input.begin_transmission(patience.clone())?;
         let channel = Arc::clone(agreed.input.channel());
         let info = agreed.export.info();
         let secure = channel.is_secure();
-        let outbox = Outbox::new(channel, self.config.in_flight_bytes_max, self.config.stall_timeout);
+        let outbox = Outbox::new(channel, self.config.in_flight_bytes_max, patience);
         entry.begin(info.name, secure, Arc::clone(&outbox));
         if self.stopping.load(Ordering::Relaxed) {
             outbox.drain();

@@ -253,6 +253,55 @@ fn a_client_that_reads_no_reply_is_dropped_in_the_end() {
     server.wait_until_idle();
 }
 
+/// Everything that stops in the middle of a request.
+fn halves(style: Style) -> Vec<Vec<u8>> {
+    let flags = if style == Style::Extended { PAYLOAD_LEN } else { 0 };
+    let write = |offset| request_bytes(style, WRITE, flags, 1, offset, 1 << 20);
+    let mut halves = vec![
+        write(0)[..1].to_vec(),
+        write(0)[..20].to_vec(),
+        write(0),
+        [write(0), vec![1; 300_000]].concat(),
+        // Refused, and its payload skipped.
+        [write(SIZE), vec![1; 300_000]].concat(),
+    ];
+    if style == Style::Extended {
+        halves.push([request_bytes(style, STATUS, PAYLOAD_LEN, 1, 0, 12), vec![0; 5]].concat());
+    }
+    halves
+}
+
+fn soon_stalled() -> Config {
+    Config { stall_timeout: Duration::from_millis(50), ..Config::default() }
+}
+
+#[test]
+fn a_client_that_stops_in_the_middle_of_a_request_is_dropped() {
+    for style in STYLES {
+        for (which, half) in halves(style).into_iter().enumerate() {
+            let (server, mut client) = connect(&[Disk::new("disk", SIZE)], soon_stalled());
+            client.begin(style);
+            client.say(&half);
+            assert!(client.is_closed(), "half {which} in style {style:?}");
+            server.wait_until_idle();
+        }
+    }
+}
+
+#[test]
+fn a_client_may_rest_between_requests() {
+    for style in STYLES {
+        let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], soon_stalled());
+        client.begin(style);
+        std::thread::sleep(Duration::from_millis(200));
+        let flags = if style == Style::Extended { PAYLOAD_LEN } else { 0 };
+        client.say(&[&request_bytes(style, WRITE, flags, 1, 0, 6)[..], b"rested"].concat());
+        assert_eq!(client.outcome(1), 0);
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(client.read(0, 0, 6), Ok(b"rested".to_vec()));
+    }
+}
+
 #[test]
 fn a_client_that_reads_late_gets_every_reply_whole() {
     let disk = Disk::new("disk", 8 << 20);

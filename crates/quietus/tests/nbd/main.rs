@@ -7,6 +7,7 @@ mod commands;
 mod disk;
 mod handshake;
 mod hostile;
+mod memory;
 mod order;
 mod program;
 mod serving;

@@ -1,5 +1,6 @@
 //! Replies being sent together.
 
+use crate::nbd::budget::Share;
 use crate::nbd::channel::Channel;
 use crate::nbd::wire::reply::Head;
 use quietus_core::request::Buf;
@@ -15,29 +16,36 @@ pub struct Message {
     /// Bytes of `data` to send; the rest only travels home.
     data_len: usize,
     charge: usize,
+    share: Share,
 }
 
 impl Message {
     /// `data` alone.
     pub const fn ready(data: Vec<u8>) -> Self {
         let data_len = data.len();
-        Self { head: None, data, data_len, charge: 0 }
+        Self { head: None, data, data_len, charge: 0, share: Share::none() }
     }
 
     /// `head` and `data`.
     pub const fn with_data(head: Head, data: Buf) -> Self {
         let data_len = data.len();
-        Self { head: Some(head), data, data_len, charge: 0 }
+        Self { head: Some(head), data, data_len, charge: 0, share: Share::none() }
     }
 
     /// `head` alone; `spent` is a buffer to be used again.
     pub const fn returning(head: Head, spent: Buf) -> Self {
-        Self { head: Some(head), data: spent, data_len: 0, charge: 0 }
+        Self { head: Some(head), data: spent, data_len: 0, charge: 0, share: Share::none() }
     }
 
-    /// The same, for a request that was charged `charge` bytes.
-    pub fn charged(self, charge: usize) -> Self {
-        Self { charge, ..self }
+    /// The same, for a request that was charged `charge` bytes, and holds `share`.
+    pub fn charged(self, charge: usize, share: Share) -> Self {
+        Self { charge, share, ..self }
+    }
+
+    /// It is sent; what remains is its buffer.
+    fn spend(&mut self) -> Buf {
+        self.share = Share::none();
+        std::mem::take(&mut self.data)
     }
 
     /// Bytes to send.
@@ -144,7 +152,7 @@ impl Batch {
     pub fn take_sent(&mut self) -> Sent<impl Iterator<Item = Buf>> {
         let sent = &mut self.messages[self.accounted..self.next];
         let (requests, charge) = (sent.len(), sent.iter().map(|message| message.charge).sum());
-        let buffers: Vec<Buf> = sent.iter_mut().map(|message| std::mem::take(&mut message.data)).collect();
+        let buffers: Vec<Buf> = sent.iter_mut().map(Message::spend).collect();
         self.accounted = self.next;
         if self.next == self.messages.len() {
             *self = Self::new(std::mem::take(&mut self.messages));

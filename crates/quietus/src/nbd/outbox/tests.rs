@@ -1,5 +1,6 @@
 use super::*;
 use crate::nbd::socket::Socket;
+use crate::nbd::wire::PAYLOAD_BYTES_MAX;
 use crate::nbd::wire::request::Style;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -7,10 +8,15 @@ use std::os::unix::net::UnixStream;
 const PATIENT: Duration = Duration::from_secs(30);
 
 fn outbox(bytes_max: usize, stall_timeout: Duration) -> (Arc<Outbox>, UnixStream) {
+    outbox_of(bytes_max, stall_timeout, &Budget::new(1 << 30, 1))
+}
+
+fn outbox_of(bytes_max: usize, stall_timeout: Duration, budget: &Arc<Budget>) -> (Arc<Outbox>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(PATIENT)).unwrap();
     let channel = Channel::plain(Arc::new(Socket::new(theirs.into()).unwrap()));
-    (Outbox::new(Arc::new(channel), bytes_max, stall_timeout), ours)
+    let patience = Patience { stall_timeout, budget: Arc::clone(budget) };
+    (Outbox::new(Arc::new(channel), bytes_max, patience), ours)
 }
 
 fn pending(cookie: u64, read_bytes: usize) -> Pending {
@@ -104,6 +110,71 @@ fn a_stalled_client_ends_the_connection_and_wakes_who_waits() {
     }
     assert!(admitted >= 8);
     outbox.close();
+}
+
+/// A taker that waits in `budget`, all of which is to be free for it.
+fn waiter(budget: &Arc<Budget>) -> JoinHandle<bool> {
+    let there = Arc::clone(budget);
+    let waiter = thread::spawn(move || there.take(LARGEST, &AtomicBool::new(false)).is_some());
+    while !budget.is_wanted() {
+        thread::yield_now();
+    }
+    waiter
+}
+
+const LARGEST: usize = PAYLOAD_BYTES_MAX as usize;
+
+#[test]
+fn a_reply_that_is_taken_slowly_is_given_up_when_others_want_the_memory() {
+    let budget = Budget::new(LARGEST, 1);
+    let (outbox, client) = outbox_of(1 << 30, Duration::from_millis(200), &budget);
+    client.set_read_timeout(None).unwrap();
+    let slow = thread::spawn(move || {
+        let mut taken = 0;
+        while let Ok(len @ 1..) = (&client).read(&mut [0; 64 << 10]) {
+            thread::sleep(Duration::from_millis(4));
+            taken += len;
+        }
+        taken
+    });
+    let ours = outbox.admit(pending(1, LARGEST)).unwrap();
+    outbox.reply(ours, Ok(vec![0; LARGEST]));
+    outbox.flush();
+    assert!(waiter(&budget).join().unwrap());
+    assert!(slow.join().unwrap() < LARGEST);
+    outbox.close();
+}
+
+#[test]
+fn memory_is_held_until_the_outcome_even_if_the_client_is_gone() {
+    let budget = Budget::new(LARGEST, 1);
+    let (outbox, _client) = outbox_of(1 << 30, PATIENT, &budget);
+    let ours = outbox.admit(pending(1, LARGEST)).unwrap();
+    outbox.fail();
+    assert!(budget.try_take(1).is_none());
+    outbox.reply(ours, Ok(vec![0; LARGEST]));
+    assert!(budget.try_take(LARGEST).is_some());
+}
+
+#[test]
+fn the_end_wakes_who_waits_for_memory() {
+    let budget = Budget::new(LARGEST, 1);
+    let share = budget.try_take(1).unwrap();
+    let (there, from) = std::sync::mpsc::channel();
+    let (of, wakes) = (Arc::clone(&budget), Arc::clone(&budget));
+    let receiver = thread::spawn(move || {
+        let (outbox, client) = outbox_of(1 << 30, PATIENT, &of);
+        there.send((Arc::clone(&outbox), client)).unwrap();
+        outbox.admit(pending(1, LARGEST)).is_none()
+    });
+    let (outbox, _client) = from.recv().unwrap();
+    while !(wakes.is_wanted() && outbox.is_starved()) {
+        thread::yield_now();
+    }
+    outbox.fail();
+    assert!(receiver.join().unwrap());
+    assert!(!budget.is_wanted());
+    drop(share);
 }
 
 #[test]

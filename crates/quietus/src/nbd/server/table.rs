@@ -23,6 +23,8 @@ pub struct ConnectionInfo {
     pub tls: bool,
     /// Requests without a reply.
     pub in_flight: usize,
+    /// The next request waits for the memory that all connections share.
+    pub waits_for_memory: bool,
     /// Since when it is connected.
     pub since: Instant,
 }
@@ -95,6 +97,7 @@ impl Entry {
             export: transmission.map(|transmission| transmission.export.clone()),
             tls: transmission.is_some_and(|transmission| transmission.tls),
             in_flight: transmission.map_or(0, |transmission| transmission.outbox.in_flight()),
+            waits_for_memory: transmission.is_some_and(|transmission| transmission.outbox.is_starved()),
             since: self.since,
         }
     }

@@ -1,0 +1,183 @@
+//! The memory that requests take, of all connections together.
+//!
+//! 1. What is taken is never more than there is. Who wants more waits, and gets
+//!    it in order of arrival.
+//! 2. Nobody wants more at once than there is, and nobody waits while holding up
+//!    what others hold: whoever waits longest gets it in the end.
+//! 3. A part is set aside for each connection, and not counted: whoever holds all
+//!    the rest does not hold up small requests.
+//! 4. While somebody waits, a client may not hold memory for longer than the stall
+//!    timeout without an end of a payload or of a reply, however often a byte of it
+//!    moves.
+
+#[cfg(test)]
+mod tests;
+
+use super::wire::PAYLOAD_BYTES_MAX;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Set aside for each connection, at most: 64 requests of 4 KiB.
+const OWN_BYTES_MAX: usize = 256 << 10;
+
+/// See the module.
+pub struct Budget {
+    /// What connections share.
+    bytes_max: usize,
+    own_bytes: usize,
+    state: Mutex<State>,
+    freed: Condvar,
+    /// Those in the queue; for a look without the lock.
+    waiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    taken: usize,
+    /// Tickets of those who wait.
+    queue: BTreeSet<u64>,
+    tickets: u64,
+}
+
+/// A part of a [`Budget`], given back when dropped; perhaps nothing.
+pub struct Share(Option<(Arc<Budget>, usize)>);
+
+impl Budget {
+    /// Of `bytes`, which are taken to be as many as the largest request at least,
+    /// for `connections_max` connections.
+    pub fn new(bytes: usize, connections_max: usize) -> Arc<Self> {
+        let largest = PAYLOAD_BYTES_MAX as usize;
+        let bytes = bytes.max(largest);
+        let own_bytes = ((bytes - largest) / 2 / connections_max.max(1)).min(OWN_BYTES_MAX);
+        Arc::new(Self {
+            bytes_max: bytes - own_bytes * connections_max,
+            own_bytes,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What of `bytes` more is not a connection's own, if it has `held` already.
+    pub const fn shared_part(&self, held: usize, bytes: usize) -> usize {
+        let before = held.saturating_sub(self.own_bytes);
+        held.saturating_add(bytes).saturating_sub(self.own_bytes) - before
+    }
+
+    /// Takes `bytes`, if they are there and nobody waits.
+    pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
+        if bytes == 0 {
+            return Some(Share::none());
+        }
+        let mut state = self.lock();
+        let free = state.queue.is_empty() && self.fits(&state, bytes);
+        free.then(|| self.share(&mut state, bytes))
+    }
+
+    /// Takes `bytes`, after those who came before. None once `given_up`, after
+    /// which [`Self::wake`] must be called.
+    pub fn take(self: &Arc<Self>, bytes: usize, given_up: &AtomicBool) -> Option<Share> {
+        if bytes == 0 {
+            return Some(Share::none());
+        }
+        let mut state = self.lock();
+        let ticket = state.queue_up();
+        self.waiting.store(state.queue.len(), Ordering::Relaxed);
+        let waits = |state: &mut State| {
+            let next = state.queue.first() == Some(&ticket) && self.fits(state, bytes);
+            !next && !given_up.load(Ordering::Relaxed)
+        };
+        state = self.freed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        state.queue.remove(&ticket);
+        self.waiting.store(state.queue.len(), Ordering::Relaxed);
+        // There may be something left for the next.
+        self.freed.notify_all();
+        if given_up.load(Ordering::Relaxed) { None } else { Some(self.share(&mut state, bytes)) }
+    }
+
+    fn share(self: &Arc<Self>, state: &mut State, bytes: usize) -> Share {
+        state.taken += bytes;
+        Share(Some((Arc::clone(self), bytes)))
+    }
+
+    /// Tells those who wait that one may have given up.
+    pub fn wake(&self) {
+        drop(self.lock());
+        self.freed.notify_all();
+    }
+
+    /// Whether somebody waits.
+    pub fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    fn fits(&self, state: &State, bytes: usize) -> bool {
+        assert!(bytes <= self.bytes_max, "a request of more than all there is");
+        state.taken + bytes <= self.bytes_max
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.taken -= bytes;
+        if !state.queue.is_empty() {
+            self.freed.notify_all();
+        }
+    }
+}
+
+impl State {
+    fn queue_up(&mut self) -> u64 {
+        self.tickets += 1;
+        self.queue.insert(self.tickets);
+        self.tickets
+    }
+}
+
+impl Share {
+    /// Of nothing.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some((budget, bytes)) = self.0.take() {
+            budget.give_back(bytes);
+        }
+    }
+}
+
+/// How long a client may take over something.
+#[derive(Clone)]
+pub struct Patience {
+    /// Without a byte of progress.
+    pub stall_timeout: Duration,
+    /// What others may wait for.
+    pub budget: Arc<Budget>,
+}
+
+impl Patience {
+    /// Whether to go on with what began at `since`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if it takes long, and others wait.
+    pub fn check(&self, since: Instant) -> io::Result<()> {
+        if self.budget.is_wanted() && since.elapsed() > self.stall_timeout {
+            return Err(timed_out("others wait for the memory of a slow client"));
+        }
+        Ok(())
+    }
+}
+
+/// The end of patience.
+pub fn timed_out(text: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}

@@ -1,0 +1,106 @@
+use super::*;
+use std::thread;
+
+const LARGEST: usize = PAYLOAD_BYTES_MAX as usize;
+
+fn never() -> AtomicBool {
+    AtomicBool::new(false)
+}
+
+fn await_waiters(budget: &Budget, count: usize) {
+    while budget.waiting.load(Ordering::Relaxed) != count {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn the_largest_request_always_fits() {
+    for (bytes, connections) in [(0, 0), (1, 1), (LARGEST, 256), (1 << 30, 256), (1 << 30, 1 << 20)] {
+        let budget = Budget::new(bytes, connections);
+        assert!(budget.try_take(LARGEST).is_some(), "{bytes} for {connections}");
+        assert!(budget.bytes_max + budget.own_bytes * connections <= bytes.max(LARGEST));
+    }
+}
+
+#[test]
+fn what_is_set_aside_is_not_shared() {
+    let budget = Budget::new(1 << 30, 256);
+    assert_eq!(budget.own_bytes, OWN_BYTES_MAX);
+    assert_eq!(budget.shared_part(0, OWN_BYTES_MAX), 0);
+    assert_eq!(budget.shared_part(OWN_BYTES_MAX, 5), 5);
+    assert_eq!(budget.shared_part(OWN_BYTES_MAX - 1, 5), 4);
+    assert_eq!(budget.shared_part(0, OWN_BYTES_MAX + 7), 7);
+}
+
+#[test]
+fn what_is_dropped_can_be_taken_again() {
+    let budget = Budget::new(LARGEST, 0);
+    let share = budget.try_take(LARGEST - 1).unwrap();
+    assert!(budget.try_take(2).is_none());
+    drop(share);
+    assert!(budget.try_take(LARGEST).is_some());
+}
+
+#[test]
+fn who_waits_first_is_served_first_however_much_it_wants() {
+    let budget = Budget::new(LARGEST, 0);
+    let share = budget.try_take(1).unwrap();
+    let large = {
+        let budget = Arc::clone(&budget);
+        thread::spawn(move || budget.take(LARGEST, &never()))
+    };
+    await_waiters(&budget, 1);
+    assert!(budget.is_wanted());
+    assert!(budget.try_take(1).is_none(), "somebody waits");
+    let small = {
+        let budget = Arc::clone(&budget);
+        thread::spawn(move || budget.take(1, &never()))
+    };
+    await_waiters(&budget, 2);
+    drop(share);
+    let large = large.join().unwrap();
+    assert!(!small.is_finished());
+    drop(large);
+    assert!(small.join().unwrap().is_some());
+    assert!(!budget.is_wanted());
+}
+
+#[test]
+fn who_gives_up_lets_the_next_one_through() {
+    let budget = Budget::new(LARGEST, 0);
+    let _share = budget.try_take(1).unwrap();
+    let given_up = Arc::new(never());
+    let large = {
+        let (budget, given_up) = (Arc::clone(&budget), Arc::clone(&given_up));
+        thread::spawn(move || budget.take(LARGEST, &given_up))
+    };
+    await_waiters(&budget, 1);
+    let small = {
+        let budget = Arc::clone(&budget);
+        thread::spawn(move || budget.take(1, &never()))
+    };
+    await_waiters(&budget, 2);
+    given_up.store(true, Ordering::Relaxed);
+    budget.wake();
+    assert!(large.join().unwrap().is_none());
+    assert!(small.join().unwrap().is_some());
+}
+
+#[test]
+fn patience_ends_only_while_somebody_waits() {
+    let budget = Budget::new(LARGEST, 0);
+    let patience = Patience { stall_timeout: Duration::ZERO, budget: Arc::clone(&budget) };
+    let since = Instant::now() - Duration::from_secs(1);
+    assert!(patience.check(since).is_ok());
+    let share = budget.try_take(LARGEST).unwrap();
+    let waiter = {
+        let budget = Arc::clone(&budget);
+        thread::spawn(move || budget.take(1, &never()))
+    };
+    await_waiters(&budget, 1);
+    assert_eq!(patience.check(since).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    let patient = Patience { stall_timeout: Duration::from_secs(3600), budget };
+    assert!(patient.check(since).is_ok());
+    drop(share);
+    assert!(waiter.join().unwrap().is_some());
+}
