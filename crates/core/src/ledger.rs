@@ -21,12 +21,24 @@ pub enum Cause {
     Scour = 4,
     /// It was on the medium before the disk was created there.
     Creation = 5,
+    /// The file system's allocation map shows it free.
+    Map = 6,
+    /// It may hold content of a file that is gone.
+    Generation = 7,
 }
 
 impl Cause {
     /// All of them, in the order of their numbers in the formats.
-    pub const ALL: [Self; 6] =
-        [Self::Trim, Self::WriteZeroes, Self::ZeroBlock, Self::Purge, Self::Scour, Self::Creation];
+    pub const ALL: [Self; 8] = [
+        Self::Trim,
+        Self::WriteZeroes,
+        Self::ZeroBlock,
+        Self::Purge,
+        Self::Scour,
+        Self::Creation,
+        Self::Map,
+        Self::Generation,
+    ];
 
     /// The cause with this number.
     #[must_use]

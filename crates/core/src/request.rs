@@ -44,6 +44,8 @@ pub enum Op {
     Flush,
     /// The owner of the disk declares the bytes dead (the direct call).
     Purge,
+    /// Read, in order with writes: what the disk's own watcher wants to see.
+    Look,
     /// Destroy what lies below the bytes' present content, and keep that
     /// (a conservative overwrite, "Life or Death at Block-Level", section 7.2.1).
     Scour,
@@ -53,7 +55,13 @@ impl Op {
     /// Whether it changes what the disk holds.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Read | Self::Cache | Self::Flush)
+        !matches!(self, Self::Read | Self::Look | Self::Cache | Self::Flush)
+    }
+
+    /// Whether it waits for earlier writes to the same bytes, and later ones for it.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.is_write() || *self == Self::Look
     }
 }
 

@@ -94,6 +94,9 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// When it wants to be told that time has passed, whatever else happens.
     fn wakes_at(&self) -> Option<Millis>;
 
+    /// Whether it knows whom to watch.
+    fn is_watching(&self) -> bool;
+
     /// What it knows.
     fn status(&self) -> WatchStatus;
 }

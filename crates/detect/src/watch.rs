@@ -208,13 +208,17 @@ impl Watcher for Watch {
     fn is_idle(&self) -> bool {
         match &self.state {
             State::Seeking { .. } => false,
-            State::Idle(_) => true,
+            State::Idle(_) => self.seek_at.is_none(),
             State::Attached(rule) => rule.is_idle(),
         }
     }
 
     fn wakes_at(&self) -> Option<Millis> {
         self.seek_at.or_else(|| self.rule()?.wakes_at())
+    }
+
+    fn is_watching(&self) -> bool {
+        self.rule().is_some()
     }
 
     fn status(&self) -> WatchStatus {

@@ -16,7 +16,7 @@ use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
 use crate::store::Store;
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, Extent, Millis};
 
 /// Most runs in one act.
 const RUNS_MAX: usize = 4096;
@@ -94,6 +94,11 @@ impl Act {
         concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
     }
 
+    /// Whether it overwrites content of `extent` that will be put back.
+    pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
+        matches!(self.kind, Kind::Keep { .. }) && self.runs.iter().any(|run| run.overlaps(extent))
+    }
+
     /// Whether it is given up when a write waits for another one.
     fn gives_way(&self) -> bool {
         self.kind == Kind::Shred && !self.urgent
@@ -156,12 +161,18 @@ impl<S: Store> Volume<S> {
         act.map(|act| Act { urgent: act.urgent || urgent, ..act })
     }
 
+    /// Whether it is time for what has been pending since `since`.
+    pub(super) fn is_due_since(&self, since: Millis) -> bool {
+        let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
+        !self.halting && (self.all_due || idle || self.now.since(since) >= self.config.deadline_ms)
+    }
+
     /// Whether acts may go on although nobody waits for them.
     fn is_due(&mut self) -> bool {
         if self.halting {
             return false;
         }
-        if self.all_due || self.now.since(self.last_request) >= self.config.idle_after_ms {
+        if self.is_due_since(self.now) {
             return true;
         }
         if !self.is_overdue() {

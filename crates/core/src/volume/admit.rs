@@ -1,5 +1,6 @@
 //! Requests: when they may begin, what they do, how they end.
 
+use super::watching::is_own;
 use super::{Command, Purpose, Target, Volume, io::IoOp, needs_medium_writes, refusal};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -20,7 +21,8 @@ const ENTRIES_RESERVED: usize = 16;
 pub(super) struct Running {
     id: RequestId,
     pub(super) extent: Extent<Addr>,
-    is_write: bool,
+    /// Later ones to the same bytes wait for it.
+    pub(super) is_ordered: bool,
     stage: Stage,
     /// Parts that were dead when it began: zeros to a reader.
     masks: Vec<Extent<Addr>>,
@@ -31,6 +33,9 @@ pub(super) struct Running {
 /// How far a request has come.
 #[derive(Debug)]
 enum Stage {
+    /// The watcher is shown what is about to be replaced: `seen` now, then the
+    /// rest, the next one last.
+    Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
     /// Its only input or output is under way.
     Io,
     /// A write is under way; these parts of it are zeros, and dead after it.
@@ -46,8 +51,10 @@ enum Stage {
 /// A request that cannot begin yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    id: RequestId,
+    pub(super) id: RequestId,
     pub(super) request: Request,
+    /// What may be dead there, while the ledger has no room for it.
+    reused: Option<Extent<Addr>>,
     obstacle: Obstacle,
 }
 
@@ -60,6 +67,8 @@ enum Obstacle {
     Act,
     /// There is an obligation to be met first.
     Ledger,
+    /// The ledger has no room for the obligation that is to be met first.
+    Room,
 }
 
 impl<S: Store> Volume<S> {
@@ -73,10 +82,38 @@ impl<S: Store> Volume<S> {
             out.push(Command::Reply(id, Ok(Buf::new())));
             return;
         }
-        match self.obstacle(&request, self.waiting.len()) {
-            None => self.begin(id, request, out),
-            Some(obstacle) => self.hold_back(id, request, obstacle, out),
+        if self.distrusts(&request.op) {
+            out.push(Command::Reply(id, Ok(Buf::new())));
+            return;
         }
+        let reused = self.observe(&request);
+        self.admit(id, request, reused, out);
+    }
+
+    /// Begins a request, or lets it wait. What it finds `reused` has to be
+    /// destroyed before.
+    pub(super) fn admit(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        reused: Option<Extent<Addr>>,
+        out: &mut Vec<Command>,
+    ) {
+        let reused = self.suspect_if_room(reused);
+        match self.obstacle(&request, reused, self.waiting.len()) {
+            None => self.begin(id, request, out),
+            Some(obstacle) => self.hold_back(Waiting { id, request, reused, obstacle }, out),
+        }
+    }
+
+    /// What remains to be noted once there is room.
+    fn suspect_if_room(&mut self, reused: Option<Extent<Addr>>) -> Option<Extent<Addr>> {
+        let reused = reused?;
+        if self.state.ledger.gaps(reused).len() > PIECES_MAX || !self.has_room() {
+            return Some(reused);
+        }
+        self.suspect(reused);
+        None
     }
 
     fn refuse(&self, request: &Request) -> Option<Refusal> {
@@ -96,15 +133,20 @@ impl<S: Store> Volume<S> {
         needs_medium_writes(&request.op).then(|| Refusal::Latched(reason.clone()))
     }
 
-    fn hold_back(&mut self, id: RequestId, request: Request, obstacle: Obstacle, out: &mut Vec<Command>) {
+    fn hold_back(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
         if self.latched.is_some() {
-            out.push(Command::Reply(id, Err(self.frozen())));
-            return;
+            return self.turn_away(&waiting, out);
         }
-        if obstacle != Obstacle::Order {
-            self.state.counters.revocations += u64::from(matches!(request.op, Op::Write(_)));
+        if waiting.obstacle != Obstacle::Order {
+            self.state.counters.revocations += u64::from(matches!(waiting.request.op, Op::Write(_)));
         }
-        self.waiting.push(Waiting { id, request, obstacle });
+        self.waiting.push(waiting);
+    }
+
+    fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
+        if !is_own(waiting.id) {
+            out.push(Command::Reply(waiting.id, Err(self.frozen())));
+        }
     }
 
     /// What those are told who wait for what a latched disk never does.
@@ -113,18 +155,23 @@ impl<S: Store> Volume<S> {
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }
 
-    fn obstacle(&self, request: &Request, earlier: usize) -> Option<Obstacle> {
+    fn obstacle(&self, request: &Request, reused: Option<Extent<Addr>>, earlier: usize) -> Option<Obstacle> {
         let extent = request.extent;
-        if request.op.is_write() {
-            let behind = self.running.iter().any(|it| it.is_write && it.extent.overlaps(extent))
+        if request.op.is_ordered() {
+            let behind = self.running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
                 || self.waiting[..earlier]
                     .iter()
-                    .any(|it| it.request.op.is_write() && it.request.extent.overlaps(extent));
+                    .any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent));
             if behind {
                 return Some(Obstacle::Order);
             }
         }
-        if self.act.as_ref().is_some_and(|act| act.excludes(request)) {
+        if reused.is_some() {
+            return Some(Obstacle::Room);
+        }
+        if let Some(act) = &self.act
+            && (act.excludes(request) || self.needs(request).iter().any(|seen| act.hides(*seen)))
+        {
             return Some(Obstacle::Act);
         }
         let obliged = matches!(request.op, Op::Write(_))
@@ -137,11 +184,12 @@ impl<S: Store> Volume<S> {
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
         let mut index = 0;
         while index < self.waiting.len() {
-            let waiting = &self.waiting[index];
-            match self.obstacle(&waiting.request, index) {
+            let reused = self.suspect_if_room(self.waiting[index].reused);
+            self.waiting[index].reused = reused;
+            match self.obstacle(&self.waiting[index].request, reused, index) {
                 _ if self.latched.is_some() => {
                     let waiting = self.waiting.remove(index);
-                    out.push(Command::Reply(waiting.id, Err(self.frozen())));
+                    self.turn_away(&waiting, out);
                 }
                 None => {
                     let waiting = self.waiting.remove(index);
@@ -158,12 +206,13 @@ impl<S: Store> Volume<S> {
     /// The first write that waits for an act, begun or not.
     pub(super) fn first_demand(&self) -> Option<&Request> {
         let mut waiting = self.waiting.iter().filter(|it| matches!(it.request.op, Op::Write(_)));
-        waiting.find(|it| it.obstacle != Obstacle::Order).map(|it| &it.request)
+        waiting.find(|it| matches!(it.obstacle, Obstacle::Act | Obstacle::Ledger)).map(|it| &it.request)
     }
 
     /// Whether a request waits for the ledger to shrink.
     pub(super) fn wants_room(&self) -> bool {
         self.running.iter().any(|it| matches!(it.stage, Stage::Oblige { .. }))
+            || self.waiting.iter().any(|it| it.obstacle == Obstacle::Room)
     }
 
     /// Whether a request is under way that touches `extent`.
@@ -173,13 +222,42 @@ impl<S: Store> Volume<S> {
 
     /// Whether a read is under way that `extent` was not dead for.
     pub(super) fn is_exposed(&self, extent: Extent<Addr>) -> bool {
-        self.running.iter().any(|it| !it.is_write && it.exposed_bytes(extent) > 0)
+        self.running.iter().any(|it| !it.is_ordered && it.exposed_bytes(extent) > 0)
     }
 
     fn begin(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        let mut rest = self.needs(&request);
+        rest.reverse();
+        match rest.pop() {
+            None => self.carry_out(id, request, out),
+            Some(seen) => self.show(id, request, seen, rest, out),
+        }
+    }
+
+    /// Reads `seen`, which `request` is about to replace, for the watcher.
+    fn show(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        seen: Extent<Addr>,
+        rest: Vec<Extent<Addr>>,
+        out: &mut Vec<Command>,
+    ) {
+        let masks = self.masks(seen);
+        let extent = request.extent;
+        self.run(id, extent, true, Stage::Look { request, seen, rest }).masks = masks;
+        self.look(id, seen, out);
+    }
+
+    fn carry_out(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
         let (due, cause) = match op {
+            Op::Look => {
+                let masks = self.masks(extent);
+                self.run(id, extent, true, Stage::Io).masks = masks;
+                return self.look(id, extent, out);
+            }
             Op::Read => return self.begin_read(id, extent, out),
             Op::Write(buf) => return self.begin_write(id, extent, buf, fua, out),
             Op::Flush => return self.begin_io(id, extent, IoOp::Sync, out),
@@ -197,8 +275,8 @@ impl<S: Store> Volume<S> {
         self.oblige_more(id, out);
     }
 
-    fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_write: bool, stage: Stage) -> &mut Running {
-        let running = Running { id, extent, is_write, stage, masks: Vec::new(), buf: Buf::new() };
+    fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_ordered: bool, stage: Stage) -> &mut Running {
+        let running = Running { id, extent, is_ordered, stage, masks: Vec::new(), buf: Buf::new() };
         self.running.push(running);
         self.running.last_mut().expect("it was just put there")
     }
@@ -210,8 +288,7 @@ impl<S: Store> Volume<S> {
     }
 
     fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
-        let dead = self.state.ledger.within(extent).filter(|(_, it)| it.is_dead());
-        let masks: Vec<_> = dead.map(|(extent, _)| extent).collect();
+        let masks = self.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
         }
@@ -247,6 +324,8 @@ impl<S: Store> Volume<S> {
     ) {
         let running = self.running_mut(id);
         match (result, &mut running.stage) {
+            (result, Stage::Look { .. }) => self.shown(id, result, out),
+            (result, _) if is_own(id) => self.own_look_done(id, result),
             (Err(error), _) => self.request_failed(id, &error, out),
             (Ok(buf), Stage::ThenOblige(zeros)) => {
                 let rest = std::mem::take(zeros);
@@ -261,17 +340,52 @@ impl<S: Store> Volume<S> {
             }
             (Ok(mut buf), _) => {
                 if !mutant::is(Mutant::UnmaskedRead) {
-                    running.mask(&mut buf);
+                    mask(&mut buf, running.extent, &running.masks);
                 }
                 self.finish(id, Ok(buf), out);
             }
         }
     }
 
+    /// A part of what is about to be replaced has been read.
+    fn shown(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } = self.take_running(id)
+        else {
+            return;
+        };
+        match result {
+            Ok(mut old) => {
+                mask(&mut old, seen, &masks);
+                self.overwriting(&request, seen, &old);
+            }
+            Err(error) => {
+                self.blind(seen);
+                return out.push(Command::Reply(id, Err(refusal(&error))));
+            }
+        }
+        match rest.pop() {
+            None => self.carry_out(id, request, out),
+            Some(seen) => self.show(id, request, seen, rest, out),
+        }
+    }
+
+    /// What the watcher wanted to see has been read.
+    fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
+        let Running { extent, masks, .. } = self.take_running(id);
+        if let Ok(content) = &mut result {
+            mask(content, extent, &masks);
+        }
+        self.looked(extent, &result);
+    }
+
     fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
         let running = self.running_mut(id);
-        let is_read = !running.is_write && !running.extent.is_empty();
+        let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
+        if !is_read {
+            // It was told of a change that did not take place.
+            self.blind(extent);
+        }
         if !is_read && error.kind == MediumErrorKind::Io {
             self.latch(&error.message, out);
         }
@@ -282,9 +396,13 @@ impl<S: Store> Volume<S> {
         running.find(|it| it.id == id).expect("a request runs until it is finished")
     }
 
-    pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
+    fn take_running(&mut self, id: RequestId) -> Running {
         let index = self.running.iter().rposition(|it| it.id == id);
-        self.running.swap_remove(index.expect("a request is finished once"));
+        self.running.swap_remove(index.expect("a request is finished once"))
+    }
+
+    pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
+        self.take_running(id);
         out.push(Command::Reply(id, outcome));
     }
 
@@ -326,7 +444,7 @@ impl<S: Store> Volume<S> {
 
     /// Gives the first run of data within `extent` its obligation; returns
     /// what lies behind it.
-    fn oblige_first(
+    pub(super) fn oblige_first(
         &mut self,
         extent: Extent<Addr>,
         due: Due,
@@ -428,11 +546,16 @@ impl Running {
         bytes(self.extent.overlap(extent)) - masked
     }
 
-    fn mask(&self, buf: &mut [u8]) {
-        for mask in &self.masks {
-            let from = (mask.start.0 - self.extent.start.0) as usize;
-            buf[from..from + mask.len as usize].fill(0);
-        }
+    pub(super) fn id(&self) -> RequestId {
+        self.id
+    }
+}
+
+/// Makes zeros of the parts of `buf`, the content of `whole`, that are dead.
+fn mask(buf: &mut [u8], whole: Extent<Addr>, dead: &[Extent<Addr>]) {
+    for part in dead {
+        let from = (part.start.0 - whole.start.0) as usize;
+        buf[from..from + part.len as usize].fill(0);
     }
 }
 

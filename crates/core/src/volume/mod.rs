@@ -25,6 +25,7 @@ mod open;
 mod query;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 pub use io::{Io, IoId, IoOp, Target};
 pub use open::{Checkpoint, OpenError, Opening};
@@ -52,6 +53,9 @@ pub struct Config {
     pub deadline_ms: u64,
     /// Treat whole blocks of zeros that are written as deaths.
     pub detect_zeroes: bool,
+    /// What the guest frees is dead; else only once the watcher says so too, if
+    /// it knows the file system.
+    pub trust_discard: bool,
     /// Refuse what would change the disk, and do no act.
     pub read_only: bool,
     /// Longest single write of an act; bounds the wait of a request behind it.
@@ -69,6 +73,7 @@ impl Config {
             idle_after_ms: 250,
             deadline_ms: 10 * 60 * 1000,
             detect_zeroes: false,
+            trust_discard: true,
             read_only: false,
             run_bytes_max: 2 << 20,
             batch_bytes_max: 64 << 20,
@@ -168,6 +173,7 @@ pub struct Volume<S> {
     now: Millis,
     last_request: Millis,
     latched: Option<String>,
+    watching: Option<watching::Watching>,
 }
 
 /// What an [`Io`] is for.
@@ -176,6 +182,8 @@ enum Purpose {
     Request(RequestId),
     Commit,
     Act,
+    /// Evidence of deaths is made durable.
+    Proof,
 }
 
 impl<S: Store> Volume<S> {
@@ -190,6 +198,7 @@ impl<S: Store> Volume<S> {
             Event::ShredNow => self.all_due = true,
             Event::Stop { drain } => {
                 (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
+                self.stop_watching(drain);
             }
             Event::Hole(extent) => self.hole(extent),
         }
@@ -202,6 +211,8 @@ impl<S: Store> Volume<S> {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
+            (Purpose::Proof, Ok(_)) => self.proof_done(),
+            (Purpose::Proof, Err(error)) => self.latch(&format!("syncing: {error}"), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.latch(&format!("destroying: {error}"), out),
         }
@@ -218,6 +229,7 @@ impl<S: Store> Volume<S> {
         }
         self.settle(out);
         self.oblige_waiting(out);
+        self.drive_watching(out);
         self.drive_act(out);
         self.commit_pending(out);
     }
@@ -228,6 +240,7 @@ impl<S: Store> Volume<S> {
             && self.act.is_none()
             && self.waiting.is_empty()
             && !self.journal.has_pending()
+            && self.has_seen_all()
     }
 
     fn io(&mut self, purpose: Purpose, target: Target, at: u64, op: IoOp, out: &mut Vec<Command>) {

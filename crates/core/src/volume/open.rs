@@ -190,6 +190,7 @@ impl Volume<InPlace> {
             now: opening.now,
             last_request: opening.now,
             latched: None,
+            watching: None,
             config: opening.config,
         }
     }

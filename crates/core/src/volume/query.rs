@@ -39,6 +39,8 @@ pub struct Status {
     /// Whether some of the live blocks may hold none: the search for holes
     /// after a crash is not over.
     pub holes_unknown: bool,
+    /// What the watcher knows; none if nothing is to be inferred.
+    pub watch: Option<crate::watch::WatchStatus>,
 }
 
 impl<S: Store> Volume<S> {
@@ -61,6 +63,7 @@ impl<S: Store> Volume<S> {
             latched: self.latched.clone(),
             counters: self.state.counters,
             holes_unknown: self.holes_unknown(),
+            watch: self.watch_status(),
         }
     }
 
@@ -122,6 +125,12 @@ impl<S: Store> Volume<S> {
     /// When it wants to be told that time has passed, if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
+        let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
+        let act = self.act_wakeup();
+        watch.into_iter().chain(act).min()
+    }
+
+    fn act_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_queued();
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
         let deadline = self.oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
@@ -137,7 +146,7 @@ impl<S: Store> Volume<S> {
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || !self.all_due || (self.act.is_none() && !self.has_queued())
+        never || !self.all_due || (self.act.is_none() && !self.has_queued() && self.has_seen_all())
     }
 
     /// Whether it is not known yet which blocks hold no data.
@@ -159,7 +168,8 @@ impl<S: Store> Volume<S> {
     /// Whether it is at rest and owes nothing that it could do unasked.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.is_at_rest() && (self.latched.is_some() || self.config.read_only || !self.has_queued())
+        let never = self.latched.is_some() || self.config.read_only;
+        self.is_at_rest() && (never || !self.has_queued() && self.has_seen_all())
     }
 }
 

@@ -130,10 +130,13 @@ impl Deaths {
         take_run(&mut self.scour, scope, block_bytes).map(|run| (run, Verdict::Scour))
     }
 
-    /// Whether its present content is dead, or what lies below it.
-    pub(super) fn has(&self, block: Block) -> bool {
-        [&self.young, &self.cut, &self.named, &self.ready, &self.scour].iter().any(|set| set.contains(block))
-            || self.unlinked.has(block)
+    /// Adds to `found` those of `blocks` of which the present content is dead,
+    /// or what lies below it.
+    pub(super) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
+        for set in [&self.young, &self.cut, &self.named, &self.ready, &self.scour] {
+            found.extend(set.range(blocks.clone()));
+        }
+        self.unlinked.add_within(blocks, found);
     }
 
     pub(super) fn is_idle(&self) -> bool {

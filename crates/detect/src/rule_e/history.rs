@@ -43,8 +43,10 @@ impl Lately {
         (blocks & &self.young) | (blocks & &self.old)
     }
 
-    pub(super) fn has(&self, block: Block) -> bool {
-        self.young.contains(block) || self.old.contains(block)
+    /// Adds to `found` those of `blocks` that are kept.
+    pub(super) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
+        found.extend(self.young.range(blocks.clone()));
+        found.extend(self.old.range(blocks));
     }
 
     pub(super) fn len(&self) -> u64 {

@@ -279,13 +279,10 @@ impl RuleE {
     #[must_use]
     pub fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.touched(extent) else { return Vec::new() };
-        let needed = |block: &Block| match self.format.kind(*block) {
-            Kind::Geometry | Kind::Inodes => true,
-            Kind::Data => self.names.is_pointers(*block),
-            _ => false,
-        };
+        let mut needed = self.names.pointers_within(blocks.clone());
+        needed.extend(self.fixed.range(blocks).filter(|block| self.format.kind(*block) != Kind::Map));
         let mut runs: Vec<Extent<Addr>> = Vec::new();
-        for block in blocks.filter(needed) {
+        for block in needed {
             let found = self.extent_of(block);
             match runs.last_mut() {
                 Some(run) if run.end() == found.start.0 && run.len < READ_BYTES_MAX => run.len += found.len,
@@ -414,43 +411,37 @@ impl RuleE {
         }
         let known = self.options.eager || (self.survey.is_done() && self.names.are_known());
         let bytes = u64::from(self.format.block_bytes());
-        let run = self.deaths.next(known, scope, bytes)?;
-        let extent =
-            Extent::between(u64::from(*run.0.start()) * bytes, (u64::from(*run.0.end()) + 1) * bytes);
-        Some((extent, run.1))
+        let (run, verdict) = self.deaths.next(known, scope, bytes)?;
+        Some((self.extent_of_run(&run), verdict))
     }
 
     /// See [`quietus_core::watch::Watcher::take_suspicious`].
     pub fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.touched(extent) else { return Vec::new() };
-        let whole = self.covered(extent);
-        let mut taken: Vec<Extent<Addr>> = Vec::new();
-        for block in blocks {
-            if !self.may_be_dead(block) {
-                continue;
-            }
-            if whole.as_ref().is_some_and(|whole| whole.contains(&block)) {
-                self.suspicious.remove(block);
-                self.deaths.forgive(block..=block);
-            } else {
-                self.suspicious.insert(block);
-            }
-            self.figures.reused += 1;
-            let Some(part) = self.extent_of(block).overlap(extent) else { continue };
-            match taken.last_mut() {
-                Some(last) if last.end() == part.start.0 => last.len += part.len,
-                _ => taken.push(part),
-            }
+        let found = self.may_be_dead(blocks);
+        if found.is_empty() {
+            return Vec::new();
         }
-        taken
+        self.figures.reused += found.len();
+        self.suspicious |= &found;
+        if let Some(whole) = self.covered(extent) {
+            self.suspicious.remove_range(whole.clone());
+            self.deaths.forgive(whole);
+        }
+        let mut runs = found.iter();
+        let parts = std::iter::from_fn(|| runs.next_range());
+        parts.filter_map(|run| self.extent_of_run(&run).overlap(extent)).collect()
     }
 
-    fn may_be_dead(&self, block: Block) -> bool {
-        let grade = self.options.grade;
-        self.suspicious.contains(block)
-            || self.deaths.has(block)
-            || self.doubted.has(block)
-            || (grade == Grade::Content && self.format.kind(block) == Kind::Data && self.live.contains(block))
+    /// Those of `blocks` whose present content may be dead.
+    fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
+        let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
+        self.deaths.add_within(blocks.clone(), &mut found);
+        self.doubted.add_within(blocks.clone(), &mut found);
+        if self.options.grade == Grade::Content {
+            found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
+        }
+        found
     }
 
     /// Whether nothing more follows from what has arrived so far.
@@ -502,6 +493,10 @@ impl RuleE {
     fn extent_of(&self, block: Block) -> Extent<Addr> {
         let bytes = u64::from(self.format.block_bytes());
         Extent::new(u64::from(block) * bytes, bytes)
+    }
+
+    fn extent_of_run(&self, run: &RangeInclusive<Block>) -> Extent<Addr> {
+        Extent::between(self.extent_of(*run.start()).start.0, self.extent_of(*run.end()).end())
     }
 
     /// The blocks that `extent` touches.

@@ -9,7 +9,8 @@ use super::history::Lately;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
 use crate::options::Grade;
 use roaring::RoaringBitmap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Most blocks that may be named more than once: extended-attribute blocks
 /// that files share, and whatever a broken file system has.
@@ -67,9 +68,10 @@ impl Names {
         blocks & &self.named
     }
 
-    /// Whether the content of `block` means, or is yet to mean, something.
-    pub(super) fn is_pointers(&self, block: Block) -> bool {
-        self.pointers.contains_key(&block) || self.tasks.contains_key(&block)
+    /// Those of `blocks` whose content means, or is yet to mean, something.
+    pub(super) fn pointers_within(&self, blocks: RangeInclusive<Block>) -> BTreeSet<Block> {
+        let pointers = self.pointers.range(blocks.clone()).map(|(block, _)| *block);
+        pointers.chain(self.tasks.range(blocks).map(|(block, _)| *block)).collect()
     }
 
     /// Whether every pointer that is known of has been followed.

@@ -1,0 +1,311 @@
+//! The volume's side of the watcher: it is told of every change in order of
+//! arrival, shown what is about to be replaced, read to, and its verdicts become
+//! obligations once their evidence is durable.
+
+use super::admit::Running;
+use super::{Command, Purpose, Target, Volume, io::IoOp};
+use crate::journal::Change;
+use crate::ledger::{Cause, Due};
+use crate::medium::MediumError;
+use crate::request::{Buf, Op, Request, RequestId};
+use crate::store::Store;
+use crate::units::{Addr, Extent, Millis};
+use crate::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+
+/// Reads for the watcher that are under way at once.
+const LOOKS_MAX: usize = 8;
+/// Verdicts that become obligations in one go.
+const VERDICTS_MAX: usize = 1024;
+/// Requests from here on are the volume's own.
+const OWN_REQUESTS: u64 = 1 << 63;
+
+/// The watcher, and what is under way for it.
+#[derive(Debug)]
+pub(super) struct Watching {
+    watcher: Box<dyn Watcher>,
+    looks: usize,
+    next_look: u64,
+    proof: Proof,
+    /// What is left of a verdict that the ledger has had no room for.
+    verdict: Vec<(Extent<Addr>, Verdict)>,
+    /// Since when the deaths are known whose evidence was cut last.
+    since: Millis,
+}
+
+/// How far the evidence is that was cut.
+#[derive(Debug, Default)]
+enum Proof {
+    #[default]
+    None,
+    /// These changes have to be completed first.
+    Awaits(Vec<RequestId>),
+    /// The medium is being synced.
+    Syncs,
+}
+
+/// Whether a request is the volume's own, to which nobody wants a reply.
+pub(super) fn is_own(id: RequestId) -> bool {
+    id.0 >= OWN_REQUESTS
+}
+
+impl<S: Store> Volume<S> {
+    /// Lets `watcher` infer deaths from now on.
+    pub fn watch(&mut self, watcher: Box<dyn Watcher>) {
+        let watching = Watching {
+            watcher,
+            looks: 0,
+            next_look: OWN_REQUESTS,
+            proof: Proof::None,
+            verdict: Vec::new(),
+            since: self.now,
+        };
+        self.watching = (!self.config.read_only).then_some(watching);
+    }
+
+    /// What the watcher knows, if there is one.
+    #[must_use]
+    pub fn watch_status(&self) -> Option<WatchStatus> {
+        self.watching.as_ref().map(|it| it.watcher.status())
+    }
+
+    /// Whether a free of the guest's own waits until the watcher says so too.
+    pub(super) fn distrusts(&self, op: &Op) -> bool {
+        *op == Op::Trim
+            && !self.config.trust_discard
+            && self.watching.as_ref().is_some_and(|it| it.watcher.is_watching())
+    }
+
+    /// `request` arrives. Returns what may be dead there, and must be destroyed
+    /// before it is written over.
+    pub(super) fn observe(&mut self, request: &Request) -> Option<Extent<Addr>> {
+        let watching = self.watching.as_mut()?;
+        let extent = request.extent;
+        let content = content(&request.op)?;
+        let mut reused = watching.watcher.take_suspicious(extent);
+        watching.watcher.arrived(self.now, extent, content);
+        reused.extend(watching.take_back(extent));
+        let reused = reused.into_iter().filter_map(|part| self.store.first_held(part));
+        let hull = reused
+            .reduce(|all, part| Extent::between(all.start.0.min(part.start.0), all.end().max(part.end())))?;
+        (matches!(request.op, Op::Write(_)) && self.has_layers()).then_some(hull)
+    }
+
+    /// Whether more than the next write itself is needed to destroy content.
+    fn has_layers(&self) -> bool {
+        self.config.policy.passes().len() > 1
+    }
+
+    /// `extent` is about to be written, and may hold dead content.
+    pub(super) fn suspect(&mut self, extent: Extent<Addr>) {
+        for gap in self.state.ledger.gaps(extent) {
+            self.change(Change::Oblige(gap, Due::Suspicious, Cause::Generation));
+            self.state.counters.died(Cause::Generation, gap.len);
+        }
+    }
+
+    /// What has to be read before `request` may begin.
+    pub(super) fn needs(&self, request: &Request) -> Vec<Extent<Addr>> {
+        match (&self.watching, content(&request.op)) {
+            (Some(watching), Some(_)) => watching.watcher.needs(request.extent),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Reads the content of `seen` for request `id`.
+    pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
+        let at = self.store.place(seen).start.0;
+        self.io(Purpose::Request(id), Target::Data, at, IoOp::Read { len: seen.len }, out);
+    }
+
+    /// The parts of `extent` that are dead: zeros to whoever looks.
+    pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let dead = self.state.ledger.within(extent).filter(|(_, it)| it.is_dead());
+        dead.map(|(extent, _)| extent).collect()
+    }
+
+    pub(super) fn overwriting(&mut self, request: &Request, seen: Extent<Addr>, old: &[u8]) {
+        if let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) {
+            watching.watcher.overwriting(self.now, request.extent, content, seen, old);
+        }
+    }
+
+    /// What the watcher knows of `extent` may be wrong from now on.
+    pub(super) fn blind(&mut self, extent: Extent<Addr>) {
+        if let Some(watching) = &mut self.watching {
+            watching.watcher.given(self.now, extent, None);
+        }
+    }
+
+    /// What the watcher wanted to read has been read.
+    pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
+        if let Some(watching) = &mut self.watching {
+            watching.looks -= 1;
+            watching.watcher.given(self.now, extent, result.as_deref().ok());
+        }
+    }
+
+    /// Reads, proves and obliges what can be now.
+    pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
+        if self.watching.is_none() || self.halting {
+            return;
+        }
+        if let Some(watching) = &mut self.watching {
+            watching.watcher.tick(self.now);
+        }
+        self.begin_looks(out);
+        self.prove(out);
+        self.take_verdicts(out);
+    }
+
+    fn begin_looks(&mut self, out: &mut Vec<Command>) {
+        while let Some(watching) = &mut self.watching
+            && watching.looks < LOOKS_MAX
+            && let Some(extent) = watching.watcher.wants()
+        {
+            watching.looks += 1;
+            watching.next_look += 1;
+            let id = RequestId(watching.next_look);
+            self.admit(id, Request { op: Op::Look, extent, fua: false }, None, out);
+        }
+    }
+
+    /// Makes the evidence durable: all changes that had arrived are completed,
+    /// then the medium is synced.
+    fn prove(&mut self, out: &mut Vec<Command>) {
+        let Some(watching) = &self.watching else { return };
+        let since = watching.watcher.unproven_since();
+        let proof = match &watching.proof {
+            Proof::None if since.is_some_and(|since| self.is_due_since(since)) => {
+                let changes = self.changes_under_way();
+                if let (Some(watching), Some(since)) = (&mut self.watching, since) {
+                    watching.since = since;
+                    watching.watcher.cut();
+                }
+                Proof::Awaits(changes)
+            }
+            Proof::Awaits(changes) if !changes.iter().any(|id| self.is_under_way(*id)) => {
+                self.io(Purpose::Proof, Target::Data, 0, IoOp::Sync, out);
+                Proof::Syncs
+            }
+            _ => return,
+        };
+        let awaits_nothing = matches!(&proof, Proof::Awaits(changes) if changes.is_empty());
+        if let Some(watching) = &mut self.watching {
+            watching.proof = proof;
+        }
+        if awaits_nothing {
+            self.prove(out);
+        }
+    }
+
+    pub(super) fn proof_done(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            watching.proof = Proof::None;
+            watching.watcher.proven();
+        }
+    }
+
+    /// Makes obligations of verdicts, while acts are due and there is room.
+    fn take_verdicts(&mut self, out: &mut Vec<Command>) {
+        let since = self.watching.as_ref().map_or(self.now, |it| it.since);
+        if self.holes_unknown() || !self.is_due_since(since) {
+            return;
+        }
+        for _ in 0..VERDICTS_MAX {
+            if !self.has_room() {
+                return;
+            }
+            let Some((extent, verdict)) = self.next_verdict() else { break };
+            let (due, cause) = match verdict {
+                Verdict::Dead => (Due::Shred { no_hole: false }, Cause::Map),
+                Verdict::Scour => (Due::Scour, Cause::Generation),
+            };
+            let rest = self.oblige_first(extent, due, cause, out);
+            if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
+                watching.verdict.push((rest, verdict));
+            }
+        }
+    }
+
+    fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
+        let (layers, all) = (self.has_layers(), self.all_due);
+        let watching = self.watching.as_mut()?;
+        let (running, waiting) = (&self.running, &self.waiting);
+        let is_busy = |extent: Extent<Addr>| {
+            running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
+                || waiting.iter().any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent))
+        };
+        let next = watching.verdict.pop();
+        next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
+    }
+
+    /// When something is to be done for the watcher, if nothing else happens.
+    pub(super) fn watch_wakeup(&self) -> Option<Millis> {
+        let watching = self.watching.as_ref()?;
+        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
+        let since = watching.watcher.unproven_since();
+        let deadline = since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
+        let pending = !watching.is_idle() && watching.looks == 0;
+        let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
+        proof.into_iter().chain(watching.watcher.wakes_at()).min()
+    }
+
+    /// Whether nothing more follows, but with time, from what was observed.
+    pub(super) fn has_seen_all(&self) -> bool {
+        self.watching.as_ref().is_none_or(Watching::is_idle)
+    }
+
+    /// The disk is being stopped: a search that is not over is given up.
+    pub(super) fn stop_watching(&mut self, drain: bool) {
+        let searching = |it: &mut Watching| it.watcher.status().progress.is_some();
+        if let Some(watching) = &mut self.watching
+            && (!drain || searching(watching))
+        {
+            self.watching = None;
+        }
+    }
+
+    fn changes_under_way(&self) -> Vec<RequestId> {
+        let running = self.running.iter().filter(|it| it.is_ordered).map(Running::id);
+        let waiting = self.waiting.iter().filter(|it| it.request.op.is_write()).map(|it| it.id);
+        running.chain(waiting).collect()
+    }
+
+    fn is_under_way(&self, id: RequestId) -> bool {
+        self.running.iter().any(|it| it.id() == id) || self.waiting.iter().any(|it| it.id == id)
+    }
+}
+
+impl Watching {
+    fn is_idle(&self) -> bool {
+        self.looks == 0
+            && matches!(self.proof, Proof::None)
+            && self.verdict.is_empty()
+            && self.watcher.is_idle()
+    }
+
+    /// `extent` changes: verdicts that were not carried out are void there.
+    fn take_back(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let mut taken = Vec::new();
+        for (run, verdict) in std::mem::take(&mut self.verdict) {
+            let Some(part) = run.overlap(extent) else {
+                self.verdict.push((run, verdict));
+                continue;
+            };
+            taken.push(part);
+            let rest = [(run.start.0, part.start.0), (part.end(), run.end())];
+            let rest = rest.map(|(from, to)| Extent::between(from, to));
+            self.verdict.extend(rest.into_iter().filter(|it| !it.is_empty()).map(|it| (it, verdict)));
+        }
+        taken
+    }
+}
+
+/// What the present content is replaced with, if it is.
+fn content(op: &Op) -> Option<Content<'_>> {
+    match op {
+        Op::Write(bytes) => Some(Content::Bytes(bytes)),
+        Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),
+        Op::Read | Op::Look | Op::Cache | Op::Flush | Op::Scour => None,
+    }
+}
