@@ -4,10 +4,11 @@
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
-use crate::disk::{DiskDir, DiskErrorKind};
+use crate::disk::{DiskDir, DiskErrorKind, DiskToml};
 use crate::engine::{Engine, StartError, check_record};
 use crate::export::{Export, ReplyTo, Sink};
-use crate::{host, proof};
+use crate::host::{self, DiskGuarantees};
+use crate::proof;
 use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Outcome, Request};
 use quietus_core::units::Extent;
@@ -67,8 +68,8 @@ pub struct StatusAnswer {
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
-    /// What the medium can and cannot guarantee.
-    pub guarantees: Value,
+    /// What the medium and the journal can and cannot guarantee.
+    pub guarantees: DiskGuarantees,
 }
 
 /// What comes before the answer.
@@ -102,14 +103,15 @@ impl Open {
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let step = |done, of| tell(Meanwhile::Progress(done, of));
-                let receipt = proof::prove(&self.engine, &self.dir, self.guarantees(), step);
+                let guarantees = value(serde_json::to_value(self.guarantees()))?;
+                let receipt = proof::prove(&self.engine, &self.dir, guarantees, step);
                 value(serde_json::to_value(receipt.map_err(|error| error.to_string())?))
             }
         }
     }
 
-    fn guarantees(&self) -> Value {
-        guarantees(&self.dir.medium_path())
+    fn guarantees(&self) -> DiskGuarantees {
+        guarantees(self.dir.path(), self.dir.toml())
     }
 
     fn status(&self) -> StatusAnswer {
@@ -194,15 +196,11 @@ impl Open {
     }
 }
 
-/// What the medium at `path` can and cannot guarantee; `not-assured` if that
-/// cannot be found out.
+/// What the host guarantees for the disk in `dir`: for its medium, and for its
+/// journal, which may hold content in flight.
 #[must_use]
-pub fn guarantees(path: &Path) -> Value {
-    let found = host::inspect(path).and_then(|found| serde_json::to_value(found).map_err(io::Error::from));
-    found.unwrap_or_else(|error| {
-        let what = format!("it cannot be looked at ({error})");
-        json!({ "level": "not-assured", "findings": [{ "at": path, "what": what, "why": "", "instead": "" }] })
-    })
+pub fn guarantees(dir: &Path, toml: &DiskToml) -> DiskGuarantees {
+    host::inspect_disk(&toml.medium_path(dir), &dir.join("journal"))
 }
 
 /// Carries `request` out and waits for its end.
@@ -229,10 +227,10 @@ pub fn open(path: &Path, look_only: bool) -> Result<Open, StartError> {
     let mut config = dir.config()?;
     config.read_only = look_only;
     let name = dir.name();
-    let engine = match Engine::start(&name, &dir, config.clone(), true) {
+    let engine = match Engine::start(&name, &dir, config.clone(), None) {
         Err(StartError::Open(OpenError::NeedsRecovery)) => {
             config.read_only = false;
-            Engine::start(&name, &dir, config, true)?
+            Engine::start(&name, &dir, config, None)?
         }
         other => other?,
     };

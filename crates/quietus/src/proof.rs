@@ -56,7 +56,9 @@ pub struct Proof {
     pub counters: Counters,
     /// The end of the record of deaths and receipts.
     pub record: Head,
-    /// What the medium can and cannot guarantee.
+    /// What the medium and the journal can and cannot guarantee
+    /// ([`DiskGuarantees`](crate::host::DiskGuarantees)); as it was signed,
+    /// whatever version of the program did that.
     pub guarantees: Value,
 }
 

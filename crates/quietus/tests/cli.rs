@@ -1,5 +1,6 @@
 //! The program as a user runs it.
 
+use ed25519_dalek::Signer;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -136,6 +137,41 @@ fn scouring_keeps_the_content() {
     assert_eq!(done["scoured_bytes"], 65536);
     assert!(holds(&image, secret));
     assert_eq!(disk.json("status", &[])["suspicious_bytes"], 65536);
+}
+
+#[test]
+fn the_journal_counts_in_what_is_guaranteed() {
+    let (_dir, image, disk) = adopted(b"x");
+    let (image, journal) = (image.to_str().expect("text").to_string(), disk.path().join("journal"));
+    let journal = journal.to_str().expect("text").to_string();
+    let proof = disk.json("prove", &[]);
+    for guarantees in [&disk.json("status", &[])["guarantees"], &proof["proof"]["guarantees"]] {
+        assert_eq!(guarantees["medium"]["facts"]["path"], image);
+        assert_eq!(guarantees["journal"]["facts"]["path"], journal);
+        let levels = [&guarantees["medium"]["level"], &guarantees["journal"]["level"]];
+        assert!(levels.contains(&&guarantees["level"]), "{guarantees}");
+    }
+    let screen = Command::new(env!("CARGO_BIN_EXE_quietus")).arg("status").arg(disk.path()).output();
+    let screen = String::from_utf8(screen.expect("it runs").stdout).expect("text");
+    assert!(screen.contains("\nguarantee    overwriting "), "{screen}");
+}
+
+#[test]
+fn a_proof_of_another_version_is_checked_and_shown() {
+    let (_dir, _image, disk) = adopted(b"x");
+    let mut receipt: quietus::proof::Receipt =
+        serde_json::from_value(disk.json("prove", &[])).expect("a receipt");
+    receipt.proof.guarantees = serde_json::json!({ "level": "clear", "told": "otherwise" });
+    let key = quietus::disk::DiskDir::open(&disk.path()).and_then(|dir| dir.key()).expect("a key");
+    let text = serde_json::to_string(&receipt.proof).expect("plain data");
+    receipt.signature =
+        key.sign(text.as_bytes()).to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = disk.dir.path().join("receipt.json");
+    std::fs::write(&path, serde_json::to_string(&receipt).expect("plain data")).expect("a write");
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let output = quietus.args(["prove", "--check"]).arg(&path).output().expect("it runs");
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && screen.contains("in the words of another version"), "{screen}");
 }
 
 #[test]

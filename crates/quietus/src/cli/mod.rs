@@ -101,7 +101,7 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
     };
     let toml = DiskDir::create(&args.disk, &options)?;
-    let guarantees = control::guarantees(&toml.medium_path(&args.disk));
+    let guarantees = control::guarantees(&args.disk, &toml);
     out.created(&args.disk, &toml, &guarantees);
     Ok(())
 }

@@ -2,9 +2,11 @@
 
 use crate::control::StatusAnswer;
 use crate::disk::DiskToml;
+use crate::host::DiskGuarantees;
 use crate::proof::Receipt;
-use quietus_core::ledger::Cause;
-use serde::Serialize;
+use quietus_core::ledger::{Cause, Counters};
+use quietus_core::watch::WatchStatus;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -26,7 +28,7 @@ impl Report {
         println!("{}", out.trim_end());
     }
 
-    pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &Value) {
+    pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &DiskGuarantees) {
         let json = json!({ "created": path, "disk": toml, "guarantees": guarantees });
         self.say(&json, |out| {
             let size = bytes(toml.size_bytes);
@@ -181,10 +183,35 @@ fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswe
         bytes(counters.freed_again_bytes),
         bytes(counters.freed_unwritten_bytes)
     )?;
+    if let Some(watch) = &it.watch {
+        watch_text(out, watch, counters)?;
+    }
     if let Some(reason) = &it.latched {
         writeln!(out, "READ-ONLY    {reason}")?;
     }
     guarantees_text(out, &now.guarantees)
+}
+
+/// What is known of the file system, and inferred from it.
+fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> std::fmt::Result {
+    let name = watch.file_system.as_deref().unwrap_or("none");
+    write!(out, "file system  {name}: {}", watch.state)?;
+    if let Some((done, of)) = watch.progress {
+        write!(out, ", {} of {}", bytes(done), bytes(of))?;
+    }
+    writeln!(out)?;
+    for (title, list) in [("it has", &watch.properties), ("known are", &watch.inferred)] {
+        let list: Vec<_> =
+            list.iter().map(|(name, is)| format!("{}{name}", if *is { "+" } else { "-" })).collect();
+        if !list.is_empty() {
+            writeln!(out, "  {title:<10} {}", list.join(", "))?;
+        }
+    }
+    for (name, figure) in &watch.figures {
+        writeln!(out, "  {figure:>12} {name}")?;
+    }
+    let found = bytes(counters.dead_bytes[Cause::Map as usize]);
+    writeln!(out, "  discards alone would have missed {found}")
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
@@ -208,22 +235,15 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
         (_, true) => writeln!(out, "not all that is dead is destroyed yet: quietus shred --now")?,
         _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
     }
-    guarantees_text(out, &proof.guarantees)
+    match DiskGuarantees::deserialize(&proof.guarantees) {
+        Ok(guarantees) => guarantees_text(out, &guarantees),
+        Err(_) => writeln!(out, "guarantee    in the words of another version: {}", proof.guarantees),
+    }
 }
 
-/// What the medium can and cannot guarantee, and why.
-fn guarantees_text(out: &mut String, guarantees: &Value) -> std::fmt::Result {
-    let level = match guarantees["level"].as_str() {
-        Some("clear") => "overwriting reaches the bytes, as far as this host can tell",
-        Some("not-reached") => "overwriting does NOT reach every copy of the bytes",
-        _ => "overwriting may not reach every copy of the bytes",
-    };
-    writeln!(out, "guarantee    {level}")?;
-    for finding in guarantees["findings"].as_array().into_iter().flatten() {
-        let text = |name: &str| finding[name].as_str().unwrap_or_default().to_string();
-        writeln!(out, "  - {}: {}. {} {}", text("at"), text("what"), text("why"), text("instead"))?;
-    }
-    Ok(())
+/// What the host can and cannot guarantee, and why.
+fn guarantees_text(out: &mut String, guarantees: &DiskGuarantees) -> std::fmt::Result {
+    writeln!(out, "guarantee    {}", guarantees.to_string().replace('\n', "\n  "))
 }
 
 /// A size for people.

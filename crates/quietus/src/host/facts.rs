@@ -1,12 +1,13 @@
 //! What was found out, without an opinion.
 
-use serde::Serialize;
-use std::path::PathBuf;
+use serde::{Deserialize, Serialize, Serializer};
+use std::path::{Path, PathBuf};
 
 /// All that is known of what lies below a file or block device.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// What was asked for.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// From the top down; where a device lies on several, one after the other.
     pub layers: Vec<Layer>,
@@ -19,7 +20,7 @@ pub struct Facts {
 }
 
 /// One layer of storage.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
 pub enum Layer {
     /// A file in a file system.
@@ -29,13 +30,15 @@ pub enum Layer {
 }
 
 /// A file and its file system. `None` is what could not be found out.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FileFacts {
     /// Which file.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The file system's name, as the kernel says it.
     pub file_system: String,
     /// Where it is mounted.
+    #[serde(serialize_with = "as_some_text")]
     pub mount_point: Option<PathBuf>,
     /// What it is mounted from.
     pub source: Option<String>,
@@ -52,7 +55,7 @@ pub struct FileFacts {
 }
 
 /// A block device. `None` is what could not be found out.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceFacts {
     /// The kernel's name of it.
     pub name: String,
@@ -71,7 +74,7 @@ pub struct DeviceFacts {
 }
 
 /// What a block device is.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// Nothing that is known here.
@@ -110,7 +113,7 @@ pub enum DeviceKind {
 }
 
 /// How a disk is reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// In a way that is not known here.
@@ -130,4 +133,13 @@ pub enum Transport {
     Network,
     /// A hypervisor.
     Virtual,
+}
+
+/// A path need not be text, and its place in a report must.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    path.to_string_lossy().serialize(serializer)
+}
+
+fn as_some_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
 }

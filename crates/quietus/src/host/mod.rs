@@ -14,20 +14,23 @@ pub mod gather;
 mod judge;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod words;
 
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
+pub use whole::{DiskGuarantees, Part, inspect_disk};
 pub use words::Code;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// How far overwriting reaches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// To the bytes, as far as the host can tell.
@@ -39,7 +42,7 @@ pub enum Level {
 }
 
 /// How much a [`Finding`] takes away.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Nothing; worth knowing.
@@ -51,7 +54,7 @@ pub enum Severity {
 }
 
 /// One thing that was found out, in plain words.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// What it is; stable.
     pub code: Code,
@@ -62,13 +65,13 @@ pub struct Finding {
     /// What is so.
     pub what: String,
     /// Why it matters.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
     /// What to do instead; empty if nothing need be done.
-    pub instead: &'static str,
+    pub instead: Cow<'static, str>,
 }
 
 /// What overwriting a file or a block device achieves on this host.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Guarantees {
     /// The worst of the findings.
     pub level: Level,
@@ -95,12 +98,20 @@ pub fn inspect(path: &Path) -> io::Result<Guarantees> {
     gather(&Roots::default(), path).map(judge)
 }
 
+/// The same; what cannot be looked at at all is a finding.
+fn inspect_or_doubt(path: &Path) -> Guarantees {
+    inspect(path).unwrap_or_else(|error| {
+        let unknown = vec![format!("it cannot be looked at: {error}")];
+        judge(Facts { path: path.into(), unknown, ..Facts::default() })
+    })
+}
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Clear => "overwriting reaches the bytes, as far as this host can tell",
             Self::NotAssured => "overwriting may not reach every copy of the bytes",
-            Self::NotReached => "overwriting does not reach every copy of the bytes",
+            Self::NotReached => "overwriting does NOT reach every copy of the bytes",
         })
     }
 }

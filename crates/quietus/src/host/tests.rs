@@ -2,6 +2,7 @@ use super::*;
 
 mod made_up;
 mod this_host;
+mod whole;
 
 fn file(file_system: &str) -> FileFacts {
     FileFacts { path: "/srv/disk/data".into(), file_system: file_system.into(), ..FileFacts::default() }
@@ -233,7 +234,7 @@ fn names_in_json_are_stable() {
 #[test]
 fn a_person_reads_the_level_and_each_finding() {
     let text = judge(on_magnetic(file("btrfs"))).to_string();
-    assert!(text.starts_with("overwriting does not reach every copy"), "{text}");
+    assert!(text.starts_with("overwriting does NOT reach every copy"), "{text}");
     assert!(text.contains("\n- data: it lies on btrfs, which copies on write. "), "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
 }

@@ -1,12 +1,12 @@
 //! The findings in plain words.
 
 use super::{Finding, Severity};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident: $severity:ident, $why:literal, $instead:literal;)*) => {
         /// What a [`Finding`] is; its name in JSON is stable.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Code {
             $($(#[$doc])* $code,)*
@@ -37,8 +37,8 @@ macro_rules! codes {
                     severity: self.severity(),
                     at: at.into(),
                     what,
-                    why: self.why(),
-                    instead: self.instead(),
+                    why: self.why().into(),
+                    instead: self.instead().into(),
                 }
             }
         }
