@@ -14,12 +14,17 @@ pub struct Image {
 
 /// Runs a tool, and gives what it prints.
 pub fn run(program: &str, args: &[&str]) -> String {
+    let (code, printed) = exit(program, args);
+    assert_eq!(code, Some(0), "{program} {args:?}: {printed}");
+    printed
+}
+
+/// Runs a tool, and gives its exit status and what it prints.
+pub fn exit(program: &str, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(program);
     command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
     let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{program} {args:?}: {printed}{output:?}");
-    printed
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Image {
@@ -109,11 +114,9 @@ impl Image {
     /// The block of an inode, its place there, and its size, as debugfs says.
     pub fn place_of(&self, format: &dyn Format, inode: u32) -> (u32, usize, usize) {
         let printed = run("debugfs", &["-R", &format!("imap <{inode}>"), self.path.to_str().unwrap()]);
-        let words: Vec<&str> = printed.split([' ', ',', '\n']).collect();
-        let after = |word: &str| words[words.iter().position(|it| *it == word).unwrap() + 1];
+        let (block, offset) = printed.split_once("at block ").unwrap().1.split_once(", offset 0x").unwrap();
         let bytes = format.figures().iter().find(|figure| figure.0 == "bytes in an inode").unwrap().1;
-        let at = usize::from_str_radix(after("offset").trim_start_matches("0x"), 16).unwrap();
-        (after("block").parse().unwrap(), at, bytes as usize)
+        (block.parse().unwrap(), usize::from_str_radix(offset.trim(), 16).unwrap(), bytes as usize)
     }
 
     fn follow(&self, format: &dyn Format, mut todo: Vec<(u32, Kind, Vec<u8>)>) -> Vec<Link> {

@@ -1,6 +1,8 @@
 //! ext2 as it is: real file systems, compared with what the standard tools say
 //! of them.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 mod files;
 mod image;
 mod layouts;

@@ -1,0 +1,44 @@
+use super::*;
+
+fn superblock(at: usize, bits: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 1024];
+    bytes[at..at + 4].copy_from_slice(&bits.to_le_bytes());
+    bytes
+}
+
+fn refusal(at: usize, bits: u32) -> Option<String> {
+    Features::from_bytes(&superblock(at, bits)).err().map(|reason| reason.0)
+}
+
+#[test]
+fn what_is_understood_and_nothing_else_is_accepted() {
+    let understood: [(usize, u32); 3] = [(0x5C, 0xA7B), (0x60, 0x3_4212), (0x64, 0xB16F)];
+    for (at, mask) in understood {
+        assert_eq!(refusal(at, mask), None);
+        for bit in 0..32 {
+            assert_eq!(refusal(at, 1 << bit).is_none(), mask >> bit & 1 == 1, "{at:#x} {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_feature_is_refused_by_name() {
+    assert_eq!(refusal(0x60, 0x40).unwrap(), "the feature `extents` is not understood");
+    assert_eq!(refusal(0x5C, 4).unwrap(), "the feature `has_journal` is not understood");
+    assert_eq!(refusal(0x64, 0x400).unwrap(), "the feature `metadata_csum` is not understood");
+}
+
+#[test]
+fn a_feature_without_a_name_is_refused_by_number() {
+    assert_eq!(refusal(0x5C, 1 << 31).unwrap(), "the feature `FEATURE_C31` is not understood");
+    assert_eq!(refusal(0x60, 1 << 20).unwrap(), "the feature `FEATURE_I20` is not understood");
+    assert_eq!(refusal(0x64, 1 << 7).unwrap(), "the feature `FEATURE_R7` is not understood");
+}
+
+#[test]
+fn all_that_are_not_understood_are_named() {
+    let mut bytes = superblock(0x5C, 4);
+    bytes[0x60] = 0xC2;
+    let reason = Features::from_bytes(&bytes).unwrap_err();
+    assert_eq!(reason.0, "the features `has_journal`, `extents`, `64bit` are not understood");
+}

@@ -1,0 +1,66 @@
+use super::*;
+use crate::ext2::tests::{descriptors, put16, put32, superblock};
+
+fn layout(descriptors: &[u8]) -> Result<Layout, Reason> {
+    let superblock = Superblock::from_bytes(&superblock(), 300 * 1024)?;
+    Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, descriptors)?[..2])
+}
+
+fn refusal(at: usize, place: u32) -> String {
+    let mut bytes = descriptors();
+    put32(&mut bytes, at, place);
+    layout(&bytes).unwrap_err().0
+}
+
+#[test]
+fn regions_are_found_by_any_of_their_blocks() {
+    let layout = layout(&descriptors()).unwrap();
+    let found = layout.region(262).unwrap();
+    assert_eq!((found.blocks.clone(), found.kind, found.group), (261..263, Kind::Inodes, 1));
+    assert_eq!(layout.region(7), None);
+    assert_eq!(layout.region(263), None);
+    assert_eq!(layout.within(6..259).collect::<Vec<_>>(), [6..7, 257..258, 258..259]);
+    assert_eq!(layout.within(7..257).collect::<Vec<_>>(), []);
+    assert_eq!(layout.within(9..9).collect::<Vec<_>>(), []);
+}
+
+#[test]
+fn metadata_outside_is_refused() {
+    for (at, place) in [(0, 300), (4, u32::MAX), (8, 299), (0x28, 299), (0x20, 1 << 20)] {
+        assert!(refusal(at, place).ends_with("lies outside"), "{at:#x} {place}");
+    }
+}
+
+#[test]
+fn metadata_on_other_metadata_is_refused() {
+    let all = [0, 1, 2, 4, 5, 6, 257, 258, 259, 260, 261, 262];
+    for place in all {
+        assert!(refusal(0, place).ends_with("lies on other metadata"), "{place}");
+    }
+    assert!(refusal(0x28, 4).ends_with("lies on other metadata"), "the first of two blocks");
+    assert!(refusal(0x28, 258).ends_with("lies on other metadata"), "the last of two blocks");
+}
+
+#[test]
+fn metadata_may_lie_in_another_group() {
+    let mut bytes = descriptors();
+    put32(&mut bytes, 0x20, 100);
+    put32(&mut bytes, 0x8, 298);
+    let layout = layout(&bytes).unwrap();
+    assert_eq!((layout.region(100).unwrap().kind, layout.region(100).unwrap().group), (Kind::Map, 1));
+    assert_eq!(layout.of(Kind::Inodes), [261..263, 298..300]);
+}
+
+#[test]
+fn maps_that_are_not_on_the_disk_are_refused() {
+    let mut head = superblock();
+    put32(&mut head, 0x5C, 0x40);
+    let head = Superblock::from_bytes(&head, 300 * 1024).unwrap();
+    let mut bytes = descriptors();
+    assert!(Descriptor::all_from_bytes(&head, &bytes).is_ok());
+    for flag in [1, 2, 3] {
+        put16(&mut bytes, 0x12, flag);
+        let reason = Descriptor::all_from_bytes(&head, &bytes).unwrap_err();
+        assert_eq!(reason.0, "the feature `lazy_bg` is not understood");
+    }
+}
