@@ -1,7 +1,7 @@
 //! What may be said on the command line.
 
 use crate::disk::{parse_duration_ms, parse_size};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
@@ -99,7 +99,9 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Where to listen: unix:PATH or tcp:ADDRESS:PORT; may be given again.
+    /// Where to listen: unix:PATH or tcp:ADDRESS:PORT; may be given again. With
+    /// stdio one client is served on standard input and output, and its end is
+    /// the server's.
     /// Default: unix:DISK/nbd.sock of the first disk, or the sockets that
     /// systemd passed.
     #[arg(long)]
@@ -107,6 +109,9 @@ pub struct ServeArgs {
     /// Refuse writes; destroy nothing.
     #[arg(long)]
     pub read_only: bool,
+    /// How deaths are inferred.
+    #[command(flatten)]
+    pub detect: DetectArgs,
     /// The server's certificates, PEM; turns TLS on.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
@@ -145,6 +150,67 @@ pub struct ServeArgs {
     /// End when the parent process ends.
     #[arg(long)]
     pub exit_with_parent: bool,
+}
+
+/// How `serve` infers deaths from what is written.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "What is inferred")]
+pub struct DetectArgs {
+    /// Below which file system: the one that is found, none, or only this one.
+    /// Anything but `off` allows one connection at a time.
+    #[arg(long, value_enum, default_value_t = Detect::Auto)]
+    pub detect: Detect,
+    /// Which deaths count: of a block's last content, also of what it held for
+    /// files that are gone, or of everything that is written over.
+    #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
+    pub grade: GradeArg,
+    /// Take an allocation map alone as proof, without waiting until no inode
+    /// names the block: faster, and a crash of the guest can give back a deleted
+    /// file that is full of zeros.
+    #[arg(long)]
+    pub eager: bool,
+    /// Destroy what the guest discards at once; with `no`, only when its file
+    /// system says so too.
+    #[arg(long, value_enum, default_value_t = Answer::Yes)]
+    pub trust_discard: Answer,
+    /// A map proves nothing against a block written less than this before it.
+    #[arg(long, default_value = "1s", value_parser = parse_duration_ms)]
+    pub reorder_window: u64,
+    /// How long an active guest may take to write what it holds back: longer
+    /// than its write-back interval.
+    #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
+    pub settle: u64,
+}
+
+/// Below which file system deaths are inferred.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Detect {
+    /// The one that is found.
+    Auto,
+    /// None.
+    Off,
+    /// ext2.
+    Ext2,
+}
+
+/// Which deaths count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum GradeArg {
+    /// Of a block's last content.
+    Block,
+    /// Also of what it held for files that are gone.
+    Generation,
+    /// Of everything that is written over.
+    Content,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// No.
+    No,
 }
 
 /// `status`.

@@ -1,13 +1,17 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::ServeArgs;
+use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
 use crate::control::{self, Open};
 use crate::disk::DiskDir;
 use crate::engine::{Engine, Entry};
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
+use quietus_core::watch::Watcher;
+use quietus_detect::Watch;
+use quietus_detect::format::Prober;
+use quietus_detect::options::{Grade, Options};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -30,19 +34,38 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     }
     // From here on a signal stops in good order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
-    let disks = args.disks.iter().map(|path| open(path, args.read_only)).collect::<Result<Vec<_>, _>>()?;
+    let disks = args.disks.iter().map(|path| open(path, &args)).collect::<Result<Vec<_>, _>>()?;
     let result = serve_disks(&args, &disks, &mut signals, out);
     let stopped = stop(&disks, &mut signals);
     result.and(stopped)
 }
 
-fn open(path: &Path, read_only: bool) -> Result<Arc<Open>, Failure> {
+fn open(path: &Path, args: &ServeArgs) -> Result<Arc<Open>, Failure> {
     let dir = DiskDir::open(path)?;
     let mut config = dir.config()?;
-    config.read_only = read_only;
-    let many = true;
-    let engine = Engine::start(&dir.name(), &dir, config, many)?;
+    config.read_only = args.read_only;
+    config.trust_discard = args.detect.trust_discard == Answer::Yes;
+    let watcher = watcher(&args.detect, dir.toml().size_bytes);
+    let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
     Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
+}
+
+fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
+    let options = Options {
+        grade: match args.grade {
+            GradeArg::Block => Grade::Block,
+            GradeArg::Generation => Grade::Generation,
+            GradeArg::Content => Grade::Content,
+        },
+        eager: args.eager,
+        reorder_window_ms: args.reorder_window,
+        settle_ms: args.settle,
+    };
+    let probers: Vec<Prober> = match args.detect {
+        Detect::Off => return None,
+        Detect::Auto | Detect::Ext2 => vec![quietus_detect::ext2::probe],
+    };
+    Some(Box::new(Watch::new(disk_bytes, probers, options)))
 }
 
 fn serve_disks(
@@ -65,7 +88,10 @@ fn serve_disks(
         ..Config::default()
     };
     let exports = disks.iter().map(|disk| Arc::clone(&disk.engine) as Arc<dyn Export>).collect();
-    let server = Server::start(listeners, Exports::new(exports), config)?;
+    let server = Arc::new(Server::start(listeners, Exports::new(exports), config)?);
+    if server.is_private() {
+        end_with_clients(&server, signals)?;
+    }
     let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
     let quit = Arc::new(AtomicBool::new(false));
     let controls: Result<Vec<_>, _> =
@@ -111,7 +137,8 @@ fn listen(address: &str) -> io::Result<Listener> {
     match address.split_once(':') {
         Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
         Some(("tcp", address)) => Listener::tcp(address),
-        _ => Err(io::Error::other("use unix:PATH or tcp:ADDRESS:PORT")),
+        _ if address == "stdio" => Listener::stdio(),
+        _ => Err(io::Error::other("use unix:PATH, tcp:ADDRESS:PORT or stdio")),
     }
 }
 
@@ -203,6 +230,16 @@ fn wait(
     }
 }
 
+/// Where nobody can come, the last client's end is the server's.
+fn end_with_clients(server: &Arc<Server>, signals: &Signals) -> io::Result<()> {
+    let (server, signals) = (Arc::clone(server), signals.handle());
+    let body = move || {
+        server.wait_until_idle();
+        signals.close();
+    };
+    std::thread::Builder::new().name("last-client".into()).spawn(body).map(drop)
+}
+
 fn run(command: &str, uris: &[String]) -> io::Result<Child> {
     let mut child = std::process::Command::new("/bin/sh");
     child.arg("-c").arg(command);
@@ -224,7 +261,8 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {
             Ok(fresh) => disk.engine.reconfigure(|config| {
-                *config = quietus_core::volume::Config { read_only: config.read_only, ..fresh };
+                let (read_only, trust_discard) = (config.read_only, config.trust_discard);
+                *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
             }),
             Err(error) => tracing::error!(%error, "the old behaviour stays"),
         }

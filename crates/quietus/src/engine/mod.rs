@@ -25,6 +25,7 @@ use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Target, Volume};
+use quietus_core::watch::Watcher;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -34,6 +35,9 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 8;
 /// Most requests under way at once; whoever brings more waits.
 const REQUESTS_MAX: usize = 2048;
+/// Longest read that is not the request's own, and is done before it all the
+/// same: what a write is about to replace.
+const LOOK_BYTES_MAX: u64 = 256 << 10;
 /// How often time is told to a volume that expects nothing.
 const TICK_MAX: Duration = Duration::from_millis(250);
 
@@ -78,7 +82,7 @@ enum Action {
 }
 
 impl Engine {
-    /// Opens the disk in `dir` and begins to run it.
+    /// Opens the disk in `dir` and begins to run it, watched by `watcher`.
     ///
     /// # Errors
     /// [`StartError`].
@@ -86,12 +90,17 @@ impl Engine {
         name: &str,
         dir: &DiskDir,
         config: Config,
-        multi_connection: bool,
+        watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let volume = Volume::open(opening, &data, &journal)?;
+        let mut volume = Volume::open(opening, &data, &journal)?;
+        // A watcher reads an order into the arrival of requests.
+        let multi_connection = watcher.is_none();
+        if let Some(watcher) = watcher {
+            volume.watch(watcher);
+        }
         let holes_unknown = volume.status().holes_unknown;
         let (jobs, queue) = unbounded();
         let inner = Inner {
@@ -284,12 +293,16 @@ impl Shared {
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
         inner.replies.insert(id, reply);
-        let actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        let mut actions = inner.apply(now, Event::Request(id, request), &self.journalist);
         drop(inner);
-        for action in actions {
-            match action {
-                Action::Io(io) if may_be_done_here(&io, own_read) => self.perform_here(io),
-                action => self.dispatch(action),
+        while !actions.is_empty() {
+            for action in std::mem::take(&mut actions) {
+                match action {
+                    Action::Io(io) if may_be_done_here(&io, own_read) => {
+                        actions.extend(self.perform_here(io));
+                    }
+                    action => self.dispatch(action),
+                }
             }
         }
     }
@@ -304,18 +317,20 @@ impl Shared {
         }
     }
 
-    /// Does `io` if that does not block, else leaves it to a worker.
-    fn perform_here(&self, io: Io) {
+    /// Does `io` if that does not block, else leaves it to a worker. Returns
+    /// what follows.
+    fn perform_here(&self, io: Io) -> Vec<Action> {
         let IoOp::Read { len } = io.op else {
             let (id, result) = io.perform(&self.data, &self.journal, &mut Scratch::default());
-            return self.tell(Event::Completed(id, result));
+            return self.apply(Event::Completed(id, result));
         };
         let mut buf = buffers::take(len as usize);
         match self.data.read_cached(io.pos, &mut buf) {
-            Some(result) => self.tell(Event::Completed(io.id, result.map(|()| buf))),
+            Some(result) => self.apply(Event::Completed(io.id, result.map(|()| buf))),
             None => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));
+                Vec::new()
             }
         }
     }
@@ -377,7 +392,7 @@ impl Inner {
 /// Whether the thread that brought a request should do `io` itself.
 fn may_be_done_here(io: &Io, own_read: bool) -> bool {
     match (&io.op, io.target) {
-        (IoOp::Read { .. }, Target::Data) => own_read,
+        (IoOp::Read { len }, Target::Data) => own_read || *len <= LOOK_BYTES_MAX,
         (IoOp::Write { durable, .. }, Target::Data) => !durable,
         _ => false,
     }
