@@ -9,6 +9,7 @@ use quietus_core::watch::WatchStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 
 /// Where reports go.
@@ -17,15 +18,28 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints `json`, or what `text` writes.
+    /// Prints `json`, or what `text` writes. Ends the process, without a word,
+    /// when nobody reads any more (`quietus … | head`).
     fn say(&self, json: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
+        if self.print(json, text).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    fn print(
+        &self,
+        json: &impl Serialize,
+        text: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) -> io::Result<()> {
         let mut out = String::new();
         if self.json {
             out = serde_json::to_string(json).expect("a report is plain data");
         } else {
             text(&mut out).expect("writing to memory does not fail");
         }
-        println!("{}", out.trim_end());
+        let mut stdout = io::stdout();
+        io::Write::write_fmt(&mut stdout, format_args!("{}\n", out.trim_end()))?;
+        io::Write::flush(&mut stdout)
     }
 
     pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &DiskGuarantees) {
@@ -38,7 +52,8 @@ impl Report {
     }
 
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
-        self.say(&json!({ "serving": disks, "uri": uri }), |out| {
+        // A server goes on, whoever reads this.
+        let _ = self.print(&json!({ "serving": disks, "uri": uri }), |out| {
             write!(out, "serving {} at {uri}", disks.join(", "))
         });
     }
@@ -46,7 +61,7 @@ impl Report {
     /// The status screen; `watched` clears the terminal before it.
     pub(crate) fn status(&self, now: &StatusAnswer, before: Option<&StatusAnswer>, watched: bool) {
         if watched && !self.json {
-            print!("\x1b[2J\x1b[H");
+            let _ = io::Write::write_all(&mut io::stdout(), b"\x1b[2J\x1b[H");
         }
         self.say(now, |out| status_text(out, now, before));
     }
