@@ -1,0 +1,30 @@
+//! States that differ in nothing but when they were reached are one.
+
+use super::time::Moment;
+use super::{Cell, Literal};
+use quietus_detect::format::Format;
+use std::hash::{Hash, Hasher};
+
+impl<F: Format> Literal<F> {
+    /// Adds all that matters for what follows to `hasher`.
+    pub fn digest(&self, hasher: &mut impl Hasher) {
+        for cell in self.cells.values() {
+            let Cell { live, suspicious, doubted, stage, unlinked, written, touched } = cell;
+            (live, suspicious, stage, touched).hash(hasher);
+            [doubted, unlinked, written].map(|it| it.map(|it| self.ages(it))).hash(hasher);
+        }
+        for (block, it) in &self.sources {
+            (block, it.kind, it.is_read, it.is_lost, it.is_renewed, it.is_asked_again).hash(hasher);
+            (&it.links, self.ages(it.quiet_since)).hash(hasher);
+        }
+        let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
+        (self.in_use, review, &self.maps, self.is_over, self.clock.gap()).hash(hasher);
+    }
+
+    /// How long ago it was on both clocks, as far as that matters.
+    fn ages(&self, then: Moment) -> (u64, u64) {
+        let now = self.clock.moment();
+        let (window, settle) = (self.options.reorder_window_ms, self.options.settle_ms);
+        ((now.now - then.now).min(2 * window), (now.active - then.active).min(2 * settle))
+    }
+}

@@ -1,0 +1,72 @@
+//! Two clocks: the caller's, and one that runs only while the guest writes.
+
+use quietus_core::units::Millis;
+
+/// What one gap between two changes counts for at most.
+const GAP_MS_MAX: u64 = 1000;
+
+/// A time on both clocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Moment {
+    /// The caller's clock.
+    pub now: u64,
+    /// The guest's activity.
+    pub active: u64,
+}
+
+/// Both clocks.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    now: u64,
+    /// The last change.
+    change: Moment,
+    is_unsure: bool,
+}
+
+impl Clock {
+    pub fn new(now: Millis) -> Self {
+        Self { now: now.0, change: Moment { now: now.0, active: 0 }, is_unsure: false }
+    }
+
+    pub fn now(&self) -> Millis {
+        Millis(self.now)
+    }
+
+    pub fn tick(&mut self, now: Millis) {
+        self.now = self.now.max(now.0);
+    }
+
+    /// The disk changes.
+    pub fn change(&mut self) {
+        self.change = self.moment();
+    }
+
+    pub fn moment(&self) -> Moment {
+        Moment { now: self.now, active: self.change.active + self.gap() }
+    }
+
+    /// What the gap that goes on counts for so far.
+    pub fn gap(&self) -> u64 {
+        (self.now - self.change.now).min(GAP_MS_MAX)
+    }
+
+    /// Whether `since` is less than `ms` ago. The page lets a window end
+    /// anywhere up to twice its length: in between it is not sure.
+    pub fn is_within(&mut self, since: Moment, ms: u64) -> bool {
+        self.judge(self.now - since.now, ms)
+    }
+
+    /// The same for the guest's activity.
+    pub fn is_within_active(&mut self, since: Moment, ms: u64) -> bool {
+        self.judge(self.moment().active - since.active, ms)
+    }
+
+    fn judge(&mut self, age: u64, ms: u64) -> bool {
+        self.is_unsure |= (ms..2 * ms).contains(&age);
+        age < ms
+    }
+
+    pub fn is_unsure(&self) -> bool {
+        self.is_unsure
+    }
+}

@@ -1,0 +1,162 @@
+//! All that can happen, and much that may.
+//!
+//! A [`Space`] says what can happen next. [`search`] tries everything, shortest
+//! histories first, and goes on only from states that it has not met;
+//! [`walk`] takes one long way through, by chance.
+
+use crate::dice::Dice;
+use crate::verdict::message;
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Something that steps happen to.
+pub trait Space {
+    /// What can happen.
+    type Step: Copy + PartialEq + Debug;
+
+    /// All that can happen next; in an order that follows from the state.
+    fn steps(&self) -> Vec<Self::Step>;
+
+    /// Lets `step` happen; one that cannot happen (any more) does nothing.
+    ///
+    /// # Errors
+    /// A promise was broken: which.
+    fn step(&mut self, step: Self::Step) -> Result<(), String>;
+
+    /// Equal states have equal digests.
+    fn digest(&self) -> u64;
+
+    /// Whether nothing is to be learned from here on.
+    fn is_over(&self) -> bool;
+}
+
+/// How far to search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Steps of a history.
+    pub steps_max: usize,
+    /// Steps tried in all.
+    pub transitions_max: u64,
+}
+
+/// What came of a search.
+#[derive(Clone, Debug)]
+pub struct Report<S> {
+    /// States that differ.
+    pub states: u64,
+    /// Steps tried from them.
+    pub transitions: u64,
+    /// Steps of the longest history that was tried.
+    pub depth: usize,
+    /// A shortest history that broke a promise, and which.
+    pub failure: Option<(Vec<S>, String)>,
+}
+
+/// Lets `steps` happen to `space`; a panic is a broken promise.
+///
+/// # Errors
+/// The first broken promise.
+pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
+    let all = || steps.iter().try_for_each(|it| space.step(*it));
+    let caught = catch_unwind(AssertUnwindSafe(all));
+    caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
+}
+
+/// Tries everything that can happen to what `start` makes.
+pub fn search<P: Space>(start: impl Fn() -> P, limits: Limits) -> Report<P::Step> {
+    let mut search = Search {
+        start,
+        limits,
+        seen: HashSet::new(),
+        report: Report { states: 0, transitions: 0, depth: 0, failure: None },
+    };
+    let mut level = vec![Vec::new()];
+    while !level.is_empty() && search.report.depth < limits.steps_max {
+        search.report.depth += 1;
+        level = search.deepen(&level);
+    }
+    search.report.states = search.seen.len() as u64;
+    search.report
+}
+
+struct Search<P: Space, F> {
+    start: F,
+    limits: Limits,
+    seen: HashSet<u64>,
+    report: Report<P::Step>,
+}
+
+impl<P: Space, F: Fn() -> P> Search<P, F> {
+    /// From histories to those that are a step longer and lead somewhere new.
+    fn deepen(&mut self, level: &[Vec<P::Step>]) -> Vec<Vec<P::Step>> {
+        let mut longer = Vec::new();
+        for history in level {
+            if self.is_enough() {
+                return Vec::new();
+            }
+            self.extend(history, &mut longer);
+        }
+        longer
+    }
+
+    fn is_enough(&self) -> bool {
+        self.report.failure.is_some() || self.report.transitions >= self.limits.transitions_max
+    }
+
+    fn extend(&mut self, history: &[P::Step], longer: &mut Vec<Vec<P::Step>>) {
+        let mut space = (self.start)();
+        let replayed = happen(&mut space, history);
+        assert_eq!(replayed, Ok(()), "a history has one end only");
+        for step in space.steps() {
+            let mut space = (self.start)();
+            let history = [history, &[step]].concat();
+            self.report.transitions += 1;
+            if let Err(broken) = happen(&mut space, &history) {
+                self.report.failure = Some((history, broken));
+                return;
+            }
+            if !space.is_over() && self.seen.insert(space.digest()) {
+                longer.push(history);
+            }
+        }
+    }
+}
+
+/// Lets up to `steps_max` steps happen, which `dice` choose.
+///
+/// # Errors
+/// The history that broke a promise, and which.
+pub fn walk<P: Space>(
+    space: &mut P,
+    dice: &mut Dice,
+    steps_max: usize,
+) -> Result<usize, (Vec<P::Step>, String)> {
+    let mut history = Vec::new();
+    while history.len() < steps_max && !space.is_over() {
+        let step = dice.pick(&space.steps());
+        history.push(step);
+        happen(space, &[step]).map_err(|broken| (history.clone(), broken))?;
+    }
+    Ok(history.len())
+}
+
+/// Leaves out of `history` whatever `fails` without.
+pub fn cut_down<S: Copy>(mut history: Vec<S>, fails: impl Fn(&[S]) -> bool) -> Vec<S> {
+    let mut len = history.len().div_ceil(2);
+    while len > 0 {
+        let before = history.len();
+        let mut end = history.len();
+        while end > 0 {
+            let start = end.saturating_sub(len);
+            let mut candidate = history.clone();
+            candidate.drain(start..end.min(candidate.len()));
+            if fails(&candidate) {
+                history = candidate;
+            }
+            end = start;
+        }
+        len = if history.len() < before { len.min(history.len()) } else { len / 2 };
+    }
+    history
+}

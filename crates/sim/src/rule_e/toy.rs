@@ -1,0 +1,273 @@
+//! A file system small enough that all of its states can be enumerated.
+//!
+//! | block | what |
+//! | --- | --- |
+//! | 0 | the superblock: magic, state, by whom it was written last |
+//! | 1 | the map: one byte a block, 0 free |
+//! | 2 .. 2 + inode blocks | inodes of [`INODE_BYTES`] |
+//! | the rest | data, and blocks of pointers |
+//!
+//! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
+//! names nothing. Data may begin with anything, so with numbers too.
+
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
+use quietus_detect::properties::{EXT2, Properties};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 64;
+/// Bytes of an inode.
+pub const INODE_BYTES: usize = 8;
+/// Inodes in a block.
+pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
+/// Pointers in a block of pointers.
+pub const POINTERS: usize = 4;
+/// The superblock.
+pub const SUPER: Block = 0;
+/// The map.
+pub const MAP: Block = 1;
+/// The first block of inodes.
+pub const TABLE: Block = 2;
+
+const MAGIC: u8 = 0x51;
+
+/// The content of a block.
+pub type Bytes = [u8; BLOCK_BYTES];
+
+/// The bytes of `block`.
+#[must_use]
+pub fn place(block: Block) -> Extent<Addr> {
+    Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
+}
+
+/// The blocks that `extent` touches.
+#[must_use]
+pub fn touched(extent: Extent<Addr>) -> Range<Block> {
+    let bytes = BLOCK_BYTES as u64;
+    (extent.start.0 / bytes) as Block..extent.end().div_ceil(bytes) as Block
+}
+
+/// The superblock's fields.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Super {
+    /// It says that it is whole.
+    pub is_clean: bool,
+    /// How often a tool has mended it.
+    pub mended: u8,
+}
+
+impl Super {
+    /// As it lies on the disk.
+    #[must_use]
+    pub fn bytes(self) -> Bytes {
+        let mut bytes = [0; BLOCK_BYTES];
+        bytes[..3].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended]);
+        bytes
+    }
+
+    /// None: it is no superblock.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.first() == Some(&MAGIC)).then(|| Self { is_clean: bytes[1] != 0, mended: bytes[2] })
+    }
+}
+
+/// An inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Inode {
+    /// Changes whenever the inode becomes another file.
+    pub generation: u8,
+    /// Names in directories; 0: it is no file and owns nothing.
+    pub links: u8,
+    /// Blocks of data.
+    pub direct: [u8; 2],
+    /// A block of pointers to data.
+    pub indirect: u8,
+    /// A block of pointers to blocks of pointers.
+    pub double: u8,
+}
+
+impl Inode {
+    /// As it lies on the disk.
+    #[must_use]
+    pub fn bytes(self) -> [u8; INODE_BYTES] {
+        let [first, second] = self.direct;
+        [self.generation, self.links, first, second, self.indirect, self.double, 0, 0]
+    }
+
+    /// From `bytes`, [`INODE_BYTES`] of them.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self {
+            generation: bytes[0],
+            links: bytes[1],
+            direct: [bytes[2], bytes[3]],
+            indirect: bytes[4],
+            double: bytes[5],
+        }
+    }
+
+    /// What it owns: block and kind.
+    #[must_use]
+    pub fn owns(self) -> Vec<(u8, Kind)> {
+        if self.links == 0 {
+            return Vec::new();
+        }
+        let mut owned = self.direct.map(|block| (block, Kind::Data)).to_vec();
+        owned.extend([(self.indirect, Kind::Pointers(1)), (self.double, Kind::Pointers(2))]);
+        owned.retain(|(block, _)| *block != 0);
+        owned
+    }
+}
+
+/// The block of inodes that holds `inodes`.
+#[must_use]
+pub fn table(inodes: &[Inode]) -> Bytes {
+    let mut bytes = [0; BLOCK_BYTES];
+    for (slot, inode) in bytes.chunks_exact_mut(INODE_BYTES).zip(inodes) {
+        slot.copy_from_slice(&inode.bytes());
+    }
+    bytes
+}
+
+/// Where everything lies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Toy {
+    /// Blocks of the disk, at most [`BLOCK_BYTES`].
+    pub blocks: Block,
+    /// Blocks of inodes.
+    pub inode_blocks: Block,
+    /// What the superblock said when it was probed.
+    pub was_clean: bool,
+}
+
+impl Toy {
+    /// The first block that is not metadata in a fixed place.
+    #[must_use]
+    pub fn first_data(&self) -> Block {
+        TABLE + self.inode_blocks
+    }
+
+    /// The blocks of data.
+    #[must_use]
+    pub fn data(&self) -> Range<Block> {
+        self.first_data()..self.blocks
+    }
+
+    /// Pointers in `bytes`: who names (inode number and generation), what.
+    fn links(&self, block: Block, kind: Kind, bytes: &[u8]) -> Links {
+        let found: Vec<((usize, u8), u8, Kind)> = match kind {
+            Kind::Inodes => self.links_of_inodes(block, bytes),
+            Kind::Pointers(level) => {
+                let below = if level > 1 { Kind::Pointers(level - 1) } else { Kind::Data };
+                bytes.iter().take(POINTERS).map(|it| ((0, 0), *it, below)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let mut links = Links::new();
+        for (who, what, kind) in found {
+            if self.data().contains(&Block::from(what)) {
+                *links.entry((who, what, kind)).or_default() += 1;
+            }
+        }
+        links
+    }
+
+    fn links_of_inodes(&self, block: Block, bytes: &[u8]) -> Vec<((usize, u8), u8, Kind)> {
+        let base = (block - TABLE) as usize * INODES;
+        let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
+        inodes
+            .flat_map(|(n, inode)| {
+                inode.owns().into_iter().map(move |(what, kind)| ((base + n, inode.generation), what, kind))
+            })
+            .collect()
+    }
+}
+
+/// How often each pointer is there.
+type Links = BTreeMap<((usize, u8), u8, Kind), u32>;
+
+/// Those of `these` that are not among `those`.
+fn without(these: &Links, those: &Links) -> Vec<Link> {
+    let mut left = Vec::new();
+    for (key, count) in these {
+        for _ in those.get(key).copied().unwrap_or(0)..*count {
+            let block = Block::from(key.1);
+            left.push(Link { blocks: block..block + 1, kind: key.2 });
+        }
+    }
+    left
+}
+
+impl Format for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn properties(&self) -> Properties {
+        EXT2
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BLOCK_BYTES as u32
+    }
+
+    fn blocks(&self) -> Block {
+        self.blocks
+    }
+
+    fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        match block {
+            SUPER => Kind::Geometry,
+            MAP => Kind::Map,
+            _ if block < self.first_data() => Kind::Inodes,
+            _ => Kind::Data,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        match kind {
+            Kind::Geometry => vec![SUPER..SUPER + 1],
+            Kind::Map => vec![MAP..MAP + 1],
+            Kind::Inodes => vec![TABLE..self.first_data()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let first = (at.start.0 - place(MAP).start.0) as Block;
+        let shown = bytes.iter().zip(first..self.blocks);
+        let shown: Vec<_> =
+            shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
+        match shown.iter().find(|it| !it.allocated && it.blocks.start < self.first_data()) {
+            Some(lie) => Err(Reason(format!("block {} is metadata and free", lie.blocks.start))),
+            None => Ok(shown),
+        }
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        let (old, new) = (self.links(block, kind, old), self.links(block, kind, new));
+        let lost = without(&old, &new).into_iter().map(Change::Unlinked);
+        lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
+    }
+
+    fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
+        match (Super::from_bytes(old), Super::from_bytes(new)) {
+            (_, None) | (None, _) => Geometry::Changed,
+            (Some(old), Some(new)) if old == new => Geometry::Same,
+            (_, Some(new)) if !new.is_clean => Geometry::InUse,
+            (Some(old), Some(new)) if !old.is_clean && old.mended == new.mended => Geometry::Unmounted,
+            _ => Geometry::Clean,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}

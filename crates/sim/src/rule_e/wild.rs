@@ -1,0 +1,195 @@
+//! Whatever a guest may write, and in whatever order: the two versions of the
+//! rules must agree.
+
+use crate::rule_e::search::Space;
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
+use crate::rule_e::twin::Twin;
+use quietus_core::units::{Extent, Millis};
+use quietus_detect::format::Block;
+use quietus_detect::options::{Grade, Options};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The window, and `settle`, of [`options`]: so far apart that few steps of
+/// time tell all their stages.
+pub const WINDOW_MS: u64 = 10;
+/// See [`WINDOW_MS`]. Twice as long is less than what a gap may count for.
+pub const SETTLE_MS: u64 = 450;
+
+/// Options for small state spaces.
+#[must_use]
+pub fn options(grade: Grade, eager: bool) -> Options {
+    Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// All of a block is written: data that begins with these bytes.
+    Data(Block, [u8; 2]),
+    /// Half of it.
+    Half(Block),
+    /// The guest frees it.
+    Free(Block),
+    /// The map says of one block whether it is allocated, and nothing else.
+    Bit(Block, bool),
+    /// All bits of data are written.
+    Map(bool),
+    /// The inodes are written: the one of this number in [`INODES`].
+    Inodes(usize),
+    /// The superblock is written.
+    Super(Super),
+    /// Something that is wanted is read.
+    Read,
+    /// Evidence is being made durable.
+    Cut,
+    /// It is.
+    Proven,
+    /// Verdicts are carried out; also those that may settle themselves?
+    Act(bool),
+    /// Milliseconds pass.
+    Pass(u64),
+}
+
+/// What the only block of inodes may hold.
+pub const INODES: [&[Inode]; 9] = [
+    &[],
+    &[file(1, [3, 0], 0, 0)],
+    &[file(1, [3, 4], 0, 0)],
+    &[file(2, [3, 0], 0, 0)],
+    &[file(1, [0, 0], 4, 0)],
+    &[file(2, [0, 0], 4, 0)],
+    &[Inode { links: 0, ..file(1, [3, 0], 4, 0) }],
+    &[file(1, [0, 0], 0, 4)],
+    &[file(1, [3, 0], 0, 0), file(1, [4, 0], 3, 0)],
+];
+
+const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
+    Inode { generation, links: 1, direct, indirect, double }
+}
+
+/// A part of all that can happen, which is searched by itself.
+#[derive(Clone, Debug)]
+pub struct Theme {
+    /// What it is about.
+    pub name: &'static str,
+    /// What lies there at first.
+    pub was_clean: bool,
+    /// And was it there from the start?
+    pub seen_from_start: bool,
+    /// How much is inferred.
+    pub options: Options,
+    /// What can happen.
+    pub steps: Vec<Step>,
+}
+
+/// The blocks of the disk: 3 and on are data.
+const BLOCKS: Block = 6;
+
+/// Two versions of the rules, and a guest that knows no rules.
+#[derive(Debug)]
+pub struct Wild {
+    twin: Twin,
+    steps: Vec<Step>,
+}
+
+impl Wild {
+    /// A disk with one file, block 3, and a map that says so.
+    #[must_use]
+    pub fn new(theme: &Theme) -> Self {
+        let toy = Toy { blocks: BLOCKS, inode_blocks: 1, was_clean: theme.was_clean };
+        let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
+        disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0 }.bytes();
+        disk[MAP as usize][..4].fill(1);
+        disk[TABLE as usize] = table(INODES[1]);
+        let twin = Twin::attach(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
+        Self { twin, steps: theme.steps.clone() }
+    }
+
+    fn write_map(&mut self, allocated: bool) -> Result<(), String> {
+        let mut bytes: Bytes = [0; BLOCK_BYTES];
+        bytes[..3].fill(1);
+        bytes[3..].fill(u8::from(allocated));
+        self.write(MAP, &bytes)
+    }
+
+    fn write(&mut self, block: Block, bytes: &[u8]) -> Result<(), String> {
+        let extent = Extent::new(place(block).start.0, bytes.len() as u64);
+        self.twin.write(extent, bytes, true).map(drop)
+    }
+
+    fn write_bit(&mut self, block: Block, allocated: bool) -> Result<(), String> {
+        let at = Extent::new(place(MAP).start.0 + u64::from(block), 1);
+        self.twin.write(at, &[u8::from(allocated)], true).map(drop)
+    }
+
+    fn write_data(&mut self, block: Block, begin: [u8; 2]) -> Result<(), String> {
+        let mut bytes = [0; BLOCK_BYTES];
+        bytes[..2].copy_from_slice(&begin);
+        self.write(block, &bytes)
+    }
+}
+
+impl Space for Wild {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        self.steps.clone()
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Data(block, begin) => self.write_data(block, begin),
+            Step::Half(block) => self.write(block, &[0xee; BLOCK_BYTES / 2]),
+            Step::Free(block) => self.twin.free(block),
+            Step::Bit(block, allocated) => self.write_bit(block, allocated),
+            Step::Map(allocated) => self.write_map(allocated),
+            Step::Inodes(n) => self.write(TABLE, &table(INODES[n])),
+            Step::Super(content) => self.write(SUPER, &content.bytes()),
+            Step::Read => self.twin.read_one().map(drop),
+            Step::Cut => {
+                self.twin.cut();
+                Ok(())
+            }
+            Step::Proven => {
+                self.twin.proven();
+                Ok(())
+            }
+            Step::Act(all) => self.twin.verdicts(true, all).map(drop),
+            Step::Pass(ms) => self.twin.pass(ms),
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.twin.disk().hash(&mut hasher);
+        self.twin.literal().digest(&mut hasher);
+        hasher.finish()
+    }
+
+    fn is_over(&self) -> bool {
+        self.twin.is_over() || self.twin.is_unsure()
+    }
+}
+
+/// Everything at once: for walks.
+#[must_use]
+pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
+    let mut steps = Vec::new();
+    for block in 3..BLOCKS {
+        let begins = [[0, 0], [3, 0], [4, 0], [3, 5], [5, 0]];
+        steps.extend(begins.map(|begin| Step::Data(block, begin)));
+        steps.extend([Step::Half(block), Step::Free(block), Step::Bit(block, true), Step::Bit(block, false)]);
+    }
+    steps.extend([Step::Map(true), Step::Map(false)]);
+    steps.extend((0..INODES.len()).map(Step::Inodes));
+    steps.extend(supers().map(Step::Super));
+    steps.extend([Step::Read; 12]);
+    steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
+    steps.extend([3 * WINDOW_MS, 600, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
+    Theme { name: "everything", was_clean, seen_from_start, options, steps }
+}
+
+fn supers() -> [Super; 3] {
+    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0 });
+    [in_use, clean, Super { is_clean: true, mended: 1 }]
+}
