@@ -65,7 +65,8 @@ start_nbdfuse() {
 	wait_for 10 -e "$2/disk"
 }
 
-# NBD URI -> vhost-user-blk socket.  discard=unmap passes TRIM on.
+# NBD URI -> vhost-user-blk socket.  discard=unmap passes TRIM on.  $3: seconds
+# to wait for a server that is gone.
 start_vhost_user_blk() {
 	local server name
 	case $1 in
@@ -79,7 +80,7 @@ start_vhost_user_blk() {
 	*) die "cannot parse $1" ;;
 	esac
 	qemu-storage-daemon \
-		--blockdev "driver=nbd,node-name=disk,discard=unmap,$server" \
+		--blockdev "driver=nbd,node-name=disk,discard=unmap,reconnect-delay=${3:-0},$server" \
 		--export "type=vhost-user-blk,id=disk,node-name=disk,writable=on,addr.type=unix,addr.path=$2" &
 	helper $!; fronts=("$!")
 	wait_for 10 -S "$2"

@@ -7,7 +7,12 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import forensics, measure, tags, wire  # noqa: E402
+from labkit import extfs, forensics, measure, sectors, styles, tags, verdicts, wire  # noqa: E402
+from labkit.accounts import Accounts, Act  # noqa: E402
+from labkit.guest import Story  # noqa: E402
+from labkit.model import Model  # noqa: E402
+from labkit.record import Record  # noqa: E402
+from labkit.relay import Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
 from labkit.shadow import Request, Shadow  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
@@ -96,6 +101,215 @@ class ForensicsTest(unittest.TestCase):
         at = forensics.PIECE_BYTES - 8
         raw[at:at + 16] = self.old[:16]
         self.assertEqual(self.found(raw), {(1, 8)})
+
+
+class SectorsTest(unittest.TestCase):
+    """A sector is known by whatever is left of it."""
+
+    tag = sectors.Tag(1, 2, 3, 4, 5, 6)
+
+    def test_a_whole_sector_is_one_find(self):
+        found = list(sectors.finds(bytes(512) + sectors.content([self.tag]) * 2))
+        self.assertEqual([(it.position, it.length, it.tag) for it in found],
+                         [(512, 512, self.tag), (1024, 512, self.tag)])
+
+    def test_a_rest_at_an_odd_place_is_found(self):
+        rest = bytes(7) + sectors.content([self.tag])[480:]
+        self.assertEqual([it.tag for it in sectors.finds(rest)], [self.tag])
+
+    def test_a_changed_record_names_nobody(self):
+        changed = bytearray(sectors.record(self.tag))
+        changed[12] ^= 1
+        self.assertEqual(list(sectors.finds(bytes(changed))), [])
+
+    def test_foreign_bytes_are_no_zeros(self):
+        self.assertIsNone(sectors.whole(bytes(512)))
+        self.assertRaises(ValueError, sectors.whole, bytes(511) + b"x")
+        self.assertRaises(ValueError, sectors.whole, sectors.content([self.tag])[:511] + b"x")
+
+
+def told(*operations):
+    """A story of these operations; each `done` is of the one before."""
+    story = Story(1, 1024)
+    for operation in operations:
+        order = story.model.order
+        story.hear(f"done {order}" if operation == "done" else f"op {order + 1} {operation}")
+    return story
+
+
+class StoryTest(unittest.TestCase):
+    """What is promised, and what is dead for good."""
+
+    def test_a_sync_promises_everything_and_a_touch_ends_it(self):
+        story = told("create 1 a 4", "create 2 b 4", "sync", "done", "append 1 1")
+        self.assertEqual(list(story.promised), [2])
+        self.assertEqual(story.promised[2][0], {"b"})
+
+    def test_an_fsync_promises_one_file(self):
+        story = told("create 1 a 4", "create 2 b 4", "fsync 2", "done")
+        self.assertEqual(list(story.promised), [2])
+
+    def test_a_sync_that_did_not_end_promises_nothing(self):
+        self.assertEqual(told("create 1 a 4", "sync").promised, {})
+
+    def test_a_death_counts_once_it_is_synced(self):
+        story = told("create 1 a 4", "sync", "done", "delete 1 a")
+        tag = sectors.Tag(1, 1, 0, 3, 0, 1)
+        self.assertFalse(story.is_durably_dead(tag))
+        for line in ("op 4 sync", "done 4"):
+            story.hear(line)
+        self.assertTrue(story.is_durably_dead(tag))
+
+    def test_a_lost_line_of_the_log_is_noticed(self):
+        self.assertRaises(LabError, told("create 1 a 4").hear, "op 3 sync")
+
+
+class ModelTest(unittest.TestCase):
+    """The workload's own account."""
+
+    def test_the_last_of_two_names_takes_the_content_with_it(self):
+        model = Model(1)
+        for operation in ("create 1 a 2", "link 1 a b", "delete 1 a"):
+            model.apply(operation)
+        self.assertEqual(len(model.live()), 2)
+        model.apply("delete 1 b")
+        self.assertEqual(model.live(), set())
+
+    def test_what_comes_after_a_truncation_is_of_another_generation(self):
+        model = Model(1)
+        for operation in ("create 1 a 4", "truncate 1 1", "truncate 1 3", "append 1 1"):
+            model.apply(operation)
+        tags_now = model.files[1].tags
+        self.assertEqual([tag and tag.generation for tag in tags_now], [0, None, None, 2])
+
+    def test_every_style_runs_for_ever_and_repeats(self):
+        for style in styles.STYLES:
+            runs = []
+            for _ in range(2):
+                model = Model(1)
+                lines = []
+                for operation in styles.operations(style, model, 7, 20000):
+                    model.apply(operation)
+                    lines.append(operation)
+                    if model.order == 3000:
+                        break
+                runs.append((lines, model.sectors, len(model.live())))
+            self.assertEqual(runs[0], runs[1], style)
+            self.assertLess(runs[0][1], 40000, style)
+
+
+class VerdictsTest(unittest.TestCase):
+    """Missed, lost and damaged, from raw content."""
+
+    def setUp(self):
+        self.story = told("create 1 a 4", "create 2 b 4", "delete 1 a")
+        self.dead = sectors.content([sectors.Tag(1, 1, 0, at, 0, 1) for at in range(4)])
+        self.live = sectors.content(self.story.model.files[2].tags)
+
+    def judged(self, raw):
+        """The verdict on a medium with that content."""
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.flush()
+            return verdicts.judge_disk(self.story.model.live(), file.name, [])[0]
+
+    def test_all_is_well(self):
+        self.assertEqual(self.judged(bytes(512) + self.live), (set(), set()))
+
+    def test_a_sector_left_over_is_found(self):
+        self.assertEqual(len(self.judged(self.live + self.dead[:512]).dead), 1)
+
+    def test_32_bytes_left_over_are_found(self):
+        self.assertEqual(len(self.judged(self.live + bytes(3) + self.dead[1000:1064]).dead), 1)
+
+    def test_a_live_sector_that_is_gone_is_lost(self):
+        self.assertEqual(len(self.judged(self.live[512:]).lost), 1)
+
+    def test_a_live_sector_that_is_damaged_is_lost(self):
+        self.assertEqual(len(self.judged(self.live[:1000] + bytes(24) + self.live[1024:]).lost), 1)
+
+    def test_a_file_that_changed_is_damaged(self):
+        tags_of_b = self.story.model.files[2].tags
+        damaged = lambda found: verdicts.damaged(self.story.model, found)  # noqa: E731
+        self.assertEqual(damaged({"b": list(tags_of_b)}), [])
+        self.assertEqual(damaged({"b": tags_of_b[:3] + [None]}), ["b"])
+        self.assertEqual(damaged({"b": list(tags_of_b), "a": []}), ["a"])
+
+
+class AccountsTest(unittest.TestCase):
+    """Table 8's columns, from histories of one block."""
+
+    def totals(self, story, writes, acts, grade="generation", free=False):
+        """(overwrites, excess, missed, unseen) of block 7; writes are (time, tag), acts (time, shredded)."""
+        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False)
+        accounts.feed([Write(time, 7, tag, False) for time, tag in writes],
+                      [Act(time, 7 * 1024, 1024, shredded) for time, shredded in acts])
+        return tuple(accounts.totals())[:4]
+
+    def story(self, *operations):
+        """A story whose operation n happened at time 10 n."""
+        story = told(*operations)
+        story.times = {order: 10 * order for order in story.times}
+        return story
+
+    first, second = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 3)
+
+    def reused(self):
+        """File 1 is deleted at 20, and file 2 takes its block."""
+        return self.story("create 1 a 2", "delete 1 a", "create 2 b 2")
+
+    def test_a_death_that_is_overwritten_is_neither_missed_nor_in_vain(self):
+        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [(25, True)]), (1, 0, 0, 0))
+
+    def test_a_death_that_nobody_saw_is_missed(self):
+        self.assertEqual(self.totals(self.reused(), [(15, self.first)], []), (0, 0, 1, 0))
+
+    def test_content_that_never_came_need_not_be_overwritten(self):
+        self.assertEqual(self.totals(self.reused(), [], []), (0, 0, 0, 0))
+
+    def test_another_files_content_does_not_hide_a_miss(self):
+        self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], []), (0, 0, 1, 0))
+
+    def test_a_conservative_overwrite_reaches_what_lies_below(self):
+        self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], [(36, False)]), (1, 0, 0, 0))
+
+    def test_a_second_overwrite_is_in_vain(self):
+        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [(25, True), (26, True)]), (2, 1, 0, 0))
+
+    def test_overwriting_what_lives_is_in_vain(self):
+        self.assertEqual(self.totals(self.reused(), [(35, self.second)], [(36, False)]), (1, 1, 0, 0))
+
+    def test_a_block_that_one_file_frees_and_takes_again_is_unseen(self):
+        story = self.story("create 1 a 2", "truncate 1 0", "append 1 2")
+        again = sectors.Tag(1, 1, 1, 0, 0, 3)
+        self.assertEqual(self.totals(story, [(15, self.first), (35, again)], []), (0, 0, 0, 1))
+
+    def test_overwriting_in_place_is_a_death_for_one_grade_only(self):
+        story = self.story("create 1 a 2", "overwrite 1 0 2")
+        writes = [(15, self.first), (25, sectors.Tag(1, 1, 0, 0, 1, 2))]
+        self.assertEqual(self.totals(story, writes, []), (0, 0, 0, 0))
+        self.assertEqual(self.totals(story, writes, [], "content"), (0, 0, 0, 1))
+        self.assertEqual(self.totals(story, writes, [(26, False)], "content"), (1, 0, 0, 0))
+
+    def test_an_untagged_block_dies_when_a_file_takes_it(self):
+        writes = [(5, None), (35, self.second)]
+        self.assertEqual(self.totals(self.reused(), writes, [(30, False)]), (1, 0, 0, 0))
+        self.assertEqual(self.totals(self.reused(), writes[:1], [(30, False)]), (1, 1, 0, 0))
+
+
+class RecordTest(unittest.TestCase):
+    """Acts, from what the server wrote down."""
+
+    def test_places_that_a_receipt_does_not_name_are_those_that_had_died(self):
+        died = [{"event": "died", "start": at * 4096, "len": 1024} for at in range(3)]
+        receipt = {"event": "receipt", "time_ms": 5000, "act": "shredded", "extents": [[0, 1024]], "more": 2}
+        acts = Record([*died, receipt]).acts()
+        self.assertEqual([(it.start, it.length) for it in acts], [(0, 1024), (4096, 1024), (8192, 1024)])
+
+    def test_a_layout_is_what_dumpe2fs_says(self):
+        layout = extfs.Layout.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
+                                    "  Block bitmap at 4 (+3)\n  Inode table at 6-7 (+5)\n  Free blocks: 9, 11-12\n")
+        self.assertEqual((layout.free, layout.fixed), ({9, 11, 12}, {1, 2, 4, 6, 7}))
 
 
 class MeasureTest(unittest.TestCase):

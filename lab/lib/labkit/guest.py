@@ -54,7 +54,9 @@ class Story:
     """What the workload said: its operations, and when each became known here.
 
     `model` is what must be there now; `frees` has, for each (file, block of the
-    file), the orders of the operations that freed that block, ascending.
+    file), the orders of the operations that freed that block, ascending;
+    `promised` what must survive a power cut: by number, the names and tags of
+    each file that was synced or fsynced and that nothing was announced for since.
     """
 
     def __init__(self, run, block_bytes):
@@ -62,7 +64,7 @@ class Story:
         self.model = Model(run, self._freed)
         self.times, self.frees = {}, {}
         self.operations = []
-        self.settled = 0
+        self.promised, self.at_sync, self.synced = {}, {}, 0
         self.deleted_blocks = 0
         self.ended = False
         self.notes = []
@@ -73,11 +75,16 @@ class Story:
         if word == "op":
             self._operation(*rest.split(" ", 1))
         elif word == "done":
-            self.settled = int(rest)
+            self._done(int(rest))
         elif word == "end":
             self.ended = True
         elif word != "at":
             self.notes.append(line)
+
+    def is_durably_dead(self, tag):
+        """Whether that content was dead when the last sync ended."""
+        held = self.at_sync.get(tag.file, (None, []))[1]
+        return tag.order <= self.synced and (tag.sector >= len(held) or held[tag.sector] != tag)
 
     def _operation(self, order, operation):
         if int(order) != self.model.order + 1:
@@ -85,9 +92,25 @@ class Story:
         self.times[int(order)] = time.time()
         self.operations.append(operation)
         self.model.apply(operation)
+        verb, *rest = operation.split()
+        if verb not in ("fsync", "sync", "mkdir", "rmdir"):
+            self.promised.pop(int(rest[0]), None)
+
+    def _done(self, order):
+        verb, *rest = self.operations[order - 1].split() if order else ["sync"]
+        if verb == "fsync":
+            file = self.model.file(rest)
+            self.promised[file.number] = _as_is(file)
+        else:
+            self.promised = {number: _as_is(file) for number, file in self.model.files.items()}
+            self.at_sync, self.synced = dict(self.promised), order
 
     def _freed(self, file, first, order):
         per = self.sectors_per_block
         for block in range(-(-first // per), -(-len(file.tags) // per)):
             self.frees.setdefault((file.number, block), []).append(order)
             self.deleted_blocks += any(file.tags[block * per:(block + 1) * per])
+
+
+def _as_is(file):
+    return set(file.names), list(file.tags)
