@@ -126,7 +126,7 @@ fn every_block_has_its_kind() {
     assert!(kinds[8..256].iter().chain(&kinds[264..]).all(|kind| *kind == Kind::Data));
     assert_eq!(format.survey(Kind::Map), [3..4, 259..260]);
     assert_eq!(format.survey(Kind::Inodes), [5..7, 261..263]);
-    assert_eq!(format.survey(Kind::Geometry), [1..3]);
+    assert_eq!(format.survey(Kind::Geometry), [Range { start: 1, end: 3 }]);
     assert_eq!(format.survey(Kind::Data), []);
 }
 
