@@ -213,19 +213,21 @@ fn wait(
                 _ => Err(Failure::Error(format!("the command of --run ended with {ended}"))),
             };
         }
+        let mut ends = false;
         for signal in signals.wait() {
             match signal {
                 SIGHUP => reload(args, disks, server),
-                SIGTERM | SIGINT => {
-                    let _ = notify("STOPPING=1");
-                    if let Some(child) = &mut child {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                    }
-                    return Ok(());
-                }
+                SIGTERM | SIGINT => ends = true,
                 _ => {}
             }
+        }
+        if ends || signals.is_closed() {
+            let _ = notify("STOPPING=1");
+            if let Some(child) = &mut child {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            return Ok(());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where clients come from.
 
 use super::socket::Socket;
+use super::stdio::{self, Drained};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketFlags, sockopt};
 use std::fmt;
@@ -19,6 +20,7 @@ const BACKLOG: i32 = 4096;
 pub struct Listener {
     fd: OwnedFd,
     bound: Bound,
+    drained: Option<Drained>,
 }
 
 /// The address of a [`Listener`].
@@ -83,13 +85,24 @@ impl Listener {
             return Self::new(fd, Bound::Inherited);
         }
         rustix::net::getpeername(&fd)?;
-        Ok(Self { fd, bound: Bound::Connected })
+        Ok(Self { fd, bound: Bound::Connected, drained: None })
+    }
+
+    /// The client at standard input and output: one socket, or a pipe each. From
+    /// then on the process has no input, and prints to standard error.
+    ///
+    /// # Errors
+    /// If they are something else, or a socket without a client.
+    pub fn stdio() -> io::Result<Self> {
+        let (fd, drained) = stdio::take()?;
+        rustix::net::getpeername(&fd)?;
+        Ok(Self { fd, bound: Bound::Connected, drained })
     }
 
     fn new(fd: OwnedFd, bound: Bound) -> io::Result<Self> {
         // Another process may take the client for which we are woken.
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd, bound })
+        Ok(Self { fd, bound, drained: None })
     }
 
     /// Its address.
@@ -111,6 +124,12 @@ impl Listener {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What hangs up when all that was for the client has gone out, if that is
+    /// not when the connection ends.
+    pub(super) const fn take_drained(&mut self) -> Option<Drained> {
+        self.drained.take()
     }
 
     /// The client that was handed over.

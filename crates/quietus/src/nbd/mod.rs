@@ -34,6 +34,7 @@ mod server;
 mod session;
 mod socket;
 mod status;
+mod stdio;
 mod tls;
 pub mod wire;
 

@@ -10,11 +10,13 @@ use super::listener::{Bound, Listener};
 use super::outbox::Outbox;
 use super::session::Session;
 use super::socket::Socket;
+use super::stdio::Drained;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -30,6 +32,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub struct Server {
     shared: Arc<Shared>,
     bound: Vec<Bound>,
+    /// Of connections through pipes.
+    drained: Mutex<Vec<Drained>>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -57,16 +61,17 @@ impl Server {
         let stopping = AtomicBool::new(false);
         let shared = Arc::new(Shared { exports, config, tls, budget, table, stopping, wake });
         let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
-        let (connected, listening): (Vec<_>, Vec<_>) =
+        let (mut connected, listening): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
-        for connection in connected {
+        for connection in &connected {
             shared.serve(connection.connection()?)?;
         }
+        let drained = connected.iter_mut().filter_map(Listener::take_drained).collect();
         let acceptor = {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name("nbd-accept".into()).spawn(move || shared.accept_from(listening))?
         };
-        Ok(Self { shared, bound, acceptor: Mutex::new(Some(acceptor)) })
+        Ok(Self { shared, bound, drained: Mutex::new(drained), acceptor: Mutex::new(Some(acceptor)) })
     }
 
     /// Where it listens; ports are the actual ones.
@@ -87,6 +92,12 @@ impl Server {
         self.shared.table.infos()
     }
 
+    /// Whether nobody can come who is not connected already.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.bound.iter().all(|bound| *bound == Bound::Connected)
+    }
+
     /// Waits until nobody is connected.
     pub fn wait_until_idle(&self) {
         self.shared.table.wait_until_empty(None);
@@ -100,7 +111,16 @@ impl Server {
         let entries = self.shared.table.entries();
         entries.iter().for_each(|entry| entry.drain());
         entries.iter().for_each(|entry| entry.finish(deadline));
-        self.shared.table.wait_until_empty(Some(deadline))
+        self.shared.table.wait_until_empty(Some(deadline)) && self.wait_until_drained(deadline)
+    }
+
+    fn wait_until_drained(&self, deadline: Instant) -> bool {
+        let drained = self.drained.lock().unwrap_or_else(PoisonError::into_inner);
+        let hangs_up = |drained: &Drained| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            drained.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
+        };
+        drained.iter().all(hangs_up)
     }
 
     fn stop_accepting(&self) {

@@ -2,10 +2,11 @@
 
 use crate::client::*;
 use crate::tls::{Keys, secure};
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{self, BufRead, BufReader, Lines, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
 /// A disk of 1 MiB in a directory of its own.
@@ -23,9 +24,14 @@ impl Disk {
         self.0.path().join("disk")
     }
 
-    fn serve(&self, args: &[&str]) -> Served {
+    fn server(&self, args: &[&str]) -> Command {
         let mut command = quietus();
         command.env("QUIETUS_LOG", "info").arg("serve").arg(self.path()).args(args);
+        command
+    }
+
+    fn serve(&self, args: &[&str]) -> Served {
+        let mut command = self.server(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut line = String::new();
@@ -72,6 +78,93 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What is read from one place and written to another.
+struct Pipes(ChildStdout, ChildStdin);
+
+impl Read for Pipes {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Write for Pipes {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.1.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.1.flush()
+    }
+}
+
+/// A whole session, to its end.
+fn session<S: Read + Write>(client: &mut Client<S>) {
+    let payload: Vec<u8> = (0..1 << 20).map(|n| (n >> 4) as u8).collect();
+    client.begin(Style::Structured);
+    assert_eq!(client.write(0, 0, &payload), 0);
+    assert!(client.read(0, 0, payload.len()) == Ok(payload));
+    client.say_request(DISC, 0, 0, 0, 0);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_client_at_a_socket_for_input_and_output_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    session(&mut Client::new(ours));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
+    let disk = Disk::new();
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    session(&mut Client { stream: pipes, style: Style::Simple });
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_that_hangs_up_its_pipes_ends_the_server() {
+    let disk = Disk::new();
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let mut client = Client { stream: pipes, style: Style::Simple };
+    client.begin(Style::Structured);
+    client.say_request(READ, 0, 1, 0, 1 << 20);
+    drop(client);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn input_and_output_without_a_client_are_refused() {
+    let disk = Disk::new();
+    let output = disk.server(&["--nbd", "stdio"]).stdin(Stdio::null()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("--nbd stdio: standard input and output are neither"), "{error}");
+}
+
+#[test]
+fn a_connection_from_the_service_manager_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = disk.server(&[]);
+    let mut command = Command::new("/bin/sh");
+    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
+    command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
+    let mut child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
+    drop(command);
+    session(&mut Client::new(ours));
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
