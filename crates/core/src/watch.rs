@@ -94,6 +94,13 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// When it wants to be told that time has passed, whatever else happens.
     fn wakes_at(&self) -> Option<Millis>;
 
+    /// What it knew at the last stop; nothing was written since. Told before
+    /// anything else.
+    fn restore(&mut self, view: Vec<u8>);
+
+    /// What it wants to know again after a clean stop.
+    fn view(&self) -> Option<Vec<u8>>;
+
     /// Whether it knows whom to watch.
     fn is_watching(&self) -> bool;
 

@@ -156,6 +156,26 @@ impl Contents {
         self.0.insert(at.0, bytes);
     }
 
+    /// `bytes` are written at `extent`: what is held of it changes.
+    pub fn overwrite(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
+        for (start, part) in self.0.range_mut(..extent.end()) {
+            let held = Extent::new(*start, part.len() as u64);
+            if let Some(both) = held.overlap(extent) {
+                let (to, from) = ((both.start.0 - start) as usize, (both.start.0 - extent.start.0) as usize);
+                let len = both.len as usize;
+                part[to..to + len].copy_from_slice(&bytes[from..from + len]);
+            }
+        }
+    }
+
+    /// A checksum of everything held (CRC-32C).
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        self.0.iter().fold(0, |crc, (start, part)| {
+            crc32c::crc32c_append(crc32c::crc32c_append(crc, &start.to_le_bytes()), part)
+        })
+    }
+
     /// The content of `extent`, if one part holds all of it.
     #[must_use]
     pub fn get(&self, extent: Extent<Addr>) -> Option<&[u8]> {

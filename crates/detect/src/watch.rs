@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 /// Where a file system says that it is one: all bytes that a prober may ask
 /// for first lie before this.
 const HEAD_BYTES: u64 = 128 << 10;
+/// What a view begins with.
+const VIEW_MAGIC: &[u8] = b"QUIETWA1";
 /// A file system is looked for once its head has not changed for so long.
 const QUIET_MS: u64 = 500;
 
@@ -24,8 +26,10 @@ pub struct Watch {
     seek_at: Option<Millis>,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
-    /// How often one was found (a number).
-    attached: u64,
+    /// What the file system being watched was found by, as it is now.
+    head: Contents,
+    /// What was known at the last stop.
+    view: Option<Vec<u8>>,
 }
 
 /// What it is doing.
@@ -50,7 +54,8 @@ impl Watch {
             state: State::Idle("nothing was looked for yet".into()),
             seek_at: Some(Millis(0)),
             untouched: true,
-            attached: 0,
+            head: Contents::default(),
+            view: None,
         }
     }
 
@@ -80,8 +85,23 @@ impl Watch {
     }
 
     fn attach(&mut self, format: Box<dyn Format>, now: Millis) {
-        self.attached += 1;
-        self.state = State::Attached(Box::new(RuleE::attach(format, self.options, now, self.untouched)));
+        if let State::Seeking { contents, .. } = &mut self.state {
+            self.head = std::mem::take(contents);
+        }
+        let mut rule = RuleE::attach(format, self.options, now, self.untouched);
+        if let Some(view) = self.view.take().filter(|_| self.untouched)
+            && let Some(view) = self.own_part(rule.format().name(), &view)
+        {
+            rule.resume(view);
+        }
+        self.state = State::Attached(Box::new(rule));
+    }
+
+    /// What a view says of the file system called `name`, if that is as it was.
+    fn own_part<'a>(&self, name: &str, view: &'a [u8]) -> Option<&'a [u8]> {
+        let (checksum, rest) = view.strip_prefix(VIEW_MAGIC)?.split_first_chunk::<4>()?;
+        let rest = rest.strip_prefix(&(name.len() as u32).to_le_bytes())?.strip_prefix(name.as_bytes())?;
+        (u32::from_le_bytes(*checksum) == self.head.checksum()).then_some(rest)
     }
 
     /// Lets go of a file system that is not what it was.
@@ -118,7 +138,12 @@ impl Watcher for Watch {
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.untouched = false;
         match &mut self.state {
-            State::Attached(rule) => rule.arrived(now, extent, content),
+            State::Attached(rule) => {
+                if let Content::Bytes(bytes) = content {
+                    self.head.overwrite(extent, bytes);
+                }
+                rule.arrived(now, extent, content);
+            }
             _ if extent.start.0 < HEAD_BYTES => self.idle("the head of the disk is being written", now),
             _ => {}
         }
@@ -219,6 +244,21 @@ impl Watcher for Watch {
 
     fn is_watching(&self) -> bool {
         self.rule().is_some()
+    }
+
+    fn restore(&mut self, view: Vec<u8>) {
+        self.view = Some(view);
+    }
+
+    fn view(&self) -> Option<Vec<u8>> {
+        let rule = self.rule()?;
+        let name = rule.format().name();
+        let mut view = VIEW_MAGIC.to_vec();
+        view.extend(self.head.checksum().to_le_bytes());
+        view.extend((name.len() as u32).to_le_bytes());
+        view.extend(name.as_bytes());
+        view.extend(rule.view()?);
+        Some(view)
     }
 
     fn status(&self) -> WatchStatus {

@@ -19,20 +19,20 @@ const RUNS_TRIED_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Deaths {
     /// Shown free.
-    young: RoaringBitmap,
+    pub(super) young: RoaringBitmap,
     /// Shown free before the cut.
-    cut: RoaringBitmap,
+    pub(super) cut: RoaringBitmap,
     /// Shown free, and that is durable; named by some pointer.
-    named: RoaringBitmap,
+    pub(super) named: RoaringBitmap,
     /// The same, and not named.
-    ready: RoaringBitmap,
+    pub(super) ready: RoaringBitmap,
     /// Since when there are young ones.
-    since: Option<Millis>,
+    pub(super) since: Option<Millis>,
     /// Live, and no longer named by one who named them. Most of them settle
     /// this themselves: a map shows them free, or they are written.
-    unlinked: Lately,
+    pub(super) unlinked: Lately,
     /// Those that did not.
-    scour: RoaringBitmap,
+    pub(super) scour: RoaringBitmap,
 }
 
 impl Deaths {

@@ -23,6 +23,7 @@ mod deaths;
 mod history;
 mod names;
 mod survey;
+mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
 use crate::options::{Grade, Options};

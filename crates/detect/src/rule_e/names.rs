@@ -20,25 +20,25 @@ const NAMED_AGAIN_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Named by some observed pointer.
-    named: RoaringBitmap,
+    pub(super) named: RoaringBitmap,
     /// How often more than once.
-    again: BTreeMap<Block, u32>,
+    pub(super) again: BTreeMap<Block, u32>,
     /// Named by nothing but pointers in a block whose type is not certain.
-    guessed: RoaringBitmap,
+    pub(super) guessed: RoaringBitmap,
     /// Blocks that hold pointers, and their level.
-    pointers: BTreeMap<Block, u8>,
+    pub(super) pointers: BTreeMap<Block, u8>,
     /// Those whose type is not certain yet.
-    uncertain: Lately,
+    pub(super) uncertain: Lately,
     /// What is to be done with the content of a block of pointers once it has
     /// been read.
-    tasks: BTreeMap<Block, (Task, u8)>,
+    pub(super) tasks: BTreeMap<Block, (Task, u8)>,
     /// Where the next read is looked for.
-    cursor: Block,
+    pub(super) cursor: Block,
 }
 
 /// What to do with the pointers in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Task {
+pub(super) enum Task {
     /// Count their names.
     Link,
     /// Take their names back.

@@ -103,6 +103,21 @@ impl Survey {
         self.owed.is_empty()
     }
 
+    /// The inodes are known from elsewhere.
+    pub(super) fn skip_inodes(&mut self) {
+        self.inodes.clear();
+        self.owed.clear();
+    }
+
+    /// The maps need not be read again.
+    pub(super) fn skip_maps(&mut self) {
+        self.maps = None;
+    }
+
+    pub(super) fn rereads_maps(&self) -> bool {
+        self.maps.is_some()
+    }
+
     /// Whether nothing is to be read any more.
     pub(super) fn is_idle(&self) -> bool {
         self.is_done() && self.maps.is_none()
