@@ -25,13 +25,16 @@ const RUNS_MAX: usize = 4096;
 const DEMAND_RUNS: u64 = 2;
 /// Runs over which a pass is under way at once.
 const FILLS_MAX: usize = 4;
+/// Longest hole that is made at once: a host file system keeps others out of
+/// the file meanwhile.
+const HOLE_BYTES_MAX: u64 = 2 << 20;
 
 /// An act under way.
 #[derive(Debug)]
 pub(super) struct Act {
     kind: Kind,
     runs: Vec<Extent<Addr>>,
-    /// The same bytes, with neighbours as one.
+    /// The same bytes as holes, with neighbours as one.
     spans: Vec<Extent<Addr>>,
     /// Content to put back, a buffer a run.
     contents: Vec<Buf>,
@@ -55,6 +58,8 @@ enum Kind {
     /// Destroy what lies below, and put content there: what was read, after
     /// which the bytes are suspicious, or what is about to be written.
     Keep { suspicious: bool },
+    /// Give back the space of what was destroyed.
+    GiveBack,
 }
 
 /// One step of an act.
@@ -88,7 +93,7 @@ impl Act {
     /// Whether `request` has to wait for its end.
     pub(super) fn excludes(&self, request: &Request) -> bool {
         let concerns = match self.kind {
-            Kind::Shred => matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. }),
+            Kind::Shred | Kind::GiveBack => matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. }),
             Kind::Keep { .. } => request.op != Op::Flush,
         };
         concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
@@ -101,7 +106,7 @@ impl Act {
 
     /// Whether it is given up when a write waits for another one.
     fn gives_way(&self) -> bool {
-        self.kind == Kind::Shred && !self.urgent
+        !matches!(self.kind, Kind::Keep { .. }) && !self.urgent
     }
 
     fn is_at_rest(&self) -> bool {
@@ -150,7 +155,7 @@ impl<S: Store> Volume<S> {
         }
         let urgent = crowded || self.wants_room();
         if !urgent && !self.is_due() {
-            return None;
+            return if self.is_space_due() { self.space_act() } else { None };
         }
         let act = self.swept(self.sweep).or_else(|| self.swept(0));
         if let Some(act) = &act {
@@ -158,7 +163,7 @@ impl<S: Store> Volume<S> {
         } else if self.undurable.is_empty() && !self.has_queued() {
             self.all_due = false;
         }
-        act.map(|act| Act { urgent: act.urgent || urgent, ..act })
+        act.map(|act| Act { urgent: act.urgent || urgent, ..act }).or_else(|| self.space_act())
     }
 
     /// Whether it is time for what has been pending since `since`.
@@ -298,13 +303,10 @@ impl<S: Store> Volume<S> {
         let leaves_zeros = passes.last().is_some_and(Pattern::is_zeros);
         let mut steps = Vec::new();
         self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        if self.capabilities.punch && !no_hole {
-            steps.push(Step::Punch);
-        } else if !leaves_zeros {
-            steps.push(Step::Fill(Pattern::zeros()));
-        }
         if !leaves_zeros {
-            steps.push(Step::Sync);
+            let hole = self.capabilities.punch && !no_hole;
+            let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
+            steps.extend([zeros, Step::Sync]);
         }
         if mutant::is(Mutant::ReceiptBeforeSync) {
             let last_sync = steps.iter().rposition(|step| *step == Step::Sync);
@@ -347,7 +349,7 @@ impl<S: Store> Volume<S> {
 
     /// Begins as much of the present step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
-        let due = self.is_due();
+        let due = self.is_due() || self.act.as_ref().is_some_and(Act::gives_back) && self.is_space_due();
         while let Some(act) = &mut self.act {
             let (true, Some(step)) = (act.may_go_on() && (act.urgent || due), act.steps.last().cloned())
             else {
@@ -432,10 +434,11 @@ impl<S: Store> Volume<S> {
                 for run in runs {
                     // With no_hole the zeros are data, and stay.
                     if self.state.ledger.within(run).all(|(_, it)| dead(it)) {
-                        self.store.void(run);
+                        self.destroyed(run);
                     }
                 }
             }
+            Kind::GiveBack => unreachable!("space that is given back was destroyed before"),
             Kind::Keep { .. } => {
                 self.state.counters.scoured_bytes += bytes;
                 changes.push(Change::Clean);
@@ -462,6 +465,11 @@ impl<S: Store> Volume<S> {
             act.contents.push(buf);
         }
         act.place_done();
+        if act.steps.is_empty()
+            && let Some(act) = self.act.take()
+        {
+            self.gave_back(&act.runs);
+        }
     }
 
     pub(super) fn act_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
@@ -479,21 +487,21 @@ impl<S: Store> Volume<S> {
     }
 
     fn receipt(&self, act: Act) -> Receipt {
-        let done = if act.kind == Kind::Shred { Done::Shredded } else { Done::Scoured };
+        let done = if matches!(act.kind, Kind::Keep { .. }) { Done::Scoured } else { Done::Shredded };
         Receipt { act: done, extents: act.runs, passes: self.config.policy.passes().len() }
     }
 
     /// The medium failed. Kept content may be in the slots only: those bytes
     /// stay closed.
     pub(super) fn abandon_act(&mut self) {
-        self.act.take_if(|act| act.kind == Kind::Shred);
+        self.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
     }
 }
 
 fn met(kind: Kind, run: Extent<Addr>) -> Change {
     match kind {
         Kind::Keep { suspicious: true } => Change::Oblige(run, Due::Suspicious, Cause::Scour),
-        Kind::Keep { suspicious: false } | Kind::Shred => Change::Clear(run),
+        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack => Change::Clear(run),
     }
 }
 
@@ -516,9 +524,18 @@ impl Act {
         steps.reverse();
         let mut spans = ExtentMap::default();
         runs.iter().for_each(|run| spans.insert(*run, ()));
-        let spans = spans.iter().map(|(span, ())| span).collect();
+        let spans = spans.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
         let act = Self { kind, runs, spans, contents, steps, next: 0, under_way: 0, recording: None, urgent };
         (!act.runs.is_empty()).then_some(act)
+    }
+
+    /// Gives back the space of `runs`.
+    pub(super) fn give_back(runs: Vec<Extent<Addr>>) -> Option<Self> {
+        Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
+    }
+
+    fn gives_back(&self) -> bool {
+        self.kind == Kind::GiveBack
     }
 
     /// Where a step is done. What is done once, for all runs, has one place.

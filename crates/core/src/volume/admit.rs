@@ -305,7 +305,7 @@ impl<S: Store> Volume<S> {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        self.store.hold(extent);
+        self.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);
         }
@@ -500,7 +500,7 @@ impl<S: Store> Volume<S> {
             return self.await_commit(id, out);
         }
         self.running_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
-        self.store.hold(gap);
+        self.hold(gap);
         let at = self.store.place(gap).start.0;
         self.io(Purpose::Request(id), Target::Data, at, IoOp::Zero { len: gap.len }, out);
     }

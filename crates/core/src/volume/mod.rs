@@ -23,6 +23,7 @@ mod commit;
 mod io;
 mod open;
 mod query;
+mod space;
 #[cfg(test)]
 mod tests;
 mod watching;
@@ -31,6 +32,7 @@ pub use io::{Io, IoId, IoOp, Target};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::Status;
 
+use crate::extents::ExtentMap;
 use crate::journal::{Journal, State};
 use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
@@ -162,6 +164,10 @@ pub struct Volume<S> {
     running: Vec<admit::Running>,
     waiting: Vec<admit::Waiting>,
     act: Option<Act>,
+    /// Destroyed and zero; its space is still to be given back.
+    spare: ExtentMap<Addr, ()>,
+    /// Since when there is such space.
+    spare_since: Millis,
     /// Where the next batch begins.
     sweep: u64,
     /// No obligation that calls for an act is older than this.
@@ -238,6 +244,7 @@ impl<S: Store> Volume<S> {
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
             && self.act.is_none()
+            && self.spare.is_empty()
             && self.waiting.is_empty()
             && !self.journal.has_pending()
             && self.has_seen_all()

@@ -2,6 +2,7 @@
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
+use crate::extents::ExtentMap;
 use crate::journal::{
     self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
@@ -183,6 +184,8 @@ impl Volume<InPlace> {
             running: Vec::new(),
             waiting: Vec::new(),
             act: None,
+            spare: ExtentMap::default(),
+            spare_since: opening.now,
             sweep: 0,
             all_due: false,
             stopping: false,

@@ -131,7 +131,7 @@ impl<S: Store> Volume<S> {
     }
 
     fn act_wakeup(&self) -> Option<Millis> {
-        let asleep = self.latched.is_some() || self.config.read_only || !self.has_queued();
+        let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
         let deadline = self.oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         (!asleep).then(|| deadline.map_or(idle, |deadline| deadline.min(idle)))
@@ -169,7 +169,7 @@ impl<S: Store> Volume<S> {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        self.is_at_rest() && (never || !self.has_queued() && self.has_seen_all())
+        self.is_at_rest() && (never || !self.has_unasked() && self.has_seen_all())
     }
 }
 

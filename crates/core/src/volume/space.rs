@@ -1,0 +1,81 @@
+//! Space that is given back after what lay there was destroyed.
+//!
+//! That destroys nothing, and a host may take as long for it as for a pass. So
+//! it is no part of a shred that leaves zeros: receipts need not wait for it,
+//! and it is done when nothing is left to be destroyed.
+//!
+//! Invariants:
+//! 1. Space is spare only while its content is zeros: what is about to hold data
+//!    is spare no more ([`Volume::hold`]), and no write begins where a hole is
+//!    being made.
+//! 2. Spare blocks count as holding data. A crash forgets which ones are spare
+//!    and no more than that: they are zeros that take up space.
+
+use super::{Volume, act::Act};
+use crate::policy::Pattern;
+use crate::store::Store;
+use crate::units::{Addr, Extent};
+
+/// Parts of the disk whose space is given back without waiting any longer.
+const SPARE_MAX: usize = 1 << 16;
+/// Holes in one act.
+const HOLES_MAX: usize = 64;
+
+impl<S: Store> Volume<S> {
+    /// `extent` is about to hold data.
+    pub(super) fn hold(&mut self, extent: Extent<Addr>) {
+        self.store.hold(extent);
+        self.spare.remove(extent);
+    }
+
+    /// What lay in `run` is gone, and `run` reads as zeros.
+    pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
+        let zeros_written = self.config.policy.passes().last().is_some_and(Pattern::is_zeros);
+        if !(zeros_written && self.capabilities.punch) {
+            return self.store.void(run);
+        }
+        if self.spare.is_empty() {
+            self.spare_since = self.now;
+        }
+        self.spare.insert(run, ());
+    }
+
+    /// Whether space is to be given back even though the disk is in use.
+    pub(super) fn is_space_due(&self) -> bool {
+        let overdue = self.now.since(self.spare_since) >= self.config.deadline_ms;
+        !self.halting && (self.spare.len() >= SPARE_MAX || overdue && !self.spare.is_empty())
+    }
+
+    /// Gives the first spare space back.
+    pub(super) fn space_act(&mut self) -> Option<Act> {
+        let first: Vec<_> = self.spare.iter().take(HOLES_MAX).map(|(extent, ())| extent).collect();
+        for extent in first {
+            // It died again, and will be spare again, or is in doubt and stays.
+            for (owed, _) in self.state.ledger.within(extent) {
+                self.spare.remove(owed);
+            }
+        }
+        let mut left = self.config.batch_bytes_max;
+        let runs = self.spare.iter().take(HOLES_MAX).map(|(extent, ())| {
+            let run = Extent::new(extent.start.0, extent.len.min(left));
+            left -= run.len;
+            run
+        });
+        Act::give_back(runs.take_while(|run| !run.is_empty()).collect())
+    }
+
+    /// `runs` have no space any more.
+    pub(super) fn gave_back(&mut self, runs: &[Extent<Addr>]) {
+        for run in runs {
+            self.spare.remove(*run);
+            if !self.state.ledger.overlaps(*run) {
+                self.store.void(*run);
+            }
+        }
+    }
+
+    /// Whether there is something to do that nobody asks for.
+    pub(super) fn has_unasked(&self) -> bool {
+        self.has_queued() || !self.spare.is_empty()
+    }
+}
