@@ -54,7 +54,7 @@ pub struct RuleE {
     suspicious: RoaringBitmap,
     /// Written within the reorder window.
     recent: Lately,
-    /// Written within the time that it takes to settle.
+    /// Written, or given a name, within the time that it takes to settle.
     lately: Lately,
     /// Shown free so soon after a write that the map may be the older of the two.
     doubted: Lately,
@@ -84,13 +84,25 @@ struct Figures {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     now: Millis,
+    /// The last change of the disk.
+    changed: Millis,
     active_ms: u64,
 }
 
 impl Clock {
-    fn advance(&mut self, now: Millis) {
-        self.active_ms += now.since(self.now).min(ACTIVE_GAP_MS);
+    fn new(now: Millis) -> Self {
+        Self { now, changed: now, active_ms: 0 }
+    }
+
+    fn tick(&mut self, now: Millis) {
         self.now = self.now.max(now);
+    }
+
+    /// The disk changes.
+    fn change(&mut self, now: Millis) {
+        self.tick(now);
+        self.active_ms += self.now.since(self.changed).min(ACTIVE_GAP_MS);
+        self.changed = self.now;
     }
 }
 
@@ -99,7 +111,7 @@ impl RuleE {
     /// written since it came to lie there.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        let (mut live, mut lately) = (RoaringBitmap::new(), Lately::new(0));
+        let (mut live, mut lately, mut recent) = (RoaringBitmap::new(), Lately::new(0), Lately::new(now.0));
         live.insert_range(0..format.blocks());
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
@@ -108,6 +120,7 @@ impl RuleE {
         }
         if !seen_from_start {
             lately.extend(&live);
+            recent.extend(&live);
         }
         let mut fixed = RoaringBitmap::new();
         for kind in [Kind::Geometry, Kind::Map, Kind::Inodes] {
@@ -118,11 +131,11 @@ impl RuleE {
         Self {
             format,
             options,
-            clock: Clock { now, active_ms: 0 },
+            clock: Clock::new(now),
             live,
             names: Names::default(),
             suspicious: RoaringBitmap::new(),
-            recent: Lately::new(now.0),
+            recent,
             lately,
             doubted: Lately::new(0),
             deaths: Deaths::default(),
@@ -155,8 +168,9 @@ impl RuleE {
 
     /// New content arrives: see [`quietus_core::watch::Watcher::arrived`].
     pub fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.clock.advance(now);
+        self.clock.change(now);
         self.expire();
+        self.survey.changed(now);
         match content {
             Content::Bytes(bytes) => self.written(extent, bytes),
             Content::Zeros => self.zeroed(extent),
@@ -165,7 +179,7 @@ impl RuleE {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Millis) {
-        self.clock.now = self.clock.now.max(now);
+        self.clock.tick(now);
         let period = self.options.reorder_window_ms;
         self.recent.expire(self.clock.now.0, period);
         self.survey.tick(self.clock.now);
@@ -174,7 +188,8 @@ impl RuleE {
     fn expire(&mut self) {
         let (now, active_ms) = (self.clock.now, self.clock.active_ms);
         self.recent.expire(now.0, self.options.reorder_window_ms);
-        self.lately.expire(active_ms, self.options.settle_ms);
+        let calm = self.lately.expire(active_ms, self.options.settle_ms);
+        self.clear_suspicion(calm);
         let settled = self.doubted.expire(active_ms, self.options.settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
@@ -182,6 +197,15 @@ impl RuleE {
         self.names.settle(active_ms, self.options.settle_ms);
         self.deaths.settle(active_ms, self.options.settle_ms);
         self.survey.tick(now);
+    }
+
+    /// Neither a write nor a new name came to these for as long as it takes to
+    /// settle: where they have an owner, the content is the owner's.
+    fn clear_suspicion(&mut self, calm: RoaringBitmap) {
+        if !calm.is_empty() && !self.suspicious.is_empty() {
+            let calm = calm - self.lately.all();
+            self.suspicious -= self.names.owned_among(&calm);
+        }
     }
 
     fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
@@ -413,6 +437,11 @@ impl RuleE {
         let known = self.options.eager || (self.survey.is_done() && self.names.are_known());
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
+        self.suspicious.remove_range(run.clone());
+        match verdict {
+            Verdict::Dead => self.suspicious.remove_range(run.clone()),
+            Verdict::Scour => self.suspicious.insert_range(run.clone()),
+        };
         Some((self.extent_of_run(&run), verdict))
     }
 

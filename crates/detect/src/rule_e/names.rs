@@ -63,6 +63,11 @@ impl Names {
         self.named.contains(block) && !self.guessed.contains(block)
     }
 
+    /// Those of `blocks` that an observed pointer names which certainly is one.
+    pub(super) fn owned_among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
+        (blocks & &self.named) - &self.guessed
+    }
+
     /// Those of `blocks` that are named.
     pub(super) fn among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         blocks & &self.named
@@ -173,6 +178,7 @@ impl RuleE {
         for block in link.blocks.clone() {
             self.figures.guessed += u64::from(guess);
             self.names.name(block, guess);
+            self.lately.insert(block..=block);
             self.deaths.renamed(block, self.clock.now);
             if let Kind::Pointers(level) = link.kind {
                 self.names.link_pointers(block, level);

@@ -64,6 +64,13 @@ impl Survey {
         });
     }
 
+    /// The disk changes: it is not quiet yet.
+    pub(super) fn changed(&mut self, now: Millis) {
+        if let Some(maps) = self.maps.as_mut().filter(|maps| !maps.begun) {
+            maps.begin = Millis(now.0 + QUIET_MS);
+        }
+    }
+
     pub(super) fn tick(&mut self, now: Millis) {
         if let Some(maps) = &mut self.maps {
             maps.begun |= now >= maps.begin;
