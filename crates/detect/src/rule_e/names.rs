@@ -9,6 +9,7 @@ use super::history::Lately;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
 use crate::options::Grade;
 use roaring::RoaringBitmap;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -31,22 +32,25 @@ pub(super) struct Names {
     pub(super) uncertain: Lately,
     /// What is to be done with the content of a block of pointers once it has
     /// been read.
-    pub(super) tasks: BTreeMap<Block, (Task, u8)>,
+    pub(super) tasks: BTreeMap<Block, Task>,
     /// Where the next read is looked for.
     pub(super) cursor: Block,
 }
 
-/// What to do with the pointers in a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Task {
-    /// Count their names.
-    Link,
-    /// Take their names back.
-    Unlink,
-    /// Their generation has changed, and they have not.
-    Renew,
-    /// They are pointers for certain.
-    Confirm,
+/// What was made of the pointers in a block so far. Reading it makes of them
+/// what it is named as by then; or certain, if nothing else is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Task {
+    /// Their names are counted: their level.
+    counted: Option<u8>,
+    /// They were given up since, or are of another generation: their level.
+    ended: Option<u8>,
+}
+
+impl Task {
+    fn is_to_confirm(self) -> bool {
+        self.counted.is_some() && self.ended.is_none()
+    }
 }
 
 impl Names {
@@ -81,7 +85,7 @@ impl Names {
 
     /// Whether every pointer that is known of has been followed.
     pub(super) fn are_known(&self) -> bool {
-        !self.tasks.values().any(|(task, _)| *task != Task::Confirm)
+        self.tasks.values().all(|task| task.is_to_confirm())
     }
 
     pub(super) fn next_read(&mut self) -> Option<Block> {
@@ -101,18 +105,15 @@ impl Names {
         }
     }
 
-    /// Whether it is named no more.
+    /// Whether it is named no more. If it is, what is left may be guesses.
     fn unname(&mut self, block: Block) -> bool {
-        match self.again.get_mut(&block) {
-            Some(1) => {
+        if let Some(more) = self.again.get_mut(&block) {
+            *more -= 1;
+            if *more == 0 {
                 self.again.remove(&block);
-                return false;
             }
-            Some(more) => {
-                *more -= 1;
-                return false;
-            }
-            None => {}
+            self.guessed.insert(block);
+            return false;
         }
         self.guessed.remove(block);
         self.named.remove(block)
@@ -120,43 +121,50 @@ impl Names {
 
     /// `block` holds pointers of `level`.
     fn link_pointers(&mut self, block: Block, level: u8) {
-        let task = match self.tasks.get(&block) {
-            Some((Task::Unlink, old)) if *old == level => Task::Renew,
-            Some(_) => return,
-            None if self.pointers.contains_key(&block) => return,
-            None => Task::Link,
-        };
-        self.pointers.insert(block, level);
-        self.set_task(block, task, level);
+        if let Entry::Vacant(vacant) = self.pointers.entry(block) {
+            vacant.insert(level);
+            let task = self.tasks.get(&block).copied().unwrap_or_default();
+            self.set_task(block, task);
+        }
     }
 
     /// Nobody says any more that `block` holds pointers.
-    fn unlink_pointers(&mut self, block: Block, level: u8) {
-        if self.pointers.get(&block) != Some(&level) {
-            return;
-        }
-        self.pointers.remove(&block);
+    fn unlink_pointers(&mut self, block: Block) {
+        let Some(level) = self.pointers.remove(&block) else { return };
         self.uncertain.remove(block..=block);
-        if let Some((Task::Link, _)) = self.tasks.get(&block) {
-            self.tasks.remove(&block);
-        } else {
-            self.set_task(block, Task::Unlink, level);
+        let task = self.tasks.get(&block).copied().unwrap_or(Task { counted: Some(level), ended: None });
+        self.set_task(block, Task { ended: Some(level), ..task });
+    }
+
+    /// The pointers in `block`, if they are of `level`, are of another
+    /// generation.
+    fn renew_pointers(&mut self, block: Block, level: u8) {
+        let held = Task { counted: self.pointers.get(&block).copied(), ended: None };
+        let task = self.tasks.get(&block).copied().unwrap_or(held);
+        if task.counted.is_none_or(|counted| counted == level) {
+            self.set_task(block, Task { ended: task.ended.or(Some(level)), ..task });
         }
     }
 
-    fn set_task(&mut self, block: Block, task: Task, level: u8) {
-        self.tasks.insert(block, (task, level));
+    fn set_task(&mut self, block: Block, task: Task) {
+        self.tasks.insert(block, task);
         self.cursor = self.cursor.min(block);
     }
 
     pub(super) fn settle(&mut self, now: u64, period: u64) {
         for block in self.uncertain.expire(now, period) {
-            if let Some(level) = self.pointers.get(&block).copied()
-                && !self.tasks.contains_key(&block)
-            {
-                self.set_task(block, Task::Confirm, level);
+            if self.tasks.contains_key(&block) {
+                self.uncertain.insert(block..=block);
+            } else if let Some(level) = self.pointers.get(&block).copied() {
+                self.set_task(block, Task { counted: Some(level), ended: None });
             }
         }
+    }
+
+    /// `block` may hold no pointers: it was written.
+    fn doubt_pointers(&mut self, block: Block) {
+        self.uncertain.remove(block..=block);
+        self.uncertain.insert(block..=block);
     }
 }
 
@@ -188,12 +196,9 @@ impl RuleE {
 
     fn unlinked(&mut self, link: &Link) {
         for block in link.blocks.clone() {
-            let last = self.names.unname(block);
-            if last {
+            if self.names.unname(block) {
                 self.deaths.renamed(block, self.clock.now);
-            }
-            if let (true, Kind::Pointers(level)) = (last, link.kind) {
-                self.names.unlink_pointers(block, level);
+                self.names.unlink_pointers(block);
             }
             self.lost_a_name(block);
         }
@@ -215,35 +220,62 @@ impl RuleE {
         let Some(level) = self.names.pointers.get(&block).copied() else { return };
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
         self.apply(changes, true);
-        self.names.uncertain.insert(block..=block);
+        self.names.doubt_pointers(block);
     }
 
     /// Does what was to be done with the content of `block`.
     pub(super) fn pointers_read(&mut self, block: Block, content: &[u8]) {
-        let Some((task, level)) = self.names.tasks.remove(&block) else { return };
-        let links = links(&*self.format, block, level, content);
-        match task {
-            Task::Link => {
-                let guess = self.in_use;
-                self.apply(links.into_iter().map(Change::Linked).collect(), guess);
-                if guess {
-                    self.names.uncertain.insert(block..=block);
+        let Some(task) = self.names.tasks.remove(&block) else { return };
+        let named = self.names.pointers.get(&block).copied();
+        match (task.counted, task.ended) {
+            (Some(level), None) if named == Some(level) => self.confirmed(block, level, content),
+            (counted, Some(level)) if counted == named => {
+                self.renewed(block, level, content);
+                if named.is_some() {
+                    self.names.doubt_pointers(block);
                 }
             }
-            Task::Unlink => self.apply(links.into_iter().map(Change::Unlinked).collect(), false),
-            Task::Renew => links.iter().for_each(|link| self.renewed(link)),
-            Task::Confirm => links.iter().for_each(|link| {
-                self.names.guessed.remove_range(link.blocks.clone());
-            }),
+            (counted, ended) => {
+                self.given_up(block, counted, ended, content);
+                self.followed(block, named, content);
+            }
+        }
+    }
+
+    fn confirmed(&mut self, block: Block, level: u8, content: &[u8]) {
+        for link in links(&*self.format, block, level, content) {
+            self.names.guessed.remove_range(link.blocks);
+        }
+    }
+
+    fn given_up(&mut self, block: Block, counted: Option<u8>, ended: Option<u8>, content: &[u8]) {
+        match (counted, ended) {
+            (Some(level), _) => {
+                let links = links(&*self.format, block, level, content);
+                self.apply(links.into_iter().map(Change::Unlinked).collect(), false);
+            }
+            (None, Some(level)) => self.renewed(block, level, content),
+            (None, None) => {}
+        }
+    }
+
+    fn followed(&mut self, block: Block, named: Option<u8>, content: &[u8]) {
+        let Some(level) = named else { return };
+        let links = links(&*self.format, block, level, content);
+        self.apply(links.into_iter().map(Change::Linked).collect(), self.in_use);
+        if self.in_use {
+            self.names.doubt_pointers(block);
         }
     }
 
     /// The same pointers, of another generation.
-    fn renewed(&mut self, link: &Link) {
-        for block in link.blocks.clone() {
-            self.lost_a_name(block);
-            if let (Kind::Pointers(level), None) = (link.kind, self.names.tasks.get(&block)) {
-                self.names.set_task(block, Task::Renew, level);
+    fn renewed(&mut self, block: Block, level: u8, content: &[u8]) {
+        for link in links(&*self.format, block, level, content) {
+            for block in link.blocks {
+                self.lost_a_name(block);
+                if let Kind::Pointers(level) = link.kind {
+                    self.names.renew_pointers(block, level);
+                }
             }
         }
     }
