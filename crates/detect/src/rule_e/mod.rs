@@ -438,10 +438,10 @@ impl RuleE {
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
-        match verdict {
-            Verdict::Dead => self.suspicious.remove_range(run.clone()),
-            Verdict::Scour => self.suspicious.insert_range(run.clone()),
-        };
+        if verdict == Verdict::Scour && scope.all {
+            // It did not settle: who got it may not have written it yet.
+            self.suspicious.insert_range(run.clone());
+        }
         Some((self.extent_of_run(&run), verdict))
     }
 
