@@ -1,0 +1,85 @@
+//! Whatever inodes, pointers and maps say: what is linked over a history is
+//! what a single look at its end shows, and a map shows its own blocks once.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use quietus_core::units::Extent;
+use quietus_detect::format::{Change, Format, Kind, Probe};
+use std::collections::BTreeMap;
+
+mod ext2;
+
+struct Seeds(Vec<(Vec<u8>, Box<dyn Format>)>);
+
+// The fuzzer has one thread.
+thread_local! {
+    static SEEDS: Seeds = seeds();
+}
+
+fn seeds() -> Seeds {
+    let with_format = |image: Vec<u8>| match ext2::probe_all(&image) {
+        Probe::Is(format) => (image, format),
+        other => panic!("{other:?}"),
+    };
+    Seeds(ext2::images().into_iter().map(with_format).collect())
+}
+
+type Names = BTreeMap<(u32, Kind), i64>;
+
+fn count(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8], names: &mut Names) {
+    for change in format.diff(block, kind, old, new) {
+        let (link, by) = match change {
+            Change::Unlinked(link) => (link, -1),
+            Change::Linked(link) => (link, 1),
+        };
+        for at in link.blocks {
+            assert!(at < format.blocks() && format.kind(at) == Kind::Data);
+            *names.entry((at, link.kind)).or_default() += by;
+        }
+    }
+    names.retain(|_, count| *count != 0);
+}
+
+fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8]) {
+    let nothing = vec![0; old.len()];
+    let (mut history, mut look) = (Names::new(), Names::new());
+    count(format, block, kind, &nothing, old, &mut history);
+    count(format, block, kind, old, new, &mut history);
+    count(format, block, kind, &nothing, new, &mut look);
+    assert_eq!(history, look);
+    count(format, block, kind, new, &nothing, &mut history);
+    assert_eq!(history, Names::new());
+}
+
+fn check_map(format: &dyn Format, at: Extent<quietus_core::units::Addr>, bytes: &[u8]) {
+    let Ok(shown) = format.map(at, bytes) else { return };
+    assert!(shown.windows(2).all(|pair| pair[0].blocks.end == pair[1].blocks.start));
+    assert!(shown.windows(2).all(|pair| pair[0].allocated != pair[1].allocated));
+    for block in shown.into_iter().filter(|part| !part.allocated).flat_map(|part| part.blocks) {
+        assert_eq!(format.kind(block), Kind::Data);
+    }
+}
+
+fn check(image: &[u8], format: &dyn Format, level: u8, at: u8, data: &[u8]) {
+    let bytes = u64::from(format.block_bytes());
+    let block = u32::from(at) % format.blocks();
+    let extent = Extent::new(u64::from(block) * bytes, bytes);
+    let seed = ext2::at(image, extent).expect("it ends within the disk");
+    let (first, second) = data.split_at(data.len() / 2 / 4 * 4);
+    let mut old = seed.to_vec();
+    ext2::patch(&mut old, first);
+    let mut new = old.clone();
+    ext2::patch(&mut new, second);
+    match format.kind(block) {
+        Kind::Map => check_map(format, extent, &new),
+        Kind::Data => check_names(format, block, Kind::Pointers(level % 5), &old, &new),
+        kind => check_names(format, block, kind, &old, &new),
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [sort, level, at, patches @ ..] = data else { return };
+    SEEDS.with(|seeds| {
+        let (image, format) = &seeds.0[usize::from(*sort) % seeds.0.len()];
+        check(image, &**format, *level, *at, patches);
+    });
+});
