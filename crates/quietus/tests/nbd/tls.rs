@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SIZE: u64 = 1 << 20;
@@ -226,6 +227,21 @@ fn strange(keys: &Keys, strangers: &Keys) -> ClientConnection {
         std::fs::copy(strangers.path(file), keys.path(file)).unwrap();
     }
     keys.client(true)
+}
+
+#[test]
+fn under_tls_too_a_client_may_rest_between_requests_and_not_within_one() {
+    let keys = Keys::new();
+    let config = Config { stall_timeout: Duration::from_millis(200), ..require(&keys, false) };
+    let (server, client) = greeted(config);
+    let mut client = secure(client, keys.client(false));
+    client.agree(Style::Structured);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(client.read(0, 0, 1).is_ok());
+    client.say_request(WRITE, 0, 1, 0, SIZE);
+    client.say(&[1; 1000]);
+    assert!(client.is_closed());
+    server.wait_until_idle();
 }
 
 #[test]
