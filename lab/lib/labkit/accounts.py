@@ -17,7 +17,7 @@ Invariants of `Block`:
 """
 
 from bisect import bisect_left
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 Layer = namedtuple("Layer", "owner place died")
 Act = namedtuple("Act", "time start length shredded")
@@ -65,11 +65,11 @@ class Accounts:
     def __init__(self, story, block_bytes, grade, is_free, is_fixed):
         self.story, self.block_bytes, self.grade = story, block_bytes, grade
         self.is_free, self.is_fixed = is_free, is_fixed
-        self.blocks = {}
+        self.blocks, self.events = {}, {}
 
     def feed(self, writes, acts):
         """Everything that happened, in any order."""
-        events = {}
+        events = self.events
         for write in writes:
             if not self.is_fixed(write.block):
                 events.setdefault(write.block, []).append((write.time, 0, write))
@@ -114,16 +114,36 @@ class Accounts:
         died = min(died or following.time, following.time) if following else died
         return Layer((*place, epoch, write.time), place, died)
 
-    def totals(self):
-        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders."""
-        missed, unseen, metadata = 0, 0, 0
-        for block in self.blocks.values():
+    def missed(self):
+        """(block, layer, kind) of all that died and was never overwritten; kind: missed, unseen, missed_metadata."""
+        for number, block in self.blocks.items():
             for layer, after in zip(block.dead(float("inf")), [*block.layers[1:], None]):
                 if layer.place is None:
-                    metadata += layer.owner[0] == METADATA
-                elif after and after.place == layer.place:
-                    unseen += 1
+                    if layer.owner[0] == METADATA:
+                        yield number, layer, "missed_metadata"
                 else:
-                    missed += 1
+                    yield number, layer, "unseen" if after and after.place == layer.place else "missed"
+
+    def totals(self):
+        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders."""
+        counts = Counter(kind for _, _, kind in self.missed())
         return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
-                      missed, unseen, metadata)
+                      counts["missed"], counts["unseen"], counts["missed_metadata"])
+
+    def history(self, number):
+        """What happened to a block, a line an event, in seconds since the first operation."""
+        start = min(self.story.times.values(), default=0)
+        free = "free" if self.is_free(number) else "in use"
+        lines = [f"block {number}, {free} at the end"]
+        for time, is_act, event in self.events[number]:
+            what = ("shredded" if event.shredded else "scoured") if is_act else self._owner_in_words(event)
+            lines.append(f"  {time - start:9.3f}  {what}")
+        return lines
+
+    def _owner_in_words(self, write):
+        if write.tag is None:
+            return "zeros written" if write.is_zeros else "metadata written"
+        layer = self._data(write, None)
+        start = min(self.story.times.values())
+        died = f"dead at {layer.died - start:.3f}" if layer.died else "alive"
+        return f"file {write.tag.file}, sector {write.tag.sector}, of operation {write.tag.order} written ({died})"
