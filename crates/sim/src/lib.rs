@@ -25,6 +25,7 @@ pub mod medium;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod remanence;
+pub mod rule_e;
 pub mod shrink;
 pub mod soak;
 pub mod verdict;

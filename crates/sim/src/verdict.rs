@@ -15,7 +15,7 @@ pub fn verdict(history: &History) -> Result<Figures, Violation> {
     caught.unwrap_or_else(|payload| Err(Violation { oracle: Oracle::Panic, what: message(payload.as_ref()) }))
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it says nothing".into())
 }

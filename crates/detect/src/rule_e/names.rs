@@ -244,8 +244,11 @@ impl RuleE {
 
     fn confirmed(&mut self, block: Block, level: u8, content: &[u8]) {
         for link in links(&*self.format, block, level, content) {
-            self.names.guessed.remove_range(link.blocks.clone());
-            self.lately.insert(link.blocks.start..=link.blocks.end - 1);
+            for block in link.blocks {
+                if self.names.guessed.remove(block) {
+                    self.lately.insert(block..=block);
+                }
+            }
         }
     }
 

@@ -35,17 +35,23 @@ pub enum Stage {
 }
 
 /// What is known of one block.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Cell {
     live: bool,
     suspicious: bool,
     doubted: Option<Moment>,
     stage: Option<Stage>,
-    /// It is to be overwritten conservatively: since when.
+    /// It lost a name while live: when.
     unlinked: Option<Moment>,
+    /// Nothing has settled that: it is to be overwritten conservatively.
+    scour: bool,
     written: Option<Moment>,
+    /// Written or given a name; forgotten when that has settled.
+    stirred: Option<Moment>,
     /// Written since the file system was called whole [8].
     touched: bool,
+    /// It lost a name and kept another, and nobody knows which are left [5].
+    shaky: bool,
 }
 
 /// When the maps are to be read again, and why [8].
@@ -75,9 +81,9 @@ impl<F: Format> Literal<F> {
     pub fn attach(format: F, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
-        let cell = Cell { live: true, written, ..Cell::default() };
+        let cell = Cell { live: true, written, stirred: written, ..Cell::default() };
         let data = (0..format.blocks()).filter(|it| format.kind(*it) == Kind::Data);
-        let cells = data.map(|it| (it, cell.clone())).collect();
+        let cells = data.map(|it| (it, cell)).collect();
         let inodes = format.survey(Kind::Inodes).into_iter().flatten();
         let sources = inodes.map(|it| (it, Source::new(Kind::Inodes))).collect();
         let whole = format.was_clean();
@@ -113,12 +119,26 @@ impl<F: Format> Literal<F> {
     /// Time passes.
     pub fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
-        self.end_doubts();
-        self.sources_settle();
         if self.review.as_ref().is_some_and(|it| it.at <= now) {
             let review = self.review.take().expect("it was there");
             let maps = self.format.survey(Kind::Map).into_iter().flatten();
             self.maps = maps.map(|it| (it, review.by_tool)).collect();
+        }
+    }
+
+    /// A suspicion of what has an owner ends when it was neither written nor
+    /// given a name for `settle` of `active` [5].
+    fn end_suspicions(&mut self) {
+        let settle = self.options.settle_ms;
+        let stirred: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.stirred?))).collect();
+        for (block, since) in stirred {
+            if self.clock.is_within_active(since, settle) {
+                continue;
+            }
+            let has_owner = !self.is_guessed(block);
+            let cell = self.cells.get_mut(&block).expect("it was there");
+            cell.stirred = None;
+            cell.suspicious &= !has_owner;
         }
     }
 
@@ -133,21 +153,36 @@ impl<F: Format> Literal<F> {
         }
     }
 
+    /// What was to settle it has not come [5].
+    fn unlinks_settle(&mut self) {
+        let settle = self.options.settle_ms;
+        for cell in self.cells.values_mut() {
+            if cell.unlinked.is_some_and(|it| !self.clock.is_within_active(it, settle)) {
+                (cell.unlinked, cell.scour) = (None, true);
+            }
+        }
+    }
+
     fn condemn(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("maps show data");
-        (cell.live, cell.stage, cell.doubted, cell.unlinked) = (false, Some(Stage::Young), None, None);
+        (cell.live, cell.stage, cell.doubted) = (false, Some(Stage::Young), None);
+        (cell.unlinked, cell.scour) = (None, false);
     }
 
     fn doubt(&mut self, block: Block) {
         let moment = self.clock.moment();
         let cell = self.cells.get_mut(&block).expect("maps show data");
-        (cell.doubted, cell.unlinked) = (Some(moment), None);
+        cell.doubted.get_or_insert(moment);
     }
 
     /// Content arrives.
     pub fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.clock.change();
+        self.end_suspicions();
+        self.end_doubts();
+        self.sources_settle();
+        self.unlinks_settle();
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
         }
@@ -178,23 +213,15 @@ impl<F: Format> Literal<F> {
         let is_orphan = self.is_guessed(block) && self.options.grade != Grade::Block;
         let moment = self.clock.moment();
         let cell = self.cells.get_mut(&block).expect("it is data");
-        (cell.live, cell.stage, cell.doubted, cell.unlinked) = (true, None, None, None);
-        (cell.written, cell.touched) = (Some(moment), true);
+        (cell.live, cell.stage, cell.doubted) = (true, None, None);
+        (cell.written, cell.stirred, cell.touched) = (Some(moment), Some(moment), true);
         cell.suspicious |= is_orphan;
-        if let Some(source) = self.sources.get_mut(&block) {
-            source.quiet_since = moment;
-            source.is_asked_again = false;
-        }
     }
 
     /// The guest frees it itself [7].
     fn freed(&mut self, block: Block) {
-        let moment = self.clock.moment();
         let cell = self.cells.get_mut(&block).expect("it is data");
-        *cell = Cell { written: cell.written, touched: true, ..Cell::default() };
-        if let Some(source) = self.sources.get_mut(&block) {
-            source.quiet_since = moment;
-        }
+        *cell = Cell { live: false, suspicious: false, doubted: None, stage: None, unlinked: None, scour: false, ..*cell };
     }
 
     /// [3]
@@ -224,11 +251,12 @@ impl<F: Format> Literal<F> {
 
     /// Whether a map proves nothing against it yet [3].
     fn is_recent(&mut self, block: Block) -> bool {
-        let Some(written) = self.cells[&block].written else { return false };
+        let Cell { written, stirred, .. } = self.cells[&block];
+        let (window, settle) = (self.options.reorder_window_ms, self.options.settle_ms);
         if self.in_use {
-            self.clock.is_within(written, self.options.reorder_window_ms)
+            written.is_some_and(|it| self.clock.is_within(it, window))
         } else {
-            self.clock.is_within_active(written, self.options.settle_ms)
+            stirred.is_some_and(|it| self.clock.is_within_active(it, settle))
         }
     }
 
@@ -248,9 +276,9 @@ impl<F: Format> Literal<F> {
             if allocated || !cell.live || cell.touched {
                 continue;
             }
-            let written = cell.written.filter(|_| by_tool);
+            let stirred = cell.stirred.filter(|_| by_tool);
             let settle = self.options.settle_ms;
-            if written.is_some_and(|it| self.clock.is_within_active(it, settle)) {
+            if stirred.is_some_and(|it| self.clock.is_within_active(it, settle)) {
                 self.doubt(block);
             } else {
                 self.condemn(block);
@@ -262,10 +290,7 @@ impl<F: Format> Literal<F> {
     fn geometry(&mut self, block: Block, old: &[u8], new: &[u8]) {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
-            Geometry::InUse => {
-                (self.in_use, self.review) = (true, None);
-                self.maps.clear();
-            }
+            Geometry::InUse => self.in_use = true,
             Geometry::Unmounted => self.call_whole(false),
             Geometry::Clean => self.call_whole(true),
             Geometry::Changed => self.stop(),
@@ -345,30 +370,30 @@ impl<F: Format> Literal<F> {
     /// All that is to be done now: `layers` and `all` as in
     /// [`quietus_core::watch::Scope`].
     #[must_use]
-    pub fn due(&mut self, layers: bool, all: bool) -> BTreeMap<Block, Verdict> {
+    pub fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict> {
         let mut due = BTreeMap::new();
         if self.is_over {
             return due;
         }
-        let is_known = self.sources.values().all(|it| it.is_read);
+        let is_known = self.options.eager || self.sources.values().all(Source::is_known);
         for (block, cell) in &self.cells {
             if cell.stage == Some(Stage::Ready) && is_known {
                 due.insert(*block, Verdict::Dead);
             }
-            let Some(since) = cell.unlinked.filter(|_| layers) else { continue };
-            if all || !self.clock.is_within_active(since, self.options.settle_ms) {
+            if layers && (cell.scour || (all && cell.unlinked.is_some())) {
                 due.insert(*block, Verdict::Scour);
             }
         }
         due
     }
 
-    /// `verdict` on `block` was handed out.
-    pub fn handed_out(&mut self, block: Block, verdict: Verdict) {
+    /// `verdict` on `block` was handed out; with `all`, before it settled.
+    pub fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool) {
         let cell = self.cells.get_mut(&block).expect("verdicts are on data");
         match verdict {
             Verdict::Dead => (cell.stage, cell.suspicious) = (None, false),
-            Verdict::Scour => (cell.unlinked, cell.suspicious) = (None, true),
+            Verdict::Scour if all => (cell.unlinked, cell.scour, cell.suspicious) = (None, false, true),
+            Verdict::Scour => (cell.scour, cell.suspicious) = (false, false),
         }
     }
 
@@ -380,48 +405,51 @@ impl<F: Format> Literal<F> {
             let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
             let cell = self.cells.get_mut(&block).expect("it may be dead");
-            (cell.stage, cell.doubted, cell.unlinked) = (None, None, None);
             cell.suspicious = part != place;
+            if part == place {
+                (cell.stage, cell.doubted, cell.unlinked, cell.scour) = (None, None, None, false);
+            }
         }
         parts
     }
 
     fn may_be_dead(&self, block: Block) -> bool {
         let Some(cell) = self.cells.get(&block) else { return false };
-        cell.suspicious || cell.stage.is_some() || cell.doubted.is_some() || cell.unlinked.is_some()
+        let is_overwritten = cell.live && self.options.grade == Grade::Content;
+        is_overwritten || cell.suspicious || cell.stage.is_some() || cell.doubted.is_some() || cell.unlinked.is_some() || cell.scour
     }
 
-    /// How many blocks are live, suspicious, doubted, condemned and named: for
-    /// comparison.
+    /// How much is known, for comparison.
     #[must_use]
     pub fn census(&self) -> Census {
-        let of = |is: &dyn Fn(&Cell) -> bool| {
-            let chosen = self.cells.iter().filter(|(_, cell)| is(cell));
-            chosen.map(|(block, _)| *block).collect()
-        };
+        let of = |is: &dyn Fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
+        let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
         Census {
-            live: of(&|it| it.live),
+            live: of(&|it| it.live) + fixed,
             suspicious: of(&|it| it.suspicious),
             doubted: of(&|it| it.doubted.is_some()),
-            condemned: of(&|it| it.stage.is_some()),
-            unlinked: of(&|it| it.unlinked.is_some()),
+            unproven: of(&|it| matches!(it.stage, Some(Stage::Young | Stage::Cut))),
+            still_named: of(&|it| it.stage == Some(Stage::NamedDead)),
+            named: self.cells.keys().filter(|it| self.names(**it) > 0).count() as u64,
         }
     }
 }
 
-/// Blocks, by what is known of them.
+/// How many blocks there are, by what is known of them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Census {
-    /// By the shadow bitmap.
-    pub live: Vec<Block>,
+    /// By the shadow bitmap; metadata in fixed places too.
+    pub live: u64,
     /// Their next write destroys first.
-    pub suspicious: Vec<Block>,
+    pub suspicious: u64,
     /// Shown free too soon.
-    pub doubted: Vec<Block>,
-    /// Shown free, and not handed out.
-    pub condemned: Vec<Block>,
-    /// To be overwritten conservatively, and not handed out.
-    pub unlinked: Vec<Block>,
+    pub doubted: u64,
+    /// Shown free, and that is not durable yet.
+    pub unproven: u64,
+    /// Shown free durably, and named.
+    pub still_named: u64,
+    /// Named by some pointer.
+    pub named: u64,
 }
 
 /// Each block, and whether it is shown allocated.

@@ -202,7 +202,7 @@ impl Twin {
             }
         }
         agree("handed out", &ours, &theirs)?;
-        theirs.iter().for_each(|(block, verdict)| self.literal.handed_out(*block, *verdict));
+        theirs.iter().for_each(|(block, verdict)| self.literal.handed_out(*block, *verdict, all));
         self.compare()?;
         Ok(theirs)
     }
@@ -213,17 +213,21 @@ impl Twin {
         if self.is_over() || self.is_unsure() {
             return Ok(());
         }
-        let census = self.literal.census();
-        agree("known", &figures(&self.rule), &counts(&census))
+        agree("known", &figures(&self.rule), &self.literal.census())
     }
 }
 
-fn figures(rule: &RuleE) -> Vec<(&'static str, u64)> {
-    rule.figures()
-}
-
-fn counts(_: &Census) -> Vec<(&'static str, u64)> {
-    Vec::new()
+/// What the product's status tells of its state.
+fn figures(rule: &RuleE) -> Census {
+    let figures: BTreeMap<_, _> = rule.figures().into_iter().collect();
+    Census {
+        live: figures["live"],
+        suspicious: figures["suspicious"],
+        doubted: figures["doubted"],
+        unproven: figures["dead, evidence not durable yet"],
+        still_named: figures["dead, still named"],
+        named: figures["named by pointers"],
+    }
 }
 
 fn agree<T: PartialEq + std::fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// time tell all their stages.
 pub const WINDOW_MS: u64 = 10;
 /// See [`WINDOW_MS`]. Twice as long is less than what a gap may count for.
-pub const SETTLE_MS: u64 = 450;
+pub const SETTLE_MS: u64 = 400;
 
 /// Options for small state spaces.
 #[must_use]
@@ -185,7 +185,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend(supers().map(Step::Super));
     steps.extend([Step::Read; 12]);
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
-    steps.extend([3 * WINDOW_MS, 600, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
+    steps.extend([3 * WINDOW_MS, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
     Theme { name: "everything", was_clean, seen_from_start, options, steps }
 }
 

@@ -9,13 +9,13 @@ impl<F: Format> Literal<F> {
     /// Adds all that matters for what follows to `hasher`.
     pub fn digest(&self, hasher: &mut impl Hasher) {
         for cell in self.cells.values() {
-            let Cell { live, suspicious, doubted, stage, unlinked, written, touched } = cell;
-            (live, suspicious, stage, touched).hash(hasher);
-            [doubted, unlinked, written].map(|it| it.map(|it| self.ages(it))).hash(hasher);
+            let Cell { live, suspicious, doubted, stage, unlinked, scour, written, stirred, touched, shaky } = cell;
+            (live, suspicious, stage, scour, touched, shaky).hash(hasher);
+            [doubted, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(hasher);
         }
         for (block, it) in &self.sources {
-            (block, it.kind, it.is_read, it.is_lost, it.is_renewed, it.is_asked_again).hash(hasher);
-            (&it.links, self.ages(it.quiet_since)).hash(hasher);
+            (block, it.named, it.counted, it.ended, it.is_asked_again).hash(hasher);
+            (&it.links, it.unsettled.map(|it| self.ages(it))).hash(hasher);
         }
         let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
         (self.in_use, review, &self.maps, self.is_over, self.clock.gap()).hash(hasher);

@@ -8,17 +8,17 @@ use quietus_detect::options::Grade;
 /// A block that names others: of inodes, or of pointers.
 #[derive(Clone, Debug)]
 pub struct Source {
-    pub kind: Kind,
-    /// Its content was seen, so that what it names is known.
-    pub is_read: bool,
+    /// What it is named as; none: nothing names it any more.
+    pub named: Option<Kind>,
+    /// What it was read as: its links are known.
+    pub counted: Option<Kind>,
+    /// It lost its last name, or its generation ended, since it was read: what
+    /// it was then.
+    pub ended: Option<Kind>,
     /// What it names: the block, its kind, and whether that is certain.
     pub links: Vec<(Block, Kind, bool)>,
-    /// Nothing names it any more; its pointers are lost once it was read.
-    pub is_lost: bool,
-    /// It was named anew before that.
-    pub is_renewed: bool,
-    /// Since when it was not written.
-    pub quiet_since: Moment,
+    /// Since when its type has not been certain.
+    pub unsettled: Option<Moment>,
     /// It is to be read again, to make certain what it names.
     pub is_asked_again: bool,
 }
@@ -26,22 +26,22 @@ pub struct Source {
 impl Source {
     pub fn new(kind: Kind) -> Self {
         Self {
-            kind,
-            is_read: false,
+            named: Some(kind),
+            counted: None,
+            ended: None,
             links: Vec::new(),
-            is_lost: false,
-            is_renewed: false,
-            quiet_since: Moment { now: 0, active: 0 },
+            unsettled: None,
             is_asked_again: false,
         }
     }
 
-    pub fn is_wanted(&self) -> bool {
-        !self.is_read || self.is_lost || self.is_renewed || self.is_asked_again
+    /// Whether all that follows from its content has.
+    pub fn is_known(&self) -> bool {
+        self.counted.is_some() && self.ended.is_none()
     }
 
-    fn is_guessing(&self) -> bool {
-        self.links.iter().any(|(.., is_certain)| !is_certain)
+    pub fn is_wanted(&self) -> bool {
+        !self.is_known() || self.is_asked_again
     }
 }
 
@@ -53,18 +53,13 @@ impl<F: Format> Literal<F> {
 
     /// Whether nothing names `block`, or nothing certain.
     pub(super) fn is_guessed(&self, block: Block) -> bool {
-        self.pointers_to(block).all(|is_certain| !is_certain)
+        let is_shaky = self.cells.get(&block).is_some_and(|it| it.shaky);
+        is_shaky || self.pointers_to(block).all(|is_certain| !is_certain)
     }
 
     fn pointers_to(&self, block: Block) -> impl Iterator<Item = bool> + '_ {
         let links = self.sources.values().flat_map(|it| &it.links);
         links.filter(move |(it, ..)| *it == block).map(|(.., is_certain)| *is_certain)
-    }
-
-    /// Whether something names `block` as a block of pointers.
-    fn is_named_as_pointers(&self, block: Block) -> bool {
-        let mut links = self.sources.values().flat_map(|it| &it.links);
-        links.any(|(it, kind, _)| *it == block && *kind != Kind::Data)
     }
 
     fn changes(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<(Link, bool)> {
@@ -85,49 +80,91 @@ impl<F: Format> Literal<F> {
 
     /// A block that names others changes from `old` to `new`.
     pub(super) fn source_changes(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if self.sources.contains_key(&block) {
-            self.source_read(block, old);
-        }
-        let Some(source) = self.sources.get(&block) else { return };
-        let (kind, is_certain) = (source.kind, source.kind == Kind::Inodes);
+        self.source_read(block, old);
+        let Some(kind) = self.sources.get(&block).and_then(|it| it.counted) else { return };
         let changes = self.changes(block, kind, old, new);
         let (gained, lost): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, is_gain)| *is_gain);
         for (link, _) in lost {
             link.blocks.for_each(|it| self.lose(block, it, link.kind));
         }
         for (link, _) in gained {
-            link.blocks.for_each(|it| self.gain(block, it, link.kind, is_certain));
+            link.blocks.for_each(|it| self.gain(block, it, link.kind, kind == Kind::Inodes));
+        }
+        let source = self.sources.get_mut(&block).expect("it changes");
+        if source.named.is_some() && kind != Kind::Inodes {
+            source.unsettled = Some(self.clock.moment());
         }
     }
 
     /// Its content was seen.
     pub(super) fn source_read(&mut self, block: Block, content: &[u8]) {
-        let Some(source) = self.sources.get(&block).cloned() else { return };
-        let pointers = self.pointers(block, source.kind, content);
-        if !source.is_read {
-            self.learn(block, source.kind, &pointers);
+        let Some(source) = self.sources.get_mut(&block) else { return };
+        let (named, counted) = (source.named, source.counted);
+        let (ended, is_asked) = (source.ended.take(), std::mem::take(&mut source.is_asked_again));
+        if named == counted && ended.is_some() {
+            source.unsettled = named.map(|_| self.clock.moment());
+            self.generation_ends(block, ended, content);
+        } else if named == counted && is_asked {
+            self.make_certain(block);
+        } else if named != counted {
+            self.becomes(block, counted, ended, content);
         }
-        if source.is_lost {
-            pointers.iter().for_each(|(it, kind)| self.lose(block, *it, *kind));
+        if self.sources[&block].named.is_none() && self.sources[&block].ended.is_none() {
             self.sources.remove(&block);
-        } else if source.is_renewed {
-            pointers.iter().for_each(|(it, _)| self.unlinked(*it));
-        }
-        let Some(now) = self.sources.get_mut(&block) else { return };
-        now.is_renewed = false;
-        if source.is_asked_again {
-            now.is_asked_again = false;
-            now.links.iter_mut().for_each(|(.., is_certain)| *is_certain = true);
         }
     }
 
-    fn learn(&mut self, block: Block, kind: Kind, pointers: &[(Block, Kind)]) {
-        let is_certain = kind == Kind::Inodes || !self.in_use;
+    /// It is not what it was.
+    fn becomes(&mut self, block: Block, counted: Option<Kind>, ended: Option<Kind>, content: &[u8]) {
+        let Some(kind) = counted else {
+            self.learn(block, content);
+            return self.generation_ends(block, ended, content);
+        };
+        for (it, kind) in self.pointers(block, kind, content) {
+            self.lose(block, it, kind);
+        }
+        self.learn(block, content);
+    }
+
+    /// What it named, if it was of `kind`, counts as unlinked.
+    fn generation_ends(&mut self, block: Block, kind: Option<Kind>, content: &[u8]) {
+        let Some(kind) = kind else { return };
+        for (it, kind) in self.pointers(block, kind, content) {
+            self.unlinked(it);
+            if kind != Kind::Data {
+                self.generation_ends_below(it, kind);
+            }
+        }
+    }
+
+    fn generation_ends_below(&mut self, block: Block, kind: Kind) {
+        let below = self.sources.entry(block).or_insert_with(|| Source { named: None, ..Source::new(kind) });
+        if below.counted.is_none_or(|it| it == kind) {
+            below.ended.get_or_insert(kind);
+        }
+    }
+
+    fn make_certain(&mut self, block: Block) {
+        let named: Vec<_> = self.sources[&block].links.iter().map(|(it, ..)| *it).collect();
+        let guessed: Vec<_> = named.into_iter().filter(|it| self.is_guessed(*it)).collect();
+        let source = self.sources.get_mut(&block).expect("it is read again");
+        source.links.iter_mut().for_each(|(.., is_certain)| *is_certain = true);
+        for it in guessed {
+            let cell = self.cells.get_mut(&it).expect("pointers name data");
+            (cell.shaky, cell.stirred) = (false, Some(self.clock.moment()));
+        }
+    }
+
+    /// It is read as what it is named as.
+    fn learn(&mut self, block: Block, content: &[u8]) {
         let moment = self.clock.moment();
         let source = self.sources.get_mut(&block).expect("it is read");
-        (source.is_read, source.quiet_since) = (true, moment);
-        for (it, kind) in pointers {
-            self.gain(block, *it, *kind, is_certain);
+        source.counted = source.named;
+        let Some(kind) = source.named else { return };
+        let is_certain = kind == Kind::Inodes || !self.in_use;
+        source.unsettled = (!is_certain).then_some(moment);
+        for (it, kind) in self.pointers(block, kind, content) {
+            self.gain(block, it, kind, is_certain);
         }
     }
 
@@ -135,12 +172,12 @@ impl<F: Format> Literal<F> {
         let source = self.sources.get_mut(&source).expect("it names others");
         source.links.push((block, kind, is_certain));
         self.is_young_again(block);
-        if kind == Kind::Data {
-            return;
-        }
-        let pointers = self.sources.entry(block).or_insert_with(|| Source::new(kind));
-        if pointers.is_lost {
-            (pointers.is_lost, pointers.is_renewed) = (false, true);
+        let cell = self.cells.get_mut(&block).expect("pointers name data");
+        cell.shaky &= !is_certain;
+        cell.stirred = Some(self.clock.moment());
+        if kind != Kind::Data {
+            let pointers = self.sources.entry(block).or_insert_with(|| Source::new(kind));
+            pointers.named.get_or_insert(kind);
         }
     }
 
@@ -152,11 +189,20 @@ impl<F: Format> Literal<F> {
         };
         links.remove(at);
         self.unlinked(block);
-        if self.names(block) == 0 {
+        let is_last = self.names(block) == 0;
+        self.cells.get_mut(&block).expect("pointers name data").shaky = !is_last;
+        if is_last {
             self.is_young_again(block);
+            self.is_nameless(block);
         }
-        if kind != Kind::Data && !self.is_named_as_pointers(block) {
-            self.sources.get_mut(&block).expect("it was named as pointers").is_lost = true;
+    }
+
+    /// Nothing names `block`: if it holds pointers, they are lost.
+    fn is_nameless(&mut self, block: Block) {
+        let Some(source) = self.sources.get_mut(&block) else { return };
+        if let Some(kind) = source.named.take() {
+            source.ended = Some(kind);
+            (source.is_asked_again, source.unsettled) = (false, None);
         }
     }
 
@@ -167,14 +213,13 @@ impl<F: Format> Literal<F> {
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.live)
             && self.options.grade != Grade::Block
         {
-            cell.unlinked = Some(moment);
+            cell.unlinked.get_or_insert(moment);
         }
     }
 
     /// What is known of its names has changed: its evidence too [6].
     fn is_young_again(&mut self, block: Block) {
-        let counts = !self.options.eager;
-        if let Some(cell) = self.cells.get_mut(&block).filter(|it| counts && it.stage.is_some()) {
+        if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.stage.is_some()) {
             cell.stage = Some(Stage::Young);
         }
     }
@@ -183,9 +228,9 @@ impl<F: Format> Literal<F> {
     pub(super) fn sources_settle(&mut self) {
         let settle = self.options.settle_ms;
         for source in self.sources.values_mut() {
-            let is_over = source.is_read && source.is_guessing();
-            if is_over && !self.clock.is_within_active(source.quiet_since, settle) {
-                source.is_asked_again = true;
+            let Some(since) = source.unsettled.filter(|_| source.is_known()) else { continue };
+            if !self.clock.is_within_active(since, settle) {
+                (source.unsettled, source.is_asked_again) = (None, true);
             }
         }
     }

@@ -38,11 +38,11 @@ impl Clock {
 
     /// The disk changes.
     pub fn change(&mut self) {
-        self.change = self.moment();
+        self.change = Moment { now: self.now, active: self.change.active + self.gap() };
     }
 
     pub fn moment(&self) -> Moment {
-        Moment { now: self.now, active: self.change.active + self.gap() }
+        Moment { now: self.now, ..self.change }
     }
 
     /// What the gap that goes on counts for so far.
