@@ -218,7 +218,8 @@ fn build(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskErr
     let journal = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&journal_path);
     journal.and_then(|file| file.set_len(shape.bytes())).map_err(io("making the journal"))?;
     let whole = Extent::new(0, toml.size_bytes);
-    // What lies on a device that is not adopted is dead already.
+    // What lies on a device that is not adopted is dead already. Of what is
+    // adopted, the first start finds out which parts hold data.
     let held = options.adopt.then_some(whole);
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
     let disk = *toml.uuid.as_bytes();
@@ -231,7 +232,9 @@ fn build(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskErr
     );
     write_new(dir, "key.pub", hex(key.verifying_key().as_bytes()).as_bytes())
         .map_err(io("making the key"))?;
-    replace(dir, "view", &view.to_bytes(disk)).map_err(io("writing view"))?;
+    if !options.adopt {
+        replace(dir, "view", &view.to_bytes(disk)).map_err(io("writing view"))?;
+    }
     write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("writing disk.toml"))?;
     sync_dir(dir).map_err(io("syncing the directory"))?;
     Ok(toml)
