@@ -93,7 +93,9 @@ impl Act {
     /// Whether `request` has to wait for its end.
     pub(super) fn excludes(&self, request: &Request) -> bool {
         let concerns = match self.kind {
-            Kind::Shred | Kind::GiveBack => matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. }),
+            Kind::Shred | Kind::GiveBack => {
+                matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
+            }
             Kind::Keep { .. } => request.op != Op::Flush,
         };
         concerns && self.runs.iter().any(|run| run.overlaps(request.extent))

@@ -180,6 +180,8 @@ pub struct Volume<S> {
     last_request: Millis,
     latched: Option<String>,
     watching: Option<watching::Watching>,
+    /// What the watcher knew at the last stop, until there is one.
+    watch_view: Vec<u8>,
 }
 
 /// What an [`Io`] is for.
@@ -204,7 +206,7 @@ impl<S: Store> Volume<S> {
             Event::ShredNow => self.all_due = true,
             Event::Stop { drain } => {
                 (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
-                self.stop_watching(drain);
+                self.stop_searching();
             }
             Event::Hole(extent) => self.hole(extent),
         }

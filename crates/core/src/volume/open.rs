@@ -32,15 +32,17 @@ pub struct Opening {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Which blocks held data at a clean stop.
+/// What was known at a clean stop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Checkpoint {
     /// Of the journal's last frame at the stop.
     pub generation: u64,
     /// Of the same frame.
     pub seq: u64,
-    /// The blocks.
+    /// The blocks that held data.
     pub held: BlockSet,
+    /// What the watcher knew.
+    pub watch: Vec<u8>,
 }
 
 /// Why a disk cannot be opened.
@@ -77,6 +79,8 @@ impl Checkpoint {
         bytes.extend(disk);
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.seq.to_le_bytes());
+        bytes.extend((self.watch.len() as u64).to_le_bytes());
+        bytes.extend(&self.watch);
         bytes.extend(self.held.to_bytes());
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         bytes
@@ -93,11 +97,14 @@ impl Checkpoint {
         let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&journal::VERSION.to_le_bytes())?;
         let body = body.strip_prefix(&disk)?;
         let (generation, body) = body.split_first_chunk()?;
-        let (seq, held) = body.split_first_chunk()?;
+        let (seq, body) = body.split_first_chunk()?;
+        let (watch_len, body) = body.split_first_chunk()?;
+        let (watch, held) = body.split_at_checked(usize::try_from(u64::from_le_bytes(*watch_len)).ok()?)?;
         Some(Self {
             generation: u64::from_le_bytes(*generation),
             seq: u64::from_le_bytes(*seq),
             held: BlockSet::from_bytes(held).ok()?,
+            watch: watch.to_vec(),
         })
     }
 }
@@ -132,7 +139,7 @@ impl Volume<InPlace> {
         let mut blocks = BlockSet::default();
         held.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
         let (generation, seq) = writer.position();
-        Ok(Checkpoint { generation, seq, held: blocks })
+        Ok(Checkpoint { generation, seq, held: blocks, watch: Vec::new() })
     }
 
     /// Opens a disk: reads its journal, puts content back that was under a
@@ -165,7 +172,8 @@ impl Volume<InPlace> {
     fn assemble(opening: Opening, found: Recovered, journal: Journal, data: &dyn Medium) -> Self {
         let clean = opening.checkpoint;
         let fresh = clean.is_none().then(BlockSet::default);
-        let held = clean.map_or_else(|| everything(opening.size), |it| it.held);
+        let (held, watch_view) =
+            clean.map_or_else(|| (everything(opening.size), Vec::new()), |it| (it.held, it.watch));
         let durable_seq = journal.position().1;
         Self {
             capabilities: data.capabilities(),
@@ -194,6 +202,7 @@ impl Volume<InPlace> {
             last_request: opening.now,
             latched: None,
             watching: None,
+            watch_view,
             config: opening.config,
         }
     }

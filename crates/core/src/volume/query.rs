@@ -180,6 +180,11 @@ impl Volume<InPlace> {
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
         let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
         let (generation, seq) = self.journal.position();
-        known.then(|| super::open::Checkpoint { generation, seq, held: self.store.held().clone() })
+        known.then(|| super::open::Checkpoint {
+            generation,
+            seq,
+            held: self.store.held().clone(),
+            watch: self.watch_view(),
+        })
     }
 }

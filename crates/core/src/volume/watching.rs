@@ -50,7 +50,11 @@ pub(super) fn is_own(id: RequestId) -> bool {
 
 impl<S: Store> Volume<S> {
     /// Lets `watcher` infer deaths from now on.
-    pub fn watch(&mut self, watcher: Box<dyn Watcher>) {
+    pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
+        let view = std::mem::take(&mut self.watch_view);
+        if !view.is_empty() {
+            watcher.restore(view);
+        }
         let watching = Watching {
             watcher,
             looks: 0,
@@ -256,13 +260,13 @@ impl<S: Store> Volume<S> {
     }
 
     /// The disk is being stopped: a search that is not over is given up.
-    pub(super) fn stop_watching(&mut self, drain: bool) {
-        let searching = |it: &mut Watching| it.watcher.status().progress.is_some();
-        if let Some(watching) = &mut self.watching
-            && (!drain || searching(watching))
-        {
-            self.watching = None;
-        }
+    pub(super) fn stop_searching(&mut self) {
+        self.watching.take_if(|it| it.watcher.status().progress.is_some());
+    }
+
+    /// What the watcher wants to know again.
+    pub(super) fn watch_view(&self) -> Vec<u8> {
+        self.watching.as_ref().and_then(|it| it.watcher.view()).unwrap_or_default()
     }
 
     fn changes_under_way(&self) -> Vec<RequestId> {
