@@ -24,6 +24,7 @@ fn image(args: &[&str]) -> Vec<u8> {
     let _ = std::fs::remove_file(&path);
     let uuid = "12345678-9abc-def0-1234-56789abcdef0";
     let mut command = Command::new("mke2fs");
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
     command.args(["-q", "-F", "-U", uuid, "-E"]).arg(format!("hash_seed={uuid}")).args(args);
     command.arg(&path).arg(SIZE).env("SOURCE_DATE_EPOCH", "1").env("E2FSPROGS_FAKE_TIME", "1");
     assert!(command.status().expect("mke2fs runs").success());
