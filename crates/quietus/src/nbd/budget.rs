@@ -171,13 +171,9 @@ impl Patience {
     /// [`io::ErrorKind::TimedOut`] if it takes long, and others wait.
     pub fn check(&self, since: Instant) -> io::Result<()> {
         if self.budget.is_wanted() && since.elapsed() > self.stall_timeout {
-            return Err(timed_out("others wait for the memory of a slow client"));
+            let text = "others wait for the memory of a slow client";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(())
     }
-}
-
-/// The end of patience.
-pub fn timed_out(text: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, text)
 }

@@ -93,16 +93,17 @@ impl Channel {
         }
     }
 
-    /// Waits for bytes, which go to `first`, and the rest, perhaps, to `second`.
+    /// The same; they go to `first`, and the rest, perhaps, to `second`.
     pub fn recv_both(
         &self,
         ciphertext: &mut Ciphertext,
         first: &mut [u8],
         second: &mut [u8],
+        deadline: Option<Instant>,
     ) -> io::Result<usize> {
         match self.tls {
-            None => self.socket.recv_both(first, second),
-            Some(_) => self.recv(ciphertext, first, None),
+            None => self.socket.recv_both(first, second, deadline),
+            Some(_) => self.recv(ciphertext, first, deadline),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a client sends, through a buffer that takes many small requests at once
 //! and lets large payloads pass it by.
 
-use super::budget::{Patience, timed_out};
+use super::budget::Patience;
 use super::channel::{Channel, Ciphertext};
 use std::io;
 use std::sync::Arc;
@@ -55,16 +55,15 @@ impl Input {
 
     /// From now on waits between requests for as long as it takes, and within
     /// them with `patience`.
-    pub fn begin_transmission(&mut self, patience: Patience) -> io::Result<()> {
-        self.channel.socket().set_recv_timeout(patience.stall_timeout)?;
+    pub fn begin_transmission(&mut self, patience: Patience) {
         self.pace = Pace::Patient(patience);
-        Ok(())
     }
 
-    const fn deadline(&self) -> Option<Instant> {
-        match self.pace {
-            Pace::Until(deadline) => Some(deadline),
-            Pace::Patient(_) => None,
+    /// Of the next byte, in the middle of something.
+    fn deadline(&self) -> Instant {
+        match &self.pace {
+            Pace::Until(deadline) => *deadline,
+            Pace::Patient(patience) => Instant::now() + patience.stall_timeout,
         }
     }
 
@@ -90,21 +89,16 @@ impl Input {
     /// Waits for more; if nothing is there yet, for as long as it takes. False
     /// at the end of the stream.
     pub fn fill(&mut self) -> io::Result<bool> {
-        loop {
-            match self.fill_within() {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.bytes().is_empty() => {}
-                other => return other.map_err(stalled),
-            }
-        }
+        let rests = self.bytes().is_empty() && matches!(self.pace, Pace::Patient(_));
+        self.fill_until(if rests { None } else { Some(self.deadline()) })
     }
 
-    fn fill_within(&mut self) -> io::Result<bool> {
+    fn fill_until(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let ahead = if self.payloads_are_large { READ_AHEAD_BYTES } else { BUFFER_BYTES };
         let free = self.end..self.buffer.len().min(self.end + ahead);
         assert!(!free.is_empty(), "the buffer is full");
-        let deadline = self.deadline();
         let received = self.channel.recv(&mut self.ciphertext, &mut self.buffer[free], deadline)?;
         self.end += received;
         Ok(received > 0)
@@ -116,7 +110,7 @@ impl Input {
     /// [`io::ErrorKind::UnexpectedEof`] at the end of the stream.
     pub fn exactly(&mut self, len: usize) -> io::Result<&[u8]> {
         while self.bytes().len() < len {
-            if !self.fill_within().map_err(stalled)? {
+            if !self.fill_until(Some(self.deadline()))? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -135,7 +129,7 @@ impl Input {
         front.copy_from_slice(self.take(buffered));
         let since = Instant::now();
         while !rest.is_empty() {
-            let received = self.receive_past_buffer(rest).map_err(stalled)?;
+            let received = self.receive_past_buffer(rest)?;
             rest = rest.split_at_mut(received).1;
             if let Pace::Patient(patience) = &self.pace
                 && !rest.is_empty()
@@ -148,11 +142,9 @@ impl Input {
 
     /// Into `rest` while the buffer is empty, and what follows into the buffer.
     fn receive_past_buffer(&mut self, rest: &mut [u8]) -> io::Result<usize> {
+        let deadline = Some(self.deadline());
         let ahead = &mut self.buffer[..READ_AHEAD_BYTES];
-        let received = match self.pace {
-            Pace::Patient(_) => self.channel.recv_both(&mut self.ciphertext, rest, ahead)?,
-            Pace::Until(deadline) => self.channel.recv(&mut self.ciphertext, rest, Some(deadline))?,
-        };
+        let received = self.channel.recv_both(&mut self.ciphertext, rest, ahead, deadline)?;
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -172,12 +164,5 @@ impl Input {
             left -= piece as u64;
         }
         Ok(())
-    }
-}
-
-fn stalled(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => timed_out("the client stopped in the middle of a request"),
-        _ => error,
     }
 }

@@ -193,7 +193,7 @@ impl Shared {
         };
         let (stall_timeout, budget) = (self.config.stall_timeout, Arc::clone(&self.budget));
         let patience = Patience { stall_timeout, budget };
-        agreed.input.begin_transmission(patience.clone())?;
+        agreed.input.begin_transmission(patience.clone());
         let channel = Arc::clone(agreed.input.channel());
         let info = agreed.export.info();
         let secure = channel.is_secure();

@@ -33,18 +33,10 @@ impl Socket {
         &self.peer
     }
 
-    /// From now on receiving without a deadline waits so long at most.
-    pub fn set_recv_timeout(&self, timeout: Duration) -> io::Result<()> {
-        // None would mean for ever.
-        let timeout = timeout.max(Duration::from_millis(1));
-        Ok(sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Recv, Some(timeout))?)
-    }
-
     /// Waits for bytes, until `deadline` at most. None mean the end.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] at the deadline; without one
-    /// [`io::ErrorKind::WouldBlock`] after [the timeout](Self::set_recv_timeout).
+    /// [`io::ErrorKind::TimedOut`] at the deadline.
     pub fn recv(&self, buf: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         self.wait_until(PollFlags::IN, deadline)?;
         loop {
@@ -55,8 +47,14 @@ impl Socket {
         }
     }
 
-    /// Waits for bytes, which go to `first`, and the rest to `second`.
-    pub fn recv_both(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<usize> {
+    /// The same; they go to `first`, and the rest to `second`.
+    pub fn recv_both(
+        &self,
+        first: &mut [u8],
+        second: &mut [u8],
+        deadline: Option<Instant>,
+    ) -> io::Result<usize> {
+        self.wait_until(PollFlags::IN, deadline)?;
         loop {
             match rustix::io::readv(&self.fd, &mut [IoSliceMut::new(first), IoSliceMut::new(second)]) {
                 Err(rustix::io::Errno::INTR) => {}
