@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import extfs, forensics, measure, sectors, styles, tags, verdicts, wire  # noqa: E402
+from labkit import canaries, extfs, forensics, measure, recovery, sectors, styles, tags, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.model import Model  # noqa: E402
@@ -310,6 +310,32 @@ class RecordTest(unittest.TestCase):
         layout = extfs.Layout.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
                                     "  Block bitmap at 4 (+3)\n  Inode table at 6-7 (+5)\n  Free blocks: 9, 11-12\n")
         self.assertEqual((layout.free, layout.fixed), ({9, 11, 12}, {1, 2, 4, 6, 7}))
+
+
+class RecoveryTest(unittest.TestCase):
+    """What counts as brought back."""
+
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory()
+        self.addCleanup(self.home.cleanup)
+        self.made = canaries.make(os.path.join(self.home.name, "made"), "c", 1, "seed")
+
+    def test_a_file_that_begins_with_all_of_it_is_exact(self):
+        found = recovery.brought_back(self.home.name, self.made)
+        self.assertEqual(found.exact, {it.name for it in self.made})
+
+    def test_one_sector_is_a_part(self):
+        for canary in self.made:
+            found = recovery.compare(bytes(512) + canary.content[1024:1536], self.made)
+            self.assertEqual((found.exact, found.part), (set(), {canary.name}))
+
+    def test_a_token_is_a_part(self):
+        self.assertEqual(recovery.compare(b"xx" + self.made[0].token, self.made).part, {self.made[0].name})
+
+    def test_something_else_is_nothing(self):
+        other = canaries.make(os.path.join(self.home.name, "other"), "c", 1, "another")
+        for canary in other:
+            self.assertEqual(recovery.compare(canary.content, self.made), (set(), set()))
 
 
 class MeasureTest(unittest.TestCase):

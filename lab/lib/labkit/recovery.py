@@ -1,0 +1,108 @@
+"""Recovery tools that others wrote, turned loose on a raw image; and what they bring back."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import namedtuple
+
+from .canaries import SECTOR
+
+Recovered = namedtuple("Recovered", "exact part")
+SECONDS_MAX = 120
+_SCALPEL = ("png y 5000000 \\x89PNG\\x0d\\x0a\\x1a\\x0a IEND\\xae\\x42\\x60\\x82\n"
+            "pdf y 5000000 %PDF %%EOF\\x0a REVERSE\n")
+_INODE = re.compile(r"(\d+)(?:-\d+-\d+)?(?:\(realloc\))?:")
+
+
+def _run(*argv, cwd=None, stdout=subprocess.DEVNULL):
+    """Runs a tool; how it ends says nothing, what it leaves behind does."""
+    try:
+        return subprocess.run(argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout,
+                              stderr=subprocess.DEVNULL, timeout=SECONDS_MAX).stdout
+    except subprocess.TimeoutExpired:
+        return b""
+
+
+def photorec(image, out):
+    """Carves the whole space, corrupted files too."""
+    _run("photorec", "/d", os.path.join(out, "found"), "/cmd", image,
+         "partition_none,options,paranoid,keep_corrupted_file,fileopt,everything,enable,wholespace,search", cwd=out)
+
+
+def foremost(image, out):
+    """Carves by headers and footers."""
+    _run("foremost", "-Q", "-t", "png,pdf,all", "-i", image, "-o", os.path.join(out, "found"))
+
+
+def scalpel(image, out):
+    """The same, by rules of our own."""
+    rules = os.path.join(out, "rules")
+    with open(rules, "w") as file:
+        file.write(_SCALPEL)
+    _run("scalpel", "-c", rules, "-o", os.path.join(out, "found"), image)
+
+
+def sleuthkit(image, out):
+    """Every deleted entry that fls lists, by its inode; and all unallocated blocks."""
+    listed = _run("fls", "-r", "-d", "-p", image, stdout=subprocess.PIPE) or b""
+    for inode in {match[1] for match in _INODE.finditer(listed.decode(errors="replace"))}:
+        with open(os.path.join(out, inode), "wb") as file:
+            _run("icat", "-r", image, inode, stdout=file)
+    with open(os.path.join(out, "unallocated"), "wb") as file:
+        _run("blkls", image, stdout=file)
+
+
+def ext4magic(image, out):
+    """Its last resort, on a copy."""
+    copy = os.path.join(out, "copy")
+    _run("cp", "--sparse=always", image, copy)
+    _run("ext4magic", copy, "-M", "-d", os.path.join(out, "found"))
+    os.unlink(copy)
+
+
+def magicrescue(image, out):
+    """Pictures by their first bytes."""
+    _run("magicrescue", "-r", "png", "-d", out, image)
+
+
+TOOLS = {"photorec": photorec, "foremost": foremost, "scalpel": scalpel, "sleuthkit": sleuthkit,
+         "ext4magic": ext4magic, "magicrescue": magicrescue}
+PROGRAMS = ["photorec", "foremost", "scalpel", "fls", "icat", "blkls", "ext4magic", "magicrescue"]
+
+
+def compare(data, canaries):
+    """Which of the canaries `data` holds: those it begins with, and those it has a piece of."""
+    pieces = {data[at:at + SECTOR] for at in range(0, len(data), SECTOR)}
+    exact = {it.name for it in canaries if data.startswith(it.content)}
+    part = {it.name for it in canaries if it.token in data or not pieces.isdisjoint(it.sectors())}
+    return Recovered(exact, exact | part)
+
+
+def brought_back(directory, canaries):
+    """The same, of all files below a directory."""
+    exact, part = set(), set()
+    for root, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    found = compare(file.read(), canaries)
+                exact |= found.exact
+                part |= found.part
+    return Recovered(exact, part)
+
+
+def all_tools(image, canaries, work):
+    """By tool: what it brings back of the canaries. The first is no tool but the image itself."""
+    with open(image, "rb") as file:
+        data = file.read()
+    whole = {it.name for it in canaries if it.content in data}
+    found = {"raw image": Recovered(whole, compare(data, canaries).part)}
+    for name, tool in TOOLS.items():
+        out = os.path.join(work, name)
+        os.makedirs(out)
+        tool(image, out)
+        found[name] = brought_back(out, canaries)
+        shutil.rmtree(out, ignore_errors=True)
+    return found
