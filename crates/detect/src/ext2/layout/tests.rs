@@ -64,3 +64,17 @@ fn maps_that_are_not_on_the_disk_are_refused() {
         assert_eq!(reason.0, "the feature `lazy_bg` is not understood");
     }
 }
+
+#[test]
+fn room_for_more_descriptors_is_kept_unless_groups_have_their_own() {
+    let mut head = superblock();
+    put16(&mut head, 0xCE, 4);
+    let layout = |head: &[u8]| {
+        let superblock = Superblock::from_bytes(head, 300 * 1024)?;
+        Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, &descriptors())?[..2])
+    };
+    assert!(layout(&head).unwrap_err().0.ends_with("lies on other metadata"));
+    put32(&mut head, 0x60, 0x10);
+    put32(&mut head, 0x104, 1);
+    assert!(layout(&head).is_ok());
+}
