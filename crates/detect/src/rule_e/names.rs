@@ -28,6 +28,8 @@ pub(super) struct Names {
     pub(super) guessed: RoaringBitmap,
     /// Blocks that hold pointers, and their level.
     pub(super) pointers: BTreeMap<Block, u8>,
+    /// How often more than once they are named as such.
+    pub(super) pointers_again: BTreeMap<Block, u32>,
     /// Those whose type is not certain yet.
     pub(super) uncertain: Lately,
     /// What is to be done with the content of a block of pointers once it has
@@ -107,11 +109,7 @@ impl Names {
 
     /// Whether it is named no more. If it is, what is left may be guesses.
     fn unname(&mut self, block: Block) -> bool {
-        if let Some(more) = self.again.get_mut(&block) {
-            *more -= 1;
-            if *more == 0 {
-                self.again.remove(&block);
-            }
+        if take_one(&mut self.again, block) {
             self.guessed.insert(block);
             return false;
         }
@@ -121,15 +119,20 @@ impl Names {
 
     /// `block` holds pointers of `level`.
     fn link_pointers(&mut self, block: Block, level: u8) {
-        if let Entry::Vacant(vacant) = self.pointers.entry(block) {
-            vacant.insert(level);
-            let task = self.tasks.get(&block).copied().unwrap_or_default();
-            self.set_task(block, task);
-        }
+        let Entry::Vacant(vacant) = self.pointers.entry(block) else {
+            *self.pointers_again.entry(block).or_default() += 1;
+            return;
+        };
+        vacant.insert(level);
+        let task = self.tasks.get(&block).copied().unwrap_or_default();
+        self.set_task(block, task);
     }
 
-    /// Nobody says any more that `block` holds pointers.
+    /// Somebody says no more that `block` holds pointers.
     fn unlink_pointers(&mut self, block: Block) {
+        if take_one(&mut self.pointers_again, block) {
+            return;
+        }
         let Some(level) = self.pointers.remove(&block) else { return };
         self.uncertain.remove(block..=block);
         let task = self.tasks.get(&block).copied().unwrap_or(Task { counted: Some(level), ended: None });
@@ -177,7 +180,7 @@ impl RuleE {
                 Change::Linked(link) => self.linked(&link, guess),
             }
         }
-        if self.names.again.len() > NAMED_AGAIN_MAX {
+        if self.names.again.len().max(self.names.pointers_again.len()) > NAMED_AGAIN_MAX {
             self.broken = Some(Reason("too many blocks are claimed more than once".into()));
         }
     }
@@ -198,6 +201,8 @@ impl RuleE {
         for block in link.blocks.clone() {
             if self.names.unname(block) {
                 self.deaths.renamed(block, self.clock.now);
+            }
+            if link.kind != Kind::Data {
                 self.names.unlink_pointers(block);
             }
             self.lost_a_name(block);
@@ -283,6 +288,16 @@ impl RuleE {
             }
         }
     }
+}
+
+/// Takes one from the count of `block`, if there is one.
+fn take_one(counts: &mut BTreeMap<Block, u32>, block: Block) -> bool {
+    let Entry::Occupied(mut count) = counts.entry(block) else { return false };
+    *count.get_mut() -= 1;
+    if *count.get() == 0 {
+        count.remove();
+    }
+    true
 }
 
 /// All pointers in a block of them.

@@ -93,9 +93,10 @@ fn take_set(bytes: &mut &[u8], blocks: Block) -> io::Result<RoaringBitmap> {
 }
 
 impl Names {
-    /// Whether it has followed every pointer, and is about to follow none.
+    /// Whether it has followed every pointer, and is about to follow none; nor
+    /// is a block of pointers claimed twice, as only a broken file system has.
     pub(super) fn is_settled(&self) -> bool {
-        self.tasks.is_empty()
+        self.tasks.is_empty() && self.pointers_again.is_empty()
     }
 
     fn sets(&self) -> [RoaringBitmap; 3] {

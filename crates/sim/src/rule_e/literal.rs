@@ -221,7 +221,15 @@ impl<F: Format> Literal<F> {
     /// The guest frees it itself [7].
     fn freed(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("it is data");
-        *cell = Cell { live: false, suspicious: false, doubted: None, stage: None, unlinked: None, scour: false, ..*cell };
+        *cell = Cell {
+            live: false,
+            suspicious: false,
+            doubted: None,
+            stage: None,
+            unlinked: None,
+            scour: false,
+            ..*cell
+        };
     }
 
     /// [3]
@@ -306,8 +314,7 @@ impl<F: Format> Literal<F> {
     /// What must be seen before `extent` changes.
     #[must_use]
     pub fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
-        let is_needed =
-            |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
+        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
         self.blocks_of(extent).into_iter().filter(is_needed).collect()
     }
 
@@ -416,7 +423,12 @@ impl<F: Format> Literal<F> {
     fn may_be_dead(&self, block: Block) -> bool {
         let Some(cell) = self.cells.get(&block) else { return false };
         let is_overwritten = cell.live && self.options.grade == Grade::Content;
-        is_overwritten || cell.suspicious || cell.stage.is_some() || cell.doubted.is_some() || cell.unlinked.is_some() || cell.scour
+        is_overwritten
+            || cell.suspicious
+            || cell.stage.is_some()
+            || cell.doubted.is_some()
+            || cell.unlinked.is_some()
+            || cell.scour
     }
 
     /// How much is known, for comparison.

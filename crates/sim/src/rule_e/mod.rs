@@ -11,7 +11,10 @@
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 
+pub mod guest;
+pub mod judge;
 pub mod literal;
+pub mod play;
 pub mod search;
 pub mod toy;
 pub mod twin;

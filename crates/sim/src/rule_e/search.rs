@@ -5,6 +5,7 @@
 //! [`walk`] takes one long way through, by chance.
 
 use crate::dice::Dice;
+use crate::rule_e::judge::Excuses;
 use crate::verdict::message;
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -29,6 +30,14 @@ pub trait Space {
 
     /// Whether nothing is to be learned from here on.
     fn is_over(&self) -> bool;
+
+    /// Brings it to an end and judges what is left; it can not be used any more.
+    ///
+    /// # Errors
+    /// A promise was broken: which.
+    fn finish(&mut self) -> Result<Excuses, String> {
+        Ok(Excuses::default())
+    }
 }
 
 /// How far to search.
@@ -51,6 +60,16 @@ pub struct Report<S> {
     pub depth: usize,
     /// A shortest history that broke a promise, and which.
     pub failure: Option<(Vec<S>, String)>,
+}
+
+/// Lets `steps` happen to `space`, and brings it to an end.
+///
+/// # Errors
+/// The first broken promise.
+pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<Excuses, String> {
+    happen(space, steps)?;
+    let caught = catch_unwind(AssertUnwindSafe(|| space.finish()));
+    caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
 /// Lets `steps` happen to `space`; a panic is a broken promise.
@@ -138,6 +157,7 @@ pub fn walk<P: Space>(
         history.push(step);
         happen(space, &[step]).map_err(|broken| (history.clone(), broken))?;
     }
+    happen_and_finish(space, &[]).map_err(|broken| (history.clone(), broken))?;
     Ok(history.len())
 }
 

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct Twin {
     rule: RuleE,
-    literal: Literal<Toy>,
+    /// Gone once something hung on a time that the rules do not fix.
+    literal: Option<Literal<Toy>>,
     disk: Vec<Bytes>,
     now: Millis,
 }
@@ -22,16 +23,10 @@ impl Twin {
     /// Both begin to watch `disk`. `seen_from_start` as for
     /// [`RuleE::attach`].
     #[must_use]
-    pub fn attach(
-        toy: Toy,
-        disk: Vec<Bytes>,
-        options: Options,
-        now: Millis,
-        seen_from_start: bool,
-    ) -> Self {
+    pub fn attach(toy: Toy, disk: Vec<Bytes>, options: Options, now: Millis, seen_from_start: bool) -> Self {
         Self {
             rule: RuleE::attach(Box::new(toy), options, now, seen_from_start),
-            literal: Literal::attach(toy, options, now, seen_from_start),
+            literal: Some(Literal::attach(toy, options, now, seen_from_start)),
             disk,
             now,
         }
@@ -63,19 +58,14 @@ impl Twin {
     /// Whether inference has stopped.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.literal.is_over()
+        self.rule.is_broken()
     }
 
-    /// Whether what follows hangs on a time that the rules do not fix.
+    /// What the rules know, for telling states apart; none once it hangs on a
+    /// time that they do not fix.
     #[must_use]
-    pub fn is_unsure(&self) -> bool {
-        self.literal.is_unsure()
-    }
-
-    /// What the rules know, for telling states apart.
-    #[must_use]
-    pub fn literal(&self) -> &Literal<Toy> {
-        &self.literal
+    pub fn literal(&self) -> Option<&Literal<Toy>> {
+        self.literal.as_ref()
     }
 
     /// The guest writes `bytes` from `extent` on. What is to be destroyed
@@ -101,14 +91,17 @@ impl Twin {
         let bytes = |parts: &[Extent<Addr>]| -> BTreeSet<u64> {
             parts.iter().flat_map(|it| it.start.0..it.end()).collect()
         };
-        let (ours, theirs) = (self.rule.take_suspicious(extent), self.literal.take_suspicious(extent));
-        agree("to be destroyed before a write", &bytes(&ours), &bytes(&theirs))?;
-        Ok(theirs.into_iter().flat_map(touched).collect())
+        let ours = self.rule.take_suspicious(extent);
+        if let Some(literal) = &mut self.literal {
+            let theirs = literal.take_suspicious(extent);
+            agree("to be destroyed before a write", &bytes(&ours), &bytes(&theirs))?;
+        }
+        Ok(ours.into_iter().flat_map(touched).collect())
     }
 
     fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         self.rule.arrived(self.now, extent, content);
-        self.literal.arrived(self.now, extent, content);
+        self.tell(|it, now| it.arrived(now, extent, content));
         if !self.is_over() {
             self.see(extent, content)?;
         }
@@ -120,11 +113,13 @@ impl Twin {
     fn see(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         let needs = self.rule.needs(extent);
         let blocks: BTreeSet<_> = needs.iter().copied().flat_map(touched).collect();
-        agree("needed before a write", &blocks, &self.literal.needs(extent))?;
+        if let Some(literal) = &self.literal {
+            agree("needed before a write", &blocks, &literal.needs(extent))?;
+        }
         for seen in needs {
             let old = self.read(seen);
             self.rule.overwriting(extent, content, seen, &old);
-            self.literal.overwriting(extent, content, seen, &old);
+            self.tell(|it, _| it.overwriting(extent, content, seen, &old));
         }
         Ok(())
     }
@@ -154,13 +149,22 @@ impl Twin {
         };
         let content = self.read(extent);
         self.rule.given(extent, Some(&content));
-        self.literal.given(extent, Some(&content));
+        self.tell(|it, _| it.given(extent, Some(&content)));
         self.compare()?;
         Ok(true)
     }
 
     fn literal_wants(&self) -> BTreeSet<Block> {
-        if self.is_over() { BTreeSet::new() } else { self.literal.wants() }
+        let literal = self.literal.as_ref().filter(|it| !it.is_over());
+        literal.map_or_else(BTreeSet::new, Literal::wants)
+    }
+
+    /// Tells the literal version, as long as it is sure.
+    fn tell(&mut self, what: impl FnOnce(&mut Literal<Toy>, Millis)) {
+        if let Some(literal) = &mut self.literal {
+            what(literal, self.now);
+        }
+        self.literal.take_if(|it| it.is_unsure());
     }
 
     /// Time passes.
@@ -170,20 +174,20 @@ impl Twin {
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.rule.tick(self.now);
-        self.literal.tick(self.now);
+        self.tell(Literal::tick);
         self.compare()
     }
 
     /// The evidence begins to be made durable.
     pub fn cut(&mut self) {
         self.rule.cut();
-        self.literal.cut();
+        self.tell(|it, _| it.cut());
     }
 
     /// It is durable.
     pub fn proven(&mut self) {
         self.rule.proven();
-        self.literal.proven();
+        self.tell(|it, _| it.proven());
     }
 
     /// Takes all verdicts that there are.
@@ -192,7 +196,6 @@ impl Twin {
     /// The two disagree.
     pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let scope = Scope { layers, all, is_busy: &|_| false };
-        let theirs = self.literal.due(layers, all);
         let mut ours = BTreeMap::new();
         while let Some((extent, verdict)) = self.rule.verdict(scope) {
             for block in touched(extent) {
@@ -201,19 +204,22 @@ impl Twin {
                 }
             }
         }
-        agree("handed out", &ours, &theirs)?;
-        theirs.iter().for_each(|(block, verdict)| self.literal.handed_out(*block, *verdict, all));
+        if let Some(literal) = &mut self.literal {
+            agree("handed out", &ours, &literal.due(layers, all))?;
+            ours.iter().for_each(|(block, verdict)| literal.handed_out(*block, *verdict, all));
+        }
         self.compare()?;
-        Ok(theirs)
+        Ok(ours)
     }
 
     /// Compares all that shows.
     fn compare(&self) -> Result<(), String> {
-        agree("over", &self.rule.is_broken(), &self.is_over())?;
-        if self.is_over() || self.is_unsure() {
+        let Some(literal) = &self.literal else { return Ok(()) };
+        agree("over", &self.rule.is_broken(), &literal.is_over())?;
+        if literal.is_over() {
             return Ok(());
         }
-        agree("known", &figures(&self.rule), &self.literal.census())
+        agree("known", &figures(&self.rule), &literal.census())
     }
 }
 

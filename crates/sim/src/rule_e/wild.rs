@@ -162,12 +162,14 @@ impl Space for Wild {
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.twin.disk().hash(&mut hasher);
-        self.twin.literal().digest(&mut hasher);
+        if let Some(literal) = self.twin.literal() {
+            literal.digest(&mut hasher);
+        }
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.twin.is_over() || self.twin.is_unsure()
+        self.twin.is_over() || self.twin.literal().is_none()
     }
 }
 

@@ -9,7 +9,8 @@ impl<F: Format> Literal<F> {
     /// Adds all that matters for what follows to `hasher`.
     pub fn digest(&self, hasher: &mut impl Hasher) {
         for cell in self.cells.values() {
-            let Cell { live, suspicious, doubted, stage, unlinked, scour, written, stirred, touched, shaky } = cell;
+            let Cell { live, suspicious, doubted, stage, unlinked, scour, written, stirred, touched, shaky } =
+                cell;
             (live, suspicious, stage, scour, touched, shaky).hash(hasher);
             [doubted, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(hasher);
         }

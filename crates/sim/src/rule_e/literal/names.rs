@@ -193,12 +193,20 @@ impl<F: Format> Literal<F> {
         self.cells.get_mut(&block).expect("pointers name data").shaky = !is_last;
         if is_last {
             self.is_young_again(block);
-            self.is_nameless(block);
+        }
+        if kind != Kind::Data && !self.is_named_as_pointers(block) {
+            self.is_no_pointers(block);
         }
     }
 
-    /// Nothing names `block`: if it holds pointers, they are lost.
-    fn is_nameless(&mut self, block: Block) {
+    /// Whether something names `block` as a block of pointers.
+    fn is_named_as_pointers(&self, block: Block) -> bool {
+        let mut links = self.sources.values().flat_map(|it| &it.links);
+        links.any(|(it, kind, _)| *it == block && *kind != Kind::Data)
+    }
+
+    /// Nothing says any more that `block` holds pointers: they are lost.
+    fn is_no_pointers(&mut self, block: Block) {
         let Some(source) = self.sources.get_mut(&block) else { return };
         if let Some(kind) = source.named.take() {
             source.ended = Some(kind);
