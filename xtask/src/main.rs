@@ -144,6 +144,8 @@ fn check_documents(root: &Path) -> Vec<String> {
         "docs/formats/journal.md",
         "docs/formats/view.md",
         "docs/formats/audit.md",
+        "docs/formats/ext2.md",
+        "docs/inference.md",
         "docs/formats/proof.md",
     ];
     let missing = needed.iter().filter(|name| !root.join(name).exists());
