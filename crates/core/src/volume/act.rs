@@ -25,6 +25,8 @@ const RUNS_MAX: usize = 4096;
 const DEMAND_RUNS: u64 = 2;
 /// Runs over which a pass is under way at once.
 const FILLS_MAX: usize = 4;
+/// The same while a guest is at work: it shares the medium, and its processors.
+const FILLS_AT_WORK_MAX: usize = 1;
 /// Longest hole that is made at once: a host file system keeps others out of
 /// the file meanwhile.
 const HOLE_BYTES_MAX: u64 = 2 << 20;
@@ -116,9 +118,10 @@ impl Act {
     }
 
     /// Whether one more place of the present step may begin.
-    fn may_go_on(&self) -> bool {
+    fn may_go_on(&self, fills_max: usize) -> bool {
         let Some(step) = self.steps.last() else { return false };
-        self.recording.is_none() && self.under_way < step.at_once_max() && self.next < self.places(step).len()
+        let max = if step.is_fill() { fills_max } else { 1 };
+        self.recording.is_none() && self.under_way < max && self.next < self.places(step).len()
     }
 
     /// A place is done; the step is, when it was the last.
@@ -135,7 +138,8 @@ impl<S: Store> Volume<S> {
         if self.config.read_only {
             return;
         }
-        if self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way) {
+        let hindered = self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
+        if hindered || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
             if !self.act.as_ref().is_some_and(Act::is_at_rest) {
                 return;
             }
@@ -157,12 +161,12 @@ impl<S: Store> Volume<S> {
         }
         let urgent = crowded || self.wants_room();
         if !urgent && !self.is_due() {
-            return if self.is_space_due() { self.space_act() } else { None };
+            return self.space_act();
         }
         let act = self.swept(self.sweep).or_else(|| self.swept(0));
         if let Some(act) = &act {
             self.sweep = act.runs.last().map_or(0, |run| run.end());
-        } else if self.undurable.is_empty() && !self.has_queued() {
+        } else if self.undurable.is_empty() && !self.has_unasked() {
             self.all_due = false;
         }
         act.map(|act| Act { urgent: act.urgent || urgent, ..act }).or_else(|| self.space_act())
@@ -175,7 +179,7 @@ impl<S: Store> Volume<S> {
     }
 
     /// Whether acts may go on although nobody waits for them.
-    fn is_due(&mut self) -> bool {
+    pub(super) fn is_due(&mut self) -> bool {
         if self.halting {
             return false;
         }
@@ -351,12 +355,12 @@ impl<S: Store> Volume<S> {
 
     /// Begins as much of the present step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
-        let due = self.is_due() || self.act.as_ref().is_some_and(Act::gives_back) && self.is_space_due();
+        let due = self.is_due() || self.act.as_ref().is_some_and(Act::gives_back);
+        let at_work = self.is_at_work();
         while let Some(act) = &mut self.act {
-            let (true, Some(step)) = (act.may_go_on() && (act.urgent || due), act.steps.last().cloned())
-            else {
-                return;
-            };
+            let fills_max = if at_work && !act.urgent { FILLS_AT_WORK_MAX } else { FILLS_MAX };
+            let may = act.may_go_on(fills_max) && (act.urgent || due);
+            let (true, Some(step)) = (may, act.steps.last().cloned()) else { return };
             let place = act.next;
             act.next += 1;
             self.begin_step(step, place, out);
@@ -508,10 +512,10 @@ fn met(kind: Kind, run: Extent<Addr>) -> Change {
 }
 
 impl Step {
-    /// Places where it is under way at once. What is read is kept in order,
-    /// and holes in one file wait for one another anyway.
-    fn at_once_max(&self) -> usize {
-        if matches!(self, Self::Fill(_)) { FILLS_MAX } else { 1 }
+    /// Whether it is under way at several places at once. What is read is kept
+    /// in order, and holes in one file wait for one another anyway.
+    fn is_fill(&self) -> bool {
+        matches!(self, Self::Fill(_))
     }
 }
 
@@ -536,7 +540,8 @@ impl Act {
         Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
     }
 
-    fn gives_back(&self) -> bool {
+    /// Whether nothing is destroyed by it.
+    pub(super) fn gives_back(&self) -> bool {
         self.kind == Kind::GiveBack
     }
 

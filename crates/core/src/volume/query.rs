@@ -133,8 +133,10 @@ impl<S: Store> Volume<S> {
     fn act_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
-        let deadline = self.oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
-        (!asleep).then(|| deadline.map_or(idle, |deadline| deadline.min(idle)))
+        let oldest = self.oldest.filter(|_| self.has_queued());
+        let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
+        let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
+        (!asleep).then_some(first)
     }
 
     pub(super) fn has_queued(&self) -> bool {
@@ -146,7 +148,11 @@ impl<S: Store> Volume<S> {
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || !self.all_due || (self.act.is_none() && !self.has_queued() && self.has_seen_all())
+        never || !self.all_due || (self.destroys_nothing() && !self.has_queued() && self.has_seen_all())
+    }
+
+    fn destroys_nothing(&self) -> bool {
+        self.act.as_ref().is_none_or(super::act::Act::gives_back)
     }
 
     /// Whether it is not known yet which blocks hold no data.

@@ -14,8 +14,12 @@
 use super::{Volume, act::Act};
 use crate::policy::Pattern;
 use crate::store::Store;
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, Extent, Millis};
 
+/// A guest is at work when its last request is not as old as this, unless the
+/// disk counts as idle even sooner. Nobody makes holes then, which would keep
+/// its writes out.
+const AT_WORK_MS: u64 = 50;
 /// Parts of the disk whose space is given back without waiting any longer.
 const SPARE_MAX: usize = 1 << 16;
 /// Holes in one act.
@@ -40,14 +44,32 @@ impl<S: Store> Volume<S> {
         self.spare.insert(run, ());
     }
 
-    /// Whether space is to be given back even though the disk is in use.
-    pub(super) fn is_space_due(&self) -> bool {
-        let overdue = self.now.since(self.spare_since) >= self.config.deadline_ms;
-        !self.halting && (self.spare.len() >= SPARE_MAX || overdue && !self.spare.is_empty())
+    pub(super) fn is_at_work(&self) -> bool {
+        self.now.since(self.last_request) < self.at_work_ms()
     }
 
-    /// Gives the first spare space back.
+    fn at_work_ms(&self) -> u64 {
+        self.config.idle_after_ms.min(AT_WORK_MS)
+    }
+
+    /// Whether it is time to give space back.
+    pub(super) fn may_give_back(&mut self) -> bool {
+        let overdue = self.now.since(self.spare_since) >= self.config.deadline_ms;
+        let must = !self.halting && (self.spare.len() >= SPARE_MAX || overdue);
+        !self.spare.is_empty() && (must || !self.is_at_work() && self.is_due())
+    }
+
+    /// When it is, after everything due was destroyed.
+    pub(super) fn space_wakeup(&self) -> Option<Millis> {
+        let soon = Millis(self.last_request.0.saturating_add(self.at_work_ms()));
+        (self.all_due && !self.halting && !self.spare.is_empty()).then_some(soon)
+    }
+
+    /// Gives the first spare space back, if it is time to.
     pub(super) fn space_act(&mut self) -> Option<Act> {
+        if !self.may_give_back() {
+            return None;
+        }
         let first: Vec<_> = self.spare.iter().take(HOLES_MAX).map(|(extent, ())| extent).collect();
         for extent in first {
             // It died again, and will be spare again, or is in doubt and stays.

@@ -417,3 +417,84 @@ fn a_stop_without_draining_leaves_the_queue_for_the_next_start() {
     assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
     assert_eq!(bench.liveness()[..2], [(32768, Liveness::Dead), (32768, Liveness::Live)]);
 }
+
+/// What is to be done next, as letters: a pass, a sync of the data, a hole,
+/// anything else.
+fn under_way(bench: &Bench) -> String {
+    let letter = |io: &Io| match io.op {
+        IoOp::Fill { .. } => 'p',
+        IoOp::Sync => 's',
+        IoOp::Punch { .. } => 'h',
+        _ => '-',
+    };
+    bench.todo.iter().map(letter).collect()
+}
+
+#[test]
+fn a_pass_is_under_way_at_several_places_and_the_next_waits_for_all_of_them() {
+    let mut bench = Bench::new("purge-2");
+    let config = Config { run_bytes_max: 4096, ..bench.volume.config().clone() };
+    bench.volume.reconfigure(config);
+    bench.write(0, 7, 24576);
+    bench.done(Op::Trim, 0, 24576).unwrap();
+    bench.now += 1000;
+    bench.tell(Event::Tick);
+    let mut seen = vec![under_way(&bench)];
+    while bench.receipts.is_empty() && bench.step() {
+        seen.push(under_way(&bench));
+    }
+    let pass = ["pppp", "pppp", "pppp", "ppp", "pp", "p", "s"];
+    assert_eq!(seen[..14], [pass, pass].concat());
+}
+
+#[test]
+fn a_guest_at_work_shares_the_medium_with_one_pass_at_most() {
+    let mut bench = Bench::new("purge-2");
+    let config = Config { run_bytes_max: 4096, ..bench.volume.config().clone() };
+    bench.volume.reconfigure(config);
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 32768).unwrap();
+    bench.tell(Event::ShredNow);
+    assert_eq!(under_way(&bench), "p");
+    bench.now += 100;
+    bench.step();
+    assert_eq!(under_way(&bench), "pppp");
+}
+
+#[test]
+fn space_is_given_back_after_the_receipt_and_not_while_a_guest_is_at_work() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 32768).unwrap();
+    bench.tell(Event::ShredNow);
+    bench.settle();
+    assert_eq!(bench.receipts.len(), 1);
+    assert!(bench.volume.owes_nothing_due() && !bench.volume.is_drained());
+    bench.write(4096, 9, 4096);
+    bench.now = bench.volume.next_wakeup().expect("there is space to give back").0;
+    bench.tell(Event::Tick);
+    assert_eq!(under_way(&bench), "h");
+    bench.settle();
+    assert!(bench.volume.is_drained());
+    let expected = [(4096, Liveness::Dead), (4096, Liveness::Live), (24576, Liveness::Dead)];
+    assert_eq!(bench.liveness()[..3], expected);
+    assert_eq!(bench.reads(0, 12288), [[0; 4096], [9; 4096], [0; 4096]].concat());
+}
+
+#[test]
+fn a_write_where_a_hole_is_being_made_waits_for_it() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 0, 32768).unwrap();
+    bench.now += 1000;
+    bench.tell(Event::Tick);
+    while under_way(&bench) != "h" {
+        assert!(bench.step());
+    }
+    let write = bench.ask(Op::Write(vec![9; 4096]), 8192, 4096);
+    assert_eq!(under_way(&bench), "h");
+    bench.settle();
+    assert!(bench.replies[&write].is_ok());
+    bench.idle();
+    assert_eq!(bench.reads(4096, 12288), [[0; 4096], [9; 4096], [0; 4096]].concat());
+}

@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 
 /// Threads that do the input and output that may block.
 const WORKERS: usize = 8;
+/// Threads that make passes and holes: as many as a volume has under way.
+const PASS_WORKERS: usize = 4;
 /// Most requests under way at once; whoever brings more waits.
 const REQUESTS_MAX: usize = 2048;
 /// Longest read that is not the request's own, and is done before it all the
@@ -62,6 +64,7 @@ struct Shared {
     /// Told when the engine is closed.
     closing: Condvar,
     jobs: Sender<Io>,
+    passes: Sender<Io>,
     journalist: Journalist,
 }
 
@@ -102,7 +105,9 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
-        let (jobs, queue) = unbounded();
+        let (jobs, job_queue) = unbounded();
+        let (passes, pass_queue) = unbounded();
+        let queues = Queues { jobs: job_queue, passes: pass_queue };
         let inner = Inner {
             volume,
             replies: HashMap::new(),
@@ -124,9 +129,10 @@ impl Engine {
             changed: Condvar::new(),
             closing: Condvar::new(),
             jobs,
+            passes,
             journalist: Journalist::start(dir, read_only)?,
         });
-        let engine = Self { threads: Mutex::new(spawn(&shared, &queue, holes_unknown)?), shared };
+        let engine = Self { threads: Mutex::new(spawn(&shared, &queues, holes_unknown)?), shared };
         Ok(engine)
     }
 
@@ -312,7 +318,7 @@ impl Shared {
             Action::Reply(reply, outcome) => reply.send(outcome),
             Action::Io(io) => {
                 // The queue is only gone when the engine is.
-                let _ = self.jobs.send(io);
+                let _ = if is_pass(&io) { self.passes.send(io) } else { self.jobs.send(io) };
             }
         }
     }
@@ -335,14 +341,16 @@ impl Shared {
         }
     }
 
-    /// Does `io`, and whatever follows from it, one after the other: an act's
-    /// steps need no other thread.
+    /// Does `io`, and what follows from it and is of its kind, one after the
+    /// other: that needs no other thread.
     fn work_through(&self, io: Io, scratch: &mut Scratch) {
+        let kind = is_pass(&io);
         let mut next = Some(io);
         while let Some(io) = next {
             let (id, result) = io.perform(&self.data, &self.journal, scratch);
             let mut actions = self.apply(Event::Completed(id, result));
-            let own = actions.iter().position(|action| matches!(action, Action::Io(_)));
+            let own =
+                actions.iter().position(|action| matches!(action, Action::Io(io) if is_pass(io) == kind));
             let own = own.map(|index| actions.remove(index));
             actions.into_iter().for_each(|action| self.dispatch(action));
             next = match own {
@@ -398,9 +406,20 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
     }
 }
 
+/// Whether `io` is the bulk of destroying, which gives way to all else.
+fn is_pass(io: &Io) -> bool {
+    io.target == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch { .. })
+}
+
+/// What the workers take from.
+struct Queues {
+    jobs: Receiver<Io>,
+    passes: Receiver<Io>,
+}
+
 fn spawn(
     shared: &Arc<Shared>,
-    queue: &Receiver<Io>,
+    queues: &Queues,
     holes_unknown: bool,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let mut threads = Vec::new();
@@ -411,8 +430,12 @@ fn spawn(
         Ok(())
     };
     for n in 0..WORKERS {
-        let queue = queue.clone();
+        let queue = queues.jobs.clone();
         named(format!("worker-{n}"), Box::new(move |shared| worker::work(shared, &queue)))?;
+    }
+    for n in 0..PASS_WORKERS {
+        let queue = queues.passes.clone();
+        named(format!("pass-{n}"), Box::new(move |shared| worker::make_passes(shared, &queue)))?;
     }
     named("time".into(), Box::new(worker::keep_time))?;
     if holes_unknown {

@@ -8,6 +8,17 @@ use quietus_core::volume::{Event, Io};
 use std::sync::PoisonError;
 use std::time::Duration;
 
+/// How much a thread that makes passes gives way to others: its passes need
+/// processor time, which whoever waits for a reply should have first.
+const PASS_NICENESS: i32 = 10;
+
+/// Makes the passes that are queued, until the engine is closed.
+pub(super) fn make_passes(shared: &Shared, queue: &Receiver<Io>) {
+    // On Linux that is this thread's own. Nothing depends on it but latency.
+    let _ = rustix::process::nice(PASS_NICENESS);
+    work(shared, queue);
+}
+
 /// Does what is queued, until the engine is closed.
 pub(super) fn work(shared: &Shared, queue: &Receiver<Io>) {
     let mut scratch = Scratch::default();

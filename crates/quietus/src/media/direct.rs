@@ -100,7 +100,7 @@ fn ring() -> io::Result<IoUring> {
 
 /// Whether it is made of whole windows, in memory that the host can use as it is.
 fn is_whole(pos: Pos, from: &[u8]) -> bool {
-    let windows = pos.0 % WINDOW_BYTES as u64 == 0 && from.len().is_multiple_of(WINDOW_BYTES);
+    let windows = pos.0.is_multiple_of(WINDOW_BYTES as u64) && from.len().is_multiple_of(WINDOW_BYTES);
     windows && !from.is_empty() && (from.as_ptr() as usize).is_multiple_of(PAGE_BYTES)
 }
 
