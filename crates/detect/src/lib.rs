@@ -8,6 +8,7 @@
 
 pub mod ext2;
 pub mod format;
+pub mod mutant;
 pub mod options;
 pub mod properties;
 pub mod rule_e;

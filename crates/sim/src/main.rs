@@ -3,11 +3,13 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
+use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
 use quietus_sim::verdict::{silence_panics, verdict};
 use quietus_sim::violation::Violation;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Lets made-up histories happen to a disk on simulated media, and says which
@@ -36,7 +38,18 @@ enum Job {
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
-    /// Check that each deliberate defect of the core is found.
+    /// Put the rules of inference on trial: two versions of them, and a guest
+    /// that knows what it owns, over all states of small disks and over long
+    /// walks.
+    Twin {
+        /// Steps to try in each part of the search.
+        #[arg(long, default_value_t = 400_000)]
+        transitions: u64,
+        /// Walks.
+        #[arg(long, default_value_t = 100_000)]
+        walks: u64,
+    },
+    /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
         /// Give one up after so many histories.
@@ -50,8 +63,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let is_well = match (cli.command, cli.seed) {
         (Some(Job::Soak { seeds, from }), _) => soak_with_bar(from, seeds),
+        (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max }), _) => hunt_all(seeds_max),
+        (Some(Job::Mutants { seeds_max }), _) => {
+            let rules = hunt_rules();
+            hunt_all(seeds_max) && rules
+        }
         (None, Some(seed)) => repeat(seed, cli.list),
         (None, None) => soak_with_bar(0, 10_000),
     };
@@ -101,6 +118,44 @@ fn report(tally: &Tally) -> bool {
     tally.failure.is_none()
 }
 
+/// All parts of the search, and then walks; with their figures.
+fn trial(transitions: u64, walks: u64) -> bool {
+    let (mut total, mut is_well) = (0, true);
+    for part in split(parts() as u64, |n| searched(n as usize, transitions)) {
+        println!("{}: {} transitions, {} states", part.name, part.transitions, part.states);
+        total += part.transitions;
+        is_well &= told(&part);
+    }
+    println!("{total} transitions, enumerated");
+    let walked = split(walks, walked);
+    println!("{walks} walks of {} steps", walked.iter().map(|it| it.transitions).sum::<u64>());
+    walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
+}
+
+/// `work` on the numbers below `end`, over all processors.
+fn split(end: u64, work: impl Fn(u64) -> Part + Sync) -> Vec<Part> {
+    let next = AtomicU64::new(0);
+    let work = || -> Vec<_> {
+        std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < end))
+            .map(|n| (n, work(n)))
+            .collect()
+    };
+    let mut parts = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|it| it.join().expect("parts catch panics")).collect::<Vec<_>>()
+    });
+    parts.sort_by_key(|(n, _)| *n);
+    parts.into_iter().map(|(_, part)| part).collect()
+}
+
+/// Whether `part` kept every promise; tells of the one that it broke.
+fn told(part: &Part) -> bool {
+    if let Some((history, broken)) = &part.failure {
+        println!("{}: {broken}\n{history}", part.name);
+    }
+    part.failure.is_none()
+}
+
 fn bar(len: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} histories, {per_sec}, {eta} left");
     ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -130,4 +185,26 @@ fn is_found(mutant: quietus_core::mutant::Mutant, seeds_max: u64) -> bool {
     }
     println!("    {}", caught.violation);
     true
+}
+
+/// Walks after which a defect of the rules is given up.
+#[cfg(feature = "mutants")]
+const RULE_WALKS_MAX: u64 = 4_000;
+
+#[cfg(feature = "mutants")]
+fn hunt_rules() -> bool {
+    use quietus_sim::mutants::{hunt_rule_e, judge_rule_e};
+    let mut is_well = true;
+    for mutant in quietus_detect::mutant::Mutant::ALL {
+        let judged = judge_rule_e(mutant, RULE_WALKS_MAX);
+        let broken = |caught: &Option<(u64, Part)>| {
+            let caught = caught.as_ref();
+            caught.and_then(|(walks, part)| Some(format!("walk {walks}, {}", part.failure.as_ref()?.1)))
+        };
+        let (judge, twin) = (broken(&judged), broken(&hunt_rule_e(mutant, RULE_WALKS_MAX)));
+        is_well &= twin.is_some();
+        println!("{mutant:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
+        println!("    the other version: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
+    }
+    is_well
 }

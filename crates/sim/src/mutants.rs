@@ -1,10 +1,12 @@
 //! The simulator's own test: deliberate defects of the core that it must find.
 
 use crate::history::History;
+use crate::rule_e::trial::{Part, judged, parts, searched, walked};
 use crate::shrink::shrink;
 use crate::soak::soak;
 use crate::violation::Violation;
 use quietus_core::mutant::{Mutant, activate};
+use quietus_detect::mutant as detect;
 
 /// How a defect was found.
 #[derive(Clone, Debug)]
@@ -28,4 +30,31 @@ pub fn hunt(mutant: Mutant, seeds_max: u64, threads: usize) -> Option<Caught> {
     let violation = crate::verdict::verdict(&history).err().unwrap_or(violation);
     activate(None);
     Some(Caught { histories: tally.histories, history, violation })
+}
+
+/// Steps that are tried in each part of the search for a defect of the rules.
+const TRANSITIONS: u64 = 5_000;
+
+/// Switches `mutant` of the rules on and lets `walks_max` guests live below
+/// them, and then enumerates; returns what found it and after how many walks,
+/// or none: the defect was not found.
+#[must_use]
+pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)> {
+    detect::activate(Some(mutant));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, walked(seed)));
+    let caught = walks.find(|(_, part)| part.failure.is_some());
+    let mut search = (0..parts()).map(|n| (walks_max, searched(n, TRANSITIONS)));
+    let caught = caught.or_else(|| search.find(|(_, part)| part.failure.is_some()));
+    detect::activate(None);
+    caught
+}
+
+/// The same with the judge alone: without the second version of the rules.
+#[must_use]
+pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)> {
+    detect::activate(Some(mutant));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, judged(seed)));
+    let caught = walks.find(|(_, part)| part.failure.is_some());
+    detect::activate(None);
+    caught
 }

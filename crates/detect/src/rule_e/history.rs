@@ -1,8 +1,39 @@
-//! Which blocks something happened to lately.
+//! The time, and which blocks something happened to lately.
 
 use crate::format::Block;
+use crate::mutant::{self, Mutant};
+use quietus_core::units::Millis;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
+
+/// Longest time between two changes in which the guest counts as active.
+const ACTIVE_GAP_MS: u64 = 1000;
+/// The time, and how much of it the guest was active.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) now: Millis,
+    /// The last change of the disk.
+    changed: Millis,
+    pub(super) active_ms: u64,
+}
+
+impl Clock {
+    pub(super) fn new(now: Millis) -> Self {
+        Self { now, changed: now, active_ms: 0 }
+    }
+
+    pub(super) fn tick(&mut self, now: Millis) {
+        self.now = self.now.max(now);
+    }
+
+    /// The disk changes.
+    pub(super) fn change(&mut self, now: Millis) {
+        self.tick(now);
+        let most = if mutant::is(Mutant::TimeAloneProves) { u64::MAX } else { ACTIVE_GAP_MS };
+        self.active_ms += self.now.since(self.changed).min(most);
+        self.changed = self.now;
+    }
+}
 
 /// Blocks, each kept for at least one period, and for at most two.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +99,7 @@ impl Lately {
         if periods == 0 {
             return RoaringBitmap::new();
         }
-        self.began = now;
+        self.began += periods * period;
         let young = std::mem::take(&mut self.young);
         let old = std::mem::replace(&mut self.old, young);
         if periods == 1 { old } else { old | std::mem::take(&mut self.old) }

@@ -26,9 +26,10 @@ mod survey;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
+use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use deaths::Deaths;
-use history::Lately;
+use history::{Clock, Lately};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
@@ -36,8 +37,6 @@ use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 use survey::Survey;
 
-/// Longest time between two changes in which the guest counts as active.
-const ACTIVE_GAP_MS: u64 = 1000;
 /// Most bytes that are read at once.
 const READ_BYTES_MAX: u64 = 256 << 10;
 
@@ -64,6 +63,8 @@ pub struct RuleE {
     in_use: bool,
     /// Metadata in a fixed place.
     fixed: RoaringBitmap,
+    /// All names have been known once.
+    surveyed: bool,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
@@ -78,32 +79,6 @@ struct Figures {
     orphans: u64,
     reused: u64,
     guessed: u64,
-}
-
-/// The time, and how much of it the guest was active.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    now: Millis,
-    /// The last change of the disk.
-    changed: Millis,
-    active_ms: u64,
-}
-
-impl Clock {
-    fn new(now: Millis) -> Self {
-        Self { now, changed: now, active_ms: 0 }
-    }
-
-    fn tick(&mut self, now: Millis) {
-        self.now = self.now.max(now);
-    }
-
-    /// The disk changes.
-    fn change(&mut self, now: Millis) {
-        self.tick(now);
-        self.active_ms += self.now.since(self.changed).min(ACTIVE_GAP_MS);
-        self.changed = self.now;
-    }
 }
 
 impl RuleE {
@@ -142,6 +117,7 @@ impl RuleE {
             survey,
             in_use: !was_clean,
             fixed,
+            surveyed: false,
             changed: false,
             broken: None,
             figures: Figures::default(),
@@ -236,9 +212,11 @@ impl RuleE {
         self.recent.insert(run.clone());
         self.lately.insert(run.clone());
         self.doubted.remove(run.clone());
-        self.deaths.revive(run.clone());
+        if !mutant::is(Mutant::WriteRevivesNothing) {
+            self.deaths.revive(run.clone());
+        }
         self.survey.written(run.clone());
-        if self.options.grade == Grade::Block {
+        if self.options.grade == Grade::Block || mutant::is(Mutant::NoOrphanMark) {
             return;
         }
         for block in run {
@@ -267,6 +245,8 @@ impl RuleE {
 
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.part(block, extent, bytes) else { return };
+        let whole = mutant::is(Mutant::WholeMapIsNews);
+        let (at, part) = if whole { (self.extent_of(block), bytes) } else { (at, part) };
         match self.format.map(at, part) {
             Ok(shown) => self.shown(&shown),
             Err(reason) => self.broken = Some(reason),
@@ -276,7 +256,8 @@ impl RuleE {
     fn shown(&mut self, shown: &[Shown]) {
         let (allocated, free) = split(shown);
         self.live |= &allocated;
-        let mut uncertain = self.deaths.revoke(&allocated);
+        let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
+        let mut uncertain = self.deaths.revoke(revoked);
         uncertain |= self.doubted.within(&allocated);
         self.doubted.subtract(&allocated);
         if self.options.grade != Grade::Block {
@@ -286,7 +267,8 @@ impl RuleE {
         // What is written while nothing is mounted is written by tools, through
         // a cache that knows no order.
         let window = if self.in_use { &self.recent } else { &self.lately };
-        let doubted = window.within(&freed);
+        let counts = !mutant::is(Mutant::NoWindow);
+        let doubted = if counts { window.within(&freed) } else { RoaringBitmap::new() };
         self.figures.doubted += doubted.len();
         self.doubted.extend(&doubted);
         self.condemn(freed - doubted);
@@ -395,6 +377,8 @@ impl RuleE {
         match self.format.map(self.extent_of(block), content) {
             Ok(shown) => {
                 let (_, free) = split(&shown);
+                let blind = mutant::is(Mutant::RereadWithoutExemption);
+                let exempt = if blind { &RoaringBitmap::new() } else { exempt };
                 let mut freed = (free & &self.live) - exempt;
                 if !self.survey.is_in_order() {
                     let doubted = self.lately.within(&freed);
@@ -411,17 +395,30 @@ impl RuleE {
     /// Since when deaths wait for their evidence to be made durable.
     #[must_use]
     pub fn unproven_since(&self) -> Option<Millis> {
-        self.deaths.unproven_since()
+        self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names())
+    }
+
+    /// Whether whatever names a block has been seen, where that counts.
+    fn knows_names(&self) -> bool {
+        self.options.eager || (self.survey.is_done() && self.names.are_known())
     }
 
     /// See [`quietus_core::watch::Watcher::cut`].
     pub fn cut(&mut self) {
-        self.deaths.cut();
+        self.surveyed |= self.knows_names();
+        // A name that goes unseen is evidence too, and may not be durable.
+        if self.surveyed {
+            self.deaths.cut();
+        }
+        if mutant::is(Mutant::VerdictBeforeProven) {
+            self.proven();
+        }
     }
 
     /// See [`quietus_core::watch::Watcher::proven`].
     pub fn proven(&mut self) {
-        let names = (!self.options.eager).then_some(&self.names);
+        let counts = !self.options.eager && !mutant::is(Mutant::NoSecondWitness);
+        let names = counts.then_some(&self.names);
         self.deaths.proven(names);
     }
 
@@ -434,7 +431,7 @@ impl RuleE {
             self.suspicious.clear();
             self.deaths.forgive_all();
         }
-        let known = self.options.eager || (self.survey.is_done() && self.names.are_known());
+        let known = self.knows_names();
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());

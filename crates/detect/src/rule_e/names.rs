@@ -7,6 +7,7 @@
 use super::RuleE;
 use super::history::Lately;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
+use crate::mutant::{self, Mutant};
 use crate::options::Grade;
 use roaring::RoaringBitmap;
 use std::collections::btree_map::Entry;
@@ -66,7 +67,8 @@ impl Names {
 
     /// Whether an observed pointer that certainly is one names `block`.
     pub(super) fn owns(&self, block: Block) -> bool {
-        self.named.contains(block) && !self.guessed.contains(block)
+        let guessed = self.guessed.contains(block) && !mutant::is(Mutant::GuessesAreCertain);
+        self.named.contains(block) && !guessed
     }
 
     /// Those of `blocks` that an observed pointer names which certainly is one.
@@ -211,7 +213,8 @@ impl RuleE {
 
     /// A generation death, unless a map says more.
     fn lost_a_name(&mut self, block: Block) {
-        if self.options.grade != Grade::Block && self.live.contains(block) {
+        let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored);
+        if counts && self.live.contains(block) {
             self.figures.unlinked += 1;
             self.deaths.unlink(block);
         }
@@ -222,6 +225,9 @@ impl RuleE {
     /// and used again, and nobody has said so yet.
     pub(super) fn pointers_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
         self.pointers_read(block, old);
+        if mutant::is(Mutant::PointersNotDiffed) {
+            return;
+        }
         let Some(level) = self.names.pointers.get(&block).copied() else { return };
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
         self.apply(changes, true);
@@ -279,9 +285,13 @@ impl RuleE {
 
     /// The same pointers, of another generation.
     fn renewed(&mut self, block: Block, level: u8, content: &[u8]) {
+        if mutant::is(Mutant::RenewedIgnored) {
+            return;
+        }
         for link in links(&*self.format, block, level, content) {
             for block in link.blocks {
                 self.lost_a_name(block);
+                self.deaths.renamed(block, self.clock.now);
                 if let Kind::Pointers(level) = link.kind {
                     self.names.renew_pointers(block, level);
                 }

@@ -1,7 +1,7 @@
 //! What was ever on the medium, whose it is, and what may be done to it.
 
 use crate::rule_e::guest::{Mark, Owner, Stay};
-use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, TABLE, Toy};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, INODE_BYTES, Inode, MAP, POINTERS, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,6 +124,8 @@ impl Judge {
     pub fn destroyed(&mut self, block: Block) {
         let place = &mut self.places[block as usize];
         (place.top, place.below) = (None, Vec::new());
+        self.versions.insert(block, vec![[0; BLOCK_BYTES]]);
+        self.cut.remove(&block);
     }
 
     /// The guest has freed `block`, and it reads as zeros.
@@ -198,13 +200,14 @@ impl Judge {
         let mut excuses = Excuses::default();
         for (block, place) in self.places.iter().enumerate() {
             let is_dead = |it: &&Layer| !self.stays[it.mark.stay.0 as usize].2;
-            if let Some(top) = place.top.as_ref().filter(is_dead) {
+            let exposed = place.top.as_ref().filter(is_dead);
+            if let Some(top) = exposed {
                 if !named.contains_key(&(block as Block)) {
                     return Err(format!("forensic: what {:?} had in block {block} lies there", top.mark));
                 }
                 excuses.exposed += 1;
             }
-            for layer in place.below.iter().filter(is_dead) {
+            for layer in place.below.iter().filter(is_dead).filter(|_| exposed.is_none()) {
                 place.excuse(layer, &mut excuses).ok_or_else(|| {
                     format!("forensic: what {:?} had in block {block} is only overwritten", layer.mark)
                 })?;

@@ -73,6 +73,8 @@ pub struct Literal<F> {
     review: Option<Review>,
     /// Maps that are to be read, and whether a tool calls them whole.
     maps: BTreeMap<Block, bool>,
+    /// All names have been known once: nothing is cut before [6].
+    is_surveyed: bool,
     is_over: bool,
 }
 
@@ -95,6 +97,7 @@ impl<F: Format> Literal<F> {
             in_use: !whole,
             review: None,
             maps: BTreeMap::new(),
+            is_surveyed: false,
             is_over: false,
             format,
         };
@@ -358,6 +361,10 @@ impl<F: Format> Literal<F> {
 
     /// [6]
     pub fn cut(&mut self) {
+        self.is_surveyed |= self.knows_names();
+        if !self.is_surveyed {
+            return;
+        }
         for cell in self.cells.values_mut().filter(|it| it.stage == Some(Stage::Young)) {
             cell.stage = Some(Stage::Cut);
         }
@@ -374,6 +381,10 @@ impl<F: Format> Literal<F> {
         }
     }
 
+    fn knows_names(&self) -> bool {
+        self.options.eager || self.sources.values().all(Source::is_known)
+    }
+
     /// All that is to be done now: `layers` and `all` as in
     /// [`quietus_core::watch::Scope`].
     #[must_use]
@@ -382,7 +393,7 @@ impl<F: Format> Literal<F> {
         if self.is_over {
             return due;
         }
-        let is_known = self.options.eager || self.sources.values().all(Source::is_known);
+        let is_known = self.knows_names();
         for (block, cell) in &self.cells {
             if cell.stage == Some(Stage::Ready) && is_known {
                 due.insert(*block, Verdict::Dead);

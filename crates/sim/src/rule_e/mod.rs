@@ -17,5 +17,6 @@ pub mod literal;
 pub mod play;
 pub mod search;
 pub mod toy;
+pub mod trial;
 pub mod twin;
 pub mod wild;

@@ -37,6 +37,8 @@ pub struct Setup {
     pub restarts: bool,
     /// The file system may be unmounted, and frees may be told of.
     pub unmounts: bool,
+    /// The literal version of the rules watches too.
+    pub compares: bool,
 }
 
 impl Setup {
@@ -53,6 +55,7 @@ impl Setup {
             crashes: true,
             restarts: true,
             unmounts: true,
+            compares: true,
         }
     }
 
@@ -69,6 +72,7 @@ impl Setup {
             crashes: false,
             restarts: false,
             unmounts: false,
+            compares: true,
         }
     }
 }
@@ -157,7 +161,7 @@ impl Play {
         disk[SUPER as usize] = Super { is_clean: true, mended: 0 }.bytes();
         disk[MAP as usize][..3].fill(1);
         let judge = Judge::new(toy, &disk);
-        let twin = Twin::attach(toy, disk, setup.options, Millis(1_000_000), true);
+        let twin = attach(setup, toy, disk, Millis(1_000_000));
         let mut this = Self {
             setup: setup.clone(),
             toy,
@@ -311,7 +315,7 @@ impl Play {
         let was_clean = Super::from_bytes(self.twin.content(SUPER)).is_some_and(|it| it.is_clean);
         let toy = Toy { was_clean, ..self.toy };
         let (disk, now) = (self.twin.disk().to_vec(), self.twin.now());
-        self.twin = Twin::attach(toy, disk, self.setup.options, now, true);
+        self.twin = attach(&self.setup, toy, disk, now);
         self.judge.forgotten();
         self.is_cut = false;
     }
@@ -413,6 +417,11 @@ impl Play {
             self.judge.proven();
         }
     }
+}
+
+fn attach(setup: &Setup, toy: Toy, disk: Vec<Bytes>, now: Millis) -> Twin {
+    let twin = Twin::attach(toy, disk, setup.options, now, true);
+    if setup.compares { twin } else { twin.alone() }
 }
 
 impl Space for Play {

@@ -12,6 +12,7 @@
 
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
+use quietus_detect::mutant::{self, Mutant};
 use quietus_detect::properties::{EXT2, Properties};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -122,6 +123,12 @@ impl Inode {
     }
 }
 
+/// An inode as the format takes it.
+fn seen(inode: Inode) -> Inode {
+    let links = if mutant::is(Mutant::DeletedInodeOwns) { 1 } else { inode.links };
+    Inode { links, ..inode }
+}
+
 /// The block of inodes that holds `inodes`.
 #[must_use]
 pub fn table(inodes: &[Inode]) -> Bytes {
@@ -177,7 +184,7 @@ impl Toy {
 
     fn links_of_inodes(&self, block: Block, bytes: &[u8]) -> Vec<((usize, u8), u8, Kind)> {
         let base = (block - TABLE) as usize * INODES;
-        let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
+        let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).map(seen).enumerate();
         inodes
             .flat_map(|(n, inode)| {
                 inode.owns().into_iter().map(move |(what, kind)| ((base + n, inode.generation), what, kind))

@@ -32,6 +32,12 @@ impl Twin {
         }
     }
 
+    /// The product without the literal version.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { literal: None, ..self }
+    }
+
     /// What lies in `block`.
     #[must_use]
     pub fn content(&self, block: Block) -> &Bytes {

@@ -191,6 +191,43 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     Theme { name: "everything", was_clean, seen_from_start, options, steps }
 }
 
+/// Parts that are searched each by itself: few steps, so that it goes deep.
+#[must_use]
+pub fn themes() -> Vec<Theme> {
+    let usual = options(Grade::Generation, false);
+    let theme = |name, was_clean, options, steps: &[&[Step]]| {
+        let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
+        Theme {
+            name,
+            was_clean,
+            seen_from_start: true,
+            options,
+            steps: [&always[..], &steps.concat()].concat(),
+        }
+    };
+    let maps = [Step::Bit(3, true), Step::Bit(3, false), Step::Map(false), Step::Data(3, [0, 0])];
+    let files = [0, 1, 3, 6].map(Step::Inodes);
+    let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(3), Step::Free(3)];
+    let deep = [0, 4, 5, 7, 8].map(Step::Inodes);
+    let pointers =
+        [Step::Data(4, [3, 0]), Step::Data(4, [5, 3]), Step::Data(3, [5, 0]), Step::Data(5, [0, 0])];
+    let freed = [Step::Map(false), Step::Map(true), Step::Free(4)];
+    let mounts = supers().map(Step::Super);
+    vec![
+        theme("maps and files", false, usual, &[&maps, &files, &near]),
+        theme("maps and files, eager", false, options(Grade::Generation, true), &[&maps, &files, &near]),
+        theme("maps and files, by content", false, options(Grade::Content, false), &[&maps, &files, &near]),
+        theme("maps and files, by block", false, options(Grade::Block, false), &[&maps, &files, &near]),
+        theme("pointers", false, usual, &[&pointers, &deep, &freed]),
+        theme("pointers, not in use", true, usual, &[&pointers, &deep, &freed]),
+        theme("mounts", true, usual, &[&maps, &mounts, &files[..2], &near]),
+        Theme {
+            seen_from_start: false,
+            ..theme("made under our eyes", true, usual, &[&maps, &mounts, &files[..2], &near])
+        },
+    ]
+}
+
 fn supers() -> [Super; 3] {
     let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0 });
     [in_use, clean, Super { is_clean: true, mended: 1 }]

@@ -131,6 +131,7 @@ impl<F: Format> Literal<F> {
         let Some(kind) = kind else { return };
         for (it, kind) in self.pointers(block, kind, content) {
             self.unlinked(it);
+            self.is_young_again(it);
             if kind != Kind::Data {
                 self.generation_ends_below(it, kind);
             }

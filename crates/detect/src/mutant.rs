@@ -1,0 +1,85 @@
+//! Deliberate defects of the rules. The simulator is only worth its name if it
+//! finds them; without the feature `mutants` none can be switched on and the
+//! compiler removes the question.
+
+/// One deliberate defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// A map proves a death however late the block was written.
+    NoWindow,
+    /// Pointers that name a block do not save it.
+    NoSecondWitness,
+    /// A write that nobody owns leaves no mark.
+    NoOrphanMark,
+    /// A pointer that is lost means nothing.
+    UnlinkIgnored,
+    /// Pointers of another generation are the same pointers.
+    RenewedIgnored,
+    /// A part of a map says something of the blocks that it does not show.
+    WholeMapIsNews,
+    /// A block that is allocated again stays condemned.
+    RevokeIgnored,
+    /// A block that is written stays condemned.
+    WriteRevivesNothing,
+    /// A block of pointers that is overwritten keeps its names.
+    PointersNotDiffed,
+    /// A death is handed out before its evidence is durable.
+    VerdictBeforeProven,
+    /// A deleted inode owns what it points to.
+    DeletedInodeOwns,
+    /// Maps that are read again prove something against what was written since.
+    RereadWithoutExemption,
+    /// A sleeping guest is taken for one that has nothing to write.
+    TimeAloneProves,
+    /// What a pointer in a doubtful block names has an owner.
+    GuessesAreCertain,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::NoWindow,
+        Self::NoSecondWitness,
+        Self::NoOrphanMark,
+        Self::UnlinkIgnored,
+        Self::RenewedIgnored,
+        Self::WholeMapIsNews,
+        Self::RevokeIgnored,
+        Self::WriteRevivesNothing,
+        Self::PointersNotDiffed,
+        Self::VerdictBeforeProven,
+        Self::DeletedInodeOwns,
+        Self::RereadWithoutExemption,
+        Self::TimeAloneProves,
+        Self::GuessesAreCertain,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
+
+    /// Switches `mutant` on for this thread, and any other off.
+    pub fn activate(mutant: Option<Mutant>) {
+        ACTIVE.set(mutant);
+    }
+
+    /// Whether `mutant` is on.
+    #[must_use]
+    pub fn is(mutant: Mutant) -> bool {
+        ACTIVE.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::{activate, is};
+
+/// Whether `mutant` is on: never, in a product.
+#[cfg(not(feature = "mutants"))]
+#[must_use]
+pub const fn is(_: Mutant) -> bool {
+    false
+}
