@@ -122,7 +122,8 @@ fn report(tally: &Tally) -> bool {
 fn trial(transitions: u64, walks: u64) -> bool {
     let (mut total, mut is_well) = (0, true);
     for part in split(parts() as u64, |n| searched(n as usize, transitions)) {
-        println!("{}: {} transitions, {} states", part.name, part.transitions, part.states);
+        let Part { name, transitions, states, depth, .. } = &part;
+        println!("{name}: {transitions} transitions, {states} states, {depth} steps deep");
         total += part.transitions;
         is_well &= told(&part);
     }

@@ -39,6 +39,8 @@ pub struct Mark {
 }
 
 const MARK: usize = BLOCK_BYTES - 8;
+/// Where a block says that it was written as a block of pointers.
+pub const IS_POINTERS: usize = BLOCK_BYTES - 1;
 
 impl Mark {
     /// The mark in `bytes`, if there is one.
@@ -211,6 +213,7 @@ impl Guest {
             page[..2].copy_from_slice(&[self.toy.first_data() as u8, block as u8]);
         }
         Mark { stay, owner: self.owner(file) }.put(&mut page);
+        page[IS_POINTERS] = u8::from(is_pointers);
         self.pages.insert(block, page);
         self.dirty.extend([MAP, block]);
     }

@@ -1,6 +1,6 @@
 //! What was ever on the medium, whose it is, and what may be done to it.
 
-use crate::rule_e::guest::{Mark, Owner, Stay};
+use crate::rule_e::guest::{IS_POINTERS, Mark, Owner, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, INODE_BYTES, Inode, MAP, POINTERS, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,9 +187,13 @@ impl Judge {
         })
     }
 
+    /// Whether a version of `pointers` that was written as such names `block`.
+    /// Data that looks as if it did gives nobody anything.
     fn may_name(&self, pointers: Block, block: Block) -> bool {
         let versions = self.versions.get(&pointers).into_iter().flatten();
-        versions.into_iter().any(|it| it[..POINTERS].iter().any(|it| Block::from(*it) == block))
+        versions
+            .filter(|it| it[IS_POINTERS] != 0)
+            .any(|it| it[..POINTERS].iter().any(|it| Block::from(*it) == block))
     }
 
     /// Forensic: nothing dead is left, once everything has settled.

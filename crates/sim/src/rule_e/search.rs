@@ -127,7 +127,7 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
         let mut space = (self.start)();
         let replayed = happen(&mut space, history);
         assert_eq!(replayed, Ok(()), "a history has one end only");
-        for step in space.steps() {
+        for step in once_each(space.steps()) {
             let mut space = (self.start)();
             let history = [history, &[step]].concat();
             self.report.transitions += 1;
@@ -135,11 +135,22 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
                 self.report.failure = Some((history, broken));
                 return;
             }
-            if !space.is_over() && self.seen.insert(space.digest()) {
-                longer.push(history);
+            if space.is_over() || !self.seen.insert(space.digest()) {
+                continue;
             }
+            if let Err(broken) = happen_and_finish(&mut space, &[]) {
+                self.report.failure = Some((history, broken));
+                return;
+            }
+            longer.push(history);
         }
     }
+}
+
+/// `steps`, without those that are there for the sake of chance.
+fn once_each<S: Copy + PartialEq>(steps: Vec<S>) -> Vec<S> {
+    let is_first = |(n, step): (usize, &S)| (!steps[..n].contains(step)).then_some(*step);
+    steps.iter().enumerate().filter_map(is_first).collect()
 }
 
 /// Lets up to `steps_max` steps happen, which `dice` choose.

@@ -239,12 +239,13 @@ impl Format for Toy {
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        match kind {
-            Kind::Geometry => vec![SUPER..SUPER + 1],
-            Kind::Map => vec![MAP..MAP + 1],
-            Kind::Inodes => vec![TABLE..self.first_data()],
-            _ => Vec::new(),
-        }
+        let range = match kind {
+            Kind::Geometry => SUPER..SUPER + 1,
+            Kind::Map => MAP..MAP + 1,
+            Kind::Inodes => TABLE..self.first_data(),
+            _ => return Vec::new(),
+        };
+        Vec::from([range])
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {

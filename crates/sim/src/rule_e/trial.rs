@@ -19,6 +19,8 @@ pub struct Part {
     pub states: u64,
     /// Steps that were tried.
     pub transitions: u64,
+    /// Steps of the longest history.
+    pub depth: usize,
     /// The shortest history that broke a promise, a step a line, and which.
     pub failure: Option<(String, String)>,
 }
@@ -26,7 +28,8 @@ pub struct Part {
 impl Part {
     fn of<S: Debug>(name: &str, report: Report<S>) -> Self {
         let failure = report.failure.map(|(steps, broken)| (listing(&steps), broken));
-        Self { name: name.into(), states: report.states, transitions: report.transitions, failure }
+        let Report { states, transitions, depth, .. } = report;
+        Self { name: name.into(), states, transitions, depth, failure }
     }
 }
 
@@ -72,7 +75,7 @@ pub fn walked(seed: u64) -> Part {
 
 fn walked_wild(seed: u64) -> Part {
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
-    let theme = wild::everything(options(grade, seed % 16 == 2), seed % 3 == 0, seed % 5 < 3);
+    let theme = wild::everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3);
     taken("whatever a guest may write", seed, || Wild::new(&theme))
 }
 
@@ -91,7 +94,7 @@ fn walked_play(seed: u64) -> Part {
 fn setup_of(seed: u64) -> Setup {
     let mut setup = Setup::large(Grade::Generation, false);
     setup.data = 2 + (seed / 2 % 6) as u32;
-    setup.reorders = seed % 3 != 0;
+    setup.reorders = !seed.is_multiple_of(3);
     setup.crashes = seed % 5 < 3;
     setup.restarts = seed % 7 < 4;
     setup
@@ -100,11 +103,11 @@ fn setup_of(seed: u64) -> Setup {
 fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
     let mut dice = Dice::new(seed);
     let steps_max = dice.range(10, WALK_STEPS_MAX as u64) as usize;
-    let (transitions, failure) = match walk(&mut start(), &mut dice, steps_max) {
+    let (depth, failure) = match walk(&mut start(), &mut dice, steps_max) {
         Ok(steps) => (steps, None),
         Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
     };
-    Part { name: format!("{name}, seed {seed}"), states: 0, transitions: transitions as u64, failure }
+    Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
 }
 
 /// Cuts a history down that broke a promise.

@@ -2,12 +2,17 @@
 
 use super::{Play, Step};
 use crate::rule_e::guest::Guest;
+use crate::rule_e::toy::MAP;
 use quietus_detect::format::Block;
 
 impl Play {
     pub(super) fn possible(&self) -> Vec<Step> {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
+        if self.setup.reorders {
+            // By chance too few of these would come together.
+            steps.extend([Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Act(false)]);
+        }
         steps.extend(self.setup.passes_ms.iter().map(|it| Step::Pass(*it)));
         steps.extend(self.flights.keys().map(|it| Step::Land(*it)));
         match &self.guest {
@@ -29,6 +34,8 @@ impl Play {
         if self.setup.reorders {
             steps.extend(guest.dirty().iter().map(|it| Step::Delay(*it)));
             steps.extend(guest.named().keys().map(|it| Step::Touch(*it)));
+            let maps = guest.dirty().iter().filter(|it| **it == MAP);
+            steps.extend(maps.flat_map(|it| [Step::Delay(*it); 6]));
         }
         if self.setup.unmounts {
             steps.extend([Step::Unmount(false), Step::Unmount(true)]);
