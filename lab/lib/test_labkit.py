@@ -236,6 +236,18 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(damaged({"b": list(tags_of_b), "a": []}), ["a"])
 
 
+class DifferenceTest(unittest.TestCase):
+    """How a promise was broken."""
+
+    def test_each_way(self):
+        one, other = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 1)
+        self.assertIsNone(verdicts.difference([one, None], [one, None]))
+        self.assertEqual(verdicts.difference([one], None), "not there")
+        self.assertIn("0 sectors in place of 1", verdicts.difference([one], []))
+        self.assertIn("is zeros in place of", verdicts.difference([one], [None]))
+        self.assertIn("file=2", verdicts.difference([one], [other]))
+
+
 class AccountsTest(unittest.TestCase):
     """Table 8's columns, from histories of one block."""
 

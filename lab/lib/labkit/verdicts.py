@@ -44,3 +44,15 @@ def damaged(model, survey):
     """The names whose file is not as the model says, and those that should not be there."""
     wanted = {path: file.tags for path, file in model.by_path().items()}
     return sorted(path for path in wanted.keys() | survey.keys() if wanted.get(path) != survey.get(path))
+
+
+def difference(wanted, found):
+    """In words, how a file's tags are not those that were promised; None if they are."""
+    if found is None:
+        return "not there"
+    if len(found) != len(wanted):
+        return f"{len(found)} sectors in place of {len(wanted)}"
+    for at, (tag, other) in enumerate(zip(wanted, found)):
+        if tag != other:
+            return f"sector {at} is {other or 'zeros'} in place of {tag or 'zeros'}"
+    return None
