@@ -2,8 +2,8 @@
 //! failed in.
 
 use quietus_sim::rule_e::play::Step::{
-    Act, Create, Cut, Delay, Delete, Grow, GrowIndirect, Mount, Pass, Proven, Punch, Read, Restart, Unmount,
-    WriteBack,
+    Act, Crash, Create, Cut, Delay, Delete, Grow, GrowIndirect, Mount, Pass, Proven, Punch, Read, Restart,
+    Sleep, Truncate, Unmount, WriteBack,
 };
 use quietus_sim::rule_e::trial::{Part, parts, retold, searched, walked};
 use quietus_sim::verdict::silence_panics;
@@ -80,6 +80,28 @@ fn pointers_lost_before_anybody_knew_of_them_are_evidence_that_has_to_be_durable
         Proven,
         Read,
         Act(true),
+    ];
+    assert_eq!(retold(5, &steps), Ok(()));
+}
+
+#[test]
+fn what_lay_below_a_death_that_a_crash_undid_is_destroyed() {
+    let steps = [
+        Create(1),
+        Grow(1, 0, 3),
+        Delay(2),
+        Pass(1500),
+        WriteBack(3),
+        Delete(1),
+        Create(2),
+        Grow(2, 0, 3),
+        WriteBack(3),
+        Sleep,
+        WriteBack(2),
+        Punch(2, 0),
+        Delay(1),
+        Truncate(2),
+        Crash(false),
     ];
     assert_eq!(retold(5, &steps), Ok(()));
 }

@@ -72,6 +72,11 @@ impl Deaths {
         self.unlinked.insert(block..=block);
     }
 
+    /// What was condemned is allocated again: what lay below it is dead still.
+    pub(super) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
+        self.unlinked.extend(blocks);
+    }
+
     /// What lies below these needs no act of its own any more.
     pub(super) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());

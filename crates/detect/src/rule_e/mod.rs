@@ -258,6 +258,9 @@ impl RuleE {
         self.live |= &allocated;
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
         let mut uncertain = self.deaths.revoke(revoked);
+        if self.options.grade != Grade::Block {
+            self.deaths.unlink_all(&uncertain);
+        }
         uncertain |= self.doubted.within(&allocated);
         self.doubted.subtract(&allocated);
         if self.options.grade != Grade::Block {

@@ -253,9 +253,12 @@ impl<F: Format> Literal<F> {
     }
 
     fn shown_allocated(&mut self, block: Block) {
-        let grade = self.options.grade;
+        let (grade, moment) = (self.options.grade, self.clock.moment());
         let cell = self.cells.get_mut(&block).expect("it was there");
         let was_dying = cell.stage.is_some() || cell.doubted.is_some();
+        if cell.stage.is_some() && grade != Grade::Block {
+            cell.unlinked.get_or_insert(moment);
+        }
         (cell.live, cell.stage, cell.doubted) = (true, None, None);
         cell.suspicious |= was_dying && grade != Grade::Block;
     }
