@@ -1,7 +1,8 @@
 //! The simulator's own test: deliberate defects of the core that it must find.
 
 use crate::history::History;
-use crate::rule_e::trial::{Part, judged, parts, searched, walked};
+use crate::rule_e::known::histories;
+use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
 use crate::shrink::shrink;
 use crate::soak::soak;
 use crate::violation::Violation;
@@ -49,12 +50,16 @@ pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)
     caught
 }
 
-/// The same with the judge alone: without the second version of the rules.
+/// The same with the judge alone, without the second version of the rules: what
+/// it says, and where. First the histories that are kept, then walks.
 #[must_use]
-pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)> {
+pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     detect::activate(Some(mutant));
-    let mut walks = (0..walks_max).map(|seed| (seed + 1, judged(seed)));
-    let caught = walks.find(|(_, part)| part.failure.is_some());
+    let known = histories().into_iter();
+    let mut known = known.filter_map(|(name, it)| Some(format!("{name}, {}", retold(&it, false).err()?)));
+    let walks = (0..walks_max).map(judged);
+    let mut walks = walks.filter_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
+    let caught = known.next().or_else(|| walks.next());
     detect::activate(None);
     caught
 }

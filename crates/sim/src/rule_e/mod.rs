@@ -13,6 +13,7 @@
 
 pub mod guest;
 pub mod judge;
+pub mod known;
 pub mod literal;
 pub mod play;
 pub mod search;

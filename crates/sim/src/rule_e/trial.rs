@@ -124,11 +124,12 @@ fn kind(broken: &str) -> &str {
     broken.split(':').next().unwrap_or(broken)
 }
 
-/// Lets `steps` happen to a guest with everything, for histories that are kept.
+/// Lets `steps` happen to a guest with everything. `compares`: the literal
+/// version of the rules watches too.
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold(data: u32, steps: &[play::Step]) -> Result<(), String> {
-    let setup = Setup { data, ..Setup::large(Grade::Generation, false) };
+pub fn retold(steps: &[play::Step], compares: bool) -> Result<(), String> {
+    let setup = Setup { compares, ..Setup::large(Grade::Generation, false) };
     happen_and_finish(&mut Play::new(&setup), steps).map(drop)
 }

@@ -1,0 +1,61 @@
+//! Histories that are worth keeping: each once failed, or shows what one rule
+//! is there for.
+
+use crate::rule_e::play::Step::{
+    self, Act, Crash, Create, Cut, Delay, Delete, Grow, GrowIndirect, Land, Mount, Pass, Proven, Punch, Read,
+    Restart, Sleep, Truncate, Unmount, WriteBack,
+};
+use crate::rule_e::toy::{MAP, TABLE};
+
+/// All of them: what they show, as a fact, and what happens.
+#[must_use]
+pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
+    vec![
+        ("pointers_lost_before_they_were_read_are_evidence_that_must_be_durable", lost_before_read()),
+        ("pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable", lost_unknown()),
+        ("what_lay_below_a_death_that_a_crash_undid_is_destroyed", undone()),
+        ("a_map_that_was_overtaken_by_a_write_proves_nothing", overtaken(&[])),
+        ("a_guest_that_sleeps_may_have_all_to_write", overtaken(&[Sleep, WriteBack(4)])),
+        ("a_map_read_again_proves_nothing_against_what_was_written_since", read_again()),
+        ("the_same_pointers_of_another_generation_are_others", renewed()),
+    ]
+}
+
+fn lost_before_read() -> Vec<Step> {
+    let before = [Create(1), GrowIndirect(1, 3), Grow(1, 2, 4), Unmount(false), Restart, Mount];
+    let after = [Delete(1), Delay(MAP), Pass(100), Cut, Proven, Unmount(true), Read, Act(true)];
+    [&before[..], &after].concat()
+}
+
+fn lost_unknown() -> Vec<Step> {
+    let before = [Create(1), GrowIndirect(1, 3), Create(0), Grow(1, 3, 5), Unmount(false), Restart, Mount];
+    let after = [Punch(1, 3), WriteBack(MAP), Delete(0), Cut, Unmount(true), Proven, Read, Act(true)];
+    [&before[..], &after].concat()
+}
+
+fn undone() -> Vec<Step> {
+    let first = [Create(1), Grow(1, 0, 3), Delay(TABLE), Pass(1500), WriteBack(3)];
+    let second = [Delete(1), Create(2), Grow(2, 0, 3), WriteBack(3), Sleep, WriteBack(TABLE)];
+    let third = [Punch(2, 0), Delay(MAP), Truncate(2), Crash(false)];
+    [&first[..], &second, &third].concat()
+}
+
+/// The map leaves before block 3 is allocated, and arrives after it was written.
+fn overtaken(between: &[Step]) -> Vec<Step> {
+    let before = [Create(0), Grow(0, 0, 4), Delay(MAP), Create(1), Grow(1, 0, 3), WriteBack(3), Land(MAP)];
+    [&before[..], between, &[Cut, Proven, Act(false)]].concat()
+}
+
+fn read_again() -> Vec<Step> {
+    let before = [Unmount(false), Mount, Create(1), Grow(1, 0, 3), WriteBack(3), Pass(1500)];
+    [&before[..], &[Read, Cut, Proven, Act(false)]].concat()
+}
+
+/// A file, its block of pointers and its data come to another file in the same
+/// places, once nothing of the first is suspicious any more.
+fn renewed() -> Vec<Step> {
+    let file = [GrowIndirect(1, 4), Grow(1, 2, 3)];
+    let settled = [Mount, Pass(1500), Unmount(false), Pass(1500)].repeat(14);
+    let again = [Mount, Delete(1), Create(1)];
+    [&[Create(1)], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
+}
