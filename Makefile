@@ -44,9 +44,10 @@ lint:
 		cargo deny --all-features check licenses sources bans; \
 	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi
 
-## make soak      a million simulated histories, 1,000 kills of the server
+## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
 soak: build
 	cargo run --release --locked -p quietus-sim -- soak --seeds $(SEEDS)
+	cargo run --release --locked -p quietus-sim -- twin
 	lab/kill9 --rounds 1000
 
 ## make lab       every client's suite, guests, power cuts

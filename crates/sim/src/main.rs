@@ -43,7 +43,7 @@ enum Job {
     /// walks.
     Twin {
         /// Steps to try in each part of the search.
-        #[arg(long, default_value_t = 400_000)]
+        #[arg(long, default_value_t = 300_000)]
         transitions: u64,
         /// Walks.
         #[arg(long, default_value_t = 100_000)]

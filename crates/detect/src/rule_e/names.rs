@@ -231,7 +231,9 @@ impl RuleE {
         let Some(level) = self.names.pointers.get(&block).copied() else { return };
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
         self.apply(changes, true);
-        self.names.doubt_pointers(block);
+        if self.names.pointers.contains_key(&block) {
+            self.names.doubt_pointers(block);
+        }
     }
 
     /// Does what was to be done with the content of `block`.

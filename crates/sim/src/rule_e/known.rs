@@ -55,7 +55,7 @@ fn read_again() -> Vec<Step> {
 /// places, once nothing of the first is suspicious any more.
 fn renewed() -> Vec<Step> {
     let file = [GrowIndirect(1, 4), Grow(1, 2, 3)];
-    let settled = [Mount, Pass(1500), Unmount(false), Pass(1500)].repeat(14);
+    let settled = [Mount, Pass(1500), Unmount(false), Pass(1500), Read].repeat(20);
     let again = [Mount, Delete(1), Create(1)];
     [&[Create(1)], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
 }
