@@ -196,6 +196,17 @@ impl Judge {
             .any(|it| it[..POINTERS].iter().any(|it| Block::from(*it) == block))
     }
 
+    /// Forensic, at grade content: nothing that was overwritten is left.
+    ///
+    /// # Errors
+    /// Something is: what.
+    pub fn is_bare(&self) -> Result<(), String> {
+        match self.places.iter().flat_map(|it| &it.below).find(|it| !it.is_excused) {
+            Some(layer) => Err(format!("forensic: {:?} is only overwritten", layer.mark)),
+            None => Ok(()),
+        }
+    }
+
     /// Forensic: nothing dead is left, once everything has settled.
     ///
     /// # Errors
