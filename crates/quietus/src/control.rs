@@ -255,7 +255,7 @@ pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) ->
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, tell);
-    close(&open, false, |_| true);
+    close(&open, *call == Call::Shred, |_| true);
     answer
 }
 

@@ -166,7 +166,7 @@ impl<S: Store> Volume<S> {
         let act = self.swept(self.sweep).or_else(|| self.swept(0));
         if let Some(act) = &act {
             self.sweep = act.runs.last().map_or(0, |run| run.end());
-        } else if self.undurable.is_empty() && !self.has_unasked() {
+        } else if self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
             self.all_due = false;
         }
         act.map(|act| Act { urgent: act.urgent || urgent, ..act }).or_else(|| self.space_act())

@@ -8,8 +8,8 @@
 //! 1. Space is spare only while its content is zeros: what is about to hold data
 //!    is spare no more ([`Volume::hold`]), and no write begins where a hole is
 //!    being made.
-//! 2. Spare blocks count as holding data. A crash forgets which ones are spare
-//!    and no more than that: they are zeros that take up space.
+//! 2. Spare blocks are dead: they are zeros that take up space. A crash, and a
+//!    stop in a hurry, forget which ones are spare and no more than that.
 
 use super::{Volume, act::Act};
 use crate::policy::Pattern;
@@ -34,9 +34,10 @@ impl<S: Store> Volume<S> {
 
     /// What lay in `run` is gone, and `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
+        self.store.void(run);
         let zeros_written = self.config.policy.passes().last().is_some_and(Pattern::is_zeros);
         if !(zeros_written && self.capabilities.punch) {
-            return self.store.void(run);
+            return;
         }
         if self.spare.is_empty() {
             self.spare_since = self.now;
@@ -90,9 +91,6 @@ impl<S: Store> Volume<S> {
     pub(super) fn gave_back(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
             self.spare.remove(*run);
-            if !self.state.ledger.overlaps(*run) {
-                self.store.void(*run);
-            }
         }
     }
 

@@ -247,6 +247,7 @@ impl<S: Store> Volume<S> {
     pub(super) fn watch_wakeup(&self) -> Option<Millis> {
         let watching = self.watching.as_ref()?;
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
+        let idle = if self.all_due { self.now } else { idle };
         let since = watching.watcher.unproven_since();
         let deadline = since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let pending = !watching.is_idle() && watching.looks == 0;
