@@ -55,6 +55,8 @@ pub(super) struct Waiting {
     pub(super) request: Request,
     /// What may be dead there, while the ledger has no room for it.
     reused: Option<Extent<Addr>>,
+    /// The watcher has seen what it replaces.
+    seen: bool,
     obstacle: Obstacle,
 }
 
@@ -100,9 +102,22 @@ impl<S: Store> Volume<S> {
         out: &mut Vec<Command>,
     ) {
         let reused = self.suspect_if_room(reused);
-        match self.obstacle(&request, reused, self.waiting.len()) {
-            None => self.begin(id, request, out),
-            Some(obstacle) => self.hold_back(Waiting { id, request, reused, obstacle }, out),
+        let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
+        match self.obstacle(&waiting, self.waiting.len()) {
+            None => self.begin(id, waiting.request, out),
+            Some(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
+        }
+    }
+
+    /// The watcher has seen all that `request` replaces, which had to be before
+    /// an act destroys it: it goes on, or waits for that act, ahead of all that
+    /// came after it.
+    fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        let waiting = Waiting { id, request, reused: None, seen: true, obstacle: Obstacle::Order };
+        match self.obstacle(&waiting, 0) {
+            None => self.carry_out(id, waiting.request, out),
+            Some(_) if self.latched.is_some() => self.turn_away(&waiting, out),
+            Some(obstacle) => self.waiting.insert(0, Waiting { obstacle, ..waiting }),
         }
     }
 
@@ -155,7 +170,8 @@ impl<S: Store> Volume<S> {
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }
 
-    fn obstacle(&self, request: &Request, reused: Option<Extent<Addr>>, earlier: usize) -> Option<Obstacle> {
+    fn obstacle(&self, waiting: &Waiting, earlier: usize) -> Option<Obstacle> {
+        let request = &waiting.request;
         let extent = request.extent;
         if request.op.is_ordered() {
             let behind = self.running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
@@ -166,13 +182,17 @@ impl<S: Store> Volume<S> {
                 return Some(Obstacle::Order);
             }
         }
-        if reused.is_some() {
+        if waiting.reused.is_some() {
             return Some(Obstacle::Room);
         }
+        let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
         if let Some(act) = &self.act
-            && (act.excludes(request) || self.needs(request).iter().any(|seen| act.hides(*seen)))
+            && (act.excludes(request) || needs.iter().any(|seen| act.hides(*seen)))
         {
             return Some(Obstacle::Act);
+        }
+        if !needs.is_empty() {
+            return None;
         }
         let obliged = matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
@@ -186,14 +206,14 @@ impl<S: Store> Volume<S> {
         while index < self.waiting.len() {
             let reused = self.suspect_if_room(self.waiting[index].reused);
             self.waiting[index].reused = reused;
-            match self.obstacle(&self.waiting[index].request, reused, index) {
+            match self.obstacle(&self.waiting[index], index) {
                 _ if self.latched.is_some() => {
                     let waiting = self.waiting.remove(index);
                     self.turn_away(&waiting, out);
                 }
                 None => {
-                    let waiting = self.waiting.remove(index);
-                    self.begin(waiting.id, waiting.request, out);
+                    let Waiting { id, request, seen, .. } = self.waiting.remove(index);
+                    if seen { self.carry_out(id, request, out) } else { self.begin(id, request, out) }
                 }
                 Some(obstacle) => {
                     self.waiting[index].obstacle = obstacle;
@@ -364,7 +384,7 @@ impl<S: Store> Volume<S> {
             }
         }
         match rest.pop() {
-            None => self.carry_out(id, request, out),
+            None => self.go_on(id, request, out),
             Some(seen) => self.show(id, request, seen, rest, out),
         }
     }
