@@ -251,9 +251,9 @@ class DifferenceTest(unittest.TestCase):
 class AccountsTest(unittest.TestCase):
     """Table 8's columns, from histories of one block."""
 
-    def totals(self, story, writes, acts, grade="generation", free=False):
+    def totals(self, story, writes, acts, grade="generation", free=False, one_pass=False):
         """(overwrites, excess, missed, unseen) of block 7; writes are (time, tag), acts (time, shredded)."""
-        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False)
+        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False, one_pass)
         accounts.feed([Write(time, 7, tag, False) for time, tag in writes],
                       [Act(time, 7 * 1024, 1024, shredded) for time, shredded in acts])
         return tuple(accounts.totals())[:4]
@@ -281,6 +281,12 @@ class AccountsTest(unittest.TestCase):
 
     def test_another_files_content_does_not_hide_a_miss(self):
         self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], []), (0, 0, 1, 0))
+
+    def test_where_one_pass_is_due_the_next_write_is_that_pass(self):
+        writes = [(15, self.first), (35, self.second)]
+        self.assertEqual(self.totals(self.reused(), writes, [], one_pass=True), (0, 0, 0, 0))
+        self.assertEqual(self.totals(self.reused(), writes, [(36, False)], one_pass=True), (1, 1, 0, 0))
+        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [], one_pass=True), (0, 0, 1, 0))
 
     def test_a_conservative_overwrite_reaches_what_lies_below(self):
         self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], [(36, False)]), (1, 0, 0, 0))

@@ -14,6 +14,7 @@ Invariants of `Block`:
    the block holds.
 2. All but the last are dead: something else has taken their place.
 3. An act destroys all dead layers. It is *excess* if there are none.
+4. Where one pass is all that is due, a write destroys what it replaces.
 """
 
 from bisect import bisect_left
@@ -28,13 +29,16 @@ METADATA, ZEROS = "metadata", "zeros"
 class Block:
     """One block's account."""
 
-    def __init__(self):
+    def __init__(self, one_pass):
+        self.one_pass = one_pass
         self.layers = []
         self.acts = self.excess = 0
 
     def written(self, layer):
         """Content of `layer` came."""
-        if self.layers and self.layers[-1].owner == layer.owner:
+        if self.one_pass:
+            self.layers = []
+        elif self.layers and self.layers[-1].owner == layer.owner:
             self.layers.pop()
         self.layers.append(layer)
 
@@ -59,12 +63,12 @@ class Accounts:
 
     `story` knows when content died; `is_free(block)` whether the file system says
     at the end that a block is free; blocks that `is_fixed` never hold content of
-    files; `grade` is what counts as a death.
+    files; `grade` is what counts as a death; `one_pass` says that a policy has no more.
     """
 
-    def __init__(self, story, block_bytes, grade, is_free, is_fixed):
+    def __init__(self, story, block_bytes, grade, is_free, is_fixed, one_pass=False):
         self.story, self.block_bytes, self.grade = story, block_bytes, grade
-        self.is_free, self.is_fixed = is_free, is_fixed
+        self.is_free, self.is_fixed, self.one_pass = is_free, is_fixed, one_pass
         self.blocks, self.events = {}, {}
 
     def feed(self, writes, acts):
@@ -82,7 +86,7 @@ class Accounts:
             self.blocks[number] = self._account(number, of_block)
 
     def _account(self, number, events):
-        block = Block()
+        block = Block(self.one_pass)
         layers = self._layers(number, [it for _, is_act, it in events if not is_act])
         for time, is_act, event in events:
             if is_act:

@@ -54,7 +54,7 @@ pub(super) struct Waiting {
     pub(super) id: RequestId,
     pub(super) request: Request,
     /// What may be dead there, while the ledger has no room for it.
-    reused: Option<Extent<Addr>>,
+    reused: Vec<Extent<Addr>>,
     /// The watcher has seen what it replaces.
     seen: bool,
     obstacle: Obstacle,
@@ -98,10 +98,10 @@ impl<S: Store> Volume<S> {
         &mut self,
         id: RequestId,
         request: Request,
-        reused: Option<Extent<Addr>>,
+        reused: Vec<Extent<Addr>>,
         out: &mut Vec<Command>,
     ) {
-        let reused = self.suspect_if_room(reused);
+        let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
         match self.obstacle(&waiting, self.waiting.len()) {
             None => self.begin(id, waiting.request, out),
@@ -113,7 +113,7 @@ impl<S: Store> Volume<S> {
     /// an act destroys it: it goes on, or waits for that act, ahead of all that
     /// came after it.
     fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        let waiting = Waiting { id, request, reused: None, seen: true, obstacle: Obstacle::Order };
+        let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
         match self.obstacle(&waiting, 0) {
             None => self.carry_out(id, waiting.request, out),
             Some(_) if self.latched.is_some() => self.turn_away(&waiting, out),
@@ -121,14 +121,19 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    /// What remains to be noted once there is room.
-    fn suspect_if_room(&mut self, reused: Option<Extent<Addr>>) -> Option<Extent<Addr>> {
-        let reused = reused?;
-        if self.state.ledger.gaps(reused).len() > PIECES_MAX || !self.has_room() {
-            return Some(reused);
+    /// Notes that `reused` is to be destroyed; what there is no room for, it
+    /// returns.
+    fn suspect_if_room(
+        &mut self,
+        mut reused: Vec<Extent<Addr>>,
+        out: &mut Vec<Command>,
+    ) -> Vec<Extent<Addr>> {
+        while self.has_room()
+            && let Some(extent) = reused.pop()
+        {
+            reused.extend(self.suspect_first(extent, out));
         }
-        self.suspect(reused);
-        None
+        reused
     }
 
     fn refuse(&self, request: &Request) -> Option<Refusal> {
@@ -182,7 +187,7 @@ impl<S: Store> Volume<S> {
                 return Some(Obstacle::Order);
             }
         }
-        if waiting.reused.is_some() {
+        if !waiting.reused.is_empty() {
             return Some(Obstacle::Room);
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
@@ -204,8 +209,8 @@ impl<S: Store> Volume<S> {
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
         let mut index = 0;
         while index < self.waiting.len() {
-            let reused = self.suspect_if_room(self.waiting[index].reused);
-            self.waiting[index].reused = reused;
+            let reused = std::mem::take(&mut self.waiting[index].reused);
+            self.waiting[index].reused = self.suspect_if_room(reused, out);
             match self.obstacle(&self.waiting[index], index) {
                 _ if self.latched.is_some() => {
                     let waiting = self.waiting.remove(index);

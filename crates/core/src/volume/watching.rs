@@ -81,17 +81,29 @@ impl<S: Store> Volume<S> {
 
     /// `request` arrives. Returns what may be dead there, and must be destroyed
     /// before it is written over.
-    pub(super) fn observe(&mut self, request: &Request) -> Option<Extent<Addr>> {
-        let watching = self.watching.as_mut()?;
+    pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
+        let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) else {
+            return Vec::new();
+        };
         let extent = request.extent;
-        let content = content(&request.op)?;
         let mut reused = watching.watcher.take_suspicious(extent);
         watching.watcher.arrived(self.now, extent, content);
         reused.extend(watching.take_back(extent));
-        let reused = reused.into_iter().filter_map(|part| self.store.first_held(part));
-        let hull = reused
-            .reduce(|all, part| Extent::between(all.start.0.min(part.start.0), all.end().max(part.end())))?;
-        (matches!(request.op, Op::Write(_)) && self.has_layers()).then_some(hull)
+        if !matches!(request.op, Op::Write(_)) || !self.has_layers() {
+            return Vec::new();
+        }
+        reused.into_iter().flat_map(|part| self.held_runs(part)).collect()
+    }
+
+    /// The parts of `extent` that hold data.
+    fn held_runs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let mut rest = extent;
+        let runs = std::iter::from_fn(|| {
+            let run = self.store.first_held(rest)?;
+            rest = Extent::between(run.end(), rest.end());
+            Some(run)
+        });
+        runs.collect()
     }
 
     /// Whether more than the next write itself is needed to destroy content.
@@ -99,12 +111,25 @@ impl<S: Store> Volume<S> {
         self.config.policy.passes().len() > 1
     }
 
-    /// `extent` is about to be written, and may hold dead content.
-    pub(super) fn suspect(&mut self, extent: Extent<Addr>) {
-        for gap in self.state.ledger.gaps(extent) {
-            self.change(Change::Oblige(gap, Due::Suspicious, Cause::Generation));
-            self.state.counters.died(Cause::Generation, gap.len);
-        }
+    /// The first part of `extent` that owes nothing yet is about to be written,
+    /// and may hold dead content. Returns what lies behind it.
+    pub(super) fn suspect_first(
+        &mut self,
+        extent: Extent<Addr>,
+        out: &mut Vec<Command>,
+    ) -> Option<Extent<Addr>> {
+        let owed = self.state.ledger.within(extent).next().map(|(owed, _)| owed);
+        let end = match owed {
+            Some(owed) if owed.start == extent.start => owed.end(),
+            owed => {
+                let gap = Extent::between(extent.start.0, owed.map_or(extent.end(), |owed| owed.start.0));
+                out.push(Command::Died(Cause::Generation, gap));
+                self.change(Change::Oblige(gap, Due::Suspicious, Cause::Generation));
+                self.state.counters.died(Cause::Generation, gap.len);
+                gap.end()
+            }
+        };
+        (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
     /// What has to be read before `request` may begin.
@@ -169,7 +194,7 @@ impl<S: Store> Volume<S> {
             watching.looks += 1;
             watching.next_look += 1;
             let id = RequestId(watching.next_look);
-            self.admit(id, Request { op: Op::Look, extent, fua: false }, None, out);
+            self.admit(id, Request { op: Op::Look, extent, fua: false }, Vec::new(), out);
         }
     }
 

@@ -18,8 +18,8 @@ use std::time::SystemTime;
 
 /// Lines that may wait to be written; more are counted, not kept.
 const LINES_WAITING_MAX: usize = 1 << 16;
-/// Extents that one line names; more are counted.
-const EXTENTS_MAX: usize = 64;
+/// Extents that one line names, as many as an act has at most; more are counted.
+const EXTENTS_MAX: usize = 4096;
 /// A file longer than this is set aside as `audit.jsonl.1` and a new one begun.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
@@ -46,7 +46,7 @@ pub enum Entry {
         passes: usize,
         /// All bytes.
         bytes: u64,
-        /// Where: first byte and length, at most 64 of them.
+        /// Where: first byte and length, at most 4096 of them.
         extents: Vec<(u64, u64)>,
         /// Further extents, not named.
         more: usize,
