@@ -230,8 +230,8 @@ impl RuleE {
         }
         let Some(level) = self.names.pointers.get(&block).copied() else { return };
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
-        self.apply(changes, true);
-        if self.names.pointers.contains_key(&block) {
+        self.apply(changes, !self.options.eager);
+        if !self.options.eager && self.names.pointers.contains_key(&block) {
             self.names.doubt_pointers(block);
         }
     }
@@ -279,8 +279,9 @@ impl RuleE {
     fn followed(&mut self, block: Block, named: Option<u8>, content: &[u8]) {
         let Some(level) = named else { return };
         let links = links(&*self.format, block, level, content);
-        self.apply(links.into_iter().map(Change::Linked).collect(), self.in_use);
-        if self.in_use {
+        let guess = self.in_use && !self.options.eager;
+        self.apply(links.into_iter().map(Change::Linked).collect(), guess);
+        if guess {
             self.names.doubt_pointers(block);
         }
     }

@@ -79,7 +79,7 @@ pub struct CreateArgs {
     pub adopt: Option<PathBuf>,
     /// The passes: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
     /// random,ff,zero.
-    #[arg(long, default_value = "purge-2")]
+    #[arg(long, default_value = "clear")]
     pub policy: String,
     /// Destroy when no request came for so long.
     #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]

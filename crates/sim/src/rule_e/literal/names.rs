@@ -88,10 +88,11 @@ impl<F: Format> Literal<F> {
             link.blocks.for_each(|it| self.lose(block, it, link.kind));
         }
         for (link, _) in gained {
-            link.blocks.for_each(|it| self.gain(block, it, link.kind, kind == Kind::Inodes));
+            let is_certain = kind == Kind::Inodes || self.options.eager;
+            link.blocks.for_each(|it| self.gain(block, it, link.kind, is_certain));
         }
         let source = self.sources.get_mut(&block).expect("it changes");
-        if source.named.is_some() && kind != Kind::Inodes {
+        if source.named.is_some() && kind != Kind::Inodes && !self.options.eager {
             source.unsettled = Some(self.clock.moment());
         }
     }
@@ -162,7 +163,7 @@ impl<F: Format> Literal<F> {
         let source = self.sources.get_mut(&block).expect("it is read");
         source.counted = source.named;
         let Some(kind) = source.named else { return };
-        let is_certain = kind == Kind::Inodes || !self.in_use;
+        let is_certain = kind == Kind::Inodes || !self.in_use || self.options.eager;
         source.unsettled = (!is_certain).then_some(moment);
         for (it, kind) in self.pointers(block, kind, content) {
             self.gain(block, it, kind, is_certain);
