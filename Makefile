@@ -31,7 +31,9 @@ test:
 	lab/demo
 	lab/lib/test_labkit.py
 	lab/conformance --short
-	lab/power-cut-loop --rounds 1
+	lab/table8 --operations 4000
+	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
+	lab/power-cut-loop --fs ext4 --rounds 1
 	lab/kill9 --rounds 20 --search-every 5
 
 ## make lint      format, clippy, tidy, licences and bans
@@ -49,6 +51,7 @@ soak: build
 	cargo run --release --locked -p quietus-sim -- soak --seeds $(SEEDS)
 	cargo run --release --locked -p quietus-sim -- twin
 	lab/kill9 --rounds 1000
+	lab/power-cut-loop --fs ext2 --cut alternate --rounds 1000
 
 ## make lab       every client's suite, guests, power cuts
 lab:
@@ -57,6 +60,8 @@ lab:
 	lab/conformance
 	lab/demo
 	lab/power-cut-loop --fs ext4 --rounds 20
+	lab/table8 --self-test
+	lab/judge
 
 ## make bench     side by side with nbdkit and qemu-nbd
 bench:
@@ -65,6 +70,10 @@ bench:
 	lab/bench --update docs/benchmarks.md
 	lab/bench-shred --update docs/benchmarks.md
 	lab/bench-sparse --update docs/benchmarks.md
+	lab/bench-detect --update docs/benchmarks.md
+	lab/bench-attach --update docs/benchmarks.md
+	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md
+	lab/judge --update docs/benchmarks.md
 
 ## make fuzz      each fuzz target for FUZZ_SECONDS (60)
 fuzz:

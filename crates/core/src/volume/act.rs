@@ -231,9 +231,25 @@ impl<S: Store> Volume<S> {
             let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
             return self.shred(runs, it.due, true);
         }
-        let runs = self.pieces_for_slots(self.state.ledger.within(request.extent));
-        let Op::Write(data) = &request.op else { return None };
-        let contents = runs.iter().map(|run| slice(data, request.extent, *run).to_vec()).collect();
+        self.shred_then_write()
+    }
+
+    /// Destroys what is suspicious before all writes that wait for that, as far
+    /// as the slots go, so that they share the syncs.
+    fn shred_then_write(&self) -> Option<Act> {
+        let mut left = u64::from(self.journal.shape().slots);
+        let (mut runs, mut contents) = (Vec::new(), Vec::new());
+        for request in self.demands() {
+            let owed = || self.state.ledger.within(request.extent);
+            let Op::Write(data) = &request.op else { continue };
+            if owed().any(|(_, it)| it.is_dead()) || owed().any(|(run, _)| self.is_busy(run)) {
+                continue;
+            }
+            for run in self.pieces_for_slots(owed(), &mut left) {
+                contents.push(slice(data, request.extent, run).to_vec());
+                runs.push(run);
+            }
+        }
         self.keep(runs, Some(contents))
     }
 
@@ -250,7 +266,8 @@ impl<S: Store> Volume<S> {
             }
             Due::Scour => {
                 let scour = ready.filter(|(_, it)| it.due == Due::Scour);
-                self.keep(self.pieces_for_slots(std::iter::once((first, it)).chain(scour)), None)
+                let mut left = u64::from(self.journal.shape().slots);
+                self.keep(self.pieces_for_slots(std::iter::once((first, it)).chain(scour), &mut left), None)
             }
             Due::Suspicious => None,
         }
@@ -282,21 +299,22 @@ impl<S: Store> Volume<S> {
         take.collect()
     }
 
-    /// As many of these extents, cut to pieces, as the slots can hold.
+    /// As many of these extents, cut to pieces, as the slots that are left can
+    /// hold.
     fn pieces_for_slots<'a>(
         &self,
         extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+        left: &mut u64,
     ) -> Vec<Extent<Addr>> {
         let run_bytes = self.config.run_bytes_max.next_multiple_of(SLOT_BYTES);
-        let mut left = u64::from(self.journal.shape().slots);
         let mut runs = Vec::new();
         for (extent, _) in extents {
-            for run in extent.pieces(run_bytes.min(left.max(1) * SLOT_BYTES)) {
+            for run in extent.pieces(run_bytes.min((*left).max(1) * SLOT_BYTES)) {
                 let need = run.len.div_ceil(SLOT_BYTES);
-                if need > left {
+                if need > *left {
                     return runs;
                 }
-                left -= need;
+                *left -= need;
                 runs.push(run);
             }
         }

@@ -230,8 +230,13 @@ impl<S: Store> Volume<S> {
 
     /// The first write that waits for an act, begun or not.
     pub(super) fn first_demand(&self) -> Option<&Request> {
-        let mut waiting = self.waiting.iter().filter(|it| matches!(it.request.op, Op::Write(_)));
-        waiting.find(|it| matches!(it.obstacle, Obstacle::Act | Obstacle::Ledger)).map(|it| &it.request)
+        self.demands().next()
+    }
+
+    /// All of them.
+    pub(super) fn demands(&self) -> impl Iterator<Item = &Request> {
+        let waiting = self.waiting.iter().filter(|it| matches!(it.request.op, Op::Write(_)));
+        waiting.filter(|it| matches!(it.obstacle, Obstacle::Act | Obstacle::Ledger)).map(|it| &it.request)
     }
 
     /// Whether a request waits for the ledger to shrink.

@@ -91,6 +91,9 @@ impl Deaths {
     /// A condemned block got a name, or lost its last one: that is news, whose
     /// evidence has yet to become durable.
     pub(super) fn renamed(&mut self, block: Block, now: Millis) {
+        if self.ready.is_empty() && self.named.is_empty() && self.cut.is_empty() {
+            return;
+        }
         if self.ready.remove(block) || self.named.remove(block) || self.cut.remove(block) {
             self.young.insert(block);
             self.since.get_or_insert(now);

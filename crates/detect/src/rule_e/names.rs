@@ -12,7 +12,7 @@ use crate::options::Grade;
 use roaring::RoaringBitmap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Most blocks that may be named more than once: extended-attribute blocks
 /// that files share, and whatever a broken file system has.
@@ -96,6 +96,14 @@ impl Names {
         let next = self.tasks.range(self.cursor..).next().map(|(block, _)| *block)?;
         self.cursor = next.checked_add(1)?;
         Some(next)
+    }
+
+    /// Gives a name more to each of `blocks`.
+    fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
+        if guess || self.named.range_cardinality(blocks.clone()) > 0 {
+            return blocks.for_each(|block| self.name(block, guess));
+        }
+        self.named.insert_range(blocks);
     }
 
     fn name(&mut self, block: Block, guess: bool) {
@@ -188,10 +196,13 @@ impl RuleE {
     }
 
     fn linked(&mut self, link: &Link, guess: bool) {
+        let Some(last) = link.blocks.end.checked_sub(1).filter(|last| link.blocks.start <= *last) else {
+            return;
+        };
+        self.figures.guessed += if guess { link.blocks.len() as u64 } else { 0 };
+        self.names.name_all(link.blocks.clone(), guess);
+        self.lately.insert(link.blocks.start..=last);
         for block in link.blocks.clone() {
-            self.figures.guessed += u64::from(guess);
-            self.names.name(block, guess);
-            self.lately.insert(block..=block);
             self.deaths.renamed(block, self.clock.now);
             if let Kind::Pointers(level) = link.kind {
                 self.names.link_pointers(block, level);
