@@ -216,6 +216,13 @@ impl FileMedium {
         Ok(())
     }
 
+    /// Whether passes leave most of the time to others.
+    pub fn be_gentle(&self, gentle: bool) {
+        if let Some(Some(direct)) = self.direct.get() {
+            direct.be_gentle(gentle);
+        }
+    }
+
     /// Writes as much of `from` as can go around the cache; how much.
     fn write_direct(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let direct = self.direct.get_or_init(|| Direct::open(&self.file, self.is_device));
@@ -259,9 +266,9 @@ impl Medium for FileMedium {
 
     fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
         self.check("overwriting", pos, from.len() as u64)?;
-        let written = self.write_direct(pos, from).and_then(|done| {
-            self.write_pieces(pos.0 + done as u64, &from[done..])
-        });
+        let written = self
+            .write_direct(pos, from)
+            .and_then(|done| self.write_pieces(pos.0 + done as u64, &from[done..]));
         written.map_err(|error| self.failed("overwriting", pos.0, from.len() as u64, &error))
     }
 

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
+use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
 use quietus_sim::verdict::{silence_panics, verdict};
@@ -49,6 +49,15 @@ enum Job {
         #[arg(long, default_value_t = 100_000)]
         walks: u64,
     },
+    /// Put a guest with a file system above a whole volume that watches it.
+    Whole {
+        /// How many lives of a guest.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
@@ -64,6 +73,7 @@ fn main() -> ExitCode {
     let is_well = match (cli.command, cli.seed) {
         (Some(Job::Soak { seeds, from }), _) => soak_with_bar(from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
+        (Some(Job::Whole { seeds, from }), _) => wholes(from, seeds),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max }), _) => {
             let rules = hunt_rules();
@@ -131,6 +141,13 @@ fn trial(transitions: u64, walks: u64) -> bool {
     let walked = split(walks, walked);
     println!("{walks} walks of {} steps", walked.iter().map(|it| it.transitions).sum::<u64>());
     walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
+}
+
+/// The lives of `seeds` guests above whole volumes.
+fn wholes(from: u64, seeds: u64) -> bool {
+    let walks = split(seeds, |n| walked_whole(from.saturating_add(n)));
+    println!("{seeds} guests, {} steps", walks.iter().map(|it| it.transitions).sum::<u64>());
+    walks.iter().filter(|it| !told(it)).take(1).count() == 0
 }
 
 /// `work` on the numbers below `end`, over all processors.

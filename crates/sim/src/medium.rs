@@ -197,6 +197,11 @@ impl SimMedium {
     pub fn peek<T>(&self, extent: Extent<Pos>, look: impl FnOnce(&[u8]) -> T) -> T {
         look(&self.inner.borrow().cache[indices(extent, 0)])
     }
+
+    /// The same, of what a power cut leaves if the whole cache is lost.
+    pub fn peek_durable<T>(&self, extent: Extent<Pos>, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.inner.borrow().durable[indices(extent, 0)])
+    }
 }
 
 impl Platter {

@@ -23,10 +23,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// The largest folio of a host with pages of 4 KiB: what one entry of its
 /// page middle directory maps.
 const WINDOW_BYTES: usize = 2 << 20;
+/// One piece of a pass while somebody else is at work, and how long the pause
+/// after it is, in times of what it took.
+const GENTLE_BYTES: usize = 64 << 10;
+const GENTLE_PAUSE: u32 = 9;
 /// The size of a page for which [`WINDOW_BYTES`] is right.
 const PAGE_BYTES: usize = 4096;
 /// `statfs` of the file systems whose cache is known to follow a direct write:
@@ -40,6 +45,8 @@ pub(super) struct Direct {
     rings: Mutex<Vec<IoUring>>,
     /// The host has refused once.
     is_refused: AtomicBool,
+    /// Somebody else is at work on the medium.
+    is_gentle: AtomicBool,
 }
 
 impl Direct {
@@ -53,7 +60,7 @@ impl Direct {
         options.write(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         let rings = Mutex::new(vec![ring().ok()?]);
-        Some(Self { file, rings, is_refused: AtomicBool::new(false) })
+        Some(Self { file, rings, is_refused: AtomicBool::new(false), is_gentle: AtomicBool::new(false) })
     }
 
     /// Writes `from` at `pos`; how much of it, from its start on: nothing where
@@ -65,13 +72,37 @@ impl Direct {
         if !is_whole(pos, from) || self.is_refused.load(Ordering::Relaxed) {
             return Ok(0);
         }
-        match self.hand_over(pos, from) {
+        match self.write_pieces(pos, from) {
             Err(error) if is_refusal(&error) => {
                 self.is_refused.store(true, Ordering::Relaxed);
                 Ok(0)
             }
             written => written,
         }
+    }
+
+    /// Whether others are to have the medium for most of the time.
+    pub(super) fn be_gentle(&self, gentle: bool) {
+        self.is_gentle.store(gentle, Ordering::Relaxed);
+    }
+
+    /// All at once, or, gently, in small pieces with pauses: what others wait for
+    /// is one piece then.
+    fn write_pieces(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < from.len() {
+            if !self.is_gentle.load(Ordering::Relaxed) {
+                return Ok(done + self.hand_over(Pos(pos.0 + done as u64), &from[done..])?);
+            }
+            let began = Instant::now();
+            let piece = &from[done..from.len().min(done + GENTLE_BYTES)];
+            match self.hand_over(Pos(pos.0 + done as u64), piece)? {
+                0 => return Ok(done),
+                written => done += written,
+            }
+            std::thread::sleep(began.elapsed() * GENTLE_PAUSE);
+        }
+        Ok(done)
     }
 
     fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {

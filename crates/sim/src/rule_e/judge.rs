@@ -104,17 +104,7 @@ impl Judge {
 
     /// Who names what, by what lies on the medium.
     fn observe(&mut self, disk: &[Bytes]) {
-        let mut namers = vec![BTreeSet::new(); self.places.len()];
-        for (owner, inode) in inodes(&disk[TABLE as usize]) {
-            for (block, kind) in inode.owns() {
-                let below = disk.get(block as usize).filter(|_| kind != Kind::Data);
-                let below = below.into_iter().flat_map(|it| it[..POINTERS].to_vec());
-                for it in below.chain([block]).filter(|it| self.toy.data().contains(&Block::from(*it))) {
-                    namers[it as usize].insert(owner);
-                }
-            }
-        }
-        for (place, namers) in self.places.iter_mut().zip(namers) {
+        for (place, namers) in self.places.iter_mut().zip(namers(self.toy, disk)) {
             place.epoch += u32::from(place.namers != namers);
             place.namers = namers;
         }
@@ -246,8 +236,23 @@ impl Place {
     }
 }
 
+/// Who names each block of `disk`, by what lies there.
+pub(super) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
+    let mut namers = vec![BTreeSet::new(); disk.len()];
+    for (owner, inode) in inodes(&disk[TABLE as usize]) {
+        for (block, kind) in inode.owns() {
+            let below = disk.get(block as usize).filter(|_| kind != Kind::Data);
+            let below = below.into_iter().flat_map(|it| it[..POINTERS].to_vec());
+            for it in below.chain([block]).filter(|it| toy.data().contains(&Block::from(*it))) {
+                namers[it as usize].insert(owner);
+            }
+        }
+    }
+    namers
+}
+
 /// The files in a block of inodes.
-fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
+pub(super) fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
     let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
     let inodes = inodes.filter(|(_, inode)| inode.links > 0);
     let owner = |file: usize, inode: &Inode| Owner { file: file as u8, generation: inode.generation };

@@ -8,6 +8,7 @@
 //!   in the worst order that it may, crashes and is mended; [`judge`] knows
 //!   what lies on the medium and objects when something owned is destroyed, or
 //!   something dead is left.
+//! - [`whole`] puts the same guest above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 
@@ -20,4 +21,5 @@ pub mod search;
 pub mod toy;
 pub mod trial;
 pub mod twin;
+pub mod whole;
 pub mod wild;

@@ -3,6 +3,7 @@
 use crate::dice::Dice;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
+use crate::rule_e::whole::{self, Whole};
 use crate::rule_e::wild::{self, Wild, options, themes};
 use quietus_detect::options::Grade;
 use std::fmt::Debug;
@@ -89,6 +90,13 @@ pub fn judged(seed: u64) -> Part {
 fn walked_play(seed: u64) -> Part {
     let setup = setup_of(seed);
     taken("a guest with a file system", seed, || Play::new(&setup))
+}
+
+/// The walk of `seed` through the life of a guest above a whole volume.
+#[must_use]
+pub fn walked_whole(seed: u64) -> Part {
+    let setup = whole::Setup::from_seed(seed);
+    taken("a guest above a whole volume", seed, || Whole::new(&setup))
 }
 
 fn setup_of(seed: u64) -> Setup {
