@@ -1,0 +1,90 @@
+//! What may be read from each block, by what was asked of the disk alone: the
+//! promises of a disk that destroys nothing.
+
+use crate::remanence::SECTOR_BYTES;
+use crate::rule_e::guest::Stay;
+use std::fmt;
+
+/// A moment: replies and flushes are told apart by it.
+pub type Moment = u64;
+
+/// One content that a block was given.
+#[derive(Clone)]
+struct Version {
+    bytes: Vec<u8>,
+    /// In whose stay it was written, if in any.
+    stay: Option<Stay>,
+    /// When it was replied to.
+    done: Option<Moment>,
+}
+
+/// The contents of one block that may still come back, in order of arrival.
+///
+/// Invariant: the first one was replied to.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    versions: Vec<Version>,
+    /// Metadata is never gone.
+    is_data: bool,
+}
+
+impl Shelf {
+    /// One that has always held `bytes`, which are nobody's.
+    pub fn new(bytes: Vec<u8>, is_data: bool) -> Self {
+        Self { versions: vec![Version { bytes, stay: None, done: Some(0) }], is_data }
+    }
+
+    /// `bytes` of `stay` arrive.
+    pub fn arrive(&mut self, bytes: Vec<u8>, stay: Option<Stay>) {
+        self.versions.push(Version { bytes, stay, done: None });
+    }
+
+    /// The latest was replied to. `durable`: and was promised to last.
+    pub fn done(&mut self, moment: Moment, durable: bool) {
+        let last = self.versions.len() - 1;
+        self.versions[last].done = Some(moment);
+        if durable {
+            self.versions.drain(..last);
+        }
+    }
+
+    /// A flush that was sent at `since` was replied to.
+    pub fn flushed(&mut self, since: Moment) {
+        let newest = self.versions.iter().rposition(|it| it.done.is_some_and(|done| done < since));
+        self.versions.drain(..newest.unwrap_or(0));
+    }
+
+    /// Whether `bytes`, read in `stay`, may be what is there; after a
+    /// power cut `all` that was not flushed may be gone.
+    ///
+    /// What is not of that stay may have been destroyed, and reads as zeros then.
+    pub fn allows(&self, bytes: &[u8], stay: Option<Stay>, all: bool) -> bool {
+        let newest = self.versions.iter().rposition(|it| it.done.is_some()).unwrap_or(0);
+        let possible = &self.versions[if all { 0 } else { newest }..];
+        let may_be_gone = self.is_data && possible.iter().any(|it| it.stay.is_none() || it.stay != stay);
+        let sectors = bytes.chunks_exact(SECTOR_BYTES).enumerate();
+        let is_gone = |it: &[u8]| may_be_gone && it.iter().all(|byte| *byte == 0);
+        let part = |it: &'_ Version, n: usize| it.bytes[n * SECTOR_BYTES..(n + 1) * SECTOR_BYTES].to_vec();
+        sectors.into_iter().all(|(n, it)| is_gone(it) || possible.iter().any(|from| part(from, n) == it))
+    }
+
+    /// Whether a content that begins with `head` may come back.
+    pub fn may_return(&self, head: &[u8]) -> bool {
+        self.versions.iter().any(|it| it.bytes.starts_with(head))
+    }
+
+    /// After a crash, `bytes` are what is there: of `stay`, as they say. `all`:
+    /// and nothing else can come back.
+    pub fn found(&mut self, bytes: Vec<u8>, stay: Option<Stay>, moment: Moment, all: bool) {
+        if all {
+            self.versions.clear();
+        }
+        self.versions.push(Version { bytes, stay, done: Some(moment) });
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} replied to {:?}", self.stay, self.done)
+    }
+}

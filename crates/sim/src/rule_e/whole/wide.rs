@@ -1,0 +1,105 @@
+//! The toy file system in blocks as large as a volume's.
+//!
+//! A block begins with the toy's block of 64 bytes. One of data has two cells of
+//! tagged content behind it, one in its first sector and one in its last, so
+//! that a torn write shows.
+
+use crate::content::{CELL_BYTES, Tag, fill};
+use crate::rule_e::toy::{self, Bytes, MAP, SUPER, Super, Toy};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Prober, Reason, Shown};
+use quietus_detect::properties::Properties;
+use std::ops::Range;
+
+/// The bytes of `block` on the disk.
+#[must_use]
+pub fn place(block: Block) -> Extent<Addr> {
+    Extent::new(u64::from(block) * BLOCK_BYTES, BLOCK_BYTES)
+}
+
+/// The blocks that `extent` touches.
+#[must_use]
+pub fn touched(extent: Extent<Addr>) -> Range<Block> {
+    (extent.start.0 / BLOCK_BYTES) as Block..extent.end().div_ceil(BLOCK_BYTES) as Block
+}
+
+/// `page` as it lies on the disk in `block`, with content of `tag` behind it.
+#[must_use]
+pub fn widened(block: Block, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
+    if let Some(tag) = tag {
+        for from in [CELL_BYTES, BLOCK_BYTES - CELL_BYTES] {
+            let cell = from as usize..(from + CELL_BYTES) as usize;
+            fill(tag, place(block).start.0 + from, &mut bytes[cell]);
+        }
+    }
+    bytes
+}
+
+/// The toy's part of a block.
+///
+/// # Panics
+/// If it is shorter than that.
+#[must_use]
+pub fn narrowed(bytes: &[u8]) -> Bytes {
+    bytes[..toy::BLOCK_BYTES].try_into().expect("the lengths are the same")
+}
+
+/// Finds the toy file system.
+pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
+    let Some(bytes) = contents.get(place(SUPER)) else { return Probe::Needs(vec![place(SUPER)]) };
+    let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
+    let blocks = (disk_bytes / BLOCK_BYTES) as Block;
+    Probe::Is(Box::new(Wide(Toy { blocks, inode_blocks: 1, was_clean: found.is_clean })))
+};
+
+#[derive(Debug)]
+struct Wide(Toy);
+
+impl Format for Wide {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn properties(&self) -> Properties {
+        self.0.properties()
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BLOCK_BYTES as u32
+    }
+
+    fn blocks(&self) -> Block {
+        self.0.blocks
+    }
+
+    fn was_clean(&self) -> bool {
+        self.0.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        self.0.kind(block)
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        self.0.survey(kind)
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        assert_eq!(at, place(MAP), "the guest writes whole blocks");
+        self.0.map(toy::place(MAP), &narrowed(bytes))
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        self.0.diff(block, kind, &narrowed(old), &narrowed(new))
+    }
+
+    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
+        self.0.geometry(block, old, new)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
