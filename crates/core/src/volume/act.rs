@@ -8,6 +8,7 @@
 //! An act can be given up before its last step: what was not finished is still
 //! owed, and more passes than due do no harm.
 
+use super::bytes::slice;
 use super::{Command, Done, Purpose, Receipt, Target, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
@@ -245,10 +246,9 @@ impl<S: Store> Volume<S> {
             if owed().any(|(_, it)| it.is_dead()) || owed().any(|(run, _)| self.is_busy(run)) {
                 continue;
             }
-            for run in self.pieces_for_slots(owed(), &mut left) {
-                contents.push(slice(data, request.extent, run).to_vec());
-                runs.push(run);
-            }
+            let taken = self.pieces_for_slots(owed(), &mut left);
+            contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
+            runs.extend(taken);
         }
         self.keep(runs, Some(contents))
     }
@@ -597,10 +597,4 @@ fn windows(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr
     let first = Extent::new(extent.start.0, head);
     let rest = Extent::between(first.end(), extent.end());
     Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
-}
-
-/// The part of `data`, the content of `whole`, that is the content of `part`.
-fn slice(data: &[u8], whole: Extent<Addr>, part: Extent<Addr>) -> &[u8] {
-    let from = (part.start.0 - whole.start.0) as usize;
-    &data[from..from + part.len as usize]
 }

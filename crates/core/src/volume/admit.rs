@@ -1,5 +1,6 @@
 //! Requests: when they may begin, what they do, how they end.
 
+use super::bytes::{mask, zero_blocks};
 use super::watching::is_own;
 use super::{Command, Purpose, Target, Volume, io::IoOp, needs_medium_writes, refusal};
 use crate::journal::Change;
@@ -8,7 +9,7 @@ use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::Store;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::units::{Addr, Extent};
 
 /// Most pieces of a request that become obligations in one go.
 const PIECES_MAX: usize = 1024;
@@ -579,30 +580,4 @@ impl Running {
     pub(super) fn id(&self) -> RequestId {
         self.id
     }
-}
-
-/// Makes zeros of the parts of `buf`, the content of `whole`, that are dead.
-fn mask(buf: &mut [u8], whole: Extent<Addr>, dead: &[Extent<Addr>]) {
-    for part in dead {
-        let from = (part.start.0 - whole.start.0) as usize;
-        buf[from..from + part.len as usize].fill(0);
-    }
-}
-
-/// The whole blocks of `extent` that `data` fills with zeros, as runs.
-fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {
-    let first = extent.start.0.next_multiple_of(BLOCK_BYTES);
-    let Some(body) = data.get((first - extent.start.0) as usize..) else { return Vec::new() };
-    let mut runs: Vec<Extent<Addr>> = Vec::new();
-    for (n, block) in body.chunks_exact(BLOCK_BYTES as usize).enumerate() {
-        if block.iter().any(|byte| *byte != 0) {
-            continue;
-        }
-        let start = first + n as u64 * BLOCK_BYTES;
-        match runs.last_mut().filter(|run| run.end() == start) {
-            Some(run) => run.len += BLOCK_BYTES,
-            None => runs.push(Extent::new(start, BLOCK_BYTES)),
-        }
-    }
-    runs
 }

@@ -19,6 +19,7 @@
 
 mod act;
 mod admit;
+mod bytes;
 mod commit;
 mod io;
 mod open;

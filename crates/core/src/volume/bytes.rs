@@ -1,0 +1,35 @@
+//! Parts of content, by where they lie on the disk.
+
+use crate::units::{Addr, BLOCK_BYTES, Extent};
+
+/// Makes zeros of the parts of `buf`, the content of `whole`, that are dead.
+pub(super) fn mask(buf: &mut [u8], whole: Extent<Addr>, dead: &[Extent<Addr>]) {
+    for part in dead {
+        let from = (part.start.0 - whole.start.0) as usize;
+        buf[from..from + part.len as usize].fill(0);
+    }
+}
+
+/// The whole blocks of `extent` that `data` fills with zeros, as runs.
+pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {
+    let first = extent.start.0.next_multiple_of(BLOCK_BYTES);
+    let Some(body) = data.get((first - extent.start.0) as usize..) else { return Vec::new() };
+    let mut runs: Vec<Extent<Addr>> = Vec::new();
+    for (n, block) in body.chunks_exact(BLOCK_BYTES as usize).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            continue;
+        }
+        let start = first + n as u64 * BLOCK_BYTES;
+        match runs.last_mut().filter(|run| run.end() == start) {
+            Some(run) => run.len += BLOCK_BYTES,
+            None => runs.push(Extent::new(start, BLOCK_BYTES)),
+        }
+    }
+    runs
+}
+
+/// The part of `data`, the content of `whole`, that is the content of `part`.
+pub(super) fn slice(data: &[u8], whole: Extent<Addr>, part: Extent<Addr>) -> &[u8] {
+    let from = (part.start.0 - whole.start.0) as usize;
+    &data[from..from + part.len as usize]
+}
