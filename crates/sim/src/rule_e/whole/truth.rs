@@ -4,7 +4,7 @@
 use crate::content::Tag;
 use crate::rule_e::guest::{IS_POINTERS, Mark, Owner, Stay};
 use crate::rule_e::judge::{inodes, namers};
-use crate::rule_e::toy::{Bytes, MAP, POINTERS, TABLE, Toy};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, POINTERS, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct Truth {
     /// By tag.
     records: Vec<Record>,
     places: Vec<Place>,
-    /// Contents as they have arrived.
+    /// Contents as they have arrived; zeros where they were called dead.
     seen: Vec<Bytes>,
 }
 
@@ -51,7 +51,7 @@ impl Truth {
         Self { toy, stays: Vec::new(), gone: BTreeSet::new(), records: Vec::new(), places, seen }
     }
 
-    /// Contents as they have arrived.
+    /// Contents as they have arrived; zeros where they were called dead.
     pub fn seen(&self) -> &[Bytes] {
         &self.seen
     }
@@ -143,16 +143,20 @@ impl Truth {
         named: &BTreeMap<Block, Owner>,
         possible: &[Vec<Bytes>],
     ) -> Result<(), String> {
-        let Some(mark) = Mark::of(&self.seen[block as usize]) else { return Ok(()) };
+        let Some(mark) = Mark::of(&self.seen[block as usize]) else {
+            self.seen[block as usize] = [0; BLOCK_BYTES];
+            return Ok(());
+        };
         let Mark { stay, owner } = mark;
         if !self.is_dead(Some(mark)) && named.get(&block) == Some(&owner) {
             return Err(format!("safety: {owner:?} has block {block}, and what lies there is its own"));
         }
-        let is_again = self.latest(block, Some(&owner)) != Some(stay);
-        if !is_again && may_be_recovered(block, owner, possible) {
+        let is_latest = self.latest(block, Some(&owner)) == Some(stay);
+        if is_latest && self.may_be_recovered(block, owner, possible) {
             return Err(format!("safety: after a crash {owner:?} may have block {block} again"));
         }
         self.gone.insert(stay);
+        self.seen[block as usize] = [0; BLOCK_BYTES];
         Ok(())
     }
 
@@ -162,15 +166,20 @@ impl Truth {
         let place = &self.places[block as usize];
         record.epoch == place.epoch && !place.namers.is_empty()
     }
-}
 
-/// Whether some mixture of what is possible gives `block` to `owner`.
-fn may_be_recovered(block: Block, owner: Owner, possible: &[Vec<Bytes>]) -> bool {
-    let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
-    files.flat_map(|(_, inode)| inode.owns()).any(|(it, kind)| {
-        let names = |it: &Bytes| it[..POINTERS].iter().any(|it| Block::from(*it) == block);
-        // Data that looks as if it were pointers gives nobody anything.
-        let is_below = || possible[it as usize].iter().any(|it| it[IS_POINTERS] != 0 && names(it));
-        Block::from(it) == block || (kind != Kind::Data && is_below())
-    })
+    /// Whether some mixture of what is possible gives `block` to `owner`. Data
+    /// that looks as if it were pointers gives nobody anything, nor do pointers
+    /// that were written before the owner got their block once more.
+    fn may_be_recovered(&self, block: Block, owner: Owner, possible: &[Vec<Bytes>]) -> bool {
+        let names = |at: Block, it: &Bytes| {
+            it[IS_POINTERS] != 0
+                && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
+                && Mark::of(it).map(|it| it.stay) == self.latest(at, Some(&owner))
+        };
+        let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
+        files.flat_map(|(_, inode)| inode.owns()).any(|(it, kind)| {
+            let at = Block::from(it);
+            at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
+        })
+    }
 }
