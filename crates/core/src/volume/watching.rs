@@ -259,12 +259,14 @@ impl<S: Store> Volume<S> {
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
         let (layers, all) = (self.has_layers(), self.all_due);
         let watching = self.watching.as_mut()?;
-        let (running, waiting) = (&self.running, &self.waiting);
+        let (running, waiting, act) = (&self.running, &self.waiting, &self.act);
         let is_busy = |extent: Extent<Addr>| {
-            running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
+            // Its end would take the place of the new obligation.
+            act.as_ref().is_some_and(|it| it.hides(extent))
+                || running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
                 || waiting.iter().any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent))
         };
-        let next = watching.verdict.pop();
+        let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
 
