@@ -9,6 +9,7 @@ use quietus_detect::format::Block;
 impl Whole {
     pub(super) fn shred_now(&mut self) -> Result<(), String> {
         self.server.tell(Event::ShredNow)?;
+        self.hear()?;
         self.until(|it| it.server.volume().owes_nothing_due())?;
         match self.server.unproven() {
             0 => Ok(()),
@@ -20,6 +21,7 @@ impl Whole {
     pub(super) fn restart(&mut self, drains: bool) -> Result<(), String> {
         self.until_quiet()?;
         self.server.tell(Event::Stop { drain: drains })?;
+        self.hear()?;
         if drains {
             self.until(|it| it.server.volume().is_drained())?;
         }
