@@ -148,7 +148,7 @@ impl Truth {
             return Ok(());
         };
         let Mark { stay, owner } = mark;
-        if !self.is_dead(Some(mark)) && named.get(&block) == Some(&owner) {
+        if named.get(&block) == Some(&owner) && self.present(block, Some(&owner)) == Some(stay) {
             return Err(format!("safety: {owner:?} has block {block}, and what lies there is its own"));
         }
         let is_latest = self.latest(block, Some(&owner)) == Some(stay);
