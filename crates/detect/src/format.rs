@@ -125,6 +125,11 @@ pub trait Format: Send + fmt::Debug {
     /// nothing. The same pointer of the same generation in both is no change.
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
 
+    /// All pointers in `content`, of a block of `kind`, as gained.
+    fn pointers(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Change> {
+        self.diff(block, kind, &vec![0; content.len()], content)
+    }
+
     /// What it means that `block`, of [`Kind::Geometry`], changes from `old` to
     /// `new`.
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry;

@@ -104,9 +104,9 @@ impl<S: Store> Volume<S> {
     ) {
         let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
-        match self.obstacle(&waiting, self.waiting.len()) {
-            None => self.begin(id, waiting.request, out),
-            Some(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
+        match self.ready(&waiting, self.waiting.len()) {
+            Ok(needs) => self.begin(id, waiting.request, needs, out),
+            Err(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
         }
     }
 
@@ -115,10 +115,10 @@ impl<S: Store> Volume<S> {
     /// came after it.
     fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
-        match self.obstacle(&waiting, 0) {
-            None => self.carry_out(id, waiting.request, out),
-            Some(_) if self.latched.is_some() => self.turn_away(&waiting, out),
-            Some(obstacle) => self.waiting.insert(0, Waiting { obstacle, ..waiting }),
+        match self.ready(&waiting, 0) {
+            Ok(_) => self.carry_out(id, waiting.request, out),
+            Err(_) if self.latched.is_some() => self.turn_away(&waiting, out),
+            Err(obstacle) => self.waiting.insert(0, Waiting { obstacle, ..waiting }),
         }
     }
 
@@ -176,7 +176,9 @@ impl<S: Store> Volume<S> {
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }
 
-    fn obstacle(&self, waiting: &Waiting, earlier: usize) -> Option<Obstacle> {
+    /// What the watcher has to see before a request that may begin, in order; or
+    /// why it may not. The first `earlier` of those that wait came before it.
+    fn ready(&self, waiting: &Waiting, earlier: usize) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
         let extent = request.extent;
         if request.op.is_ordered() {
@@ -185,25 +187,23 @@ impl<S: Store> Volume<S> {
                     .iter()
                     .any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent));
             if behind {
-                return Some(Obstacle::Order);
+                return Err(Obstacle::Order);
             }
         }
         if !waiting.reused.is_empty() {
-            return Some(Obstacle::Room);
+            return Err(Obstacle::Room);
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
         if let Some(act) = &self.act
             && (act.excludes(request) || needs.iter().any(|seen| act.hides(*seen)))
         {
-            return Some(Obstacle::Act);
+            return Err(Obstacle::Act);
         }
-        if !needs.is_empty() {
-            return None;
-        }
-        let obliged = matches!(request.op, Op::Write(_))
+        let obliged = needs.is_empty()
+            && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
             && self.state.ledger.overlaps(extent);
-        obliged.then_some(Obstacle::Ledger)
+        if obliged { Err(Obstacle::Ledger) } else { Ok(needs) }
     }
 
     /// Begins what had to wait and need not any more.
@@ -212,16 +212,16 @@ impl<S: Store> Volume<S> {
         while index < self.waiting.len() {
             let reused = std::mem::take(&mut self.waiting[index].reused);
             self.waiting[index].reused = self.suspect_if_room(reused, out);
-            match self.obstacle(&self.waiting[index], index) {
+            match self.ready(&self.waiting[index], index) {
                 _ if self.latched.is_some() => {
                     let waiting = self.waiting.remove(index);
                     self.turn_away(&waiting, out);
                 }
-                None => {
-                    let Waiting { id, request, seen, .. } = self.waiting.remove(index);
-                    if seen { self.carry_out(id, request, out) } else { self.begin(id, request, out) }
+                Ok(needs) => {
+                    let Waiting { id, request, .. } = self.waiting.remove(index);
+                    self.begin(id, request, needs, out);
                 }
-                Some(obstacle) => {
+                Err(obstacle) => {
                     self.waiting[index].obstacle = obstacle;
                     index += 1;
                 }
@@ -256,12 +256,18 @@ impl<S: Store> Volume<S> {
         self.running.iter().any(|it| !it.is_ordered && it.exposed_bytes(extent) > 0)
     }
 
-    fn begin(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        let mut rest = self.needs(&request);
-        rest.reverse();
-        match rest.pop() {
+    /// Carries a request out, once the watcher was shown what it `needs` to see.
+    fn begin(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        mut needs: Vec<Extent<Addr>>,
+        out: &mut Vec<Command>,
+    ) {
+        needs.reverse();
+        match needs.pop() {
             None => self.carry_out(id, request, out),
-            Some(seen) => self.show(id, request, seen, rest, out),
+            Some(seen) => self.show(id, request, seen, needs, out),
         }
     }
 

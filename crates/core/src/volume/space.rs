@@ -45,7 +45,9 @@ impl<S: Store> Volume<S> {
         self.spare.insert(run, ());
     }
 
-    pub(super) fn is_at_work(&self) -> bool {
+    /// Whether a guest is at work, so that what nobody waits for gives way.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
         self.now.since(self.last_request) < self.at_work_ms()
     }
 

@@ -201,29 +201,28 @@ impl<S: Store> Volume<S> {
     /// Makes the evidence durable: all changes that had arrived are completed,
     /// then the medium is synced.
     fn prove(&mut self, out: &mut Vec<Command>) {
-        let Some(watching) = &self.watching else { return };
-        let since = watching.watcher.unproven_since();
-        let proof = match &watching.proof {
-            Proof::None if since.is_some_and(|since| self.is_due_since(since)) => {
-                let changes = self.changes_under_way();
-                if let (Some(watching), Some(since)) = (&mut self.watching, since) {
-                    watching.since = since;
-                    watching.watcher.cut();
-                }
-                Proof::Awaits(changes)
-            }
-            Proof::Awaits(changes) if !changes.iter().any(|id| self.is_under_way(*id)) => {
-                self.io(Purpose::Proof, Target::Data, 0, IoOp::Sync, out);
-                Proof::Syncs
-            }
-            _ => return,
-        };
-        let awaits_nothing = matches!(&proof, Proof::Awaits(changes) if changes.is_empty());
-        if let Some(watching) = &mut self.watching {
-            watching.proof = proof;
+        self.cut();
+        let Some(Watching { proof: Proof::Awaits(changes), .. }) = &self.watching else { return };
+        if changes.iter().any(|id| self.is_under_way(*id)) {
+            return;
         }
-        if awaits_nothing {
-            self.prove(out);
+        self.io(Purpose::Proof, Target::Data, 0, IoOp::Sync, out);
+        if let Some(watching) = &mut self.watching {
+            watching.proof = Proof::Syncs;
+        }
+    }
+
+    /// Begins a batch of evidence, if it is time to and none is under way.
+    fn cut(&mut self) {
+        let since = self.watching.as_ref().and_then(|it| it.watcher.unproven_since());
+        let Some(since) = since.filter(|since| self.is_due_since(*since)) else { return };
+        let changes = self.changes_under_way();
+        if let Some(watching) = &mut self.watching
+            && matches!(watching.proof, Proof::None)
+        {
+            watching.since = since;
+            watching.watcher.cut();
+            watching.proof = Proof::Awaits(changes);
         }
     }
 

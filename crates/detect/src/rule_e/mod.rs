@@ -156,14 +156,18 @@ impl RuleE {
     /// Time has passed.
     pub fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
-        let period = self.options.reorder_window_ms;
-        self.recent.expire(self.clock.now.0, period);
-        self.survey.tick(self.clock.now);
+        self.expire_by_time();
+    }
+
+    fn expire_by_time(&mut self) {
+        let now = self.clock.now;
+        self.recent.expire(now.0, self.options.reorder_window_ms);
+        self.survey.tick(now);
     }
 
     fn expire(&mut self) {
-        let (now, active_ms) = (self.clock.now, self.clock.active_ms);
-        self.recent.expire(now.0, self.options.reorder_window_ms);
+        self.expire_by_time();
+        let active_ms = self.clock.active_ms;
         let calm = self.lately.expire(active_ms, self.options.settle_ms);
         self.clear_suspicion(calm);
         let settled = self.doubted.expire(active_ms, self.options.settle_ms);
@@ -172,7 +176,6 @@ impl RuleE {
         }
         self.names.settle(active_ms, self.options.settle_ms);
         self.deaths.settle(active_ms, self.options.settle_ms);
-        self.survey.tick(now);
     }
 
     /// Neither a write nor a new name came to these for as long as it takes to
@@ -339,12 +342,17 @@ impl RuleE {
     }
 
     fn inodes_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if self.survey.owes_inodes(block) {
-            let changes = self.format.diff(block, Kind::Inodes, &vec![0; old.len()], old);
-            self.apply(changes, false);
-        }
+        self.inodes_read(block, old);
         let changes = self.format.diff(block, Kind::Inodes, old, new);
         self.apply(changes, false);
+    }
+
+    /// Counts the names in inodes that are seen for the first time.
+    fn inodes_read(&mut self, block: Block, content: &[u8]) {
+        if self.survey.owes_inodes(block) {
+            let changes = self.format.pointers(block, Kind::Inodes, content);
+            self.apply(changes, false);
+        }
     }
 
     /// What it wants to read next.
@@ -363,12 +371,7 @@ impl RuleE {
         for (block, content) in blocks.zip(content.chunks_exact(self.format.block_bytes() as usize)) {
             match self.format.kind(block) {
                 Kind::Map => self.map_reread(block, content),
-                Kind::Inodes if self.survey.owes_inodes(block) => {
-                    let nothing = vec![0; content.len()];
-                    let changes = self.format.diff(block, Kind::Inodes, &nothing, content);
-                    self.apply(changes, false);
-                }
-                Kind::Inodes => {}
+                Kind::Inodes => self.inodes_read(block, content),
                 _ => self.pointers_read(block, content),
             }
         }

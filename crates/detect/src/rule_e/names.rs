@@ -326,7 +326,6 @@ fn take_one(counts: &mut BTreeMap<Block, u32>, block: Block) -> bool {
 
 /// All pointers in a block of them.
 fn links(format: &dyn Format, block: Block, level: u8, content: &[u8]) -> Vec<Link> {
-    let nothing = vec![0; content.len()];
-    let changes = format.diff(block, Kind::Pointers(level), &nothing, content);
+    let changes = format.pointers(block, Kind::Pointers(level), content);
     changes.into_iter().map(|(Change::Linked(link) | Change::Unlinked(link))| link).collect()
 }

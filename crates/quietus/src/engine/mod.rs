@@ -27,7 +27,6 @@ use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Target, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,8 +40,6 @@ const REQUESTS_MAX: usize = 2048;
 /// Longest read that is not the request's own, and is done before it all the
 /// same: what a write is about to replace.
 const LOOK_BYTES_MAX: u64 = 256 << 10;
-/// A guest is at work when its last request is no older.
-const AT_WORK_MS: u64 = 50;
 /// How often time is told to a volume that expects nothing.
 const TICK_MAX: Duration = Duration::from_millis(250);
 
@@ -69,8 +66,6 @@ struct Shared {
     jobs: Sender<Io>,
     passes: Sender<Io>,
     journalist: Journalist,
-    /// When the last request came.
-    last_request_ms: AtomicU64,
 }
 
 struct Inner {
@@ -136,7 +131,6 @@ impl Engine {
             jobs,
             passes,
             journalist: Journalist::start(dir, read_only)?,
-            last_request_ms: AtomicU64::new(0),
         });
         let engine = Self { threads: Mutex::new(spawn(&shared, &queues, holes_unknown)?), shared };
         Ok(engine)
@@ -298,7 +292,6 @@ impl Shared {
 
     fn submit(&self, request: Request, reply: ReplyTo) {
         let (own_read, now) = (request.op == Op::Read, self.now());
-        self.last_request_ms.store(now.0, Ordering::Relaxed);
         self.data.be_gentle(true);
         let mut inner = self.lock();
         while inner.replies.len() >= REQUESTS_MAX && !inner.closed {
@@ -319,12 +312,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Whether a guest is at work, so that passes have to be gentle.
-    fn is_at_work(&self) -> bool {
-        let last = Millis(self.last_request_ms.load(Ordering::Relaxed));
-        last != Millis(0) && self.now().since(last) < AT_WORK_MS
     }
 
     fn dispatch(&self, action: Action) {
@@ -362,7 +349,8 @@ impl Shared {
         let mut next = Some(io);
         while let Some(io) = next {
             if kind {
-                self.data.be_gentle(self.is_at_work());
+                let at_work = self.lock().volume.is_at_work();
+                self.data.be_gentle(at_work);
             }
             let (id, result) = io.perform(&self.data, &self.journal, scratch);
             let mut actions = self.apply(Event::Completed(id, result));
