@@ -6,6 +6,8 @@
 //! to be read is asked for and handed in (`quietus_core::watch`).
 #![forbid(unsafe_code)]
 
+mod bits;
+mod bytes;
 pub mod ext2;
 pub mod format;
 pub mod mutant;

@@ -15,13 +15,13 @@ use self::layout::{Descriptor, Layout, Region, superblock_block};
 use self::names::{Difference, Pointer};
 use self::state::State;
 use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superblock};
+use crate::bits;
+use crate::bytes;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::properties::{EXT2, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
-mod bits;
-mod bytes;
 mod features;
 mod inode;
 mod layout;

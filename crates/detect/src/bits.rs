@@ -24,7 +24,7 @@ fn run_end(bytes: &[u8], bits: Range<usize>) -> usize {
 }
 
 /// The runs that make up `bits`, all of which are in `bytes`, with their value.
-pub(super) fn runs(bytes: &[u8], bits: Range<usize>) -> impl Iterator<Item = (Range<usize>, bool)> {
+pub(crate) fn runs(bytes: &[u8], bits: Range<usize>) -> impl Iterator<Item = (Range<usize>, bool)> {
     let mut at = bits.start;
     std::iter::from_fn(move || {
         let start = at;
