@@ -110,7 +110,8 @@ pub trait Format: Send + fmt::Debug {
     fn kind(&self, block: Block) -> Kind;
 
     /// The blocks whose place makes them of `kind`, [`Kind::Geometry`],
-    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint.
+    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint. Maps that hold
+    /// pointers are among the inodes too.
     fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
 
     /// What `bytes`, a part of a map written at `at`, say of the blocks that
@@ -120,8 +121,22 @@ pub trait Format: Send + fmt::Debug {
     /// It is no map: blocks are free that cannot be.
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason>;
 
-    /// How pointers change when `block`, of `kind` [`Kind::Inodes`] or
-    /// [`Kind::Pointers`], changes from `old` to `new`. A block of zeros names
+    /// Whether nothing brings back what a map on the disk shows free: neither the
+    /// file system nor a check of it believes a pointer more than the map. Then
+    /// names hold up no death.
+    fn map_is_final(&self) -> bool {
+        false
+    }
+
+    /// Bytes behind a map, in the one that follows, that belong to the last that
+    /// it says. With them it is handed in where they are at hand.
+    fn map_reach_bytes(&self) -> u64 {
+        0
+    }
+
+    /// How pointers change when `block`, of `kind` [`Kind::Inodes`],
+    /// [`Kind::Pointers`], or [`Kind::Map`] where [`Format::survey`] counts maps
+    /// among the inodes, changes from `old` to `new`. A block of zeros names
     /// nothing. The same pointer of the same generation in both is no change.
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
 

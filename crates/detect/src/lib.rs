@@ -9,6 +9,7 @@
 mod bits;
 mod bytes;
 pub mod ext2;
+pub mod fat;
 pub mod format;
 pub mod mutant;
 pub mod options;

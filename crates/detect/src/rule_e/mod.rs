@@ -22,6 +22,7 @@
 mod deaths;
 mod history;
 mod names;
+mod places;
 mod survey;
 mod view;
 
@@ -31,6 +32,7 @@ use crate::options::{Grade, Options};
 use deaths::Deaths;
 use history::{Clock, Lately};
 use names::Names;
+use places::{overlaid, placed, split};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
 use roaring::RoaringBitmap;
@@ -63,6 +65,8 @@ pub struct RuleE {
     in_use: bool,
     /// Metadata in a fixed place.
     fixed: RoaringBitmap,
+    /// Those of them that must be seen before they change.
+    sources: RoaringBitmap,
     /// All names have been known once.
     surveyed: bool,
     changed: bool,
@@ -97,12 +101,8 @@ impl RuleE {
             lately.extend(&live);
             recent.extend(&live);
         }
-        let mut fixed = RoaringBitmap::new();
-        for kind in [Kind::Geometry, Kind::Map, Kind::Inodes] {
-            format.survey(kind).into_iter().for_each(|range| {
-                fixed.insert_range(range);
-            });
-        }
+        let sources = placed(&*format, [Kind::Geometry, Kind::Inodes]);
+        let fixed = &sources | placed(&*format, [Kind::Map]);
         Self {
             format,
             options,
@@ -117,6 +117,7 @@ impl RuleE {
             survey,
             in_use: !was_clean,
             fixed,
+            sources,
             surveyed: false,
             changed: false,
             broken: None,
@@ -247,7 +248,7 @@ impl RuleE {
     }
 
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let Some((at, part)) = self.part(block, extent, bytes) else { return };
+        let Some((at, part)) = self.part(block, extent, bytes, self.format.map_reach_bytes()) else { return };
         let whole = mutant::is(Mutant::WholeMapIsNews);
         let (at, part) = if whole { (self.extent_of(block), bytes) } else { (at, part) };
         match self.format.map(at, part) {
@@ -293,7 +294,7 @@ impl RuleE {
     pub fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.touched(extent) else { return Vec::new() };
         let mut needed = self.names.pointers_within(blocks.clone());
-        needed.extend(self.fixed.range(blocks).filter(|block| self.format.kind(*block) != Kind::Map));
+        needed.extend(self.sources.range(blocks));
         let mut runs: Vec<Extent<Addr>> = Vec::new();
         for block in needed {
             let found = self.extent_of(block);
@@ -318,7 +319,7 @@ impl RuleE {
             let new = overlaid(self.extent_of(block), old, extent, content);
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry_written(block, old, &new),
-                Kind::Inodes => self.inodes_written(block, old, &new),
+                kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => self.pointers_written(block, old, &new),
             }
         }
@@ -341,16 +342,16 @@ impl RuleE {
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 
-    fn inodes_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        self.inodes_read(block, old);
-        let changes = self.format.diff(block, Kind::Inodes, old, new);
+    fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
+        self.inodes_read(block, kind, old);
+        let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
     }
 
     /// Counts the names in inodes that are seen for the first time.
-    fn inodes_read(&mut self, block: Block, content: &[u8]) {
+    fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         if self.survey.owes_inodes(block) {
-            let changes = self.format.pointers(block, Kind::Inodes, content);
+            let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);
         }
     }
@@ -368,19 +369,26 @@ impl RuleE {
             return;
         };
         let Some(blocks) = self.covered(extent) else { return };
-        for (block, content) in blocks.zip(content.chunks_exact(self.format.block_bytes() as usize)) {
+        for block in blocks {
+            let Some((_, part)) = self.part(block, extent, content, 0) else { return };
             match self.format.kind(block) {
-                Kind::Map => self.map_reread(block, content),
-                Kind::Inodes => self.inodes_read(block, content),
-                _ => self.pointers_read(block, content),
+                Kind::Map => {
+                    self.map_reread(block, extent, content);
+                    self.inodes_read(block, Kind::Map, part);
+                }
+                Kind::Inodes => self.inodes_read(block, Kind::Inodes, part),
+                _ => self.pointers_read(block, part),
             }
         }
     }
 
     /// A map as it lies there, after everything had been written.
-    fn map_reread(&mut self, block: Block, content: &[u8]) {
+    fn map_reread(&mut self, block: Block, extent: Extent<Addr>, content: &[u8]) {
         let Some(exempt) = self.survey.exempt() else { return };
-        match self.format.map(self.extent_of(block), content) {
+        let Some((at, part)) = self.part(block, extent, content, self.format.map_reach_bytes()) else {
+            return;
+        };
+        match self.format.map(at, part) {
             Ok(shown) => {
                 let (_, free) = split(&shown);
                 let blind = mutant::is(Mutant::RereadWithoutExemption);
@@ -406,7 +414,12 @@ impl RuleE {
 
     /// Whether whatever names a block has been seen, where that counts.
     fn knows_names(&self) -> bool {
-        self.options.eager || (self.survey.is_done() && self.names.are_known())
+        !self.asks_names() || (self.survey.is_done() && self.names.are_known())
+    }
+
+    /// Whether a block that is named may not be dead, whatever a map says.
+    fn asks_names(&self) -> bool {
+        !self.options.eager && !self.format.map_is_final()
     }
 
     /// See [`quietus_core::watch::Watcher::cut`].
@@ -423,7 +436,7 @@ impl RuleE {
 
     /// See [`quietus_core::watch::Watcher::proven`].
     pub fn proven(&mut self) {
-        let counts = !self.options.eager && !mutant::is(Mutant::NoSecondWitness);
+        let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
         let names = counts.then_some(&self.names);
         self.deaths.proven(names);
     }
@@ -522,67 +535,4 @@ impl RuleE {
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.survey.progress()
     }
-
-    fn extent_of(&self, block: Block) -> Extent<Addr> {
-        let bytes = u64::from(self.format.block_bytes());
-        Extent::new(u64::from(block) * bytes, bytes)
-    }
-
-    fn extent_of_run(&self, run: &RangeInclusive<Block>) -> Extent<Addr> {
-        Extent::between(self.extent_of(*run.start()).start.0, self.extent_of(*run.end()).end())
-    }
-
-    /// The blocks that `extent` touches.
-    fn touched(&self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
-        let bytes = u64::from(self.format.block_bytes());
-        self.blocks(extent.start.0 / bytes, extent.end().div_ceil(bytes))
-    }
-
-    /// The blocks that lie wholly within `extent`.
-    fn covered(&self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
-        let bytes = u64::from(self.format.block_bytes());
-        self.blocks(extent.start.0.div_ceil(bytes), extent.end() / bytes)
-    }
-
-    fn blocks(&self, first: u64, end: u64) -> Option<RangeInclusive<Block>> {
-        let end = end.min(u64::from(self.format.blocks()));
-        (first < end).then(|| first as Block..=(end - 1) as Block)
-    }
-
-    /// The part of a write of `bytes` to `extent` that goes to `block`.
-    fn part<'a>(
-        &self,
-        block: Block,
-        extent: Extent<Addr>,
-        bytes: &'a [u8],
-    ) -> Option<(Extent<Addr>, &'a [u8])> {
-        let at = self.extent_of(block).overlap(extent)?;
-        let from = (at.start.0 - extent.start.0) as usize;
-        Some((at, bytes.get(from..from + at.len as usize)?))
-    }
-}
-
-/// `old`, the content of `whole`, with as much of `content` over it as goes there.
-fn overlaid(whole: Extent<Addr>, old: &[u8], extent: Extent<Addr>, content: Content<'_>) -> Vec<u8> {
-    let mut new = old.to_vec();
-    if let Some(part) = whole.overlap(extent) {
-        let to = (part.start.0 - whole.start.0) as usize;
-        let from = (part.start.0 - extent.start.0) as usize;
-        let len = part.len as usize;
-        match content {
-            Content::Bytes(bytes) => new[to..to + len].copy_from_slice(&bytes[from..from + len]),
-            Content::Zeros => new[to..to + len].fill(0),
-        }
-    }
-    new
-}
-
-/// What is shown allocated, and what free.
-fn split(shown: &[Shown]) -> (RoaringBitmap, RoaringBitmap) {
-    let (mut allocated, mut free) = (RoaringBitmap::new(), RoaringBitmap::new());
-    for part in shown {
-        let set = if part.allocated { &mut allocated } else { &mut free };
-        set.insert_range(part.blocks.clone());
-    }
-    (allocated, free)
 }

@@ -191,6 +191,8 @@ pub enum Detect {
     Off,
     /// ext2.
     Ext2,
+    /// FAT12, FAT16, FAT32.
+    Fat,
 }
 
 /// Which deaths count.

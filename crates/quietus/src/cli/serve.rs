@@ -12,6 +12,7 @@ use quietus_core::watch::Watcher;
 use quietus_detect::Watch;
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
+use quietus_detect::{ext2, fat};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -63,7 +64,9 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
     };
     let probers: Vec<Prober> = match args.detect {
         Detect::Off => return None,
-        Detect::Auto | Detect::Ext2 => vec![quietus_detect::ext2::probe],
+        Detect::Auto => vec![ext2::probe, fat::probe],
+        Detect::Ext2 => vec![ext2::probe],
+        Detect::Fat => vec![fat::probe],
     };
     Some(Box::new(Watch::new(disk_bytes, probers, options)))
 }

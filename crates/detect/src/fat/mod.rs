@@ -1,0 +1,314 @@
+//! FAT12, FAT16 and FAT32: where their metadata lies, and what a change of it
+//! says.
+//!
+//! What is read and relied on: `docs/formats/fat.md`.
+//!
+//! 1. What a block names is a function of its place and its content alone:
+//!    whatever is linked is unlinked later by exactly the inverse.
+//! 2. Only blocks that may hold data are ever named.
+//! 3. The table's word is final: a chain that leads to an entry of 0 ends there
+//!    for Linux and for every check, whatever else names the cluster.
+//! 4. Nothing that is read can make this panic, loop, or take more memory than
+//!    the bytes handed in.
+
+use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot};
+use self::table::{Entry, Width};
+use crate::bytes::u16_at;
+use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Link, Probe, Reason, Shown};
+use crate::properties::{Properties, VFAT};
+use quietus_core::units::{Addr, Extent};
+use std::ops::Range;
+
+mod boot;
+mod table;
+
+/// What is read first: the boot sector, and where ext2 would say that it is one.
+const HEAD_BYTES: u64 = 2048;
+/// Where that is.
+const EXT2_MAGIC_AT: usize = 1080;
+const EXT2_MAGIC: u16 = 0xEF53;
+
+/// A FAT file system from the first byte of the disk on.
+#[derive(Debug)]
+pub struct Fat {
+    boot: Boot,
+    block_bytes: u64,
+    /// Clusters and the two entries before them.
+    entries: u32,
+    disk_bytes: u64,
+    was_clean: bool,
+}
+
+/// Looks for FAT: asks for the boot sector, then for the head of the table.
+#[must_use]
+pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
+    let Some(at) = Extent::within(0, HEAD_BYTES, disk_bytes) else { return Probe::IsNot };
+    match contents.get(at) {
+        None => Probe::Needs(vec![at]),
+        Some(bytes) if is_boot(bytes) && u16_at(bytes, EXT2_MAGIC_AT) != EXT2_MAGIC => {
+            probe_table(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
+        }
+        Some(_) => Probe::IsNot,
+    }
+}
+
+fn probe_table(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
+    let boot = Boot::from_bytes(bytes, disk_bytes)?;
+    let at = Extent::new(boot.fat().start, BOOT_BYTES);
+    let Some(table) = contents.get(at) else { return Ok(Probe::Needs(vec![at])) };
+    let fat = Fat::new(boot, disk_bytes, table);
+    fat.check_head(table)?;
+    Ok(Probe::Is(Box::new(fat)))
+}
+
+/// Clusters that were named, and such that are: one behind the other as one.
+#[derive(Default)]
+struct Difference {
+    unlinked: Vec<Link>,
+    linked: Vec<Link>,
+}
+
+fn join(links: &mut Vec<Link>, blocks: Range<Block>) {
+    match links.last_mut() {
+        Some(last) if last.blocks.end == blocks.start => last.blocks.end = blocks.end,
+        _ => links.push(Link { blocks, kind: Kind::Data }),
+    }
+}
+
+impl Difference {
+    /// All that is unlinked comes first, so that what moves is named in the end.
+    fn changes(self) -> Vec<Change> {
+        let unlinked = self.unlinked.into_iter().map(Change::Unlinked);
+        unlinked.chain(self.linked.into_iter().map(Change::Linked)).collect()
+    }
+}
+
+impl Fat {
+    fn new(boot: Boot, disk_bytes: u64, table: &[u8]) -> Self {
+        let clean = boot.width.clean_bits();
+        let is_clean = boot.width.entry(table, 0, 1).value & clean == clean;
+        Self {
+            block_bytes: boot.block_bytes(),
+            entries: boot.clusters() as u32 + FIRST_CLUSTER,
+            disk_bytes,
+            was_clean: is_clean && !boot.is_dirty,
+            boot,
+        }
+    }
+
+    /// The head of the table repeats the media descriptor, and no entry of the
+    /// two that are about no cluster is free.
+    fn check_head(&self, table: &[u8]) -> Result<(), Reason> {
+        (0..FIRST_CLUSTER).try_for_each(|n| self.check(n, self.boot.width.entry(table, 0, n)))
+    }
+
+    /// Whether entry `n` can be `entry`.
+    fn check(&self, n: u32, entry: Entry) -> Result<(), Reason> {
+        let is_possible = match n {
+            0 => entry.value & 0xFF == u32::from(self.boot.bpb_media),
+            1 => entry.value != 0,
+            _ => entry.value != 0 || !self.is_root(n),
+        };
+        if is_possible || !entry.is_whole {
+            return Ok(());
+        }
+        Err(Reason(format!("entry {n} of the file allocation table makes no sense")))
+    }
+
+    /// Whether the root directory begins in `cluster`.
+    fn is_root(&self, cluster: u32) -> bool {
+        self.boot.width == Width::Fat32 && cluster == self.boot.bpb_root_clus
+    }
+
+    /// The bytes of `block`.
+    fn bytes_of(&self, block: Block) -> Range<u64> {
+        let start = u64::from(block) * self.block_bytes;
+        start..start + self.block_bytes
+    }
+
+    /// The blocks that `bytes` touch.
+    fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
+        let end = if bytes.is_empty() {
+            bytes.start / self.block_bytes
+        } else {
+            bytes.end.div_ceil(self.block_bytes)
+        };
+        (bytes.start / self.block_bytes) as Block..end as Block
+    }
+
+    /// The blocks of `cluster`, which is one.
+    fn cluster(&self, cluster: u32) -> Range<Block> {
+        let first = self.boot.heap() + u64::from(cluster - FIRST_CLUSTER) * self.boot.cluster_bytes();
+        self.blocks_of(&(first..first + self.boot.cluster_bytes()))
+    }
+
+    /// The blocks that an entry of `value` names, if it names any that may hold
+    /// data (invariant 2).
+    fn named(&self, value: u32) -> Option<Range<Block>> {
+        let is_cluster = (FIRST_CLUSTER..self.entries).contains(&value) && !self.is_root(value);
+        is_cluster.then(|| self.cluster(value))
+    }
+
+    /// What of `bytes` at `at` is of the table: from which byte of that on, and
+    /// the entries that it touches.
+    fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8], Range<u32>) {
+        let fat = self.boot.fat();
+        let skipped = fat.start.saturating_sub(at.0);
+        let from = (at.0 + skipped).saturating_sub(fat.start);
+        let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
+        let left = (fat.end - fat.start).saturating_sub(from);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let touched = self.boot.width.touched(&(from..from + bytes.len() as u64));
+        (from, bytes, touched.start.min(self.entries)..touched.end.min(self.entries))
+    }
+
+    fn diff_table(&self, block: Block, old: &[u8], new: &[u8]) -> Difference {
+        let mut difference = Difference::default();
+        let at = Addr(self.bytes_of(block).start);
+        let ((from, old, entries), (_, new, _)) = (self.part(at, old), self.part(at, new));
+        for n in entries.start.max(FIRST_CLUSTER)..entries.end {
+            let [was, is] = [old, new].map(|bytes| self.boot.width.entry(bytes, from, n));
+            if was != is && is.is_whole {
+                difference.unlinked_by(self.named(was.value));
+                difference.linked_by(self.named(is.value));
+            }
+        }
+        difference
+    }
+
+    /// It is the same in all but its state: as Linux mounts and unmounts it.
+    fn is_only_state(&self, old: &[u8], new: &[u8]) -> bool {
+        let state = if self.boot.width == Width::Fat32 { 0x41 } else { 0x25 };
+        let same = |(at, (old, new)): (usize, (&u8, &u8))| at == state || old == new;
+        old.iter().zip(new).take(BOOT_BYTES as usize).enumerate().all(same)
+    }
+
+    fn boot_change(&self, old: &[u8], new: &[u8]) -> Geometry {
+        let known = |bytes: &[u8]| {
+            let boot = is_boot(bytes).then(|| Boot::from_bytes(bytes, self.disk_bytes).ok()).flatten();
+            boot.filter(|it| self.boot.is_same(it))
+        };
+        match (known(old), known(new)) {
+            (_, None) | (None, _) => Geometry::Changed,
+            (_, Some(new)) if new.is_dirty => Geometry::InUse,
+            (Some(was), _) if !was.is_dirty => Geometry::Same,
+            _ if self.is_only_state(old, new) => Geometry::Unmounted,
+            _ => Geometry::Clean,
+        }
+    }
+}
+
+impl Difference {
+    fn unlinked_by(&mut self, blocks: Option<Range<Block>>) {
+        blocks.into_iter().for_each(|it| join(&mut self.unlinked, it));
+    }
+
+    fn linked_by(&mut self, blocks: Option<Range<Block>>) {
+        blocks.into_iter().for_each(|it| join(&mut self.linked, it));
+    }
+}
+
+impl Format for Fat {
+    fn name(&self) -> &'static str {
+        match self.boot.width {
+            Width::Fat12 => "fat12",
+            Width::Fat16 => "fat16",
+            Width::Fat32 => "fat32",
+        }
+    }
+
+    fn properties(&self) -> Properties {
+        VFAT
+    }
+
+    fn block_bytes(&self) -> u32 {
+        self.block_bytes as u32
+    }
+
+    fn blocks(&self) -> Block {
+        self.boot.blocks() as Block
+    }
+
+    fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        let contains = |bytes: Range<u64>| self.blocks_of(&bytes).contains(&block);
+        if u64::from(block) * self.block_bytes >= self.boot.heap() {
+            return Kind::Data;
+        }
+        match block {
+            0 => Kind::Geometry,
+            _ if contains(self.boot.fat()) => Kind::Map,
+            _ => Kind::Fixed,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        let range = match kind {
+            Kind::Geometry => 0..1,
+            Kind::Map | Kind::Inodes => self.blocks_of(&self.boot.fat()),
+            _ => return Vec::new(),
+        };
+        Vec::from([range])
+    }
+
+    fn map_is_final(&self) -> bool {
+        true
+    }
+
+    fn map_reach_bytes(&self) -> u64 {
+        u64::from(self.boot.width == Width::Fat12)
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let (from, bytes, entries) = self.part(at.start, bytes);
+        let mut shown: Vec<Shown> = Vec::new();
+        for n in entries {
+            let entry = self.boot.width.entry(bytes, from, n);
+            self.check(n, entry)?;
+            if n >= FIRST_CLUSTER && (entry.is_whole || entry.value != 0) {
+                show(&mut shown, self.cluster(n), entry.value != 0);
+            }
+        }
+        Ok(shown)
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        match kind {
+            Kind::Map => self.diff_table(block, old, new).changes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
+        match block {
+            0 if old != new => self.boot_change(old, new),
+            0 => Geometry::Same,
+            _ => Geometry::Changed,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("file system blocks", self.boot.blocks()),
+            ("clusters", self.boot.clusters()),
+            ("bytes in a block", self.block_bytes),
+            ("bytes in a cluster", self.boot.cluster_bytes()),
+        ]
+    }
+}
+
+/// Adds `blocks` to what is shown.
+fn show(shown: &mut Vec<Shown>, blocks: Range<Block>, allocated: bool) {
+    match shown.last_mut() {
+        Some(last) if last.allocated == allocated && last.blocks.end == blocks.start => {
+            last.blocks.end = blocks.end;
+        }
+        _ => shown.push(Shown { blocks, allocated }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
