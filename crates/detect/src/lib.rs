@@ -14,6 +14,7 @@ pub mod format;
 pub mod mutant;
 pub mod options;
 pub mod properties;
+pub mod rule;
 pub mod rule_e;
 mod watch;
 

@@ -2,6 +2,7 @@
 
 use crate::format::{Contents, Format, Probe, Prober};
 use crate::options::Options;
+use crate::rule::Rule;
 use crate::rule_e::RuleE;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
@@ -40,7 +41,7 @@ enum State {
     /// There is none to watch: why.
     Idle(String),
     /// Watching below one.
-    Attached(Box<RuleE>),
+    Attached(Box<dyn Rule>),
 }
 
 impl Watch {
@@ -88,13 +89,13 @@ impl Watch {
         if let State::Seeking { contents, .. } = &mut self.state {
             self.head = std::mem::take(contents);
         }
-        let mut rule = RuleE::attach(format, self.options, now, self.untouched);
+        let mut rule: Box<dyn Rule> = Box::new(RuleE::attach(format, self.options, now, self.untouched));
         if let Some(view) = self.view.take().filter(|_| self.untouched)
             && let Some(view) = self.own_part(rule.format().name(), &view)
         {
             rule.resume(view);
         }
-        self.state = State::Attached(Box::new(rule));
+        self.state = State::Attached(rule);
     }
 
     /// What a view says of the file system called `name`, if that is as it was.
@@ -119,16 +120,16 @@ impl Watch {
         self.seek_at = Some(Millis(now.0 + QUIET_MS));
     }
 
-    fn rule(&self) -> Option<&RuleE> {
+    fn rule(&self) -> Option<&dyn Rule> {
         match &self.state {
-            State::Attached(rule) => Some(rule),
+            State::Attached(rule) => Some(&**rule),
             _ => None,
         }
     }
 
-    fn rule_mut(&mut self) -> Option<&mut RuleE> {
+    fn rule_mut(&mut self) -> Option<&mut (dyn Rule + 'static)> {
         match &mut self.state {
-            State::Attached(rule) => Some(rule),
+            State::Attached(rule) => Some(&mut **rule),
             _ => None,
         }
     }

@@ -19,33 +19,27 @@
 //! 5. Time alone kills nothing: the clock that settles doubts stands still
 //!    while the guest does (it may be suspended, with all it has yet to write).
 
-mod deaths;
-mod history;
 mod names;
-mod places;
-mod survey;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
-use deaths::Deaths;
-use history::{Clock, Lately};
+use crate::rule::deaths::Deaths;
+use crate::rule::history::{Clock, Lately};
+use crate::rule::survey::Survey;
+use crate::rule::{Grid, Rule, overlaid, placed, split};
 use names::Names;
-use places::{overlaid, placed, split};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
-use survey::Survey;
-
-/// Most bytes that are read at once.
-const READ_BYTES_MAX: u64 = 256 << 10;
 
 /// Rule E above one file system.
 #[derive(Debug)]
 pub struct RuleE {
     format: Box<dyn Format>,
+    grid: Grid,
     options: Options,
     clock: Clock,
     /// The shadow bitmap: written, or allocated, since a map showed it free.
@@ -104,6 +98,7 @@ impl RuleE {
         let sources = placed(&*format, [Kind::Geometry, Kind::Inodes]);
         let fixed = &sources | placed(&*format, [Kind::Map]);
         Self {
+            grid: Grid::of(&*format),
             format,
             options,
             clock: Clock::new(now),
@@ -123,41 +118,6 @@ impl RuleE {
             broken: None,
             figures: Figures::default(),
         }
-    }
-
-    /// The file system.
-    #[must_use]
-    pub fn format(&self) -> &dyn Format {
-        &*self.format
-    }
-
-    /// Whether what was watched may be another file system now, or none.
-    #[must_use]
-    pub fn has_changed(&self) -> bool {
-        self.changed
-    }
-
-    /// Why nothing can be inferred any more, if that is so.
-    #[must_use]
-    pub fn broken(&self) -> Option<&Reason> {
-        self.broken.as_ref()
-    }
-
-    /// New content arrives: see [`quietus_core::watch::Watcher::arrived`].
-    pub fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.clock.change(now);
-        self.expire();
-        self.survey.changed(now);
-        match content {
-            Content::Bytes(bytes) => self.written(extent, bytes),
-            Content::Zeros => self.zeroed(extent),
-        }
-    }
-
-    /// Time has passed.
-    pub fn tick(&mut self, now: Millis) {
-        self.clock.tick(now);
-        self.expire_by_time();
     }
 
     fn expire_by_time(&mut self) {
@@ -189,7 +149,7 @@ impl RuleE {
     }
 
     fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
-        let Some(blocks) = self.touched(extent) else { return };
+        let Some(blocks) = self.grid.touched(extent) else { return };
         let mut data: Option<RangeInclusive<Block>> = None;
         for block in blocks {
             match self.format.kind(block) {
@@ -234,12 +194,12 @@ impl RuleE {
     /// A free of the guest's own, or zeros. Metadata that goes this way takes
     /// the file system with it.
     fn zeroed(&mut self, extent: Extent<Addr>) {
-        let Some(blocks) = self.touched(extent) else { return };
+        let Some(blocks) = self.grid.touched(extent) else { return };
         if self.fixed.range_cardinality(blocks) > 0 {
             self.changed = true;
             return;
         }
-        let Some(blocks) = self.covered(extent) else { return };
+        let Some(blocks) = self.grid.covered(extent) else { return };
         self.live.remove_range(blocks.clone());
         self.suspicious.remove_range(blocks.clone());
         self.doubted.remove(blocks.clone());
@@ -248,9 +208,11 @@ impl RuleE {
     }
 
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let Some((at, part)) = self.part(block, extent, bytes, self.format.map_reach_bytes()) else { return };
+        let Some((at, part)) = self.grid.part(block, extent, bytes, self.format.map_reach_bytes()) else {
+            return;
+        };
         let whole = mutant::is(Mutant::WholeMapIsNews);
-        let (at, part) = if whole { (self.extent_of(block), bytes) } else { (at, part) };
+        let (at, part) = if whole { (self.grid.extent_of(block), bytes) } else { (at, part) };
         match self.format.map(at, part) {
             Ok(shown) => self.shown(&shown),
             Err(reason) => self.broken = Some(reason),
@@ -289,42 +251,6 @@ impl RuleE {
         self.deaths.condemn(blocks, self.clock.now);
     }
 
-    /// See [`quietus_core::watch::Watcher::needs`].
-    #[must_use]
-    pub fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let Some(blocks) = self.touched(extent) else { return Vec::new() };
-        let mut needed = self.names.pointers_within(blocks.clone());
-        needed.extend(self.sources.range(blocks));
-        let mut runs: Vec<Extent<Addr>> = Vec::new();
-        for block in needed {
-            let found = self.extent_of(block);
-            match runs.last_mut() {
-                Some(run) if run.end() == found.start.0 && run.len < READ_BYTES_MAX => run.len += found.len,
-                _ => runs.push(found),
-            }
-        }
-        runs
-    }
-
-    /// See [`quietus_core::watch::Watcher::overwriting`].
-    pub fn overwriting(
-        &mut self,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        seen: Extent<Addr>,
-        old: &[u8],
-    ) {
-        let Some(blocks) = self.covered(seen) else { return };
-        for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
-            let new = overlaid(self.extent_of(block), old, extent, content);
-            match self.format.kind(block) {
-                Kind::Geometry => self.geometry_written(block, old, &new),
-                kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
-                _ => self.pointers_written(block, old, &new),
-            }
-        }
-    }
-
     fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
@@ -356,36 +282,10 @@ impl RuleE {
         }
     }
 
-    /// What it wants to read next.
-    pub fn wants(&mut self) -> Option<Extent<Addr>> {
-        let read = self.names.next_read().map(|block| self.extent_of(block));
-        read.or_else(|| self.survey.next_read())
-    }
-
-    /// What it wanted to read.
-    pub fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
-        let Some(content) = content else {
-            self.broken = Some(Reason("metadata could not be read".into()));
-            return;
-        };
-        let Some(blocks) = self.covered(extent) else { return };
-        for block in blocks {
-            let Some((_, part)) = self.part(block, extent, content, 0) else { return };
-            match self.format.kind(block) {
-                Kind::Map => {
-                    self.map_reread(block, extent, content);
-                    self.inodes_read(block, Kind::Map, part);
-                }
-                Kind::Inodes => self.inodes_read(block, Kind::Inodes, part),
-                _ => self.pointers_read(block, part),
-            }
-        }
-    }
-
     /// A map as it lies there, after everything had been written.
     fn map_reread(&mut self, block: Block, extent: Extent<Addr>, content: &[u8]) {
         let Some(exempt) = self.survey.exempt() else { return };
-        let Some((at, part)) = self.part(block, extent, content, self.format.map_reach_bytes()) else {
+        let Some((at, part)) = self.grid.part(block, extent, content, self.format.map_reach_bytes()) else {
             return;
         };
         match self.format.map(at, part) {
@@ -406,12 +306,6 @@ impl RuleE {
         self.survey.map_reread();
     }
 
-    /// Since when deaths wait for their evidence to be made durable.
-    #[must_use]
-    pub fn unproven_since(&self) -> Option<Millis> {
-        self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names())
-    }
-
     /// Whether whatever names a block has been seen, where that counts.
     fn knows_names(&self) -> bool {
         !self.asks_names() || (self.survey.is_done() && self.names.are_known())
@@ -422,8 +316,92 @@ impl RuleE {
         !self.options.eager && !self.format.map_is_final()
     }
 
-    /// See [`quietus_core::watch::Watcher::cut`].
-    pub fn cut(&mut self) {
+    /// Those of `blocks` whose present content may be dead.
+    fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
+        let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
+        self.deaths.add_within(blocks.clone(), &mut found);
+        self.doubted.add_within(blocks.clone(), &mut found);
+        if self.options.grade == Grade::Content {
+            found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
+        }
+        found
+    }
+
+    /// Whether nothing can be inferred from here on.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.changed || self.broken.is_some()
+    }
+}
+
+impl Rule for RuleE {
+    fn format(&self) -> &dyn Format {
+        &*self.format
+    }
+
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        self.clock.change(now);
+        self.expire();
+        self.survey.changed(now);
+        match content {
+            Content::Bytes(bytes) => self.written(extent, bytes),
+            Content::Zeros => self.zeroed(extent),
+        }
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
+        let mut needed = self.names.pointers_within(blocks.clone());
+        needed.extend(self.sources.range(blocks));
+        self.grid.runs(needed)
+    }
+
+    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
+        let Some(blocks) = self.grid.covered(seen) else { return };
+        for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
+            let new = overlaid(self.grid.extent_of(block), old, extent, content);
+            match self.format.kind(block) {
+                Kind::Geometry => self.geometry_written(block, old, &new),
+                kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
+                _ => self.pointers_written(block, old, &new),
+            }
+        }
+    }
+
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        let read = self.names.next_read().map(|block| self.grid.extent_of(block));
+        read.or_else(|| self.survey.next_read())
+    }
+
+    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
+        let Some(content) = content else {
+            self.broken = Some(Reason("metadata could not be read".into()));
+            return;
+        };
+        let Some(blocks) = self.grid.covered(extent) else { return };
+        for block in blocks {
+            let Some((_, part)) = self.grid.part(block, extent, content, 0) else { return };
+            match self.format.kind(block) {
+                Kind::Map => {
+                    self.map_reread(block, extent, content);
+                    self.inodes_read(block, Kind::Map, part);
+                }
+                Kind::Inodes => self.inodes_read(block, Kind::Inodes, part),
+                _ => self.pointers_read(block, part),
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Millis) {
+        self.clock.tick(now);
+        self.expire_by_time();
+    }
+
+    fn unproven_since(&self) -> Option<Millis> {
+        self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names())
+    }
+
+    fn cut(&mut self) {
         self.surveyed |= self.knows_names();
         // A name that goes unseen is evidence too, and may not be durable.
         if self.surveyed {
@@ -434,15 +412,13 @@ impl RuleE {
         }
     }
 
-    /// See [`quietus_core::watch::Watcher::proven`].
-    pub fn proven(&mut self) {
+    fn proven(&mut self) {
         let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
-        let names = counts.then_some(&self.names);
-        self.deaths.proven(names);
+        let none = RoaringBitmap::new();
+        self.deaths.proven(if counts { &self.names.named } else { &none });
     }
 
-    /// See [`quietus_core::watch::Watcher::verdict`].
-    pub fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         if self.is_broken() {
             return None;
         }
@@ -458,59 +434,41 @@ impl RuleE {
             // It did not settle: who got it may not have written it yet.
             self.suspicious.insert_range(run.clone());
         }
-        Some((self.extent_of_run(&run), verdict))
+        Some((self.grid.extent_of_run(&run), verdict))
     }
 
-    /// See [`quietus_core::watch::Watcher::take_suspicious`].
-    pub fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let Some(blocks) = self.touched(extent) else { return Vec::new() };
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let found = self.may_be_dead(blocks);
         if found.is_empty() {
             return Vec::new();
         }
         self.figures.reused += found.len();
         self.suspicious |= &found;
-        if let Some(whole) = self.covered(extent) {
+        if let Some(whole) = self.grid.covered(extent) {
             self.suspicious.remove_range(whole.clone());
             self.deaths.forgive(whole);
         }
-        let mut runs = found.iter();
-        let parts = std::iter::from_fn(|| runs.next_range());
-        parts.filter_map(|run| self.extent_of_run(&run).overlap(extent)).collect()
+        self.grid.parts(&found, extent)
     }
 
-    /// Those of `blocks` whose present content may be dead.
-    fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
-        self.deaths.add_within(blocks.clone(), &mut found);
-        self.doubted.add_within(blocks.clone(), &mut found);
-        if self.options.grade == Grade::Content {
-            found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
-        }
-        found
-    }
-
-    /// Whether nothing more follows from what has arrived so far.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.survey.is_idle() && self.names.are_known() && self.deaths.is_idle()
     }
 
-    /// When it wants to be told that time has passed.
-    #[must_use]
-    pub fn wakes_at(&self) -> Option<Millis> {
+    fn wakes_at(&self) -> Option<Millis> {
         self.survey.begins_at()
     }
 
-    /// Whether nothing can be inferred from here on.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.changed || self.broken.is_some()
+    fn has_changed(&self) -> bool {
+        self.changed
     }
 
-    /// Figures for the status, by name, in blocks.
-    #[must_use]
-    pub fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn broken(&self) -> Option<&Reason> {
+        self.broken.as_ref()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = self.format.figures();
         figures.extend([
             ("live", self.live.len()),
@@ -530,9 +488,15 @@ impl RuleE {
         figures
     }
 
-    /// Bytes read and to be read, while an existing file system is searched.
-    #[must_use]
-    pub fn progress(&self) -> Option<(u64, u64)> {
+    fn progress(&self) -> Option<(u64, u64)> {
         self.survey.progress()
+    }
+
+    fn view(&self) -> Option<Vec<u8>> {
+        self.known()
+    }
+
+    fn resume(&mut self, view: &[u8]) -> bool {
+        self.resumed(view).is_some()
     }
 }

@@ -5,10 +5,10 @@
 //! differences of the same contents, so that they cancel exactly.
 
 use super::RuleE;
-use super::history::Lately;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
 use crate::mutant::{self, Mutant};
 use crate::options::Grade;
+use crate::rule::history::Lately;
 use roaring::RoaringBitmap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,11 +74,6 @@ impl Names {
     /// Those of `blocks` that an observed pointer names which certainly is one.
     pub(super) fn owned_among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         (blocks & &self.named) - &self.guessed
-    }
-
-    /// Those of `blocks` that are named.
-    pub(super) fn among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
-        blocks & &self.named
     }
 
     /// Those of `blocks` whose content means, or is yet to mean, something.

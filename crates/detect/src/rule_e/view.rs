@@ -1,23 +1,19 @@
 //! What rule E keeps over a clean stop, as bytes (`docs/formats/view.md`).
 
 use super::RuleE;
-use super::deaths::Deaths;
-use super::history::Lately;
 use super::names::Names;
 use crate::format::Block;
-use quietus_core::units::Millis;
+use crate::rule::deaths::Deaths;
+use crate::rule::history::Lately;
+use crate::rule::sets::{put_sets, take_sets};
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
-use std::io;
 
 /// Sets that lie one behind the other.
 const SETS: usize = 9;
 
 impl RuleE {
-    /// What it knows, for [`RuleE::resume`]. Nothing while a search goes on:
-    /// then a cold attach knows more.
-    #[must_use]
-    pub fn view(&self) -> Option<Vec<u8>> {
+    pub(super) fn known(&self) -> Option<Vec<u8>> {
         if self.is_broken() || !self.survey.is_done() || !self.names.is_settled() {
             return None;
         }
@@ -36,28 +32,15 @@ impl RuleE {
             &below,
         ];
         let mut bytes = vec![u8::from(self.in_use), u8::from(self.survey.rereads_maps())];
-        for set in sets {
-            bytes.extend((set.serialized_size() as u64).to_le_bytes());
-            set.serialize_into(&mut bytes).expect("writing to memory does not fail");
-        }
+        put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
         Some(bytes)
     }
 
-    /// Goes on where [`RuleE::view`] left off; nothing was written meanwhile.
-    /// Says whether that could be done; else it searches, as it would have.
-    pub fn resume(&mut self, view: &[u8]) -> bool {
-        self.resumed(view).is_some()
-    }
-
-    fn resumed(&mut self, view: &[u8]) -> Option<()> {
+    pub(super) fn resumed(&mut self, view: &[u8]) -> Option<()> {
         let blocks = self.format.blocks();
         let ([in_use, rereads], mut rest) = view.split_first_chunk::<2>()?;
-        let mut sets = Vec::new();
-        for _ in 0..SETS {
-            sets.push(take_set(&mut rest, blocks).ok()?);
-        }
-        let sets: [RoaringBitmap; SETS] = sets.try_into().ok()?;
+        let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, blocks)?;
         let [live, suspicious, doubted, lately, named, guessed, uncertain, condemned, below] = sets;
         let names = Names::restore([named, guessed, uncertain], &mut rest, blocks)?;
         if !rest.is_empty() {
@@ -69,27 +52,10 @@ impl RuleE {
         }
         self.in_use = *in_use != 0;
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
-        (self.doubted, self.lately) = (kept(&doubted), kept(&lately));
+        (self.doubted, self.lately) = (Lately::kept(&doubted), Lately::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);
         Some(())
     }
-}
-
-fn kept(blocks: &RoaringBitmap) -> Lately {
-    let mut lately = Lately::new(0);
-    lately.extend(blocks);
-    lately
-}
-
-/// The next set in `bytes`, if it is one of blocks below `blocks`.
-fn take_set(bytes: &mut &[u8], blocks: Block) -> io::Result<RoaringBitmap> {
-    let (len, rest) = bytes.split_first_chunk::<8>().ok_or(io::ErrorKind::UnexpectedEof)?;
-    let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
-    let (set, rest) = rest.split_at_checked(len).ok_or(io::ErrorKind::UnexpectedEof)?;
-    *bytes = rest;
-    let set = RoaringBitmap::deserialize_from(set)?;
-    let fits = set.max().is_none_or(|last| last < blocks);
-    if fits { Ok(set) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 impl Names {
@@ -114,21 +80,7 @@ impl Names {
         let levels = take_pairs(bytes, blocks)?.into_iter();
         let pointers = levels.map(|(block, level)| Some((block, u8::try_from(level).ok()?)));
         let pointers = pointers.collect::<Option<_>>()?;
-        Some(Self { named, again, guessed, pointers, uncertain: kept(&uncertain), ..Self::default() })
-    }
-}
-
-impl Deaths {
-    /// Those on their way to a verdict, and those of which only what lies below
-    /// may be dead.
-    fn sets(&self) -> [RoaringBitmap; 2] {
-        let condemned = &self.young | &self.cut | &self.named | &self.ready;
-        [condemned, &self.scour | self.unlinked.all()]
-    }
-
-    fn restore(condemned: RoaringBitmap, below: &RoaringBitmap, now: Millis) -> Self {
-        let since = (!condemned.is_empty()).then_some(now);
-        Self { young: condemned, since, unlinked: kept(below), ..Self::default() }
+        Some(Self { named, again, guessed, pointers, uncertain: Lately::kept(&uncertain), ..Self::default() })
     }
 }
 

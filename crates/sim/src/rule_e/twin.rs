@@ -6,6 +6,7 @@ use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
 use quietus_detect::format::Block;
 use quietus_detect::options::Options;
+use quietus_detect::rule::Rule;
 use quietus_detect::rule_e::RuleE;
 use std::collections::{BTreeMap, BTreeSet};
 

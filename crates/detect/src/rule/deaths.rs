@@ -1,8 +1,7 @@
-//! From a block that a map shows free to a verdict: evidence first, and two
-//! witnesses.
+//! From a block that a map shows free to a verdict: evidence first, and, where
+//! names count, two witnesses.
 
 use super::history::Lately;
-use super::names::Names;
 use crate::format::Block;
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::{Scope, Verdict};
@@ -17,26 +16,26 @@ const RUNS_TRIED_MAX: usize = 256;
 /// Blocks on their way to a verdict; a block is in one of the first four sets
 /// at most.
 #[derive(Debug, Default)]
-pub(super) struct Deaths {
+pub(crate) struct Deaths {
     /// Shown free.
-    pub(super) young: RoaringBitmap,
+    pub(crate) young: RoaringBitmap,
     /// Shown free before the cut.
-    pub(super) cut: RoaringBitmap,
+    pub(crate) cut: RoaringBitmap,
     /// Shown free, and that is durable; named by some pointer.
-    pub(super) named: RoaringBitmap,
+    pub(crate) named: RoaringBitmap,
     /// The same, and not named.
-    pub(super) ready: RoaringBitmap,
+    pub(crate) ready: RoaringBitmap,
     /// Since when there are young ones.
-    pub(super) since: Option<Millis>,
+    pub(crate) since: Option<Millis>,
     /// Live, and no longer named by one who named them. Most of them settle
     /// this themselves: a map shows them free, or they are written.
-    pub(super) unlinked: Lately,
+    pub(crate) unlinked: Lately,
     /// Those that did not.
-    pub(super) scour: RoaringBitmap,
+    pub(crate) scour: RoaringBitmap,
 }
 
 impl Deaths {
-    pub(super) fn condemn(&mut self, blocks: RoaringBitmap, now: Millis) {
+    pub(crate) fn condemn(&mut self, blocks: RoaringBitmap, now: Millis) {
         if blocks.is_empty() {
             return;
         }
@@ -47,7 +46,7 @@ impl Deaths {
     }
 
     /// They were written, or freed by the guest itself.
-    pub(super) fn revive(&mut self, run: RangeInclusive<Block>) {
+    pub(crate) fn revive(&mut self, run: RangeInclusive<Block>) {
         for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
             if !set.is_empty() {
                 set.remove_range(run.clone());
@@ -56,7 +55,7 @@ impl Deaths {
     }
 
     /// They are allocated again. Returns those that were condemned.
-    pub(super) fn revoke(&mut self, blocks: &RoaringBitmap) -> RoaringBitmap {
+    pub(crate) fn revoke(&mut self, blocks: &RoaringBitmap) -> RoaringBitmap {
         let mut revoked = RoaringBitmap::new();
         for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
             if !set.is_empty() {
@@ -68,29 +67,29 @@ impl Deaths {
     }
 
     /// A live block lost a name.
-    pub(super) fn unlink(&mut self, block: Block) {
+    pub(crate) fn unlink(&mut self, block: Block) {
         self.unlinked.insert(block..=block);
     }
 
     /// What was condemned is allocated again: what lay below it is dead still.
-    pub(super) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
+    pub(crate) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
         self.unlinked.extend(blocks);
     }
 
     /// What lies below these needs no act of its own any more.
-    pub(super) fn forgive(&mut self, run: RangeInclusive<Block>) {
+    pub(crate) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());
         self.scour.remove_range(run);
     }
 
-    pub(super) fn forgive_all(&mut self) {
+    pub(crate) fn forgive_all(&mut self) {
         self.unlinked.clear();
         self.scour.clear();
     }
 
     /// A condemned block got a name, or lost its last one: that is news, whose
     /// evidence has yet to become durable.
-    pub(super) fn renamed(&mut self, block: Block, now: Millis) {
+    pub(crate) fn renamed(&mut self, block: Block, now: Millis) {
         if self.ready.is_empty() && self.named.is_empty() && self.cut.is_empty() {
             return;
         }
@@ -100,29 +99,29 @@ impl Deaths {
         }
     }
 
-    pub(super) fn settle(&mut self, now: u64, period: u64) {
+    pub(crate) fn settle(&mut self, now: u64, period: u64) {
         self.scour |= self.unlinked.expire(now, period);
     }
 
-    pub(super) fn unproven_since(&self) -> Option<Millis> {
+    pub(crate) fn unproven_since(&self) -> Option<Millis> {
         self.since
     }
 
-    pub(super) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         self.cut |= std::mem::take(&mut self.young);
         self.since = None;
     }
 
-    /// With `names`, what is named waits.
-    pub(super) fn proven(&mut self, names: Option<&Names>) {
+    /// What is `named` waits.
+    pub(crate) fn proven(&mut self, named: &RoaringBitmap) {
         let cut = std::mem::take(&mut self.cut);
-        let named = names.map_or_else(RoaringBitmap::new, |names| names.among(&cut));
+        let named = &cut & named;
         self.ready |= cut - &named;
         self.named |= named;
     }
 
     /// The next run to be dealt with. `known` says that all names are known.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         known: bool,
         scope: Scope<'_>,
@@ -140,23 +139,35 @@ impl Deaths {
 
     /// Adds to `found` those of `blocks` of which the present content is dead,
     /// or what lies below it.
-    pub(super) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
+    pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
         for set in [&self.young, &self.cut, &self.named, &self.ready, &self.scour] {
             found.extend(set.range(blocks.clone()));
         }
         self.unlinked.add_within(blocks, found);
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         [&self.young, &self.cut, &self.ready, &self.scour].iter().all(|set| set.is_empty())
     }
 
-    pub(super) fn unproven(&self) -> u64 {
+    pub(crate) fn unproven(&self) -> u64 {
         self.young.len() + self.cut.len()
     }
 
-    pub(super) fn still_named(&self) -> u64 {
+    pub(crate) fn still_named(&self) -> u64 {
         self.named.len()
+    }
+
+    /// Those on their way to a verdict, and those of which only what lies below
+    /// may be dead.
+    pub(crate) fn sets(&self) -> [RoaringBitmap; 2] {
+        let condemned = &self.young | &self.cut | &self.named | &self.ready;
+        [condemned, &self.scour | self.unlinked.all()]
+    }
+
+    pub(crate) fn restore(condemned: RoaringBitmap, below: &RoaringBitmap, now: Millis) -> Self {
+        let since = (!condemned.is_empty()).then_some(now);
+        Self { young: condemned, since, unlinked: Lately::kept(below), ..Self::default() }
     }
 }
 

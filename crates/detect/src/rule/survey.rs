@@ -13,7 +13,7 @@ const QUIET_MS: u64 = 500;
 
 /// What is still to be read.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     block_bytes: u64,
     inodes: VecDeque<Range<Block>>,
     /// Blocks of inodes whose names have not been counted yet.
@@ -36,7 +36,7 @@ struct Maps {
 }
 
 impl Survey {
-    pub(super) fn new(inodes: Vec<Range<Block>>, block_bytes: u32) -> Self {
+    pub(crate) fn new(inodes: Vec<Range<Block>>, block_bytes: u32) -> Self {
         let mut owed = RoaringBitmap::new();
         inodes.iter().for_each(|range| {
             owed.insert_range(range.clone());
@@ -48,11 +48,11 @@ impl Survey {
     }
 
     /// Whether `block` of inodes has not been counted before; it has now.
-    pub(super) fn owes_inodes(&mut self, block: Block) -> bool {
+    pub(crate) fn owes_inodes(&mut self, block: Block) -> bool {
         self.owed.remove(block)
     }
 
-    pub(super) fn reread_maps(&mut self, maps: Vec<Range<Block>>, now: Millis, in_order: bool) {
+    pub(crate) fn reread_maps(&mut self, maps: Vec<Range<Block>>, now: Millis, in_order: bool) {
         let left = maps.iter().map(|range| u64::from(range.end - range.start)).sum();
         self.maps = Some(Maps {
             todo: pieces(maps, self.block_bytes),
@@ -65,39 +65,39 @@ impl Survey {
     }
 
     /// The disk changes: it is not quiet yet.
-    pub(super) fn changed(&mut self, now: Millis) {
+    pub(crate) fn changed(&mut self, now: Millis) {
         if let Some(maps) = self.maps.as_mut().filter(|maps| !maps.begun) {
             maps.begin = Millis(now.0 + QUIET_MS);
         }
     }
 
-    pub(super) fn tick(&mut self, now: Millis) {
+    pub(crate) fn tick(&mut self, now: Millis) {
         if let Some(maps) = &mut self.maps {
             maps.begun |= now >= maps.begin;
         }
     }
 
     /// When the maps will be read again, if they wait for that.
-    pub(super) fn begins_at(&self) -> Option<Millis> {
+    pub(crate) fn begins_at(&self) -> Option<Millis> {
         self.maps.as_ref().filter(|maps| !maps.begun).map(|maps| maps.begin)
     }
 
-    pub(super) fn written(&mut self, run: RangeInclusive<Block>) {
+    pub(crate) fn written(&mut self, run: RangeInclusive<Block>) {
         if let Some(maps) = &mut self.maps {
             maps.written.insert_range(run);
         }
     }
 
     /// What the maps prove nothing against, while they are being read again.
-    pub(super) fn exempt(&self) -> Option<&RoaringBitmap> {
+    pub(crate) fn exempt(&self) -> Option<&RoaringBitmap> {
         self.maps.as_ref().filter(|maps| maps.begun).map(|maps| &maps.written)
     }
 
-    pub(super) fn is_in_order(&self) -> bool {
+    pub(crate) fn is_in_order(&self) -> bool {
         self.maps.as_ref().is_some_and(|maps| maps.in_order)
     }
 
-    pub(super) fn next_read(&mut self) -> Option<Extent<Addr>> {
+    pub(crate) fn next_read(&mut self) -> Option<Extent<Addr>> {
         let next = self.inodes.pop_front().or_else(|| {
             let maps = self.maps.as_mut().filter(|maps| maps.begun)?;
             maps.todo.pop_front()
@@ -106,39 +106,39 @@ impl Survey {
         Some(Extent::between(u64::from(next.start) * bytes, u64::from(next.end) * bytes))
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.owed.is_empty()
     }
 
     /// The inodes are known from elsewhere.
-    pub(super) fn skip_inodes(&mut self) {
+    pub(crate) fn skip_inodes(&mut self) {
         self.inodes.clear();
         self.owed.clear();
     }
 
     /// The maps need not be read again.
-    pub(super) fn skip_maps(&mut self) {
+    pub(crate) fn skip_maps(&mut self) {
         self.maps = None;
     }
 
-    pub(super) fn rereads_maps(&self) -> bool {
+    pub(crate) fn rereads_maps(&self) -> bool {
         self.maps.is_some()
     }
 
     /// Whether nothing is to be read any more.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.is_done() && self.maps.is_none()
     }
 
     /// One more map has been read again.
-    pub(super) fn map_reread(&mut self) {
+    pub(crate) fn map_reread(&mut self) {
         self.maps.take_if(|maps| {
             maps.left = maps.left.saturating_sub(1);
             maps.left == 0
         });
     }
 
-    pub(super) fn progress(&self) -> Option<(u64, u64)> {
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
         (!self.is_done()).then(|| (self.total - self.owed.len() * self.block_bytes, self.total))
     }
 }

@@ -10,24 +10,24 @@ use std::ops::RangeInclusive;
 const ACTIVE_GAP_MS: u64 = 1000;
 /// The time, and how much of it the guest was active.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    pub(super) now: Millis,
+pub(crate) struct Clock {
+    pub(crate) now: Millis,
     /// The last change of the disk.
     changed: Millis,
-    pub(super) active_ms: u64,
+    pub(crate) active_ms: u64,
 }
 
 impl Clock {
-    pub(super) fn new(now: Millis) -> Self {
+    pub(crate) fn new(now: Millis) -> Self {
         Self { now, changed: now, active_ms: 0 }
     }
 
-    pub(super) fn tick(&mut self, now: Millis) {
+    pub(crate) fn tick(&mut self, now: Millis) {
         self.now = self.now.max(now);
     }
 
     /// The disk changes.
-    pub(super) fn change(&mut self, now: Millis) {
+    pub(crate) fn change(&mut self, now: Millis) {
         self.tick(now);
         let most = if mutant::is(Mutant::TimeAloneProves) { u64::MAX } else { ACTIVE_GAP_MS };
         self.active_ms += self.now.since(self.changed).min(most);
@@ -37,7 +37,7 @@ impl Clock {
 
 /// Blocks, each kept for at least one period, and for at most two.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lately {
+pub(crate) struct Lately {
     /// Since the present period began.
     young: RoaringBitmap,
     /// In the one before.
@@ -46,55 +46,60 @@ pub(super) struct Lately {
 }
 
 impl Lately {
-    pub(super) fn new(now: u64) -> Self {
+    pub(crate) fn new(now: u64) -> Self {
         Self { began: now, ..Self::default() }
     }
 
-    pub(super) fn insert(&mut self, blocks: RangeInclusive<Block>) {
+    /// As after a clean stop: all of `blocks` for at least a period more.
+    pub(crate) fn kept(blocks: &RoaringBitmap) -> Self {
+        Self { young: blocks.clone(), ..Self::default() }
+    }
+
+    pub(crate) fn insert(&mut self, blocks: RangeInclusive<Block>) {
         self.young.insert_range(blocks);
     }
 
-    pub(super) fn extend(&mut self, blocks: &RoaringBitmap) {
+    pub(crate) fn extend(&mut self, blocks: &RoaringBitmap) {
         self.young |= blocks;
     }
 
-    pub(super) fn remove(&mut self, blocks: RangeInclusive<Block>) {
+    pub(crate) fn remove(&mut self, blocks: RangeInclusive<Block>) {
         self.young.remove_range(blocks.clone());
         self.old.remove_range(blocks);
     }
 
     /// Takes the blocks out that `others` has.
-    pub(super) fn subtract(&mut self, others: &RoaringBitmap) {
+    pub(crate) fn subtract(&mut self, others: &RoaringBitmap) {
         self.young -= others;
         self.old -= others;
     }
 
     /// Those of `blocks` that are kept.
-    pub(super) fn within(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
+    pub(crate) fn within(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         (blocks & &self.young) | (blocks & &self.old)
     }
 
     /// Adds to `found` those of `blocks` that are kept.
-    pub(super) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
+    pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
         found.extend(self.young.range(blocks.clone()));
         found.extend(self.old.range(blocks));
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.young.union_len(&self.old)
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.young, self.old) = Default::default();
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> RoaringBitmap {
+    pub(crate) fn all(&self) -> RoaringBitmap {
         &self.young | &self.old
     }
 
     /// Lets time pass: those whose time is over.
-    pub(super) fn expire(&mut self, now: u64, period: u64) -> RoaringBitmap {
+    pub(crate) fn expire(&mut self, now: u64, period: u64) -> RoaringBitmap {
         let periods = (now.saturating_sub(self.began)).checked_div(period).unwrap_or(2);
         if periods == 0 {
             return RoaringBitmap::new();

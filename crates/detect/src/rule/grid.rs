@@ -1,0 +1,80 @@
+//! Where the blocks of a file system lie on the disk.
+
+use super::READ_BYTES_MAX;
+use crate::format::{Block, Format};
+use quietus_core::units::{Addr, Extent};
+use std::ops::RangeInclusive;
+
+/// The blocks of one file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    block_bytes: u32,
+    blocks: Block,
+}
+
+impl Grid {
+    pub(crate) fn of(format: &dyn Format) -> Self {
+        Self { block_bytes: format.block_bytes(), blocks: format.blocks() }
+    }
+
+    pub(crate) fn extent_of(self, block: Block) -> Extent<Addr> {
+        let bytes = u64::from(self.block_bytes);
+        Extent::new(u64::from(block) * bytes, bytes)
+    }
+
+    pub(crate) fn extent_of_run(self, run: &RangeInclusive<Block>) -> Extent<Addr> {
+        Extent::between(self.extent_of(*run.start()).start.0, self.extent_of(*run.end()).end())
+    }
+
+    /// The blocks that `extent` touches.
+    pub(crate) fn touched(self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
+        let bytes = u64::from(self.block_bytes);
+        self.within(extent.start.0 / bytes, extent.end().div_ceil(bytes))
+    }
+
+    /// The blocks that lie wholly within `extent`.
+    pub(crate) fn covered(self, extent: Extent<Addr>) -> Option<RangeInclusive<Block>> {
+        let bytes = u64::from(self.block_bytes);
+        self.within(extent.start.0.div_ceil(bytes), extent.end() / bytes)
+    }
+
+    fn within(self, first: u64, end: u64) -> Option<RangeInclusive<Block>> {
+        let end = end.min(u64::from(self.blocks));
+        (first < end).then(|| first as Block..=(end - 1) as Block)
+    }
+
+    /// The part of `bytes`, at `extent`, that is of `block`, and what reaches
+    /// beyond that, if any of it is.
+    pub(crate) fn part(
+        self,
+        block: Block,
+        extent: Extent<Addr>,
+        bytes: &[u8],
+        reach_bytes: u64,
+    ) -> Option<(Extent<Addr>, &[u8])> {
+        let place = self.extent_of(block);
+        let at = Extent::new(place.start.0, place.len + reach_bytes).overlap(extent)?;
+        let from = (at.start.0 - extent.start.0) as usize;
+        Some((at, bytes.get(from..from + at.len as usize)?))
+    }
+
+    /// `blocks`, ascending, as extents that can be read at once.
+    pub(crate) fn runs(self, blocks: impl IntoIterator<Item = Block>) -> Vec<Extent<Addr>> {
+        let mut runs: Vec<Extent<Addr>> = Vec::new();
+        for block in blocks {
+            let found = self.extent_of(block);
+            match runs.last_mut() {
+                Some(run) if run.end() == found.start.0 && run.len < READ_BYTES_MAX => run.len += found.len,
+                _ => runs.push(found),
+            }
+        }
+        runs
+    }
+
+    /// The blocks of `set`, as runs, as far as they lie in `extent`.
+    pub(crate) fn parts(self, set: &roaring::RoaringBitmap, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let mut runs = set.iter();
+        let parts = std::iter::from_fn(|| runs.next_range());
+        parts.filter_map(|run| self.extent_of_run(&run).overlap(extent)).collect()
+    }
+}
