@@ -33,16 +33,15 @@ impl Inode<'_> {
         u32_at(self.bytes, 0x64)
     }
 
-    /// The pointers that it owns, in any order, holes too.
-    pub(super) fn pointers(&self) -> Vec<Pointer> {
-        let mut found = Vec::new();
-        if self.is_in_use() {
-            found.push(Pointer { block: self.i_file_acl(), level: 0 });
+    /// Hands the pointers that it owns to `found`, in any order, holes too.
+    pub(super) fn pointers(&self, mut found: impl FnMut(Pointer)) {
+        if !self.is_in_use() {
+            return;
         }
-        if self.is_in_use() && self.has_pointers() {
-            found.extend((0..EXT2_N_BLOCKS).map(|n| self.i_block(n)));
+        found(Pointer { block: self.i_file_acl(), level: 0 });
+        if self.has_pointers() {
+            (0..EXT2_N_BLOCKS).for_each(|n| found(self.i_block(n)));
         }
-        found
     }
 
     /// A deleted inode keeps its pointers, but has no links. That of the bad

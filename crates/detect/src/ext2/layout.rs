@@ -74,6 +74,13 @@ impl Layout {
         self.from(block).next().filter(|region| region.blocks.contains(&block))
     }
 
+    /// Blocks without a region: those around `block`, if it has none itself.
+    pub(super) fn gap(&self, block: Block) -> Range<Block> {
+        let behind = self.0.partition_point(|region| region.blocks.end <= block);
+        let start = self.0[..behind].last().map_or(0, |region| region.blocks.end);
+        start..self.0.get(behind).map_or(Block::MAX, |region| region.blocks.start)
+    }
+
     /// What is fixed within `blocks`, ascending.
     pub(super) fn within(&self, blocks: Range<Block>) -> impl Iterator<Item = Range<Block>> {
         let Range { start, end } = blocks;

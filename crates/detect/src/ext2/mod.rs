@@ -13,6 +13,7 @@
 use self::inode::Inode;
 use self::layout::{Descriptor, Layout, Region, superblock_block};
 use self::names::{Difference, Pointer};
+use self::scan::Scan;
 use self::state::State;
 use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superblock};
 use crate::bits;
@@ -26,6 +27,7 @@ mod features;
 mod inode;
 mod layout;
 mod names;
+mod scan;
 mod state;
 mod superblock;
 
@@ -87,19 +89,24 @@ impl Ext2 {
 
     fn diff_inodes(&self, block: Block, old: &[u8], new: &[u8]) -> Difference {
         let mut difference = Difference::default();
-        let Some(table) = self.layout.region(block).filter(|region| region.kind == Kind::Inodes) else {
-            return difference;
-        };
-        let first = (block - table.blocks.start) * self.superblock.inodes_in_block();
-        let end = self.superblock.s_inodes_per_group.min(first + self.superblock.inodes_in_block());
-        for n in first..end {
-            let (old, new) = (self.slot(old, n - first), self.slot(new, n - first));
+        for (n, number) in (0..).zip(self.numbers(block)) {
+            let (old, new) = (self.slot(old, n), self.slot(new, n));
             if old != new {
-                let number = table.group * self.superblock.s_inodes_per_group + n + 1;
                 self.diff_inode(&self.inode(number, old), &self.inode(number, new), &mut difference);
             }
         }
         difference
+    }
+
+    /// The numbers of the inodes in `block`; none if it holds none.
+    fn numbers(&self, block: Block) -> impl Iterator<Item = u32> {
+        let table = self.layout.region(block).filter(|region| region.kind == Kind::Inodes);
+        table.into_iter().flat_map(move |table| {
+            let first = (block - table.blocks.start) * self.superblock.inodes_in_block();
+            let end = self.superblock.s_inodes_per_group.min(first + self.superblock.inodes_in_block());
+            let before = table.group * self.superblock.s_inodes_per_group;
+            before + first + 1..=before + end
+        })
     }
 
     /// The bytes of the `n`th inode in `block`; none if they are cut off.
@@ -115,7 +122,8 @@ impl Ext2 {
 
     fn diff_inode(&self, old: &Inode<'_>, new: &Inode<'_>, difference: &mut Difference) {
         let owned = |inode: &Inode<'_>| {
-            let mut pointers = inode.pointers();
+            let mut pointers = Vec::new();
+            inode.pointers(|pointer| pointers.push(pointer));
             pointers.retain(|pointer| self.accept(pointer));
             pointers
         };
@@ -245,6 +253,14 @@ impl Format for Ext2 {
             _ => Difference::default(),
         };
         difference.changes()
+    }
+
+    fn pointers(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Change> {
+        match kind {
+            Kind::Inodes => Scan::new(self).inodes(block, content),
+            Kind::Pointers(level @ 1..=LEVELS_MAX) => Scan::new(self).pointers(level, content),
+            _ => Vec::new(),
+        }
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {

@@ -11,7 +11,8 @@ pub(super) struct Pointer {
 }
 
 impl Pointer {
-    fn kind(self) -> Kind {
+    /// What is to be found where it leads.
+    pub(super) fn kind(self) -> Kind {
         if self.level == 0 { Kind::Data } else { Kind::Pointers(self.level) }
     }
 }

@@ -510,6 +510,27 @@ fn history_cancels(format: &dyn Format, block: Block, kind: Kind, dice: &mut Dic
     assert!(names.values().all(|count| *count == 0));
 }
 
+#[test]
+fn at_first_sight_a_block_names_what_it_gained_over_zeros() {
+    let mut dice = Dice(5);
+    let format = ext2();
+    let kinds = [(TABLE, Kind::Inodes), (9, Kind::Inodes), (9, Kind::Pointers(1)), (9, Kind::Pointers(3))];
+    let mut named = 0;
+    for (block, kind) in kinds {
+        for _ in 0..500 {
+            let mut content = random_content(kind, &mut dice);
+            content.truncate(1024 - dice.below(300) as usize * dice.below(2) as usize);
+            let content = if dice.below(4) == 0 { dice.spoil(content) } else { content };
+            let (mut seen, mut gained) = Default::default();
+            counted(&format.pointers(block, kind, &content), &mut seen);
+            counted(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
+            assert_eq!(seen, gained);
+            named += seen.len();
+        }
+    }
+    assert!(named > 10_000, "{named}");
+}
+
 /// Few different pointers, so that they meet.
 fn random_content(kind: Kind, dice: &mut Dice) -> Vec<u8> {
     if kind != Kind::Inodes {

@@ -28,7 +28,7 @@ use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, Lately};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, Rule, overlaid, placed, split};
+use crate::rule::{Grid, READ_BYTES_MAX, Rule, overlaid, placed, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
@@ -369,7 +369,8 @@ impl Rule for RuleE {
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
-        let read = self.names.next_read().map(|block| self.grid.extent_of(block));
+        let most = READ_BYTES_MAX / u64::from(self.format.block_bytes());
+        let read = self.names.next_read(most as usize).map(|run| self.grid.extent_of_run(&run));
         read.or_else(|| self.survey.next_read())
     }
 

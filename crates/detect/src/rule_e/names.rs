@@ -87,15 +87,20 @@ impl Names {
         self.tasks.values().all(|task| task.is_to_confirm())
     }
 
-    pub(super) fn next_read(&mut self) -> Option<Block> {
-        let next = self.tasks.range(self.cursor..).next().map(|(block, _)| *block)?;
-        self.cursor = next.checked_add(1)?;
-        Some(next)
+    /// The next blocks to be read, at most `most`: those one behind the other
+    /// as one.
+    pub(super) fn next_read(&mut self, most: usize) -> Option<RangeInclusive<Block>> {
+        let mut tasks = self.tasks.range(self.cursor..).map(|(block, _)| *block);
+        let first = tasks.next()?;
+        let behind = tasks.zip(first + 1..).take(most.saturating_sub(1));
+        let last = behind.take_while(|(block, next)| block == next).last().map_or(first, |(block, _)| block);
+        self.cursor = last.checked_add(1)?;
+        Some(first..=last)
     }
 
     /// Gives a name more to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
-        if guess || self.named.range_cardinality(blocks.clone()) > 0 {
+        if guess || blocks.len() == 1 || self.named.range_cardinality(blocks.clone()) > 0 {
             return blocks.for_each(|block| self.name(block, guess));
         }
         self.named.insert_range(blocks);

@@ -3,7 +3,10 @@ use crate::ext2::tests::{inode, put16, put32};
 
 fn owned(number: u32, bytes: &[u8]) -> Vec<(u32, u8)> {
     let inode = Inode { bytes, number, first_ino: 11, block_bytes: 1024 };
-    inode.pointers().into_iter().map(|it| (it.block, it.level)).filter(|it| it.0 != 0).collect()
+    let mut owned = Vec::new();
+    inode.pointers(|it| owned.push((it.block, it.level)));
+    owned.retain(|it| it.0 != 0);
+    owned
 }
 
 fn file() -> Vec<u8> {
