@@ -101,8 +101,11 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// What it wants to know again after a clean stop.
     fn view(&self) -> Option<Vec<u8>>;
 
-    /// Whether it knows whom to watch.
-    fn is_watching(&self) -> bool;
+    /// Whether it knows whom to watch at `extent`, or at a part of it.
+    fn watches(&self, extent: Extent<Addr>) -> bool;
+
+    /// The disk is being stopped: a search that is not over is given up.
+    fn stop_searching(&mut self);
 
     /// What it knows.
     fn status(&self) -> WatchStatus;
@@ -124,4 +127,22 @@ pub struct WatchStatus {
     /// How much of the search through an existing file system is done and to
     /// be done, in bytes, while it goes on.
     pub progress: Option<(u64, u64)>,
+    /// What it knows of each partition, if the disk has some; the fields above
+    /// are then about the disk as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartStatus>,
+}
+
+/// What a [`Watcher`] knows of one partition.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PartStatus {
+    /// Its number, as Linux counts.
+    pub number: u32,
+    /// Its first byte on the disk.
+    pub start_bytes: u64,
+    /// How many bytes it has.
+    pub len_bytes: u64,
+    /// What is known of it.
+    #[serde(flatten)]
+    pub watch: WatchStatus,
 }

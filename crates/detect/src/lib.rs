@@ -8,14 +8,18 @@
 
 mod bits;
 mod bytes;
+mod disk;
 pub mod ext2;
 pub mod fat;
 pub mod format;
 pub mod mutant;
 pub mod options;
+pub mod partition;
+mod plan;
 pub mod properties;
 pub mod rule;
 pub mod rule_e;
 mod watch;
 
+pub use disk::Disk;
 pub use watch::Watch;

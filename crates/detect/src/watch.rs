@@ -60,6 +60,17 @@ impl Watch {
         }
     }
 
+    /// As [`Watch::new`], where something may have been written before.
+    pub(crate) fn late(self) -> Self {
+        Self { untouched: false, ..self }
+    }
+
+    /// As [`Watch::late`], and nothing is looked for before the head is written.
+    pub(crate) fn once_written(self) -> Self {
+        let why = "another file system was watched here: this one counts once its head is written";
+        Self { state: State::Idle(why.into()), seek_at: None, ..self.late() }
+    }
+
     fn seek(&mut self, now: Millis) {
         self.seek_at = None;
         self.state =
@@ -243,8 +254,14 @@ impl Watcher for Watch {
         self.seek_at.or_else(|| self.rule()?.wakes_at())
     }
 
-    fn is_watching(&self) -> bool {
-        self.rule().is_some()
+    fn watches(&self, extent: Extent<Addr>) -> bool {
+        self.rule().is_some() && extent.start.0 < self.disk_bytes
+    }
+
+    fn stop_searching(&mut self) {
+        if self.rule().is_some_and(|rule| rule.progress().is_some()) {
+            self.state = State::Idle("the disk is being stopped".into());
+        }
     }
 
     fn restore(&mut self, view: Vec<u8>) {

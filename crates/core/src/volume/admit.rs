@@ -85,7 +85,7 @@ impl<S: Store> Volume<S> {
             out.push(Command::Reply(id, Ok(Buf::new())));
             return;
         }
-        if self.distrusts(&request.op) {
+        if self.distrusts(&request) {
             out.push(Command::Reply(id, Ok(Buf::new())));
             return;
         }

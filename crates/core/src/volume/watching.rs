@@ -73,10 +73,10 @@ impl<S: Store> Volume<S> {
     }
 
     /// Whether a free of the guest's own waits until the watcher says so too.
-    pub(super) fn distrusts(&self, op: &Op) -> bool {
-        *op == Op::Trim
+    pub(super) fn distrusts(&self, request: &Request) -> bool {
+        request.op == Op::Trim
             && !self.config.trust_discard
-            && self.watching.as_ref().is_some_and(|it| it.watcher.is_watching())
+            && self.watching.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
     }
 
     /// `request` arrives. Returns what may be dead there, and must be destroyed
@@ -288,7 +288,9 @@ impl<S: Store> Volume<S> {
 
     /// The disk is being stopped: a search that is not over is given up.
     pub(super) fn stop_searching(&mut self) {
-        self.watching.take_if(|it| it.watcher.status().progress.is_some());
+        if let Some(watching) = &mut self.watching {
+            watching.watcher.stop_searching();
+        }
     }
 
     /// What the watcher wants to know again.

@@ -207,10 +207,26 @@ fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswe
     guarantees_text(out, &now.guarantees)
 }
 
-/// What is known of the file system, and inferred from it.
+/// What is known of the file systems, and inferred from them.
 fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> std::fmt::Result {
+    if watch.parts.is_empty() {
+        file_system_text(out, "file system ", watch)?;
+    } else {
+        writeln!(out, "partitions   {}", watch.state)?;
+    }
+    for part in &watch.parts {
+        file_system_text(out, &format!("partition {:<2}", part.number), &part.watch)?;
+        let end = part.start_bytes.saturating_add(part.len_bytes);
+        writeln!(out, "  {} from byte {} to {end}", bytes(part.len_bytes), part.start_bytes)?;
+    }
+    let found = bytes(counters.dead_bytes[Cause::Map as usize]);
+    writeln!(out, "  discards alone would have missed {found}")
+}
+
+/// What is known of one file system, after its `title`.
+fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> std::fmt::Result {
     let name = watch.file_system.as_deref().unwrap_or("none");
-    write!(out, "file system  {name}: {}", watch.state)?;
+    write!(out, "{title} {name}: {}", watch.state)?;
     if let Some((done, of)) = watch.progress {
         write!(out, ", {} of {}", bytes(done), bytes(of))?;
     }
@@ -225,8 +241,7 @@ fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> std
     for (name, figure) in &watch.figures {
         writeln!(out, "  {figure:>12} {name}")?;
     }
-    let found = bytes(counters.dead_bytes[Cause::Map as usize]);
-    writeln!(out, "  discards alone would have missed {found}")
+    Ok(())
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Entry};
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use quietus_core::watch::Watcher;
-use quietus_detect::Watch;
+use quietus_detect::Disk;
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{ext2, fat};
@@ -68,7 +68,7 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
         Detect::Ext2 => vec![ext2::probe],
         Detect::Fat => vec![fat::probe],
     };
-    Some(Box::new(Watch::new(disk_bytes, probers, options)))
+    Some(Box::new(Disk::new(disk_bytes, probers, options)))
 }
 
 fn serve_disks(

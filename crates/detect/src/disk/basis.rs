@@ -1,0 +1,101 @@
+//! What the regions of a disk were decided by, as it is now: whether they would
+//! be the same if they were looked for again.
+
+use super::part::part_of;
+use crate::format::Contents;
+use crate::partition::{self, foreign};
+use crate::plan::{self, Plan};
+use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::Content;
+
+/// How much of a disk's start and end may say that something else is there.
+const MARGIN_BYTES: u64 = 128 << 10;
+
+/// A plan, and what it follows from.
+#[derive(Debug)]
+pub(super) struct Basis {
+    disk_bytes: u64,
+    plan: Plan,
+    /// The pieces of the table.
+    table: Vec<Extent<Addr>>,
+    /// For each region that somebody else may come to lie in: its number in the
+    /// plan, and where a signature would be.
+    foreign: Vec<(usize, Vec<Extent<Addr>>)>,
+    /// The content of all those pieces.
+    contents: Contents,
+}
+
+impl Basis {
+    /// `plan` follows from `contents`.
+    pub(super) fn new(disk_bytes: u64, plan: Plan, contents: &Contents) -> Self {
+        let pieces = plan.table.as_ref().map(|table| table.pieces.clone());
+        let table = pieces.unwrap_or_else(|| vec![partition::first_sector()]);
+        let regions = plan.regions.iter().enumerate().filter(|(_, it)| it.is_probed);
+        let foreign: Vec<_> = regions.map(|(n, it)| (n, foreign::pieces(it.extent))).collect();
+        let mut kept = Contents::default();
+        for piece in table.iter().chain(foreign.iter().flat_map(|(_, pieces)| pieces)) {
+            if let (None, Some(bytes)) = (kept.get(*piece), contents.get(*piece)) {
+                kept.insert(piece.start, bytes.to_vec());
+            }
+        }
+        Self { disk_bytes, plan, table, foreign, contents: kept }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Whether the content of `extent` matters.
+    pub(super) fn depends_on(&self, extent: Extent<Addr>) -> bool {
+        self.pieces().any(|piece| piece.overlaps(extent))
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Extent<Addr>> {
+        self.table.iter().chain(self.foreign.iter().flat_map(|(_, pieces)| pieces)).copied()
+    }
+
+    /// `extent` gets this content. Says whether the plan may be another one then.
+    pub(super) fn written(&mut self, extent: Extent<Addr>, content: Content<'_>) -> bool {
+        let is_outside =
+            self.plan.table.is_some() && Self::is_outside(self.disk_bytes, &self.plan.places(), extent);
+        if self.depends_on(extent) {
+            self.overwrite(extent, content);
+            return is_outside || self.has_other_table(extent) || self.has_other_owner(extent);
+        }
+        is_outside
+    }
+
+    /// Whether a part of `extent` lies at the start or the end of the disk, and
+    /// outside of all `places`.
+    pub(super) fn is_outside(disk_bytes: u64, places: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
+        let start = Extent::between(0, MARGIN_BYTES.min(disk_bytes));
+        let end = Extent::between(disk_bytes.saturating_sub(MARGIN_BYTES), disk_bytes);
+        [start, end].into_iter().filter_map(|margin| margin.overlap(extent)).any(|part| {
+            let inside = places.iter().filter_map(|place| place.overlap(part));
+            inside.map(|it| it.len).sum::<u64>() < part.len
+        })
+    }
+
+    fn overwrite(&mut self, extent: Extent<Addr>, content: Content<'_>) {
+        let touched: Vec<_> = self.pieces().filter_map(|piece| piece.overlap(extent)).collect();
+        for part in touched {
+            match part_of(part, extent, content) {
+                Content::Bytes(bytes) => self.contents.overwrite(part, bytes),
+                Content::Zeros => self.contents.overwrite(part, &vec![0; part.len as usize]),
+            }
+        }
+    }
+
+    fn has_other_table(&self, extent: Extent<Addr>) -> bool {
+        self.table.iter().any(|piece| piece.overlaps(extent))
+            && partition::read(self.disk_bytes, &self.contents).as_ref() != Ok(&self.plan.table)
+    }
+
+    fn has_other_owner(&self, extent: Extent<Addr>) -> bool {
+        self.foreign.iter().any(|(n, pieces)| {
+            let region = &self.plan.regions[*n];
+            pieces.iter().any(|piece| piece.overlaps(extent))
+                && plan::foreign(region.extent, &self.contents).as_ref() != Ok(&region.refused)
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Reading what the regions of a disk follow from.
+
+use super::Asker;
+use crate::format::{Contents, Prober};
+use crate::partition::Missing;
+use crate::plan::{Plan, plan};
+use quietus_core::units::{Addr, Extent};
+use std::collections::VecDeque;
+
+/// Most rounds of questions: a chain of logical partitions takes one for each.
+const ROUNDS_MAX: usize = 1024;
+
+/// What a look has come to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It waits for what it wants to read.
+    Reads,
+    Found(Plan),
+    /// Why nothing can be found.
+    Fails(String),
+}
+
+/// One look at a disk.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub id: Asker,
+    contents: Contents,
+    /// Everything that was asked for.
+    asked: Vec<Extent<Addr>>,
+    queue: VecDeque<Extent<Addr>>,
+    /// How many answers are still to come.
+    open: usize,
+    rounds: usize,
+}
+
+impl Look {
+    pub(super) fn new(id: Asker) -> Self {
+        let (contents, queue) = (Contents::default(), VecDeque::new());
+        Self { id, contents, asked: Vec::new(), queue, open: 0, rounds: 0 }
+    }
+
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Whether what it finds depends on the content of `extent`.
+    pub(super) fn depends_on(&self, extent: Extent<Addr>) -> bool {
+        self.asked.iter().any(|asked| asked.overlaps(extent))
+    }
+
+    pub(super) fn wants(&mut self) -> Option<Extent<Addr>> {
+        self.queue.pop_front()
+    }
+
+    pub(super) fn given(&mut self, extent: Extent<Addr>, content: &[u8]) {
+        self.contents.insert(extent.start, content.to_vec());
+        self.open = self.open.saturating_sub(1);
+    }
+
+    pub(super) fn go_on(&mut self, disk_bytes: u64, probers: &[Prober]) -> Step {
+        if self.open > 0 {
+            return Step::Reads;
+        }
+        match plan(disk_bytes, probers, &self.contents) {
+            Ok(plan) => Step::Found(plan),
+            Err(_) if self.rounds == ROUNDS_MAX => Step::Fails("its head asks for too much".into()),
+            Err(Missing(extents)) => {
+                self.rounds += 1;
+                self.open = extents.len();
+                self.asked.extend(&extents);
+                self.queue.extend(extents);
+                Step::Reads
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Watches a disk: the file system on it, or one in each of its partitions.
+//!
+//! 1. Each region is watched on its own, and knows nothing of the others: it is
+//!    told of what changes within it, by addresses from its own first byte.
+//! 2. Nothing is called dead while it is not certain which regions there are.
+//! 3. A region that is what it was keeps what is known of it, whatever becomes of
+//!    the others.
+//! 4. Where something was watched, something else is not looked for before its
+//!    head is written: the guest may go on to use the regions that it knew.
+
+mod basis;
+mod look;
+mod part;
+mod view;
+
+use crate::format::Prober;
+use crate::options::Options;
+use crate::plan::Plan;
+use crate::watch::Watch;
+use basis::Basis;
+use look::Look;
+use part::Part;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, PartStatus, Scope, Verdict, WatchStatus, Watcher};
+use std::collections::VecDeque;
+
+/// The regions are looked for once the table has not changed for so long.
+const QUIET_MS: u64 = 500;
+
+/// Watches one disk, whatever is or will be on it.
+#[derive(Debug)]
+pub struct Disk {
+    disk_bytes: u64,
+    options: Options,
+    probers: Vec<Prober>,
+    /// When to look for the regions.
+    look_at: Option<Millis>,
+    look: Option<Look>,
+    /// What the regions were decided by.
+    basis: Option<Basis>,
+    /// Why there is no basis.
+    blank: String,
+    /// Those that are watched, by where they begin; disjoint.
+    parts: Vec<Part>,
+    /// What is being read, and for whom.
+    asked: VecDeque<(Asker, Extent<Addr>)>,
+    /// The next asker's number.
+    next_id: u64,
+    /// Which part comes first next time.
+    turn: usize,
+    /// Nothing has been written since the disk was opened.
+    untouched: bool,
+    /// What was known at the last stop.
+    views: Vec<(Extent<Addr>, Vec<u8>)>,
+}
+
+/// Who wants to read: a look or a part, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Asker(u64);
+
+impl Disk {
+    /// Will watch a disk of `disk_bytes`, and its partitions, for the file
+    /// systems of `probers`.
+    #[must_use]
+    pub fn new(disk_bytes: u64, probers: Vec<Prober>, options: Options) -> Self {
+        Self {
+            disk_bytes,
+            options,
+            probers,
+            look_at: Some(Millis(0)),
+            look: None,
+            basis: None,
+            blank: "nothing was looked for yet".into(),
+            parts: Vec::new(),
+            asked: VecDeque::new(),
+            next_id: 0,
+            turn: 0,
+            untouched: true,
+            views: Vec::new(),
+        }
+    }
+
+    fn new_id(&mut self) -> Asker {
+        self.next_id += 1;
+        Asker(self.next_id)
+    }
+
+    /// Looks for the regions once it is quiet.
+    fn look_later(&mut self, now: Millis) {
+        self.look = None;
+        self.look_at = Some(Millis(now.0 + QUIET_MS));
+    }
+
+    /// Whether it is not certain which regions there are (invariant 2).
+    fn is_uncertain(&self) -> bool {
+        self.look_at.is_some() || self.look.is_some()
+    }
+
+    fn begin_look(&mut self) {
+        self.look_at = None;
+        self.look = Some(Look::new(self.new_id()));
+        self.go_on_looking();
+    }
+
+    fn go_on_looking(&mut self) {
+        let Some(look) = &mut self.look else { return };
+        match look.go_on(self.disk_bytes, &self.probers) {
+            look::Step::Reads => {}
+            look::Step::Found(plan) => self.found(plan),
+            look::Step::Fails(why) => self.fail(&why),
+        }
+    }
+
+    fn fail(&mut self, why: &str) {
+        (self.look, self.basis) = (None, None);
+        self.blank = why.into();
+        self.parts.clear();
+    }
+
+    /// These are the regions from now on (invariant 3).
+    fn found(&mut self, plan: Plan) {
+        let mut old = std::mem::take(&mut self.parts);
+        let regions: Vec<_> = plan.regions.iter().filter(|it| it.refused.is_none()).cloned().collect();
+        for region in regions {
+            let kept = old.iter().position(|part| part.extent == region.extent);
+            let watch = match kept {
+                Some(index) => old.swap_remove(index).watch,
+                None => self.new_watch(region.extent, &old),
+            };
+            let id = self.new_id();
+            self.parts.push(Part { id, extent: region.extent, watch });
+        }
+        self.basis = self.look.take().map(|look| Basis::new(self.disk_bytes, plan, look.contents()));
+    }
+
+    /// A watch over `extent`, where `old` ones are dropped (invariant 4).
+    fn new_watch(&mut self, extent: Extent<Addr>, old: &[Part]) -> Watch {
+        let watch = Watch::new(extent.len, self.probers.clone(), self.options);
+        let is_rival = |part: &Part| {
+            part.extent.start != extent.start && part.extent.overlaps(extent) && part.is_watching()
+        };
+        if old.iter().any(is_rival) {
+            return watch.once_written();
+        }
+        if !self.untouched {
+            return watch.late();
+        }
+        self.resumed(watch, extent)
+    }
+
+    fn resumed(&mut self, mut watch: Watch, extent: Extent<Addr>) -> Watch {
+        if let Some(index) = self.views.iter().position(|(of, _)| *of == extent) {
+            watch.restore(self.views.swap_remove(index).1);
+        }
+        watch
+    }
+
+    /// Whether the regions may be others once `extent` has this content.
+    fn may_change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> bool {
+        if let Some(look) = &self.look {
+            return look.depends_on(extent);
+        }
+        match &mut self.basis {
+            Some(basis) => basis.written(extent, content),
+            None => Basis::is_outside(self.disk_bytes, &[], extent),
+        }
+    }
+
+    /// The parts that `extent` touches.
+    fn touched(&self, extent: Extent<Addr>) -> std::ops::Range<usize> {
+        let first = self.parts.partition_point(|part| part.extent.end() <= extent.start.0);
+        let end = self.parts.partition_point(|part| part.extent.start.0 < extent.end());
+        first..end.max(first)
+    }
+
+    fn take_asker(&mut self, extent: Extent<Addr>) -> Option<Asker> {
+        let index = self.asked.iter().position(|(_, asked)| *asked == extent)?;
+        self.asked.remove(index).map(|(asker, _)| asker)
+    }
+
+    /// What was wanted has been read.
+    fn answer(&mut self, now: Millis, asker: Asker, extent: Extent<Addr>, content: &[u8]) {
+        if let Some(look) = self.look.as_mut().filter(|look| look.id == asker) {
+            look.given(extent, content);
+            return self.go_on_looking();
+        }
+        if let Some(part) = self.parts.iter_mut().find(|part| part.id == asker)
+            && let Some(inner) = part.inner(extent)
+        {
+            part.watch.given(now, inner, Some(content));
+        }
+    }
+
+    /// What is known of `extent` may be wrong.
+    fn blind(&mut self, now: Millis, extent: Extent<Addr>) {
+        for index in self.touched(extent) {
+            let part = &mut self.parts[index];
+            if let Some(inner) = part.inner(extent) {
+                part.watch.given(now, inner, None);
+            }
+        }
+        if self.look.as_ref().is_some_and(|look| look.depends_on(extent)) {
+            self.fail("the disk could not be read");
+        } else if self.basis.as_ref().is_some_and(|basis| basis.depends_on(extent)) {
+            self.look_later(now);
+        }
+    }
+
+    /// Runs `take` for the parts, each time beginning with another one, until it
+    /// gives something.
+    fn round_robin<T>(&mut self, mut take: impl FnMut(&mut Part) -> Option<T>) -> Option<T> {
+        for _ in 0..self.parts.len() {
+            self.turn = (self.turn + 1) % self.parts.len();
+            let taken = take(&mut self.parts[self.turn]);
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+
+    /// The status of a disk with this `basis`.
+    fn decided(&self, basis: &Basis) -> WatchStatus {
+        let plan = basis.plan();
+        match (&plan.table, self.parts.first()) {
+            (None, Some(part)) => part.watch.status(),
+            (None, None) => WatchStatus { state: plan.why_none(), ..WatchStatus::default() },
+            (Some(_), _) => {
+                let parts: Vec<_> = plan.regions.iter().filter_map(|it| self.part_status(it)).collect();
+                let state = if self.is_uncertain() {
+                    "the partition table is being changed".into()
+                } else {
+                    plan.summary(self.parts.iter().filter(|part| part.is_watching()).count())
+                };
+                WatchStatus { state, progress: part::progress(&parts), parts, ..WatchStatus::default() }
+            }
+        }
+    }
+
+    fn part_status(&self, region: &crate::plan::Region) -> Option<PartStatus> {
+        let part = self.parts.iter().find(|part| part.extent == region.extent);
+        let watch = match (&region.refused, part) {
+            (Some(why), _) => WatchStatus { state: why.to_string(), ..WatchStatus::default() },
+            (None, part) => part?.watch.status(),
+        };
+        let Extent { start, len } = region.extent;
+        Some(PartStatus { number: region.number?, start_bytes: start.0, len_bytes: len, watch })
+    }
+}
+
+impl Watcher for Disk {
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        self.untouched = false;
+        if self.may_change(extent, content) {
+            self.look_later(now);
+        }
+        for index in self.touched(extent) {
+            let part = &mut self.parts[index];
+            if let Some(inner) = part.inner(extent) {
+                let content = part.content(extent, content);
+                part.watch.arrived(now, inner, content);
+            }
+        }
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let parts = self.parts[self.touched(extent)].iter();
+        let needed = parts.filter_map(|part| Some((part, part.watch.needs(part.inner(extent)?))));
+        needed.flat_map(|(part, needed)| needed.into_iter().map(|it| part.outer(it))).collect()
+    }
+
+    fn overwriting(
+        &mut self,
+        now: Millis,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        seen: Extent<Addr>,
+        old: &[u8],
+    ) {
+        for index in self.touched(seen) {
+            let part = &mut self.parts[index];
+            if let (Some(seen), Some(inner)) = (part.inner_whole(seen), part.inner(extent)) {
+                let content = part.content(extent, content);
+                part.watch.overwriting(now, inner, content, seen, old);
+            }
+        }
+    }
+
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        let look = self.look.as_mut().and_then(|look| Some((look.id, look.wants()?)));
+        let next = look.or_else(|| {
+            self.round_robin(|part| {
+                let wanted = part.watch.wants()?;
+                Some((part.id, part.outer(wanted)))
+            })
+        })?;
+        self.asked.push_back(next);
+        Some(next.1)
+    }
+
+    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
+        match (self.take_asker(extent), content) {
+            (Some(asker), Some(content)) => self.answer(now, asker, extent, content),
+            (None, Some(_)) => {}
+            (_, None) => self.blind(now, extent),
+        }
+    }
+
+    fn tick(&mut self, now: Millis) {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.begin_look();
+        }
+        self.parts.iter_mut().for_each(|part| part.watch.tick(now));
+    }
+
+    fn unproven_since(&self) -> Option<Millis> {
+        self.parts.iter().filter_map(|part| part.watch.unproven_since()).min()
+    }
+
+    fn cut(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.watch.cut());
+    }
+
+    fn proven(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.watch.proven());
+    }
+
+    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        if self.is_uncertain() {
+            return None;
+        }
+        self.round_robin(|part| part.verdict(scope))
+    }
+
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let mut taken = Vec::new();
+        for index in self.touched(extent) {
+            let part = &mut self.parts[index];
+            if let Some(inner) = part.inner(extent) {
+                let found = part.watch.take_suspicious(inner);
+                taken.extend(found.into_iter().map(|it| part.outer(it)));
+            }
+        }
+        taken
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_uncertain() && self.parts.iter().all(|part| part.watch.is_idle())
+    }
+
+    fn wakes_at(&self) -> Option<Millis> {
+        self.parts.iter().filter_map(|part| part.watch.wakes_at()).chain(self.look_at).min()
+    }
+
+    fn watches(&self, extent: Extent<Addr>) -> bool {
+        self.parts[self.touched(extent)].iter().any(Part::is_watching)
+    }
+
+    fn stop_searching(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.watch.stop_searching());
+    }
+
+    fn restore(&mut self, view: Vec<u8>) {
+        self.views = view::split(&view).unwrap_or_default();
+    }
+
+    fn view(&self) -> Option<Vec<u8>> {
+        let views = self.parts.iter().filter_map(|part| Some((part.extent, part.watch.view()?)));
+        let views: Vec<_> = views.filter(|_| !self.is_uncertain()).collect();
+        (!views.is_empty()).then(|| view::join(&views))
+    }
+
+    fn status(&self) -> WatchStatus {
+        match &self.basis {
+            Some(basis) => self.decided(basis),
+            None if self.look.is_some() => WatchStatus {
+                state: "looking for partitions and file systems".into(),
+                ..WatchStatus::default()
+            },
+            None => WatchStatus { state: self.blank.clone(), ..WatchStatus::default() },
+        }
+    }
+}

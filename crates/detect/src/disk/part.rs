@@ -1,0 +1,65 @@
+//! A region that is watched as a disk of its own.
+
+use super::Asker;
+use crate::watch::Watch;
+use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::{Content, PartStatus, Scope, Verdict, Watcher};
+
+/// One region and who watches it. *Inner* addresses count from its first byte.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub id: Asker,
+    pub extent: Extent<Addr>,
+    pub watch: Watch,
+}
+
+impl Part {
+    /// The inner address of as much of `extent` as lies within.
+    pub(super) fn inner(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let both = self.extent.overlap(extent)?;
+        Some(Extent::new(both.start.0 - self.extent.start.0, both.len))
+    }
+
+    /// The inner address of `extent`, if all of it lies within.
+    pub(super) fn inner_whole(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.inner(extent).filter(|inner| inner.len == extent.len)
+    }
+
+    /// Where on the disk the inner `extent` is.
+    pub(super) fn outer(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        Extent::new(self.extent.start.0 + extent.start.0, extent.len)
+    }
+
+    /// The part of `content`, on its way to `extent`, that goes here.
+    pub(super) fn content<'a>(&self, extent: Extent<Addr>, content: Content<'a>) -> Content<'a> {
+        part_of(self.extent, extent, content)
+    }
+
+    pub(super) fn is_watching(&self) -> bool {
+        self.watch.watches(Extent::new(0, self.extent.len))
+    }
+
+    pub(super) fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        let start = self.extent.start.0;
+        let is_busy = |inner: Extent<Addr>| (scope.is_busy)(Extent::new(start + inner.start.0, inner.len));
+        let (inner, verdict) = self.watch.verdict(Scope { is_busy: &is_busy, ..scope })?;
+        Some((self.outer(inner), verdict))
+    }
+}
+
+/// The part of `content`, on its way to `extent`, that goes to `place`.
+pub(super) fn part_of<'a>(place: Extent<Addr>, extent: Extent<Addr>, content: Content<'a>) -> Content<'a> {
+    match (content, place.overlap(extent)) {
+        (Content::Bytes(bytes), Some(both)) => {
+            let from = (both.start.0 - extent.start.0) as usize;
+            Content::Bytes(bytes.get(from..from + both.len as usize).unwrap_or_default())
+        }
+        (content, _) => content,
+    }
+}
+
+/// How far the searches through `parts` are, all in all.
+pub(super) fn progress(parts: &[PartStatus]) -> Option<(u64, u64)> {
+    let all = parts.iter().filter_map(|part| part.watch.progress);
+    all.reduce(|(done, of), (more, of_more)| (done + more, of + of_more))
+}

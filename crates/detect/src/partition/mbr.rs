@@ -1,0 +1,175 @@
+//! The master boot record: four entries in the first sector, and chains of
+//! further sectors like it (extended boot records) for logical partitions.
+//!
+//! Read as Linux reads it (`block/partitions/msdos.c`), so that a partition is
+//! here what it is to the guest.
+
+use super::{Disk, Missing, Partition, SECTOR_BYTES, Table, sectors};
+use crate::bytes::u32_at;
+use crate::format::Reason;
+use quietus_core::units::{Addr, Extent};
+use std::collections::BTreeSet;
+
+const SIGNATURE_AT: usize = 510;
+const SIGNATURE: [u8; 2] = [0x55, 0xAA];
+const ENTRIES_AT: usize = 446;
+const ENTRY_BYTES: usize = 16;
+const BOOTABLE: u8 = 0x80;
+/// Types of partitions that hold logical ones.
+const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
+const PROTECTIVE: u8 = 0xEE;
+/// Most links of a chain that are followed, as Linux does.
+const CHAIN_LINKS_MAX: usize = 100;
+/// The number of the first logical partition.
+const FIRST_LOGICAL: u32 = 5;
+
+/// One entry. Offsets within it: 0 boot indicator, 4 type, 8 first sector,
+/// 12 sectors (u32 each).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Entry {
+    boot_indicator: u8,
+    kind: u8,
+    first: u32,
+    sectors: u32,
+}
+
+impl Entry {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        Self { boot_indicator: byte(0), kind: byte(4), first: u32_at(bytes, 8), sectors: u32_at(bytes, 12) }
+    }
+
+    /// Whether it stands for a GPT.
+    pub(super) fn is_protective(&self) -> bool {
+        self.kind == PROTECTIVE
+    }
+
+    fn is_extended(&self) -> bool {
+        EXTENDED.contains(&self.kind)
+    }
+
+    fn is_used(&self) -> bool {
+        self.sectors > 0
+    }
+}
+
+/// The entries of a sector, if it ends as boot records do.
+fn signed_entries(sector: &[u8]) -> Option<[Entry; 4]> {
+    if sector.get(SIGNATURE_AT..)? != SIGNATURE {
+        return None;
+    }
+    let entry = |n: usize| Entry::from_bytes(sector.get(ENTRIES_AT + n * ENTRY_BYTES..).unwrap_or_default());
+    Some([entry(0), entry(1), entry(2), entry(3)])
+}
+
+/// The entries of the first sector, if it is a partition table. Boot sectors of
+/// file systems end in the same two bytes: where an entry would be neither
+/// bootable nor not, or none is used, it is no table.
+pub(super) fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
+    let entries = signed_entries(sector)?;
+    let is_table = entries.iter().all(|it| it.boot_indicator & !BOOTABLE == 0)
+        && entries.iter().any(|it| it.is_used() || it.is_protective());
+    is_table.then_some(entries)
+}
+
+/// The table whose first sector has these `entries`.
+pub(super) fn read(disk: &Disk<'_>, entries: &[Entry; 4]) -> Result<Table, Missing> {
+    let mut table = Table { name: "MBR", partitions: Vec::new(), broken: None, pieces: Vec::new() };
+    for (number, entry) in (1..).zip(entries).filter(|(_, entry)| entry.is_used()) {
+        if entry.is_extended() {
+            Chain::new(entry, &table).read(number, disk, &mut table)?;
+        } else {
+            let extent = sectors(entry.first.into(), entry.sectors.into(), SECTOR_BYTES);
+            table.partitions.push(Partition { number, extent, refused: None });
+        }
+    }
+    Ok(table)
+}
+
+/// The chain of boot records within one extended partition, in sectors.
+struct Chain {
+    first: u64,
+    end: u64,
+    seen: BTreeSet<u64>,
+    number: u32,
+    found: Vec<Partition>,
+}
+
+impl Chain {
+    fn new(extended: &Entry, table: &Table) -> Self {
+        let last = table.partitions.iter().map(|it| it.number).max().unwrap_or(0);
+        let first = u64::from(extended.first);
+        Self {
+            first,
+            end: first + u64::from(extended.sectors),
+            seen: BTreeSet::new(),
+            number: (last + 1).max(FIRST_LOGICAL),
+            found: Vec::new(),
+        }
+    }
+
+    /// Adds its partitions to `table`; or, refused, the extended partition with
+    /// this `number`, if the chain is broken.
+    fn read(mut self, number: u32, disk: &Disk<'_>, table: &mut Table) -> Result<(), Missing> {
+        match self.follow(disk)? {
+            Ok(()) => table.partitions.append(&mut self.found),
+            Err(reason) => {
+                let extent = sectors(self.first, self.end - self.first, SECTOR_BYTES);
+                table.partitions.push(Partition { number, extent, refused: Some(reason) });
+            }
+        }
+        table.pieces.extend(self.seen.iter().map(|at| sector(*at)));
+        Ok(())
+    }
+
+    fn follow(&mut self, disk: &Disk<'_>) -> Result<Result<(), Reason>, Missing> {
+        let broken = |what: &str| Ok(Err(Reason(format!("the chain of logical partitions {what}"))));
+        let (mut next, mut end) = (Some(self.first), self.end);
+        while let Some(at) = next {
+            if at < self.first || at >= self.end {
+                return broken("leaves its extended partition");
+            }
+            if self.seen.len() == CHAIN_LINKS_MAX {
+                return broken("is too long");
+            }
+            if !self.seen.insert(at) {
+                return broken("comes back to itself");
+            }
+            let Some(bytes) = disk.see(at * SECTOR_BYTES, SECTOR_BYTES)? else {
+                return broken("ends beyond the disk");
+            };
+            let Some(entries) = signed_entries(bytes) else {
+                return if at == self.first { Ok(Ok(())) } else { broken("is torn") };
+            };
+            self.take(at, end, &entries);
+            let link = entries.iter().find(|it| it.is_used() && it.is_extended());
+            next = link.map(|it| self.first + u64::from(it.first));
+            end = link.map_or(end, |it| self.first + u64::from(it.first) + u64::from(it.sectors));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Takes the partitions that the record at `at` names. Only the first two
+    /// entries are meant to be used; Linux takes the others where they make sense.
+    fn take(&mut self, at: u64, end: u64, entries: &[Entry; 4]) {
+        for (n, entry) in entries.iter().enumerate().filter(|(_, it)| it.is_used() && !it.is_extended()) {
+            let start = at + u64::from(entry.first);
+            let stop = start + u64::from(entry.sectors);
+            if n >= 2 && (stop > end || stop > self.end) {
+                continue;
+            }
+            let extent = sectors(start, entry.sectors.into(), SECTOR_BYTES);
+            let outside = Reason("it leaves its extended partition".into());
+            let refused = (stop > self.end).then_some(outside);
+            self.found.push(Partition { number: self.number, extent, refused });
+            self.number += 1;
+        }
+    }
+}
+
+fn sector(at: u64) -> Extent<Addr> {
+    sectors(at, 1, SECTOR_BYTES)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Partition tables: which parts of a disk are disks of their own.
+//!
+//! What is read and relied on: `docs/formats/partitions.md`. Nothing here does
+//! input or output: what is missing is asked for.
+//!
+//! 1. Partitions that are not refused are disjoint, lie within the disk, and
+//!    hold no piece of the table.
+//! 2. What cannot be true of one partition refuses that one alone, with the
+//!    reason; what cannot be true of the table as a whole refuses all of it.
+//! 3. Nothing that is read can make this panic, loop, or take more memory than
+//!    [`gpt::ENTRIES_BYTES_MAX`].
+
+use crate::format::{Contents, Reason};
+use quietus_core::units::{Addr, Extent};
+
+pub mod foreign;
+mod gpt;
+mod mbr;
+
+/// Partitions beyond so many are refused.
+pub const PARTITIONS_MAX: usize = 128;
+/// Bytes that a table is read in, and in which MBRs count.
+const SECTOR_BYTES: u64 = 512;
+
+/// One partition, as the table has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Partition {
+    /// Its number, as Linux counts: logical ones from 5 on.
+    pub number: u32,
+    /// Where it lies. Not beyond the disk, unless it is refused.
+    pub extent: Extent<Addr>,
+    /// Why it cannot be one, if that is so.
+    pub refused: Option<Reason>,
+}
+
+/// A partition table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// What it is called: `MBR`, `GPT`, `GPT, by its backup`.
+    pub name: &'static str,
+    /// Its partitions, by where they begin.
+    pub partitions: Vec<Partition>,
+    /// Why it is not understood as a whole, if that is so.
+    pub broken: Option<Reason>,
+    /// What it was read from, each as it was asked for.
+    pub pieces: Vec<Extent<Addr>>,
+}
+
+/// These have to be seen first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing(pub Vec<Extent<Addr>>);
+
+/// The partition table of a disk of `disk_bytes`; none if it has none, or one
+/// without partitions in an MBR.
+///
+/// # Errors
+/// What has to be in `contents` before this can be said.
+pub fn read(disk_bytes: u64, contents: &Contents) -> Result<Option<Table>, Missing> {
+    let disk = Disk { bytes: disk_bytes, contents };
+    let Some(sector) = disk.see(0, SECTOR_BYTES)? else { return Ok(None) };
+    let Some(entries) = mbr::entries(sector) else { return Ok(None) };
+    let mut table = if entries.iter().any(mbr::Entry::is_protective) {
+        gpt::read(&disk)?
+    } else {
+        mbr::read(&disk, &entries)?
+    };
+    table.pieces.push(first_sector());
+    judge(&mut table, disk_bytes);
+    Ok(Some(table))
+}
+
+/// Where every table begins.
+#[must_use]
+pub fn first_sector() -> Extent<Addr> {
+    Extent::new(0, SECTOR_BYTES)
+}
+
+/// A disk of which parts are known.
+struct Disk<'a> {
+    bytes: u64,
+    contents: &'a Contents,
+}
+
+impl Disk<'_> {
+    /// The content of `len` bytes from `start`; none if the disk ends before.
+    fn see(&self, start: u64, len: u64) -> Result<Option<&[u8]>, Missing> {
+        let Some(extent) = Extent::within(start, len, self.bytes) else { return Ok(None) };
+        self.contents.get(extent).map(Some).ok_or_else(|| Missing(vec![extent]))
+    }
+}
+
+/// Refuses what cannot be true (invariant 1).
+fn judge(table: &mut Table, disk_bytes: u64) {
+    table.partitions.sort_by_key(|it| (it.extent.start, it.number));
+    let pieces = &table.pieces;
+    for partition in &mut table.partitions {
+        if partition.extent.end() > disk_bytes {
+            refuse(partition, "it ends beyond the disk");
+        } else if pieces.iter().any(|piece| piece.overlaps(partition.extent)) {
+            refuse(partition, "it lies over the partition table");
+        }
+    }
+    refuse_overlaps(&mut table.partitions);
+    table.partitions.iter_mut().skip(PARTITIONS_MAX).for_each(|it| refuse(it, "there are too many"));
+}
+
+/// Both of two that overlap are refused. They are sorted by where they begin.
+fn refuse_overlaps(partitions: &mut [Partition]) {
+    let mut furthest = 0;
+    for n in 1..partitions.len() {
+        if partitions[n].extent.overlaps(partitions[furthest].extent) {
+            refuse(&mut partitions[n], "it overlaps another partition");
+            refuse(&mut partitions[furthest], "it overlaps another partition");
+        }
+        if partitions[n].extent.end() > partitions[furthest].extent.end() {
+            furthest = n;
+        }
+    }
+}
+
+fn refuse(partition: &mut Partition, why: &str) {
+    partition.refused.get_or_insert_with(|| Reason(why.into()));
+}
+
+/// The bytes of `count` sectors from sector `first`. What no disk can reach ends
+/// at the last address.
+fn sectors(first: u64, count: u64, sector_bytes: u64) -> Extent<Addr> {
+    let start = first.saturating_mul(sector_bytes);
+    let end = first.saturating_add(count).saturating_mul(sector_bytes);
+    Extent::between(start, end)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

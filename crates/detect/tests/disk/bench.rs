@@ -1,0 +1,154 @@
+//! A watcher above bytes, and file systems to put there.
+
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use quietus_detect::format::Prober;
+use quietus_detect::options::{Grade, Options};
+use quietus_detect::{Disk, Watch};
+use std::path::Path;
+use std::process::Command;
+
+const PROBERS: &[Prober] = &[quietus_detect::ext2::probe];
+
+fn options() -> Options {
+    Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 60_000 }
+}
+
+pub struct Bench {
+    pub watcher: Box<dyn Watcher>,
+    pub bytes: Vec<u8>,
+    pub now: Millis,
+}
+
+impl Bench {
+    /// A disk with this content.
+    pub fn disk(bytes: Vec<u8>) -> Self {
+        Self::of(Box::new(Disk::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
+    }
+
+    /// The same without an eye for partitions.
+    pub fn watch(bytes: Vec<u8>) -> Self {
+        Self::of(Box::new(Watch::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
+    }
+
+    fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
+        Self { watcher, bytes, now: Millis(0) }
+    }
+
+    /// Everything that is wanted is read.
+    pub fn read(&mut self) {
+        self.watcher.tick(self.now);
+        while let Some(extent) = self.watcher.wants() {
+            let content = self.bytes[range(extent)].to_vec();
+            self.watcher.given(self.now, extent, Some(&content));
+            self.watcher.tick(self.now);
+        }
+    }
+
+    pub fn wait(&mut self, ms: u64) {
+        self.now.0 += ms;
+        self.read();
+    }
+
+    /// Returns what it had to see first, and what may have been dead there.
+    pub fn write(&mut self, at: u64, bytes: &[u8]) -> [Vec<Extent<Addr>>; 2] {
+        self.change(Extent::new(at, bytes.len() as u64), Content::Bytes(bytes))
+    }
+
+    pub fn trim(&mut self, extent: Extent<Addr>) -> [Vec<Extent<Addr>>; 2] {
+        self.change(extent, Content::Zeros)
+    }
+
+    fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> [Vec<Extent<Addr>>; 2] {
+        let suspicious = self.watcher.take_suspicious(extent);
+        self.watcher.arrived(self.now, extent, content);
+        let needs = self.watcher.needs(extent);
+        for seen in &needs {
+            let old = self.bytes[range(*seen)].to_vec();
+            self.watcher.overwriting(self.now, extent, content, *seen, &old);
+        }
+        match content {
+            Content::Bytes(bytes) => self.bytes[range(extent)].copy_from_slice(bytes),
+            Content::Zeros => self.bytes[range(extent)].fill(0),
+        }
+        [needs, suspicious]
+    }
+
+    pub fn prove(&mut self) {
+        if self.watcher.unproven_since().is_some() {
+            self.watcher.cut();
+            self.watcher.proven();
+        }
+    }
+
+    pub fn verdicts(&mut self) -> Vec<(Extent<Addr>, Verdict)> {
+        let scope = Scope { layers: true, all: false, is_busy: &|_| false };
+        std::iter::from_fn(|| self.watcher.verdict(scope)).collect()
+    }
+
+    /// Reads, waits until it is quiet, proves: what is dead then, in order.
+    pub fn dead(&mut self) -> Vec<Extent<Addr>> {
+        for _ in 0..3 {
+            self.wait(1000);
+            self.prove();
+        }
+        let verdicts = self.verdicts().into_iter().filter(|(_, it)| *it == Verdict::Dead);
+        let mut dead: Vec<_> = verdicts.map(|(extent, _)| extent).collect();
+        dead.sort();
+        dead
+    }
+
+    pub fn status(&self) -> WatchStatus {
+        self.watcher.status()
+    }
+}
+
+pub fn range(extent: Extent<Addr>) -> std::ops::Range<usize> {
+    extent.start.0 as usize..extent.end() as usize
+}
+
+/// A file system of so many KiB with a few files, one of which is deleted.
+pub fn ext2(name: &str, kib: usize, args: &[&str]) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{name}.ext2"));
+    let text = path.to_str().unwrap();
+    let _ = std::fs::remove_file(&path);
+    run("mke2fs", &[&["-q", "-F"], args, &[text, &format!("{kib}k")]].concat());
+    for file in ["a", "b", "c"] {
+        run("debugfs", &["-w", "-R", &format!("write {} {file}", file!()), text]);
+    }
+    run("debugfs", &["-w", "-R", "rm b", text]);
+    std::fs::read(&path).unwrap()
+}
+
+fn run(program: &str, args: &[&str]) {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+}
+
+/// A disk of so many KiB with an MBR and these partitions: the first sector, and
+/// what lies there.
+pub fn partitioned(kib: usize, partitions: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; kib << 10];
+    for (first, content) in partitions {
+        bytes[first * 512..][..content.len()].copy_from_slice(content);
+    }
+    let places: Vec<_> = partitions.iter().map(|(first, it)| (*first, it.len() / 512)).collect();
+    bytes[..512].copy_from_slice(&mbr(&places));
+    bytes
+}
+
+/// The first sector, for partitions with these first sectors and sizes.
+pub fn mbr(partitions: &[(usize, usize)]) -> [u8; 512] {
+    let mut bytes = [0; 512];
+    for (n, (first, sectors)) in partitions.iter().enumerate() {
+        let entry = &mut bytes[446 + 16 * n..][..16];
+        entry[4] = 0x83;
+        entry[8..12].copy_from_slice(&(*first as u32).to_le_bytes());
+        entry[12..].copy_from_slice(&(*sectors as u32).to_le_bytes());
+    }
+    bytes[510..].copy_from_slice(&[0x55, 0xAA]);
+    bytes
+}
