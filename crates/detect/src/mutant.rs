@@ -33,11 +33,15 @@ pub enum Mutant {
     TimeAloneProves,
     /// What a pointer in a doubtful block names has an owner.
     GuessesAreCertain,
+    /// Pointers in a map are not compared.
+    MapHoldsNoPointers,
+    /// Names hold up deaths that they need not.
+    NoMapIsFinal,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::NoWindow,
         Self::NoSecondWitness,
         Self::NoOrphanMark,
@@ -52,6 +56,8 @@ impl Mutant {
         Self::RereadWithoutExemption,
         Self::TimeAloneProves,
         Self::GuessesAreCertain,
+        Self::MapHoldsNoPointers,
+        Self::NoMapIsFinal,
     ];
 }
 

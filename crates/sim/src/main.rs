@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
+use quietus_sim::rule_e::fat::trial as fat;
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
@@ -128,10 +129,21 @@ fn report(tally: &Tally) -> bool {
     tally.failure.is_none()
 }
 
-/// All parts of the search, and then walks; with their figures.
+/// ext2's rules, and what FAT makes of them.
 fn trial(transitions: u64, walks: u64) -> bool {
+    let is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
+    trial_of(fat::parts(), |n| fat::searched(n, transitions), walks, fat::walked) && is_well
+}
+
+/// All parts of a search, and then walks; with their figures.
+fn trial_of(
+    parts: usize,
+    searched: impl Fn(usize) -> Part + Sync,
+    walks: u64,
+    walked: impl Fn(u64) -> Part + Sync,
+) -> bool {
     let (mut total, mut is_well) = (0, true);
-    for part in split(parts() as u64, |n| searched(n as usize, transitions)) {
+    for part in split(parts as u64, |n| searched(n as usize)) {
         let Part { name, transitions, states, depth, .. } = &part;
         println!("{name}: {transitions} transitions, {states} states, {depth} steps deep");
         total += part.transitions;

@@ -1,6 +1,7 @@
 //! The simulator's own test: deliberate defects of the core that it must find.
 
 use crate::history::History;
+use crate::rule_e::fat::trial as fat;
 use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
 use crate::shrink::shrink;
@@ -46,6 +47,8 @@ pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)
     let caught = walks.find(|(_, part)| part.failure.is_some());
     let mut search = (0..parts()).map(|n| (walks_max, searched(n, TRANSITIONS)));
     let caught = caught.or_else(|| search.find(|(_, part)| part.failure.is_some()));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, fat::walked(seed)));
+    let caught = caught.or_else(|| walks.find(|(_, part)| part.failure.is_some()));
     detect::activate(None);
     caught
 }
@@ -59,7 +62,9 @@ pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     let mut known = known.filter_map(|(name, it)| Some(format!("{name}, {}", retold(&it, false).err()?)));
     let walks = (0..walks_max).map(judged);
     let mut walks = walks.filter_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
-    let caught = known.next().or_else(|| walks.next());
+    let fat = (0..walks_max).map(fat::judged);
+    let mut fat = fat.filter_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
+    let caught = known.next().or_else(|| walks.next()).or_else(|| fat.next());
     detect::activate(None);
     caught
 }

@@ -26,7 +26,7 @@ pub(crate) struct Survey {
 #[derive(Debug)]
 struct Maps {
     todo: VecDeque<Range<Block>>,
-    left: u64,
+    left: RoaringBitmap,
     begin: Millis,
     begun: bool,
     /// They were written before the file system said that all is written.
@@ -53,7 +53,10 @@ impl Survey {
     }
 
     pub(crate) fn reread_maps(&mut self, maps: Vec<Range<Block>>, now: Millis, in_order: bool) {
-        let left = maps.iter().map(|range| u64::from(range.end - range.start)).sum();
+        let mut left = RoaringBitmap::new();
+        maps.iter().for_each(|range| {
+            left.insert_range(range.clone());
+        });
         self.maps = Some(Maps {
             todo: pieces(maps, self.block_bytes),
             left,
@@ -88,9 +91,10 @@ impl Survey {
         }
     }
 
-    /// What the maps prove nothing against, while they are being read again.
-    pub(crate) fn exempt(&self) -> Option<&RoaringBitmap> {
-        self.maps.as_ref().filter(|maps| maps.begun).map(|maps| &maps.written)
+    /// What the map `block` proves nothing against, if it is to be read again.
+    pub(crate) fn exempt(&self, block: Block) -> Option<&RoaringBitmap> {
+        let maps = self.maps.as_ref().filter(|maps| maps.begun && maps.left.contains(block));
+        maps.map(|maps| &maps.written)
     }
 
     pub(crate) fn is_in_order(&self) -> bool {
@@ -130,11 +134,11 @@ impl Survey {
         self.is_done() && self.maps.is_none()
     }
 
-    /// One more map has been read again.
-    pub(crate) fn map_reread(&mut self) {
+    /// The map `block` has been read again.
+    pub(crate) fn map_reread(&mut self, block: Block) {
         self.maps.take_if(|maps| {
-            maps.left = maps.left.saturating_sub(1);
-            maps.left == 0
+            maps.left.remove(block);
+            maps.left.is_empty()
         });
     }
 

@@ -284,7 +284,7 @@ impl RuleE {
 
     /// A map as it lies there, after everything had been written.
     fn map_reread(&mut self, block: Block, extent: Extent<Addr>, content: &[u8]) {
-        let Some(exempt) = self.survey.exempt() else { return };
+        let Some(exempt) = self.survey.exempt(block) else { return };
         let Some((at, part)) = self.grid.part(block, extent, content, self.format.map_reach_bytes()) else {
             return;
         };
@@ -303,7 +303,7 @@ impl RuleE {
             }
             Err(reason) => self.broken = Some(reason),
         }
-        self.survey.map_reread();
+        self.survey.map_reread(block);
     }
 
     /// Whether whatever names a block has been seen, where that counts.
@@ -313,7 +313,8 @@ impl RuleE {
 
     /// Whether a block that is named may not be dead, whatever a map says.
     fn asks_names(&self) -> bool {
-        !self.options.eager && !self.format.map_is_final()
+        let is_final = self.format.map_is_final() && !mutant::is(Mutant::NoMapIsFinal);
+        !self.options.eager && !is_final
     }
 
     /// Those of `blocks` whose present content may be dead.
@@ -362,6 +363,7 @@ impl Rule for RuleE {
             let new = overlaid(self.grid.extent_of(block), old, extent, content);
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry_written(block, old, &new),
+                Kind::Map if mutant::is(Mutant::MapHoldsNoPointers) => {}
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => self.pointers_written(block, old, &new),
             }

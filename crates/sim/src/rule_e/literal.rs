@@ -87,7 +87,7 @@ impl<F: Format> Literal<F> {
         let data = (0..format.blocks()).filter(|it| format.kind(*it) == Kind::Data);
         let cells = data.map(|it| (it, cell)).collect();
         let inodes = format.survey(Kind::Inodes).into_iter().flatten();
-        let sources = inodes.map(|it| (it, Source::new(Kind::Inodes))).collect();
+        let sources = inodes.map(|it| (it, Source::new(format.kind(it)))).collect();
         let whole = format.was_clean();
         let mut this = Self {
             options,
@@ -378,14 +378,19 @@ impl<F: Format> Literal<F> {
         let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Cut)).collect();
         let cut: Vec<_> = cut.into_iter().map(|(block, _)| *block).collect();
         for block in cut {
-            let waits = self.names(block) > 0 && !self.options.eager;
+            let waits = self.names(block) > 0 && self.asks_names();
             let stage = if waits { Stage::NamedDead } else { Stage::Ready };
             self.cells.get_mut(&block).expect("it was there").stage = Some(stage);
         }
     }
 
     fn knows_names(&self) -> bool {
-        self.options.eager || self.sources.values().all(Source::is_known)
+        !self.asks_names() || self.sources.values().all(Source::is_known)
+    }
+
+    /// Where a map is final, names hold up no death (decision 9).
+    fn asks_names(&self) -> bool {
+        !self.options.eager && !self.format.map_is_final()
     }
 
     /// All that is to be done now: `layers` and `all` as in

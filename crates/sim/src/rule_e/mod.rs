@@ -8,10 +8,13 @@
 //!   in the worst order that it may, crashes and is mended; [`judge`] knows
 //!   what lies on the medium and objects when something owned is destroyed, or
 //!   something dead is left.
+//! - [`fat`] is another file system below the same rules, whose map is final and
+//!   holds its pointers.
 //! - [`whole`] puts the same guest above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 
+pub mod fat;
 pub mod guest;
 pub mod judge;
 pub mod known;

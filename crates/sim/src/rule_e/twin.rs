@@ -4,7 +4,7 @@ use crate::rule_e::literal::{Census, Literal};
 use crate::rule_e::toy::{Bytes, Toy, place, touched};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
-use quietus_detect::format::Block;
+use quietus_detect::format::{Block, Format};
 use quietus_detect::options::Options;
 use quietus_detect::rule::Rule;
 use quietus_detect::rule_e::RuleE;
@@ -12,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Two versions of the rules, and the disk that they watch.
 #[derive(Debug)]
-pub struct Twin {
+pub struct Twin<F: Format = Toy> {
     rule: RuleE,
     /// Gone once something hung on a time that the rules do not fix.
-    literal: Option<Literal<Toy>>,
+    literal: Option<Literal<F>>,
     disk: Vec<Bytes>,
     now: Millis,
 }
 
-impl Twin {
+impl<F: Format + Copy + 'static> Twin<F> {
     /// Both begin to watch `disk`. `seen_from_start` as for
     /// [`RuleE::attach`].
     #[must_use]
-    pub fn attach(toy: Toy, disk: Vec<Bytes>, options: Options, now: Millis, seen_from_start: bool) -> Self {
+    pub fn attach(format: F, disk: Vec<Bytes>, options: Options, now: Millis, seen_from_start: bool) -> Self {
         Self {
-            rule: RuleE::attach(Box::new(toy), options, now, seen_from_start),
-            literal: Some(Literal::attach(toy, options, now, seen_from_start)),
+            rule: RuleE::attach(Box::new(format), options, now, seen_from_start),
+            literal: Some(Literal::attach(format, options, now, seen_from_start)),
             disk,
             now,
         }
@@ -71,7 +71,7 @@ impl Twin {
     /// What the rules know, for telling states apart; none once it hangs on a
     /// time that they do not fix.
     #[must_use]
-    pub fn literal(&self) -> Option<&Literal<Toy>> {
+    pub fn literal(&self) -> Option<&Literal<F>> {
         self.literal.as_ref()
     }
 
@@ -167,7 +167,7 @@ impl Twin {
     }
 
     /// Tells the literal version, as long as it is sure.
-    fn tell(&mut self, what: impl FnOnce(&mut Literal<Toy>, Millis)) {
+    fn tell(&mut self, what: impl FnOnce(&mut Literal<F>, Millis)) {
         if let Some(literal) = &mut self.literal {
             what(literal, self.now);
         }

@@ -45,6 +45,11 @@ impl Source {
     }
 }
 
+/// Whether a block is of `kind` by its place: so that is certain.
+fn is_placed(kind: Kind) -> bool {
+    matches!(kind, Kind::Inodes | Kind::Map)
+}
+
 impl<F: Format> Literal<F> {
     /// How many pointers name `block`.
     pub(super) fn names(&self, block: Block) -> usize {
@@ -88,11 +93,11 @@ impl<F: Format> Literal<F> {
             link.blocks.for_each(|it| self.lose(block, it, link.kind));
         }
         for (link, _) in gained {
-            let is_certain = kind == Kind::Inodes || self.options.eager;
+            let is_certain = is_placed(kind) || self.options.eager;
             link.blocks.for_each(|it| self.gain(block, it, link.kind, is_certain));
         }
         let source = self.sources.get_mut(&block).expect("it changes");
-        if source.named.is_some() && kind != Kind::Inodes && !self.options.eager {
+        if source.named.is_some() && !is_placed(kind) && !self.options.eager {
             source.unsettled = Some(self.clock.moment());
         }
     }
@@ -163,7 +168,7 @@ impl<F: Format> Literal<F> {
         let source = self.sources.get_mut(&block).expect("it is read");
         source.counted = source.named;
         let Some(kind) = source.named else { return };
-        let is_certain = kind == Kind::Inodes || !self.in_use || self.options.eager;
+        let is_certain = is_placed(kind) || !self.in_use || self.options.eager;
         source.unsettled = (!is_certain).then_some(moment);
         for (it, kind) in self.pointers(block, kind, content) {
             self.gain(block, it, kind, is_certain);

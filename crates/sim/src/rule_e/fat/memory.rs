@@ -1,0 +1,149 @@
+//! A FAT in the memory of a guest: it knows what it owns.
+//!
+//! It gives the disk what FAT gives, and no more. What is written is as it is in
+//! memory; what was freed is not written any more; a free block is used again at
+//! once. Where a file begins stands in directories, which have no block here.
+
+use super::{DATA, END, ENTRIES, FatToy, TABLE, entries, table};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use quietus_detect::format::Block;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Files at once.
+pub const FILES: usize = 2;
+
+/// What a block's content says of itself: the stay that it was written in.
+#[must_use]
+pub fn stay_of(bytes: &[u8]) -> Option<u16> {
+    (bytes[8] == 0xC7).then(|| u16::from_le_bytes([bytes[9], bytes[10]]))
+}
+
+/// The memory of a guest that has mounted the file system.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Memory {
+    toy: FatToy,
+    entries: Vec<u8>,
+    /// The first block of each file that has one.
+    pub heads: [Option<Block>; FILES],
+    /// Blocks that are allocated to files, and the stay that each is in.
+    pub stays: BTreeMap<Block, u16>,
+    /// What differs from the disk, or may.
+    pub dirty: BTreeSet<Block>,
+    touched: u8,
+}
+
+impl Memory {
+    /// Reads what lies on `disk`, with files that begin at `heads`.
+    #[must_use]
+    pub fn mount(toy: FatToy, disk: &[Bytes], heads: [Option<Block>; FILES]) -> Self {
+        let entries = entries(disk);
+        let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
+        let (stays, dirty) = (BTreeMap::new(), BTreeSet::new());
+        let mut this = Self { toy, entries, heads, stays, dirty, touched: 0 };
+        let blocks = (0..FILES).flat_map(|file| this.chain(file));
+        this.stays = blocks.filter_map(|it| Some((it, stay_of(&disk[it as usize])?))).collect();
+        this
+    }
+
+    /// The blocks of `file`; a chain that goes in circles, or ends in a free
+    /// block, ends there.
+    #[must_use]
+    pub fn chain(&self, file: usize) -> Vec<Block> {
+        let mut chain = Vec::new();
+        let mut next = self.heads[file];
+        while let Some(block) = next.filter(|it| self.is_allocated(*it) && !chain.contains(it)) {
+            chain.push(block);
+            next = Some(Block::from(self.entries[block as usize]));
+        }
+        chain
+    }
+
+    /// Whether the table has `block` in use.
+    #[must_use]
+    pub fn is_allocated(&self, block: Block) -> bool {
+        self.toy.data().contains(&block) && self.entries[block as usize] != 0
+    }
+
+    /// Blocks that are free.
+    #[must_use]
+    pub fn free(&self) -> Vec<Block> {
+        self.toy.data().filter(|it| self.entries[*it as usize] == 0).collect()
+    }
+
+    fn set(&mut self, block: Block, entry: u8) {
+        self.entries[block as usize] = entry;
+        self.dirty.insert(TABLE + block / ENTRIES as Block);
+    }
+
+    /// Gives `file` the free `block`, at its end, in `stay`.
+    pub fn grow(&mut self, file: usize, block: Block, stay: u16) {
+        assert!(!self.is_allocated(block), "only what is free is allocated");
+        match self.chain(file).last() {
+            Some(last) => self.set(*last, block as u8),
+            None => self.heads[file] = Some(block),
+        }
+        self.set(block, END);
+        self.stays.insert(block, stay);
+        self.dirty.insert(block);
+    }
+
+    /// Cuts `file` off behind its first `len` blocks.
+    pub fn cut_off(&mut self, file: usize, len: usize) {
+        let chain = self.chain(file);
+        for block in chain.iter().skip(len) {
+            self.set(*block, 0);
+            self.stays.remove(block);
+            self.dirty.remove(block);
+        }
+        match chain[..len.min(chain.len())].last() {
+            Some(last) if len < chain.len() => self.set(*last, END),
+            Some(_) => {}
+            None => self.heads[file] = None,
+        }
+    }
+
+    /// Writes `block` of a file again.
+    pub fn touch(&mut self, block: Block) {
+        if self.stays.contains_key(&block) {
+            self.touched = self.touched.wrapping_add(1);
+            self.dirty.insert(block);
+        }
+    }
+
+    /// `block` as it is in memory, to be written.
+    pub fn write_back(&mut self, block: Block) -> Bytes {
+        self.dirty.remove(&block);
+        if block < DATA {
+            return table(block - TABLE, &self.entries);
+        }
+        let mut bytes = [0; BLOCK_BYTES];
+        let [low, high] = self.stays[&block].to_le_bytes();
+        bytes[..ENTRIES].copy_from_slice(&[DATA as u8, END, block as u8, self.touched]);
+        bytes[8..11].copy_from_slice(&[0xC7, low, high]);
+        bytes
+    }
+
+    /// What a check makes of the table: chains end where they lead nowhere, and
+    /// what is of no file is free.
+    pub fn mend(&mut self) {
+        let mut taken = BTreeSet::new();
+        for file in 0..FILES {
+            let chain = self.chain(file);
+            let own = chain.iter().take_while(|it| taken.insert(**it)).count();
+            match chain[..own].last() {
+                Some(last) if !self.leads_on(*last, chain.get(own)) => self.set(*last, END),
+                Some(_) => {}
+                None => self.heads[file] = None,
+            }
+        }
+        for block in self.toy.data().filter(|it| !taken.contains(it)) {
+            self.set(block, 0);
+            self.stays.remove(&block);
+        }
+    }
+
+    /// Whether the entry of a chain's `last` block ends it, and nothing follows.
+    fn leads_on(&self, last: Block, next: Option<&Block>) -> bool {
+        self.entries[last as usize] == END && next.is_none()
+    }
+}

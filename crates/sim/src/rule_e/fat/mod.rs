@@ -1,0 +1,160 @@
+//! A FAT small enough that all of its states can be enumerated.
+//!
+//! | block | what |
+//! | --- | --- |
+//! | 0 | the superblock, as in [`crate::rule_e::toy`] |
+//! | 1, 2 | the table: [`ENTRIES`] entries of one byte in each, one a block of the disk |
+//! | the rest | data |
+//!
+//! An entry of 0 is a free block, of a block's number the next one of its
+//! chain, anything else the end of one.
+
+pub mod life;
+pub mod memory;
+pub mod trial;
+pub mod wild;
+
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
+use quietus_detect::properties::{Properties, VFAT};
+use std::ops::Range;
+
+/// Entries in a block of the table.
+pub const ENTRIES: usize = 4;
+/// The first block of the table.
+pub const TABLE: Block = 1;
+/// The first block of data.
+pub const DATA: Block = 3;
+/// The end of a chain.
+pub const END: u8 = 0xFF;
+
+/// Where everything lies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FatToy {
+    /// Blocks of the disk, at most twice [`ENTRIES`].
+    pub blocks: Block,
+    /// What the superblock said when it was probed.
+    pub was_clean: bool,
+}
+
+/// The bytes of `block`'s entry.
+#[must_use]
+pub fn entry_at(block: Block) -> Extent<Addr> {
+    let table = place(TABLE + block / ENTRIES as Block);
+    Extent::new(table.start.0 + u64::from(block) % ENTRIES as u64, 1)
+}
+
+/// Block `n` of the table that has `entries`, one for each block of the disk.
+#[must_use]
+pub fn table(n: Block, entries: &[u8]) -> Bytes {
+    let mut bytes = [0; BLOCK_BYTES];
+    let part = entries.iter().skip(n as usize * ENTRIES).take(ENTRIES);
+    bytes.iter_mut().zip(part).for_each(|(byte, entry)| *byte = *entry);
+    bytes
+}
+
+/// The entries that lie on `disk`.
+#[must_use]
+pub fn entries(disk: &[Bytes]) -> Vec<u8> {
+    let table = disk[TABLE as usize..DATA as usize].iter().flat_map(|it| &it[..ENTRIES]);
+    table.copied().take(disk.len()).collect()
+}
+
+impl FatToy {
+    /// The blocks of data.
+    #[must_use]
+    pub fn data(&self) -> Range<Block> {
+        DATA..self.blocks
+    }
+
+    /// An empty file system.
+    #[must_use]
+    pub fn disk(&self) -> Vec<Bytes> {
+        let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
+        disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0 }.bytes();
+        disk[TABLE as usize][..DATA as usize].fill(END);
+        disk
+    }
+
+    fn link(&self, entry: u8) -> Option<Link> {
+        let block = Block::from(entry);
+        self.data().contains(&block).then(|| Link { blocks: block..block + 1, kind: Kind::Data })
+    }
+}
+
+impl Format for FatToy {
+    fn name(&self) -> &'static str {
+        "fat toy"
+    }
+
+    fn properties(&self) -> Properties {
+        VFAT
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BLOCK_BYTES as u32
+    }
+
+    fn blocks(&self) -> Block {
+        self.blocks
+    }
+
+    fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        match block {
+            SUPER => Kind::Geometry,
+            TABLE..DATA => Kind::Map,
+            _ => Kind::Data,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        let range = match kind {
+            Kind::Geometry => SUPER..SUPER + 1,
+            Kind::Map | Kind::Inodes => TABLE..DATA,
+            _ => return Vec::new(),
+        };
+        Vec::from([range])
+    }
+
+    fn map_is_final(&self) -> bool {
+        true
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let byte = |block: Block| {
+            let at = entry_at(block).start.0.checked_sub(at.start.0)?;
+            bytes.get(at as usize).copied()
+        };
+        let shown = (0..self.blocks).filter_map(|block| Some((block, byte(block)?)));
+        let shown: Vec<_> =
+            shown.map(|(it, entry)| Shown { blocks: it..it + 1, allocated: entry != 0 }).collect();
+        match shown.iter().find(|it| !it.allocated && it.blocks.start < DATA) {
+            Some(lie) => Err(Reason(format!("block {} is metadata and free", lie.blocks.start))),
+            None => Ok(shown),
+        }
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        if kind != Kind::Map {
+            return Vec::new();
+        }
+        let first = (block - TABLE) as usize * ENTRIES;
+        let is_of_data = |n: &usize| self.data().contains(&((first + n) as Block));
+        let changed: Vec<_> = (0..ENTRIES).filter(is_of_data).filter(|n| old[*n] != new[*n]).collect();
+        let lost = changed.iter().filter_map(|n| self.link(old[*n])).map(Change::Unlinked);
+        lost.chain(changed.iter().filter_map(|n| self.link(new[*n])).map(Change::Linked)).collect()
+    }
+
+    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
+        Toy { blocks: self.blocks, inode_blocks: 1, was_clean: self.was_clean }.geometry(block, old, new)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
