@@ -8,7 +8,7 @@
 //! An act can be given up before its last step: what was not finished is still
 //! owed, and more passes than due do no harm.
 
-use super::bytes::slice;
+use super::bytes::{slice, windows};
 use super::{Command, Done, Purpose, Receipt, Target, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
@@ -55,7 +55,7 @@ pub(super) struct Act {
 
 /// The kinds of act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Destroy the content too.
     Shred,
     /// Destroy what lies below, and put content there: what was read, after
@@ -451,6 +451,7 @@ impl<S: Store> Volume<S> {
         let (kind, runs) = (act.kind, act.runs.clone());
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         let mut changes: Vec<Change> = runs.iter().map(|run| met(kind, *run)).collect();
+        runs.iter().for_each(|run| self.uncover(*run, kind));
         match kind {
             Kind::Shred => {
                 self.state.counters.destroyed_bytes += bytes;
@@ -588,13 +589,4 @@ impl Act {
         }
         bytes
     }
-}
-
-/// `extent`, cut wherever a multiple of `bytes` lies in it: a medium may be
-/// able to overwrite a whole window faster than any other place as long.
-fn windows(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> {
-    let head = extent.len.min(extent.start.0.next_multiple_of(bytes) - extent.start.0);
-    let first = Extent::new(extent.start.0, head);
-    let rest = Extent::between(first.end(), extent.end());
-    Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
 }

@@ -342,6 +342,7 @@ impl<S: Store> Volume<S> {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
+        self.cover(extent);
         self.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);

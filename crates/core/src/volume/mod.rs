@@ -22,6 +22,7 @@ mod admit;
 mod bytes;
 mod commit;
 mod io;
+mod layers;
 mod open;
 mod query;
 mod space;
@@ -152,6 +153,7 @@ pub struct Volume<S> {
     store: S,
     /// Written since the disk was opened; none once all holes are known.
     fresh: Option<crate::blocks::BlockSet>,
+    layers: layers::Layers,
     state: State,
     journal: Journal,
     /// The commit under way.

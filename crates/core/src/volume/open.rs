@@ -1,5 +1,6 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
+use super::layers::Layers;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
@@ -181,6 +182,7 @@ impl Volume<InPlace> {
             nonce: 1,
             store: InPlace::new(opening.size, held),
             fresh,
+            layers: Layers::default(),
             oldest: (!found.state.ledger.is_empty()).then_some(Millis(0)),
             state: found.state,
             journal,

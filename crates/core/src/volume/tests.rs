@@ -1,5 +1,7 @@
 //! What the simulator cannot say as plainly.
 
+mod layers;
+
 use super::*;
 use crate::journal::Shape;
 use crate::medium::Medium;

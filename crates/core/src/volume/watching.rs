@@ -96,7 +96,7 @@ impl<S: Store> Volume<S> {
     }
 
     /// The parts of `extent` that hold data.
-    fn held_runs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+    pub(super) fn held_runs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut rest = extent;
         let runs = std::iter::from_fn(|| {
             let run = self.store.first_held(rest)?;
@@ -107,7 +107,7 @@ impl<S: Store> Volume<S> {
     }
 
     /// Whether more than the next write itself is needed to destroy content.
-    fn has_layers(&self) -> bool {
+    pub(super) fn has_layers(&self) -> bool {
         self.config.policy.passes().len() > 1
     }
 
@@ -244,11 +244,10 @@ impl<S: Store> Volume<S> {
                 return;
             }
             let Some((extent, verdict)) = self.next_verdict() else { break };
-            let (due, cause) = match verdict {
-                Verdict::Dead => (Due::Shred { no_hole: false }, Cause::Map),
-                Verdict::Scour => (Due::Scour, Cause::Generation),
+            let rest = match verdict {
+                Verdict::Dead => self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out),
+                Verdict::Scour => self.oblige_below(extent, out),
             };
-            let rest = self.oblige_first(extent, due, cause, out);
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
                 watching.verdict.push((rest, verdict));
             }
@@ -293,9 +292,11 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    /// What the watcher wants to know again.
+    /// What the watcher wants to know again: nothing, if it would forget what is
+    /// left of a verdict.
     pub(super) fn watch_view(&self) -> Vec<u8> {
-        self.watching.as_ref().and_then(|it| it.watcher.view()).unwrap_or_default()
+        let watching = self.watching.as_ref().filter(|it| it.verdict.is_empty());
+        watching.and_then(|it| it.watcher.view()).unwrap_or_default()
     }
 
     fn changes_under_way(&self) -> Vec<RequestId> {

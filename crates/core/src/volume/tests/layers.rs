@@ -1,0 +1,140 @@
+//! When a conservative overwrite would destroy nothing.
+
+use super::*;
+use crate::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// What a watcher says that sees nothing.
+#[derive(Clone, Debug, Default)]
+struct Puppet {
+    /// What lies below so many bytes from the start on may be dead.
+    below_bytes: Arc<AtomicU64>,
+    /// Whatever is written over may be dead.
+    suspects_all: Arc<AtomicBool>,
+}
+
+impl Watcher for Puppet {
+    fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
+    fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
+        Vec::new()
+    }
+    fn overwriting(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>, _: Extent<Addr>, _: &[u8]) {}
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        None
+    }
+    fn given(&mut self, _: Millis, _: Extent<Addr>, _: Option<&[u8]>) {}
+    fn tick(&mut self, _: Millis) {}
+    fn unproven_since(&self) -> Option<Millis> {
+        None
+    }
+    fn cut(&mut self) {}
+    fn proven(&mut self) {}
+    fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        let extent = Extent::new(0, self.below_bytes.swap(0, Relaxed));
+        (!extent.is_empty()).then_some((extent, Verdict::Scour))
+    }
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        if self.suspects_all.load(Relaxed) { vec![extent] } else { Vec::new() }
+    }
+    fn is_idle(&self) -> bool {
+        self.below_bytes.load(Relaxed) == 0
+    }
+    fn wakes_at(&self) -> Option<Millis> {
+        None
+    }
+    fn restore(&mut self, _: Vec<u8>) {}
+    fn view(&self) -> Option<Vec<u8>> {
+        Some(vec![1])
+    }
+    fn watches(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+    fn stop_searching(&mut self) {}
+    fn status(&self) -> WatchStatus {
+        WatchStatus::default()
+    }
+}
+
+fn watched() -> (Bench, Puppet) {
+    let (mut bench, puppet) = (Bench::new("purge-2"), Puppet::default());
+    bench.volume.watch(Box::new(puppet.clone()));
+    (bench, puppet)
+}
+
+impl Bench {
+    /// Says that what lies below the first bytes may be dead; how many are
+    /// overwritten for that.
+    fn scoured_below(&mut self, puppet: &Puppet, bytes: u64) -> u64 {
+        let before = self.volume.status().counters.scoured_bytes;
+        puppet.below_bytes.store(bytes, Relaxed);
+        self.idle();
+        assert_eq!(self.liveness()[0], (bytes, Liveness::Suspicious));
+        self.volume.status().counters.scoured_bytes - before
+    }
+}
+
+#[test]
+fn below_the_first_content_nothing_is_overwritten() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+    assert_eq!(bench.reads(0, 4096), [7; 4096]);
+    bench.write(0, 8, 4096);
+    assert_eq!(bench.volume.status().counters.scoured_bytes, 4096, "the first content was not destroyed");
+    assert_eq!(bench.reads(0, 4096), [8; 4096]);
+}
+
+#[test]
+fn below_the_second_content_the_first_is_overwritten() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    bench.write(1024, 8, 1024);
+    assert_eq!(bench.scoured_below(&puppet, 4096), 1024, "nothing lies below the rest");
+    assert_eq!(bench.scoured_below(&puppet, 4096), 0, "it has been done");
+    assert_eq!(bench.reads(0, 4096), [vec![7; 1024], vec![8; 1024], vec![7; 2048]].concat());
+}
+
+#[test]
+fn below_what_was_written_after_a_destruction_lies_nothing() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    puppet.suspects_all.store(true, Relaxed);
+    bench.write(0, 8, 4096);
+    assert_eq!(bench.volume.status().counters.scoured_bytes, 4096);
+    puppet.suspects_all.store(false, Relaxed);
+    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+}
+
+#[test]
+fn one_more_write_after_a_destruction_has_something_below() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    puppet.suspects_all.store(true, Relaxed);
+    bench.write(0, 8, 4096);
+    puppet.suspects_all.store(false, Relaxed);
+    bench.write(0, 9, 4096);
+    assert_eq!(bench.scoured_below(&puppet, 4096), 4096);
+}
+
+#[test]
+fn below_what_was_written_after_a_shred_lies_nothing() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    bench.write(0, 8, 4096);
+    bench.done(Op::Trim, 0, 4096).unwrap();
+    bench.idle();
+    bench.write(0, 9, 4096);
+    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+}
+
+#[test]
+fn the_first_write_next_to_data_in_the_same_block_waits_for_nothing() {
+    let (mut bench, puppet) = watched();
+    puppet.suspects_all.store(true, Relaxed);
+    bench.write(0, 7, 1024);
+    bench.write(1024, 8, 3072);
+    assert!(bench.receipts.is_empty(), "nothing had been there");
+    bench.write(1024, 9, 1024);
+    assert_eq!(bench.receipts[0].extents, [Extent::new(1024, 1024)]);
+}
