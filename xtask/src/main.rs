@@ -144,7 +144,7 @@ fn check_documents(root: &Path) -> Vec<String> {
         "docs/formats/journal.md",
         "docs/formats/view.md",
         "docs/formats/audit.md",
-        "docs/formats/ext2.md",
+        "docs/formats/ext.md",
         "docs/inference.md",
         "docs/formats/proof.md",
     ];

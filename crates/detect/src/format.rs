@@ -22,7 +22,9 @@ pub enum Kind {
     Map,
     /// It holds inodes: pointers of generations.
     Inodes,
-    /// It holds pointers: 1 to blocks of data, 2 to blocks of level 1, and so on.
+    /// It holds pointers, of a level of the format's own: 1 to blocks of data, 2
+    /// to blocks of level 1, and so on; further levels where there are pointers
+    /// of more than one sort.
     Pointers(u8),
     /// Metadata in a fixed place that says nothing about any other block.
     Fixed,
@@ -133,6 +135,20 @@ pub trait Format: Send + fmt::Debug {
     fn map_reach_bytes(&self) -> u64 {
         0
     }
+
+    /// What `bytes` at `at` say, as [`Format::map`] has it, if they were read
+    /// when everything had been written: then what other metadata says of the
+    /// map counts too.
+    ///
+    /// # Errors
+    /// It is no map: blocks are free that cannot be.
+    fn map_at_rest(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        self.map(at, bytes)
+    }
+
+    /// `block`, of [`Kind::Geometry`], holds `content` from now on, which made
+    /// it no other file system.
+    fn learn(&mut self, _block: Block, _content: &[u8]) {}
 
     /// How pointers change when `block`, of `kind` [`Kind::Inodes`],
     /// [`Kind::Pointers`], or [`Kind::Map`] where [`Format::survey`] counts maps

@@ -24,53 +24,71 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('C', SPARSE_SUPER2, "sparse_super2", true),
     ('C', 0x400, "fast_commit", false),
     ('C', 0x800, "stable_inodes", true),
-    ('C', 0x1000, "orphan_file", false),
+    ('C', 0x1000, "orphan_file", true),
     ('I', 0x1, "compression", false),
     ('I', 0x2, "filetype", true),
     ('I', 0x4, "needs_recovery", false),
     ('I', 0x8, "journal_dev", false),
     ('I', META_BG, "meta_bg", true),
-    ('I', 0x40, "extents", false),
-    ('I', 0x80, "64bit", false),
-    ('I', 0x100, "mmp", false),
+    ('I', 0x40, "extents", true),
+    ('I', WIDE, "64bit", true),
+    ('I', MMP, "mmp", true),
     ('I', 0x200, "flex_bg", true),
-    ('I', 0x400, "ea_inode", false),
+    ('I', EA_INODE, "ea_inode", true),
     ('I', 0x1000, "dirdata", false),
-    ('I', 0x2000, "metadata_csum_seed", false),
+    ('I', 0x2000, "metadata_csum_seed", true),
     ('I', 0x4000, "large_dir", true),
-    ('I', 0x8000, "inline_data", false),
+    ('I', 0x8000, "inline_data", true),
     ('I', 0x10000, "encrypt", true),
     ('I', 0x20000, "casefold", true),
     ('R', SPARSE_SUPER, "sparse_super", true),
     ('R', 0x2, "large_file", true),
     ('R', 0x4, "btree_dir", true),
     ('R', 0x8, "huge_file", true),
-    ('R', 0x10, "uninit_bg", false),
+    ('R', UNINIT_BG, "uninit_bg", true),
     ('R', 0x20, "dir_nlink", true),
     ('R', 0x40, "extra_isize", true),
     ('R', 0x100, "quota", true),
-    ('R', 0x200, "bigalloc", false),
-    ('R', 0x400, "metadata_csum", false),
+    ('R', BIGALLOC, "bigalloc", true),
+    ('R', METADATA_CSUM, "metadata_csum", true),
     ('R', 0x800, "replica", false),
     ('R', 0x1000, "read-only", true),
     ('R', 0x2000, "project", true),
     ('R', 0x4000, "shared_blocks", false),
     ('R', 0x8000, "verity", true),
-    ('R', 0x10000, "orphan_present", false),
+    ('R', 0x10000, "orphan_present", true),
 ];
 
 const LAZY_BG: u32 = 0x40;
 const SPARSE_SUPER2: u32 = 0x200;
 const META_BG: u32 = 0x10;
+const WIDE: u32 = 0x80;
+const MMP: u32 = 0x100;
+const EA_INODE: u32 = 0x400;
 const SPARSE_SUPER: u32 = 0x1;
+const UNINIT_BG: u32 = 0x10;
+const BIGALLOC: u32 = 0x200;
+const METADATA_CSUM: u32 = 0x400;
 
-/// Those that decide where something is.
+/// Bits of the incompatible and the read-only compatible features that the
+/// drivers of ext2 and ext3 know.
+const OF_EXT3: (u32, u32) = (0x16, 0x7);
+
+/// Those that decide where something is, or what it means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Features {
     pub lazy_bg: bool,
     pub sparse_super2: bool,
     pub meta_bg: bool,
+    /// `64bit`: descriptors may be larger, and have upper halves of places.
+    pub wide: bool,
+    pub mmp: bool,
+    pub ea_inode: bool,
     pub sparse_super: bool,
+    /// A bit of a map stands for a cluster of blocks.
+    pub bigalloc: bool,
+    /// Descriptors have checksums, so that their flags mean something.
+    pub group_csum: bool,
 }
 
 impl Features {
@@ -88,9 +106,20 @@ impl Features {
             lazy_bg: compat & LAZY_BG != 0,
             sparse_super2: compat & SPARSE_SUPER2 != 0,
             meta_bg: incompat & META_BG != 0,
+            wide: incompat & WIDE != 0,
+            mmp: incompat & MMP != 0,
+            ea_inode: incompat & EA_INODE != 0,
             sparse_super: ro_compat & SPARSE_SUPER != 0,
+            bigalloc: ro_compat & BIGALLOC != 0,
+            group_csum: ro_compat & (UNINIT_BG | METADATA_CSUM) != 0,
         })
     }
+}
+
+/// What a file system with the features of this superblock is called.
+pub(super) fn name(superblock: &[u8]) -> &'static str {
+    let [_, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
+    if incompat & !OF_EXT3.0 != 0 || ro_compat & !OF_EXT3.1 != 0 { "ext4" } else { "ext2" }
 }
 
 /// Says that these features are not understood.

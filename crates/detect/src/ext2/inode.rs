@@ -1,7 +1,10 @@
 //! An inode: what it names, if it is in use at all.
 
 use super::bytes::{u16_at, u32_at};
+use super::extents;
 use super::names::Pointer;
+use super::superblock::Superblock;
+use std::ops::Range;
 
 const EXT2_BAD_INO: u32 = 1;
 const S_IFMT: u16 = 0xF000;
@@ -12,6 +15,8 @@ const S_IFLNK: u16 = 0xA000;
 const EXT4_EXTENTS_FL: u32 = 0x8_0000;
 /// `i_block` is content.
 const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
+/// Where `i_block` is.
+const I_BLOCK: Range<usize> = 0x28..0x64;
 /// Direct pointers in `i_block`; one of each level of indirection follows.
 const EXT2_NDIR_BLOCKS: usize = 12;
 const EXT2_N_BLOCKS: usize = 15;
@@ -22,8 +27,7 @@ const SECTOR_BYTES: u32 = 512;
 pub(super) struct Inode<'a> {
     pub bytes: &'a [u8],
     pub number: u32,
-    pub first_ino: u32,
-    pub block_bytes: u32,
+    pub superblock: &'a Superblock,
 }
 
 impl Inode<'_> {
@@ -38,8 +42,17 @@ impl Inode<'_> {
         if !self.is_in_use() {
             return;
         }
-        found(Pointer { block: self.i_file_acl(), level: 0 });
-        if self.has_pointers() {
+        found(self.i_file_acl());
+        if !self.has_pointers() {
+            return;
+        }
+        if self.i_flags() & EXT4_EXTENTS_FL != 0 {
+            let root = self.bytes.get(I_BLOCK).unwrap_or_default();
+            extents::depth_of_root(root)
+                .into_iter()
+                .flat_map(|depth| extents::pointers(root, depth))
+                .for_each(found);
+        } else {
             (0..EXT2_N_BLOCKS).for_each(|n| found(self.i_block(n)));
         }
     }
@@ -52,33 +65,42 @@ impl Inode<'_> {
     }
 
     /// Whether `i_block` holds pointers: else it holds a device's number, the
-    /// text of a link, or what is not understood. Reserved inodes need no mode.
+    /// text of a link, or content. Reserved inodes need no mode.
     fn has_pointers(&self) -> bool {
-        let i_flags = u32_at(self.bytes, 0x20);
-        i_flags & (EXT4_EXTENTS_FL | EXT4_INLINE_DATA_FL) == 0
+        self.i_flags() & EXT4_INLINE_DATA_FL == 0
             && match u16_at(self.bytes, 0) & S_IFMT {
                 S_IFREG | S_IFDIR => true,
-                S_IFLNK => !self.is_fast_symlink(),
-                0 => self.number < self.first_ino,
+                S_IFLNK => self.i_flags() & EXT4_EXTENTS_FL != 0 || !self.is_fast_symlink(),
+                0 => self.number < self.superblock.s_first_ino,
                 _ => false,
             }
     }
 
-    /// As Linux has it: no blocks but that of extended attributes.
+    /// As Linux has it: no blocks but that of extended attributes; or, where
+    /// attributes may have inodes of their own, by its length.
     fn is_fast_symlink(&self) -> bool {
-        let attributes = if self.i_file_acl() == 0 { 0 } else { self.block_bytes / SECTOR_BYTES };
-        u32_at(self.bytes, 0x1C) == attributes
+        let (i_size, i_blocks) = (u32_at(self.bytes, 0x4), u32_at(self.bytes, 0x1C));
+        if self.superblock.features.ea_inode {
+            return (1..I_BLOCK.len() as u32).contains(&i_size);
+        }
+        let cluster_bytes = self.superblock.block_bytes() * self.superblock.cluster_blocks();
+        let has_attributes = !self.i_file_acl().blocks.is_empty();
+        i_blocks == if has_attributes { cluster_bytes / SECTOR_BYTES } else { 0 }
     }
 
-    fn i_file_acl(&self) -> u32 {
-        u32_at(self.bytes, 0x68)
+    fn i_flags(&self) -> u32 {
+        u32_at(self.bytes, 0x20)
+    }
+
+    fn i_file_acl(&self) -> Pointer {
+        let high = if self.superblock.features.wide { u16_at(self.bytes, 0x76) } else { 0 };
+        let block = u64::from(high) << 32 | u64::from(u32_at(self.bytes, 0x68));
+        Pointer { blocks: block..block + u64::from(block != 0), level: 0 }
     }
 
     fn i_block(&self, n: usize) -> Pointer {
-        Pointer {
-            block: u32_at(self.bytes, 0x28 + 4 * n),
-            level: (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8,
-        }
+        let level = (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8;
+        Pointer::to(u32_at(self.bytes, I_BLOCK.start + 4 * n), level)
     }
 }
 

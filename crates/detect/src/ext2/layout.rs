@@ -2,7 +2,7 @@
 
 use super::bytes::{u16_at, u32_at};
 use super::features::not_understood;
-use super::superblock::{DESCRIPTOR_BYTES, SUPERBLOCK_AT, Superblock};
+use super::superblock::Superblock;
 use crate::format::{Block, Kind, Reason};
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub(super) struct Descriptor {
     bg_block_bitmap: Block,
     bg_inode_bitmap: Block,
     bg_inode_table: Block,
+    /// The map has never been written: whatever can be free is free.
+    pub is_uninit: bool,
 }
 
 impl Descriptor {
@@ -23,20 +25,34 @@ impl Descriptor {
     /// # Errors
     /// A group's maps are not on the disk (`lazy_bg`).
     pub(super) fn all_from_bytes(superblock: &Superblock, block: &[u8]) -> Result<Vec<Self>, Reason> {
-        let descriptors = block.chunks_exact(DESCRIPTOR_BYTES as usize);
+        let descriptors = block.chunks_exact(superblock.s_desc_size as usize);
         descriptors.map(|bytes| Self::from_bytes(superblock, bytes)).collect()
     }
 
     fn from_bytes(superblock: &Superblock, bytes: &[u8]) -> Result<Self, Reason> {
-        if superblock.features.lazy_bg && u16_at(bytes, 0x12) & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0 {
+        let (bg_flags, features) = (u16_at(bytes, 0x12), superblock.features);
+        let is_lazy = bg_flags & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0;
+        if features.lazy_bg && !features.group_csum && is_lazy {
             return Err(not_understood(&["lazy_bg".into()]));
         }
         Ok(Self {
-            bg_block_bitmap: u32_at(bytes, 0x0),
-            bg_inode_bitmap: u32_at(bytes, 0x4),
-            bg_inode_table: u32_at(bytes, 0x8),
+            bg_block_bitmap: place(features.wide, bytes, 0x0),
+            bg_inode_bitmap: place(features.wide, bytes, 0x4),
+            bg_inode_table: place(features.wide, bytes, 0x8),
+            is_uninit: features.group_csum && bg_flags & BG_BLOCK_UNINIT != 0,
         })
     }
+
+    /// Whether `other` has its metadata in the same places.
+    pub(super) fn is_at(self, other: Self) -> bool {
+        Self { is_uninit: self.is_uninit, ..other } == self
+    }
+}
+
+/// The place at `at`; the largest number for what 32 bits cannot hold.
+fn place(is_wide: bool, bytes: &[u8], at: usize) -> Block {
+    let is_beyond = is_wide && u32_at(bytes, at + 0x20) != 0;
+    if is_beyond { Block::MAX } else { u32_at(bytes, at) }
 }
 
 /// Blocks with one purpose.
@@ -60,7 +76,8 @@ impl Layout {
     /// Something lies outside, or on top of something else.
     pub(super) fn new(superblock: &Superblock, descriptors: &[Descriptor]) -> Result<Self, Reason> {
         let mut draft = Draft { blocks: superblock.s_blocks_count, regions: Vec::new() };
-        draft.push(0, superblock.s_first_data_block, Kind::Fixed, 0)?;
+        draft.push(0, superblock.super_block(0), Kind::Fixed, 0)?;
+        draft.push(superblock.s_mmp_block, u32::from(superblock.features.mmp), Kind::Fixed, 0)?;
         for (group, descriptor) in (0..superblock.groups()).zip(descriptors) {
             draft.superblock(superblock, group)?;
             draft.descriptors(superblock, group)?;
@@ -127,7 +144,7 @@ impl Draft {
             return Ok(());
         }
         let kind = if group == 0 { Kind::Geometry } else { Kind::Fixed };
-        self.push(superblock.group(group).start, 1, kind, group)
+        self.push(superblock.super_block(group), 1, kind, group)
     }
 
     fn descriptors(&mut self, superblock: &Superblock, group: u32) -> Result<(), Reason> {
@@ -137,7 +154,7 @@ impl Draft {
             self.old_descriptors(superblock)
         } else if superblock.has_super(group) {
             let copies = superblock.old_descriptor_blocks() + reserved(superblock);
-            self.push(superblock.group(group).start + 1, copies, Kind::Fixed, group)
+            self.push(superblock.super_block(group) + 1, copies, Kind::Fixed, group)
         } else {
             Ok(())
         }
@@ -145,7 +162,7 @@ impl Draft {
 
     /// The descriptors in force that follow the superblock, and room for more.
     fn old_descriptors(&mut self, superblock: &Superblock) -> Result<(), Reason> {
-        let first = superblock.s_first_data_block + 1;
+        let first = superblock.super_block(0) + 1;
         let blocks = superblock.old_descriptor_blocks();
         for n in 0..blocks {
             self.push(first + n, 1, Kind::Geometry, n * superblock.descriptors_in_block())?;
@@ -161,7 +178,7 @@ impl Draft {
             return Ok(());
         }
         let kind = if place == 0 { Kind::Geometry } else { Kind::Fixed };
-        let block = superblock.group(group).start + u32::from(superblock.has_super(group));
+        let block = superblock.super_block(group) + u32::from(superblock.has_super(group));
         self.push(block, 1, kind, group)
     }
 
@@ -184,11 +201,6 @@ impl Draft {
 /// Blocks behind the descriptors that are kept for more of them.
 fn reserved(superblock: &Superblock) -> u32 {
     if superblock.features.meta_bg { 0 } else { superblock.s_reserved_gdt_blocks }
-}
-
-/// The block that holds the superblock in force.
-pub(super) fn superblock_block(block_bytes: u32) -> Block {
-    (SUPERBLOCK_AT / u64::from(block_bytes)) as Block
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
-//! ext2: where its metadata lies, and what a change of it says.
+//! ext2, ext3 and ext4: where their metadata lies, and what a change of it says.
 //!
-//! What is read and relied on: `docs/formats/ext2.md`.
+//! What is read and relied on: `docs/formats/ext.md`.
 //!
 //! 1. What a block names is a function of its place and its content alone:
 //!    whatever is linked is unlinked later by exactly the inverse.
 //! 2. Only blocks that may hold data are ever named: not those beyond the file
 //!    system, nor fixed metadata.
 //! 3. Fixed metadata is always allocated: a map that says otherwise is none.
-//! 4. Nothing that is read can make this panic, nor take more memory than the
+//! 4. A map counts as it lies on the disk, unless the descriptor of its group
+//!    says that it was never written: only at rest is that to be believed, as
+//!    a map may be written before the descriptor that says so.
+//! 5. Nothing that is read can make this panic, nor take more memory than the
 //!    groups that were described by bytes handed in.
 
 use self::inode::Inode;
-use self::layout::{Descriptor, Layout, Region, superblock_block};
+use self::layout::{Descriptor, Layout, Region};
 use self::names::{Difference, Pointer};
 use self::scan::Scan;
 use self::state::State;
@@ -23,6 +26,7 @@ use crate::properties::{EXT2, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
+mod extents;
 mod features;
 mod inode;
 mod layout;
@@ -34,16 +38,16 @@ mod superblock;
 /// Levels of pointers.
 const LEVELS_MAX: u8 = 3;
 
-/// An ext2 file system from the first byte of the disk on.
+/// A file system from the first byte of the disk on.
 #[derive(Debug)]
-pub struct Ext2 {
+pub struct Ext {
     superblock: Superblock,
     descriptors: Vec<Descriptor>,
     layout: Layout,
     disk_bytes: u64,
 }
 
-/// Looks for ext2: asks for the superblock, then for the group descriptors.
+/// Looks for ext2, ext3 or ext4: asks for the superblock, then for the group descriptors.
 /// Revisions 0 and 1, blocks of 1 to 64 KiB. A journal is refused: with it,
 /// maps on the disk do not show the file system as it is in memory.
 #[must_use]
@@ -66,10 +70,10 @@ fn probe_groups(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pr
     if !missing.is_empty() {
         return Ok(Probe::Needs(missing));
     }
-    Ok(Probe::Is(Box::new(Ext2::new(disk_bytes, superblock, contents)?)))
+    Ok(Probe::Is(Box::new(Ext::new(disk_bytes, superblock, contents)?)))
 }
 
-impl Ext2 {
+impl Ext {
     fn new(disk_bytes: u64, superblock: Superblock, contents: &Contents) -> Result<Self, Reason> {
         let mut descriptors = Vec::new();
         for block in superblock.descriptors().filter_map(|at| contents.get(at)) {
@@ -80,11 +84,13 @@ impl Ext2 {
         Ok(Self { superblock, descriptors, layout, disk_bytes })
     }
 
-    /// `pointer`, unless it is a hole or cannot be true (invariant 2).
-    fn accept(&self, pointer: &Pointer) -> bool {
-        pointer.block != 0
-            && pointer.block < self.superblock.s_blocks_count
-            && self.layout.region(pointer.block).is_none()
+    /// The blocks of `pointer`, unless it is a hole or cannot be true
+    /// (invariant 2).
+    fn accept(&self, pointer: &Pointer) -> Option<Range<Block>> {
+        let Range { start, end } = pointer.blocks;
+        let is_within = 0 < start && start < end && end <= u64::from(self.superblock.s_blocks_count);
+        let blocks = is_within.then_some(start as Block..end as Block)?;
+        self.layout.within(blocks.clone()).next().is_none().then_some(blocks)
     }
 
     fn diff_inodes(&self, block: Block, old: &[u8], new: &[u8]) -> Difference {
@@ -115,50 +121,61 @@ impl Ext2 {
         block.chunks_exact(bytes).nth(n as usize).unwrap_or_default()
     }
 
-    fn inode<'a>(&self, number: u32, bytes: &'a [u8]) -> Inode<'a> {
-        let first_ino = self.superblock.s_first_ino;
-        Inode { bytes, number, first_ino, block_bytes: self.superblock.block_bytes() }
+    fn inode<'a>(&'a self, number: u32, bytes: &'a [u8]) -> Inode<'a> {
+        Inode { bytes, number, superblock: &self.superblock }
     }
 
     fn diff_inode(&self, old: &Inode<'_>, new: &Inode<'_>, difference: &mut Difference) {
-        let owned = |inode: &Inode<'_>| {
-            let mut pointers = Vec::new();
-            inode.pointers(|pointer| pointers.push(pointer));
-            pointers.retain(|pointer| self.accept(pointer));
-            pointers
-        };
-        if old.generation() == new.generation() {
-            difference.same_owner(owned(old), owned(new));
-        } else {
-            difference.another_owner(owned(old), owned(new));
+        old.pointers(|it| self.lose(&it, difference));
+        if old.generation() != new.generation() {
+            difference.settle();
+        }
+        new.pointers(|it| self.gain(&it, difference));
+        difference.settle();
+    }
+
+    fn lose(&self, pointer: &Pointer, difference: &mut Difference) {
+        if let Some(blocks) = self.accept(pointer) {
+            difference.lose(blocks, pointer.level);
+        }
+    }
+
+    fn gain(&self, pointer: &Pointer, difference: &mut Difference) {
+        if let Some(blocks) = self.accept(pointer) {
+            difference.gain(blocks, pointer.level);
         }
     }
 
     fn diff_pointers(&self, level: u8, old: &[u8], new: &[u8]) -> Difference {
         let mut difference = Difference::default();
-        let (mut gone, mut come) = (Vec::new(), Vec::new());
         for at in (0..old.len().max(new.len())).step_by(4) {
             let [was, is] = [old, new].map(|bytes| bytes::u32_at(bytes, at));
             if was != is {
-                gone.push(Pointer { block: was, level: level - 1 });
-                come.push(Pointer { block: is, level: level - 1 });
+                self.lose(&Pointer::to(was, level - 1), &mut difference);
+                self.gain(&Pointer::to(is, level - 1), &mut difference);
             }
         }
-        gone.retain(|pointer| self.accept(pointer));
-        come.retain(|pointer| self.accept(pointer));
-        difference.same_owner(gone, come);
+        difference.settle();
+        difference
+    }
+
+    fn diff_extents(&self, depth: u8, old: &[u8], new: &[u8]) -> Difference {
+        let mut difference = Difference::default();
+        extents::pointers(old, depth).for_each(|it| self.lose(&it, &mut difference));
+        extents::pointers(new, depth).for_each(|it| self.gain(&it, &mut difference));
+        difference.settle();
         difference
     }
 
     /// The group whose map has a part at `at`, and the first bit in that part.
-    fn map_part(&self, at: Addr, len: usize) -> Result<(u32, u32), Reason> {
+    fn map_part(&self, at: Addr, len: usize) -> Result<(u32, usize), Reason> {
         let block_bytes = u64::from(self.superblock.block_bytes());
         let block = Block::try_from(at.0 / block_bytes).ok();
         let region = block.and_then(|block| self.layout.region(block));
         let offset = at.0 % block_bytes;
         match region {
             Some(Region { kind: Kind::Map, group, .. }) if offset + len as u64 <= block_bytes => {
-                Ok((*group, offset as u32 * 8))
+                Ok((*group, offset as usize * 8))
             }
             _ => Err(Reason(format!("no map lies at byte {}", at.0))),
         }
@@ -168,17 +185,40 @@ impl Ext2 {
     /// block of a group is all set, as the standard tools do it, or all clear,
     /// which Linux takes too: other content is not.
     fn check_map(&self, group: u32, blocks: Range<Block>, bytes: &[u8]) -> Result<(), Reason> {
-        let bit = |block: Block| (block - blocks.start) as usize;
-        let is_free = |fixed: Range<Block>| {
-            bits::runs(bytes, bit(fixed.start)..bit(fixed.end)).any(|(_, is_set)| !is_set)
-        };
+        let is_free =
+            |fixed: Range<Block>| bits::runs(bytes, self.bits(&blocks, &fixed)).any(|(_, is_set)| !is_set);
         if self.layout.within(blocks.clone()).any(is_free) {
             return Err(Reason(format!("the map of group {group} has metadata free")));
         }
-        if bits::runs(bytes, bit(blocks.end)..bytes.len() * 8).count() > 1 {
+        if bits::runs(bytes, self.bits(&blocks, &blocks).end..bytes.len() * 8).count() > 1 {
             return Err(Reason(format!("the map of group {group} ends in other content")));
         }
         Ok(())
+    }
+
+    /// The bits that stand for `part`, in a map of `blocks`.
+    fn bits(&self, blocks: &Range<Block>, part: &Range<Block>) -> Range<usize> {
+        let cluster = self.superblock.cluster_blocks();
+        let (first, end) = (part.start - blocks.start, part.end - blocks.start);
+        (first / cluster) as usize..end.div_ceil(cluster) as usize
+    }
+
+    /// The blocks that `bits` stand for, in a map of `blocks`.
+    fn clusters(&self, blocks: &Range<Block>, bits: &Range<usize>) -> Range<Block> {
+        let cluster = u64::from(self.superblock.cluster_blocks());
+        let at =
+            |bit: usize| (u64::from(blocks.start) + bit as u64 * cluster).min(blocks.end.into()) as Block;
+        at(bits.start)..at(bits.end)
+    }
+
+    /// The map of `group` before anything was allocated.
+    fn first_map(&self, group: u32) -> Vec<u8> {
+        let mut bytes = vec![0; self.superblock.block_bytes() as usize];
+        let blocks = self.superblock.group(group);
+        for fixed in self.layout.within(blocks.clone()) {
+            self.bits(&blocks, &fixed).for_each(|bit| bytes[bit / 8] |= 1 << (bit % 8));
+        }
+        bytes
     }
 
     fn superblock_change(&self, old: &[u8], new: &[u8]) -> Geometry {
@@ -195,18 +235,18 @@ impl Ext2 {
     fn descriptors_change(&self, first: u32, block: &[u8]) -> Geometry {
         let known = self.descriptors.get(first as usize..).unwrap_or_default();
         let known = &known[..known.len().min(self.superblock.descriptors_in_block() as usize)];
-        let described = known.len() * superblock::DESCRIPTOR_BYTES as usize;
+        let described = known.len() * self.superblock.s_desc_size as usize;
         let new = block.get(..described).map(|bytes| Descriptor::all_from_bytes(&self.superblock, bytes));
         match new {
-            Some(Ok(new)) if new == known => Geometry::Same,
+            Some(Ok(new)) if known.iter().zip(&new).all(|(known, new)| known.is_at(*new)) => Geometry::Same,
             _ => Geometry::Changed,
         }
     }
 }
 
-impl Format for Ext2 {
+impl Format for Ext {
     fn name(&self) -> &'static str {
-        "ext2"
+        self.superblock.name
     }
 
     fn properties(&self) -> Properties {
@@ -235,21 +275,31 @@ impl Format for Ext2 {
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         let (group, first_bit) = self.map_part(at.start, bytes.len())?;
-        let Range { start, end } = self.superblock.group(group);
-        let start = start.saturating_add(first_bit).min(end);
-        let blocks = start..end.min(start.saturating_add(bytes.len() as u32 * 8));
+        let whole = self.superblock.group(group);
+        let start = self.clusters(&whole, &(first_bit..first_bit)).start;
+        let blocks = self.clusters(&(start..whole.end), &(0..bytes.len() * 8));
         self.check_map(group, blocks.clone(), bytes)?;
-        let shown = |(bits, allocated): (Range<usize>, bool)| Shown {
-            blocks: start + bits.start as u32..start + bits.end as u32,
-            allocated,
-        };
-        Ok(bits::runs(bytes, 0..blocks.len()).map(shown).collect())
+        let shown = |(bits, allocated)| Shown { blocks: self.clusters(&blocks, &bits), allocated };
+        Ok(bits::runs(bytes, self.bits(&blocks, &blocks)).map(shown).collect())
+    }
+
+    fn map_at_rest(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let (group, first_bit) = self.map_part(at.start, bytes.len())?;
+        if !self.descriptors.get(group as usize).is_some_and(|it| it.is_uninit) {
+            return self.map(at, bytes);
+        }
+        let part = first_bit / 8..first_bit / 8 + bytes.len();
+        self.map(at, &self.first_map(group)[part])
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
         let difference = match kind {
             Kind::Inodes => self.diff_inodes(block, old, new),
             Kind::Pointers(level @ 1..=LEVELS_MAX) => self.diff_pointers(level, old, new),
+            Kind::Pointers(level) => match extents::depth_of(level) {
+                Some(depth) => self.diff_extents(depth, old, new),
+                None => Difference::default(),
+            },
             _ => Difference::default(),
         };
         difference.changes()
@@ -259,6 +309,10 @@ impl Format for Ext2 {
         match kind {
             Kind::Inodes => Scan::new(self).inodes(block, content),
             Kind::Pointers(level @ 1..=LEVELS_MAX) => Scan::new(self).pointers(level, content),
+            Kind::Pointers(level) => match extents::depth_of(level) {
+                Some(depth) => Scan::new(self).extents(depth, content),
+                None => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }
@@ -267,12 +321,24 @@ impl Format for Ext2 {
         if old == new {
             return Geometry::Same;
         }
-        if block == superblock_block(self.block_bytes()) {
+        if block == self.superblock.super_block(0) {
             return self.superblock_change(old, new);
         }
         match self.layout.region(block) {
             Some(Region { kind: Kind::Geometry, group, .. }) => self.descriptors_change(*group, new),
             _ => Geometry::Changed,
+        }
+    }
+
+    fn learn(&mut self, block: Block, content: &[u8]) {
+        let Some(Region { kind: Kind::Geometry, group, .. }) = self.layout.region(block) else { return };
+        let group = *group as usize;
+        if block == self.superblock.super_block(0) {
+            return;
+        }
+        if let Ok(new) = Descriptor::all_from_bytes(&self.superblock, content) {
+            let known = self.descriptors[group..].iter_mut();
+            known.zip(new).for_each(|(known, new)| known.is_uninit = new.is_uninit);
         }
     }
 

@@ -1,49 +1,78 @@
 //! Pointers, and the difference of two lots of them.
 
 use crate::format::{Block, Change, Kind, Link};
+use std::ops::Range;
 
-/// A pointer to a block: 0, a hole.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// A pointer to some blocks, one behind the other. Whether it can be true is
+/// not known yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pointer {
-    pub block: Block,
+    /// By 64 bits, as an extent counts them.
+    pub blocks: Range<u64>,
     /// 0 to data, else to pointers of that level.
     pub level: u8,
 }
 
 impl Pointer {
-    /// What is to be found where it leads.
-    pub(super) fn kind(self) -> Kind {
-        if self.level == 0 { Kind::Data } else { Kind::Pointers(self.level) }
+    /// A pointer to one block; 0 is a hole.
+    pub(super) fn to(block: u32, level: u8) -> Self {
+        let block = u64::from(block);
+        Self { blocks: block..block + u64::from(block != 0), level }
     }
 }
+
+/// What is to be found where a pointer of `level` leads.
+pub(super) fn kind(level: u8) -> Kind {
+    if level == 0 { Kind::Data } else { Kind::Pointers(level) }
+}
+
+/// Blocks that are named, and the level of pointers that they hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Named {
+    blocks: Range<Block>,
+    level: u8,
+}
+
+/// Where a difference changes: by how many pointers more.
+type Edge = (u8, Block, i32);
 
 /// What changed within one block, each link once for each pointer that is too
 /// many on one side. All that is unlinked comes first, so that a block that
 /// moves from one owner to another is named in the end.
+///
+/// Pointers of one owner are handed in by [`Self::lose`] and [`Self::gain`], in
+/// any order; what both sides have cancels at [`Self::settle`].
 #[derive(Default)]
 pub(super) struct Difference {
+    old: Vec<Named>,
+    new: Vec<Named>,
+    edges: Vec<Edge>,
     unlinked: Vec<Link>,
     linked: Vec<Link>,
 }
 
 impl Difference {
-    /// One owner had the pointers `old`, and has `new`.
-    pub(super) fn same_owner(&mut self, mut old: Vec<Pointer>, mut new: Vec<Pointer>) {
-        if old == new {
-            return;
-        }
-        old.sort_unstable();
-        new.sort_unstable();
-        join(&mut self.unlinked, without(&old, &new));
-        join(&mut self.linked, without(&new, &old));
+    /// The owner named these.
+    pub(super) fn lose(&mut self, blocks: Range<Block>, level: u8) {
+        join(&mut self.old, Named { blocks, level });
     }
 
-    /// An owner had the pointers `old`; another one in its place has `new`.
-    pub(super) fn another_owner(&mut self, mut old: Vec<Pointer>, mut new: Vec<Pointer>) {
-        old.sort_unstable();
-        new.sort_unstable();
-        join(&mut self.unlinked, old.into_iter());
-        join(&mut self.linked, new.into_iter());
+    /// The owner names these.
+    pub(super) fn gain(&mut self, blocks: Range<Block>, level: u8) {
+        join(&mut self.new, Named { blocks, level });
+    }
+
+    /// That was all of this owner.
+    pub(super) fn settle(&mut self) {
+        if self.old != self.new {
+            self.edges.clear();
+            self.edges.extend(self.old.iter().flat_map(|it| edges(it, -1)));
+            self.edges.extend(self.new.iter().flat_map(|it| edges(it, 1)));
+            self.edges.sort_unstable_by_key(|(level, block, _)| (*level, *block));
+            sweep(&self.edges, &mut self.unlinked, &mut self.linked);
+        }
+        self.old.clear();
+        self.new.clear();
     }
 
     /// The changes.
@@ -53,26 +82,44 @@ impl Difference {
     }
 }
 
-/// What is in `some` more often than in `others`; both are sorted.
-fn without<'a>(some: &'a [Pointer], others: &'a [Pointer]) -> impl Iterator<Item = Pointer> + 'a {
-    let mut others = others.iter().peekable();
-    some.iter().copied().filter(move |pointer| {
-        while others.next_if(|other| *other < pointer).is_some() {}
-        others.next_if(|other| *other == pointer).is_none()
-    })
+/// Adds `next`, as one with what it follows upon.
+fn join(lot: &mut Vec<Named>, next: Named) {
+    match lot.last_mut() {
+        Some(last) if (last.level, last.blocks.end) == (next.level, next.blocks.start) => {
+            last.blocks.end = next.blocks.end;
+        }
+        _ => lot.push(next),
+    }
 }
 
-/// Adds `pointers` of one owner to `links`, consecutive blocks of data as one.
-fn join(links: &mut Vec<Link>, pointers: impl Iterator<Item = Pointer>) {
-    let first = links.len();
-    for pointer in pointers {
-        let kind = pointer.kind();
-        match links[first..].last_mut() {
-            Some(last) if (last.kind, kind, last.blocks.end) == (Kind::Data, Kind::Data, pointer.block) => {
-                last.blocks.end += 1;
-            }
-            _ => links.push(Link { blocks: pointer.block..pointer.block + 1, kind }),
+fn edges(named: &Named, by: i32) -> [Edge; 2] {
+    [(named.level, named.blocks.start, by), (named.level, named.blocks.end, -by)]
+}
+
+/// Turns sorted edges into links, at most as many as there are edges.
+fn sweep(edges: &[Edge], unlinked: &mut Vec<Link>, linked: &mut Vec<Link>) {
+    let (mut losing, mut gaining) = (Open::default(), Open::default());
+    let mut balance = 0;
+    for at in edges.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (level, block, _) = at[0];
+        balance += at.iter().map(|(.., by)| by).sum::<i32>();
+        losing.resize(level, block, -balance, unlinked);
+        gaining.resize(level, block, balance, linked);
+    }
+}
+
+/// Links whose end has not been met, by their first block, the oldest first.
+#[derive(Default)]
+struct Open(std::collections::VecDeque<Block>);
+
+impl Open {
+    /// From `block` on there are `count` of them, or none.
+    fn resize(&mut self, level: u8, block: Block, count: i32, links: &mut Vec<Link>) {
+        let count = usize::try_from(count).unwrap_or(0);
+        while self.0.len() > count {
+            links.extend(self.0.pop_front().map(|start| Link { blocks: start..block, kind: kind(level) }));
         }
+        self.0.resize(count, block);
     }
 }
 

@@ -6,30 +6,36 @@
 //!    zeros names it. Only the order is another, and neighbours of two owners
 //!    may be one link.
 
-use super::Ext2;
 use super::bytes::u32_at;
-use super::names::Pointer;
+use super::names::{Pointer, kind};
+use super::{Ext, extents};
 use crate::format::{Block, Change, Kind, Link};
 use std::ops::Range;
 
 /// What has been found in a block so far.
 pub(super) struct Scan<'a> {
-    format: &'a Ext2,
+    format: &'a Ext,
     /// Blocks that may be named: those around the last that was looked up.
     gap: Range<Block>,
     found: Vec<Change>,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(format: &'a Ext2) -> Self {
+    pub(super) fn new(format: &'a Ext) -> Self {
         Self { format, gap: 0..0, found: Vec::new() }
     }
 
     /// `content`, of a block of pointers of `level`.
     pub(super) fn pointers(mut self, level: u8, content: &[u8]) -> Vec<Change> {
         for at in (0..content.len()).step_by(4) {
-            self.add(Pointer { block: u32_at(content, at), level: level - 1 });
+            self.add(Pointer::to(u32_at(content, at), level - 1));
         }
+        self.found
+    }
+
+    /// `content`, of a node of extents of `depth`.
+    pub(super) fn extents(mut self, depth: u8, content: &[u8]) -> Vec<Change> {
+        extents::pointers(content, depth).for_each(|pointer| self.add(pointer));
         self.found
     }
 
@@ -44,25 +50,28 @@ impl<'a> Scan<'a> {
     }
 
     fn add(&mut self, pointer: Pointer) {
-        let block = pointer.block;
-        if block == 0 || !self.may_be_named(block) {
-            return;
-        }
-        match (self.found.last_mut(), pointer.kind()) {
+        let Some(blocks) = self.accept(&pointer) else { return };
+        match (self.found.last_mut(), kind(pointer.level)) {
             (Some(Change::Linked(last)), Kind::Data)
-                if (last.kind, last.blocks.end) == (Kind::Data, block) =>
+                if (last.kind, last.blocks.end) == (Kind::Data, blocks.start) =>
             {
-                last.blocks.end += 1;
+                last.blocks.end = blocks.end;
             }
-            (_, kind) => self.found.push(Change::Linked(Link { blocks: block..block + 1, kind })),
+            (_, kind) => self.found.push(Change::Linked(Link { blocks, kind })),
         }
     }
 
-    fn may_be_named(&mut self, block: Block) -> bool {
-        if !self.gap.contains(&block) {
-            let gap = self.format.layout.gap(block);
+    /// The same as [`Ext::accept`], mostly without a search.
+    fn accept(&mut self, pointer: &Pointer) -> Option<Range<Block>> {
+        let Range { start, end } = pointer.blocks;
+        if start == 0 || start >= end {
+            return None;
+        }
+        let (start, end) = (Block::try_from(start).ok()?, Block::try_from(end).ok()?);
+        if !self.gap.contains(&start) {
+            let gap = self.format.layout.gap(start);
             self.gap = gap.start..gap.end.min(self.format.superblock.s_blocks_count);
         }
-        self.gap.contains(&block)
+        (self.gap.contains(&start) && end <= self.gap.end).then_some(start..end)
     }
 }

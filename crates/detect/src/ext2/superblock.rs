@@ -1,18 +1,22 @@
 //! The superblock: what decides where everything is.
 
 use super::bytes::{u16_at, u32_at};
-use super::features::Features;
+use super::features::{self, Features};
 use super::state::State;
 use crate::format::{Block, Reason};
 use quietus_core::units::{Addr, Extent};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// The first byte of the superblock on the disk.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
 /// Its bytes.
 pub(super) const SUPERBLOCK_BYTES: u64 = 1024;
 /// Bytes of a group descriptor; others come only with `64bit`.
-pub(super) const DESCRIPTOR_BYTES: u32 = 32;
+const EXT2_MIN_DESC_SIZE: u32 = 32;
+/// Sizes of a group descriptor with `64bit`.
+const EXT4_DESC_SIZES_64BIT: RangeInclusive<u32> = 64..=1024;
+/// The largest cluster has 1 GiB.
+const LOG_CLUSTER_SIZE_MAX: u32 = 20;
 /// As many groups as the smallest natural ones make of the most blocks.
 const GROUPS_MAX: u64 = 1 << 19;
 
@@ -30,15 +34,20 @@ pub(super) struct Superblock {
     pub s_blocks_count: u32,
     pub s_first_data_block: u32,
     pub s_log_block_size: u32,
+    pub s_log_cluster_size: u32,
     pub s_blocks_per_group: u32,
     pub s_inodes_per_group: u32,
     pub s_first_ino: u32,
     pub s_inode_size: u32,
     pub s_reserved_gdt_blocks: u32,
+    pub s_desc_size: u32,
+    /// 0 without the feature `mmp`.
+    pub s_mmp_block: Block,
     pub s_first_meta_bg: u32,
     pub s_backup_bgs: [u32; 2],
     pub features: Features,
     pub state: State,
+    pub name: &'static str,
     /// When and as what it was made.
     birth: (u32, [u8; 16]),
 }
@@ -56,6 +65,15 @@ fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
     if holds { Ok(()) } else { Err(lies(field)) }
 }
 
+/// Blocks are numbered by 32 bits here.
+fn check_width(bytes: &[u8], features: Features) -> Result<(), Reason> {
+    if features.wide && u32_at(bytes, 0x150) != 0 {
+        return Err(Reason("it has 2^32 blocks or more, which are not counted".into()));
+    }
+    ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
+    ensure(!features.mmp || u32_at(bytes, 0x16C) == 0, "s_mmp_block")
+}
+
 impl Superblock {
     /// The superblock in `bytes`, of a disk of `disk_bytes`.
     ///
@@ -67,9 +85,11 @@ impl Superblock {
             return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));
         }
         ensure(u32_at(bytes, 0x4C) <= EXT2_DYNAMIC_REV, "s_rev_level")?;
+        check_width(bytes, features)?;
         let found = Self::read(bytes, features);
-        found.check_sizes(bytes)?;
-        found.check_counts(bytes)?;
+        found.check_sizes()?;
+        found.check_clusters(bytes)?;
+        found.check_counts()?;
         if found.bytes() > disk_bytes {
             return Err(Reason("the file system ends beyond the disk".into()));
         }
@@ -83,15 +103,19 @@ impl Superblock {
             s_blocks_count: u32_at(bytes, 0x4),
             s_first_data_block: u32_at(bytes, 0x14),
             s_log_block_size: u32_at(bytes, 0x18),
+            s_log_cluster_size: u32_at(bytes, 0x1C),
             s_blocks_per_group: u32_at(bytes, 0x20),
             s_inodes_per_group: u32_at(bytes, 0x28),
             s_first_ino: if is_old { EXT2_GOOD_OLD_FIRST_INO } else { u32_at(bytes, 0x54) },
             s_inode_size: if is_old { EXT2_GOOD_OLD_INODE_SIZE } else { u16_at(bytes, 0x58).into() },
             s_reserved_gdt_blocks: u16_at(bytes, 0xCE).into(),
+            s_desc_size: if features.wide { u16_at(bytes, 0xFE).into() } else { EXT2_MIN_DESC_SIZE },
+            s_mmp_block: if features.mmp { u32_at(bytes, 0x168) } else { 0 },
             s_first_meta_bg: u32_at(bytes, 0x104),
             s_backup_bgs: [u32_at(bytes, 0x24C), u32_at(bytes, 0x250)],
             features,
             state: State::from_bytes(bytes),
+            name: features::name(bytes),
             birth: (
                 u32_at(bytes, 0x108),
                 bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
@@ -99,35 +123,53 @@ impl Superblock {
         }
     }
 
-    fn check_sizes(&self, bytes: &[u8]) -> Result<(), Reason> {
+    fn check_sizes(&self) -> Result<(), Reason> {
         ensure(self.s_log_block_size <= 6, "s_log_block_size")?;
-        ensure(u32_at(bytes, 0x1C) == self.s_log_block_size, "s_log_frag_size")?;
         let sizes = EXT2_GOOD_OLD_INODE_SIZE..=self.block_bytes();
         let is_size = self.s_inode_size.is_power_of_two() && sizes.contains(&self.s_inode_size);
         ensure(is_size, "s_inode_size")?;
-        ensure(self.s_first_data_block == u32::from(self.s_log_block_size == 0), "s_first_data_block")?;
+        let is_size = self.s_desc_size.is_power_of_two() && EXT4_DESC_SIZES_64BIT.contains(&self.s_desc_size);
+        ensure(is_size || !self.features.wide, "s_desc_size")?;
         ensure(self.s_reserved_gdt_blocks <= self.block_bytes() / 4, "s_reserved_gdt_blocks")
     }
 
-    fn check_counts(&self, bytes: &[u8]) -> Result<(), Reason> {
-        ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
+    fn check_clusters(&self, bytes: &[u8]) -> Result<(), Reason> {
+        let sizes = if self.features.bigalloc { LOG_CLUSTER_SIZE_MAX } else { self.s_log_block_size };
+        let is_size = (self.s_log_block_size..=sizes).contains(&self.s_log_cluster_size);
+        ensure(is_size, "s_log_cluster_size")?;
+        ensure(self.s_first_data_block == u32::from(self.s_log_cluster_size == 0), "s_first_data_block")?;
+        let s_clusters_per_group = u64::from(u32_at(bytes, 0x24));
+        let blocks = s_clusters_per_group * u64::from(self.cluster_blocks());
+        let is_count = !self.features.bigalloc || blocks == u64::from(self.s_blocks_per_group);
+        ensure(is_count, "s_clusters_per_group")
+    }
+
+    fn check_counts(&self) -> Result<(), Reason> {
         ensure(self.s_blocks_count > self.s_first_data_block, "s_blocks_count")?;
         let in_a_map = 1..=self.block_bytes() * 8;
         ensure(in_a_map.contains(&self.s_inodes_per_group), "s_inodes_per_group")?;
         let is_roomy = self.s_blocks_per_group > self.table_blocks();
-        ensure(is_roomy && in_a_map.contains(&self.s_blocks_per_group), "s_blocks_per_group")?;
+        let bits = self.s_blocks_per_group.div_ceil(self.cluster_blocks());
+        ensure(is_roomy && in_a_map.contains(&bits), "s_blocks_per_group")?;
         ensure(u64::from(self.groups()) <= GROUPS_MAX, "s_blocks_per_group")?;
         let inodes = u64::from(self.groups()) * u64::from(self.s_inodes_per_group);
         ensure(u64::from(self.s_inodes_count) == inodes, "s_inodes_count")?;
         let reserved = EXT2_GOOD_OLD_FIRST_INO..=self.s_inodes_count;
         ensure(reserved.contains(&self.s_first_ino), "s_first_ino")?;
         let is_possible = !self.features.meta_bg || self.s_first_meta_bg <= self.descriptor_blocks();
-        ensure(is_possible, "s_first_meta_bg")
+        ensure(is_possible, "s_first_meta_bg")?;
+        let is_block = (1..self.s_blocks_count).contains(&self.s_mmp_block);
+        ensure(is_block || !self.features.mmp, "s_mmp_block")
     }
 
     /// Bytes in a block.
     pub(super) fn block_bytes(&self) -> u32 {
         1024 << self.s_log_block_size
+    }
+
+    /// Blocks for which one bit of a map stands.
+    pub(super) fn cluster_blocks(&self) -> u32 {
+        1 << (self.s_log_cluster_size - self.s_log_block_size)
     }
 
     /// Bytes in the file system.
@@ -161,7 +203,7 @@ impl Superblock {
 
     /// Descriptors in a block.
     pub(super) fn descriptors_in_block(&self) -> u32 {
-        self.block_bytes() / DESCRIPTOR_BYTES
+        self.block_bytes() / self.s_desc_size
     }
 
     /// Blocks that the descriptors of all groups take.
@@ -191,13 +233,20 @@ impl Superblock {
         }
     }
 
+    /// The block with the superblock of `group`, if it has one: the first; but
+    /// in front of the first superblock lies the boot sector.
+    pub(super) fn super_block(&self, group: u32) -> Block {
+        let first = self.group(group).start;
+        first.max((SUPERBLOCK_AT / u64::from(self.block_bytes())) as Block)
+    }
+
     /// The block in which the descriptors in force from `group` on are, a
     /// multiple of [`Self::descriptors_in_block`].
     pub(super) fn descriptor_block(&self, group: u32) -> Block {
         if self.is_meta_group(group) {
-            self.group(group).start + u32::from(self.has_super(group))
+            self.super_block(group) + u32::from(self.has_super(group))
         } else {
-            self.s_first_data_block + 1 + group / self.descriptors_in_block()
+            self.super_block(0) + 1 + group / self.descriptors_in_block()
         }
     }
 
@@ -211,7 +260,7 @@ impl Superblock {
 
     /// Whether `other` describes the same file system, in whatever state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        Self { state: self.state, ..other.clone() } == *self
+        Self { state: self.state, name: self.name, ..other.clone() } == *self
     }
 }
 

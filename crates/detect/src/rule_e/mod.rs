@@ -192,15 +192,18 @@ impl RuleE {
     }
 
     /// A free of the guest's own, or zeros. Metadata that goes this way takes
-    /// the file system with it.
+    /// the file system with it; but inodes, which Linux clears so in tables that
+    /// have not been used yet.
     fn zeroed(&mut self, extent: Extent<Addr>) {
         let Some(blocks) = self.grid.touched(extent) else { return };
-        if self.fixed.range_cardinality(blocks) > 0 {
+        if self.fixed.range(blocks).any(|block| self.format.kind(block) != Kind::Inodes) {
             self.changed = true;
             return;
         }
         let Some(blocks) = self.grid.covered(extent) else { return };
+        let inodes: RoaringBitmap = self.fixed.range(blocks.clone()).collect();
         self.live.remove_range(blocks.clone());
+        self.live |= inodes;
         self.suspicious.remove_range(blocks.clone());
         self.doubted.remove(blocks.clone());
         self.deaths.revive(blocks.clone());
@@ -257,8 +260,9 @@ impl RuleE {
             Geometry::InUse => self.in_use = true,
             Geometry::Unmounted => self.cleaned(true),
             Geometry::Clean => self.cleaned(false),
-            Geometry::Changed => self.changed = true,
+            Geometry::Changed => return self.changed = true,
         }
+        self.format.learn(block, new);
     }
 
     /// Everything it holds has been written, so that its maps can be believed
@@ -288,7 +292,7 @@ impl RuleE {
         let Some((at, part)) = self.grid.part(block, extent, content, self.format.map_reach_bytes()) else {
             return;
         };
-        match self.format.map(at, part) {
+        match self.format.map_at_rest(at, part) {
             Ok(shown) => {
                 let (_, free) = split(&shown);
                 let blind = mutant::is(Mutant::RereadWithoutExemption);

@@ -53,6 +53,19 @@ impl Image {
         printed
     }
 
+    /// A number in the superblock, by dumpe2fs.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        let dump = run("dumpe2fs", &["-h", self.path.to_str().unwrap()]);
+        let value = dump.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(value.trim().parse().unwrap())
+    }
+
+    /// Blocks in a cluster.
+    pub fn cluster_blocks(&self) -> u32 {
+        let (cluster, block) = (self.number("Cluster size"), self.number("Block size").unwrap());
+        cluster.map_or(1, |cluster| cluster / block)
+    }
+
     pub fn dumpe2fs(&self) -> String {
         run("dumpe2fs", &[self.path.to_str().unwrap()])
     }
@@ -125,7 +138,8 @@ impl Image {
             for change in format.diff(block, kind, &vec![0; content.len()], &content) {
                 let Change::Linked(link) = change else { panic!("nothing was there before: {change:?}") };
                 if link.kind != Kind::Data {
-                    todo.push((link.blocks.start, link.kind, self.block(format, link.blocks.start)));
+                    let blocks = link.blocks.clone();
+                    todo.extend(blocks.map(|block| (block, link.kind, self.block(format, block))));
                 }
                 found.push(link);
             }
@@ -149,7 +163,7 @@ pub fn free(image: &Image, format: &dyn Format, piece_bytes: u64) -> BTreeSet<u3
     let mut shown = BTreeSet::new();
     for block in format.survey(Kind::Map).into_iter().flatten() {
         for piece in Extent::<Addr>::new(u64::from(block) * bytes, bytes).pieces(piece_bytes) {
-            for part in format.map(piece, image.at(piece)).unwrap() {
+            for part in format.map_at_rest(piece, image.at(piece)).unwrap() {
                 part.blocks.clone().for_each(|block| assert!(shown.insert(block), "{block} is shown twice"));
                 if !part.allocated {
                     free.extend(part.blocks);
@@ -157,8 +171,32 @@ pub fn free(image: &Image, format: &dyn Format, piece_bytes: u64) -> BTreeSet<u3
             }
         }
     }
-    assert_eq!(shown.len() as u32, format.blocks() - u32::from(bytes == 1024), "a block is not shown");
+    let first = shown.first().copied().unwrap();
+    assert_eq!(shown.len() as u32, format.blocks() - first, "a block is not shown");
+    assert!(first <= u32::from(bytes == 1024));
     free
+}
+
+/// What is allocated, and no metadata in a fixed place.
+pub fn allocated(image: &Image, format: &dyn Format) -> BTreeSet<u32> {
+    let free = free(image, format, 1 << 20);
+    let data = |block: &u32| format.kind(*block) == Kind::Data && !free.contains(block);
+    (0..format.blocks()).filter(data).collect()
+}
+
+/// Whatever is allocated is metadata in its place, or named by an inode; with
+/// clusters, within one of which a block is.
+pub fn check_owners(image: &Image, format: &dyn Format, cluster_blocks: u32) {
+    let named = blocks(&image.links(format));
+    let allocated = allocated(image, format);
+    assert!(named.is_subset(&allocated), "what is named is allocated");
+    let fixed = (0..format.blocks()).filter(|block| format.kind(*block) != Kind::Data);
+    let owned: BTreeSet<u32> = fixed.chain(named.iter().copied()).map(|it| it / cluster_blocks).collect();
+    let unowned: Vec<&u32> = allocated.iter().filter(|it| !owned.contains(&(*it / cluster_blocks))).collect();
+    assert_eq!(unowned, Vec::<&u32>::new(), "{}", image.path.display());
+    if cluster_blocks == 1 {
+        assert_eq!(named, allocated, "{}", image.path.display());
+    }
 }
 
 /// A list as e2fsprogs prints it: `3-5, 9`.

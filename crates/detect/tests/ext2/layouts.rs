@@ -1,6 +1,6 @@
 //! Every layout that mke2fs makes: where metadata lies, what the maps say.
 
-use crate::image::{Image, blocks, free, ranges};
+use crate::image::{Image, check_owners, free, ranges};
 use quietus_detect::format::{Format, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,13 +37,22 @@ fn group_of(line: &str) -> Option<u32> {
 
 /// Whether the descriptors in this group are not a copy.
 fn is_in_force(dump: &str, group: u32) -> bool {
-    let bytes = dump.lines().find_map(|line| line.strip_prefix("Block size:")).unwrap();
-    let groups = bytes.trim().parse::<u32>().unwrap() / 32;
+    let number = |name: &str| {
+        let value = dump.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        value.trim().parse::<u32>().unwrap()
+    };
+    let is_wide = dump.lines().any(|line| line.starts_with("Group descriptor size:"));
+    let descriptor_bytes = if is_wide { number("Group descriptor size:") } else { 32 };
+    let groups = number("Block size:") / descriptor_bytes;
     group == 0 || is_meta_bg(dump) && group.is_multiple_of(groups)
 }
 
-fn free_by(dump: &str) -> BTreeSet<u32> {
-    dump.lines().filter_map(|line| line.strip_prefix("  Free blocks: ")).flat_map(ranges).collect()
+/// dumpe2fs names a cluster by its first block.
+fn free_by(dump: &str, format: &dyn Format, cluster_blocks: u32) -> BTreeSet<u32> {
+    let lines = dump.lines().filter_map(|line| line.strip_prefix("  Free blocks: "));
+    let firsts = lines.flat_map(ranges).filter(|block| block.is_multiple_of(cluster_blocks));
+    let all = firsts.flat_map(|block| block..block + cluster_blocks);
+    all.filter(|block| *block < format.blocks()).collect()
 }
 
 fn is_meta_bg(dump: &str) -> bool {
@@ -54,9 +63,11 @@ fn check(image: &Image) {
     let (format, dump) = (image.ext2(), image.dumpe2fs());
     check_kinds(&*format, &dump);
     for piece_bytes in [512, 1024, 1 << 20] {
-        assert_eq!(free(image, &*format, piece_bytes), free_by(&dump), "{}", image.path.display());
+        let expected = free_by(&dump, &*format, image.cluster_blocks());
+        assert_eq!(free(image, &*format, piece_bytes), expected, "{}", image.path.display());
     }
-    check_owners(image, &*format);
+    check_owners(image, &*format, image.cluster_blocks());
+    assert!(!image.links(&*format).is_empty(), "there is a folder at least");
 }
 
 fn check_kinds(format: &dyn Format, dump: &str) {
@@ -66,6 +77,8 @@ fn check_kinds(format: &dyn Format, dump: &str) {
     if format.block_bytes() == 1024 {
         expected.insert(0, Kind::Fixed);
     }
+    let mmp = dump.lines().find_map(|line| line.strip_prefix("MMP block number:"));
+    expected.extend(mmp.map(|block| (block.trim().parse().unwrap(), Kind::Fixed)));
     for block in 0..format.blocks() {
         let (kind, expected) = (format.kind(block), expected.get(&block).copied().unwrap_or(Kind::Data));
         assert_eq!(kind, expected, "block {block}\n{dump}");
@@ -74,15 +87,6 @@ fn check_kinds(format: &dyn Format, dump: &str) {
         let all: Vec<u32> = (0..format.blocks()).filter(|block| format.kind(*block) == kind).collect();
         assert_eq!(format.survey(kind).into_iter().flatten().collect::<Vec<_>>(), all);
     }
-}
-
-/// Whatever is allocated is metadata in its place, or named by an inode.
-fn check_owners(image: &Image, format: &dyn Format) {
-    let free = free(image, format, 1 << 20);
-    let data = |block: &u32| format.kind(*block) == Kind::Data && !free.contains(block);
-    let allocated: BTreeSet<u32> = (0..format.blocks()).filter(data).collect();
-    assert_eq!(blocks(&image.links(format)), allocated, "{}", image.path.display());
-    assert!(!allocated.is_empty(), "there is a folder at least");
 }
 
 macro_rules! layouts {
@@ -118,4 +122,53 @@ layouts! {
         "dir_nlink,extra_isize,huge_file,large_dir,casefold,encrypt,stable_inodes,verity,sparse_super";
     quota_files: 40_000, "-b" "1024" "-I" "256" "-O" "quota,project,sparse_super" "-E" "quotatype=usrquota:grpquota:prjquota";
     ragged_groups: 40_001, "-b" "1024" "-g" "2040";
+    ext4_of_debian_12: 300_000, "-b" "4096" "-I" "256" "-O" "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
+    ext4_of_debian_13: 300_000, "-b" "4096" "-I" "256" "-O" "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,extent,huge_file,flex_bg,metadata_csum,metadata_csum_seed,64bit,dir_nlink,extra_isize";
+    ext4_of_red_hat: 300_000, "-b" "4096" "-I" "256" "-O" "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,extent,huge_file,flex_bg,uninit_bg,64bit,dir_nlink,extra_isize";
+    ext4_in_blocks_of_1_kib: 100_000, "-b" "1024" "-O" "extent,flex_bg,metadata_csum,64bit,sparse_super,resize_inode";
+    ext4_in_blocks_of_2_kib: 100_000, "-b" "2048" "-O" "extent,flex_bg,metadata_csum,sparse_super,resize_inode";
+    ext4_in_blocks_of_64_kib: 200_000, "-b" "65536" "-O" "extent,flex_bg,metadata_csum,64bit";
+    maps_never_written: 100_000, "-b" "1024" "-g" "1024" "-O" "extent,uninit_bg,sparse_super" "-E" "lazy_itable_init=1";
+    maps_never_written_in_packed_groups: 100_000, "-b" "1024" "-g" "1024" "-G" "64" "-O" "extent,flex_bg,metadata_csum,sparse_super,64bit" "-E" "lazy_itable_init=1";
+    maps_never_written_without_extents: 100_000, "-b" "1024" "-g" "1024" "-O" "uninit_bg";
+    wide_meta_bg: 100_000, "-b" "1024" "-g" "512" "-O" "extent,meta_bg,^resize_inode,64bit,metadata_csum";
+    meta_bg_in_packed_groups: 100_000, "-b" "4096" "-g" "512" "-O" "extent,meta_bg,flex_bg,^resize_inode,64bit,metadata_csum";
+    larger_descriptors: 100_000, "-b" "1024" "-O" "extent,64bit,flex_bg" "-E" "desc_size=256";
+    clusters_of_64_kib: 100_000, "-b" "4096" "-C" "65536" "-O" "extent,bigalloc,flex_bg,metadata_csum,64bit";
+    clusters_in_blocks_of_1_kib: 100_000, "-b" "1024" "-C" "16384" "-O" "extent,bigalloc";
+    clusters_in_small_groups: 100_000, "-b" "1024" "-C" "8192" "-g" "4096" "-O" "extent,bigalloc,uninit_bg,sparse_super";
+    clusters_and_meta_bg: 100_000, "-b" "1024" "-C" "4096" "-g" "4096" "-O" "extent,bigalloc,meta_bg,^resize_inode,64bit,metadata_csum";
+    mounted_once_only: 40_000, "-b" "1024" "-O" "mmp,extent,flex_bg";
+    ext4_sparse_super2: 100_000, "-b" "1024" "-O" "extent,sparse_super2,metadata_csum,flex_bg";
+    inline_content_and_large_attributes: 40_000, "-b" "1024" "-I" "256" "-O" "inline_data,ea_inode,extent,metadata_csum";
+}
+
+/// Linux keeps orphans in a file only where there is a journal.
+#[test]
+fn orphans_and_journals_lie_in_files() {
+    let features = "orphan_file,has_journal,extent,flex_bg,metadata_csum";
+    let mut image = Image::new("orphan_file", 40_000, &["-b", "1024", "-O", features]);
+    image.debugfs("feature -has_journal\n");
+    check(&image);
+    let named = image.links_of(&*image.ext2(), 8);
+    assert!(named.iter().map(|link| link.blocks.len()).sum::<usize>() >= 1024, "the journal: {named:?}");
+}
+
+#[test]
+fn maps_that_were_never_written_are_met() {
+    for features in ["uninit_bg", "metadata_csum,flex_bg,64bit,extent"] {
+        let args = ["-b", "1024", "-g", "1024", "-O", features];
+        let mut image = Image::new("never_written", 100_000, &args);
+        assert!(image.dumpe2fs().matches("BLOCK_UNINIT").count() > 10, "{features}");
+        let format = image.ext2();
+        let expected = free(&image, &*format, 1 << 20);
+        let bytes = u64::from(format.block_bytes());
+        for block in format.survey(Kind::Map).into_iter().flatten() {
+            let at = (u64::from(block) * bytes) as usize;
+            if image.bytes[at..at + bytes as usize].iter().all(|byte| *byte == 0) {
+                image.bytes[at..at + bytes as usize].fill(0x5A);
+            }
+        }
+        assert_eq!(free(&image, &*format, 1 << 20), expected, "what lies there is not believed");
+    }
 }

@@ -193,6 +193,7 @@ impl<F: Format> Literal<F> {
             match (self.format.kind(block), content) {
                 (Kind::Data, Content::Bytes(_)) => self.written(block),
                 (Kind::Data, Content::Zeros) => self.freed(block),
+                (Kind::Inodes, Content::Zeros) => {}
                 (_, Content::Zeros) => self.stop(),
                 (Kind::Map, Content::Bytes(bytes)) => self.map_written(block, extent, bytes),
                 _ => {}

@@ -66,6 +66,57 @@ fn maps_that_are_not_on_the_disk_are_refused() {
 }
 
 #[test]
+fn a_map_that_was_never_written_is_told_by_descriptors_with_checksums() {
+    let mut bytes = descriptors();
+    put16(&mut bytes, 0x12, 2);
+    put16(&mut bytes, 0x32, 5);
+    let uninit = |ro_compat: u32| {
+        let mut head = superblock();
+        put32(&mut head, 0x5C, 0x40);
+        put32(&mut head, 0x64, ro_compat);
+        let head = Superblock::from_bytes(&head, 300 * 1024)?;
+        Ok::<_, Reason>(
+            Descriptor::all_from_bytes(&head, &bytes)?[..2].iter().map(|it| it.is_uninit).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!((uninit(0x10), uninit(0x400)), (Ok(vec![true, false]), Ok(vec![true, false])));
+    assert!(uninit(0).is_err());
+}
+
+#[test]
+fn places_that_32_bits_do_not_hold_lie_outside() {
+    let mut head = superblock();
+    put32(&mut head, 0x60, 0x80);
+    put16(&mut head, 0xFE, 64);
+    let head = Superblock::from_bytes(&head, 300 * 1024).unwrap();
+    let mut bytes = vec![0; 1024];
+    for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
+        put32(&mut bytes, n / 3 * 64 + n % 3 * 4, place);
+    }
+    let layout = |bytes: &[u8]| Layout::new(&head, &Descriptor::all_from_bytes(&head, bytes)?[..2]);
+    assert_eq!(layout(&bytes).unwrap().of(Kind::Inodes), [5..7, 261..263]);
+    for at in [0x20, 0x24, 0x28, 0x60, 0x64, 0x68] {
+        let mut bytes = bytes.clone();
+        put32(&mut bytes, at, 1);
+        assert!(layout(&bytes).unwrap_err().0.ends_with("lies outside"), "{at:#x}");
+    }
+}
+
+#[test]
+fn the_block_against_many_mounts_is_fixed() {
+    let mut head = superblock();
+    put32(&mut head, 0x60, 0x100);
+    let layout = |place| {
+        let mut head = head.clone();
+        put32(&mut head, 0x168, place);
+        let head = Superblock::from_bytes(&head, 300 * 1024)?;
+        Layout::new(&head, &Descriptor::all_from_bytes(&head, &descriptors())?[..2])
+    };
+    assert_eq!(layout(100).unwrap().region(100).unwrap().kind, Kind::Fixed);
+    assert!(layout(5).unwrap_err().0.ends_with("lies on other metadata"));
+}
+
+#[test]
 fn room_for_more_descriptors_is_kept_unless_groups_have_their_own() {
     let mut head = superblock();
     put16(&mut head, 0xCE, 4);

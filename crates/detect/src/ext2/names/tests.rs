@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 
 type Counts = BTreeMap<(Block, Kind), i64>;
 
-fn count(pointers: &[Pointer], by: i64, counts: &mut Counts) {
-    pointers.iter().for_each(|it| *counts.entry((it.block, it.kind())).or_default() += by);
+type Named = (Range<Block>, u8);
+
+fn count(lot: &[Named], by: i64, counts: &mut Counts) {
+    for (blocks, level) in lot {
+        let kind = if *level == 0 { Kind::Data } else { Kind::Pointers(*level) };
+        blocks.clone().for_each(|block| *counts.entry((block, kind)).or_default() += by);
+    }
 }
 
 fn counts(changes: &[Change]) -> (Counts, Counts) {
@@ -20,21 +25,36 @@ fn counts(changes: &[Change]) -> (Counts, Counts) {
     (unlinked, linked)
 }
 
-fn lot(dice: &mut Dice) -> Vec<Pointer> {
-    (0..dice.below(12)).map(|_| Pointer { block: dice.below(9), level: dice.below(3) as u8 }).collect()
+fn lot(dice: &mut Dice) -> Vec<Named> {
+    let mut one = || {
+        let start = dice.below(9);
+        (start..start + 1 + dice.below(4), dice.below(3) as u8)
+    };
+    (0..12).map(|_| one()).collect()
+}
+
+fn hand_in(difference: &mut Difference, old: &[Named], new: &[Named]) {
+    old.iter().for_each(|(blocks, level)| difference.lose(blocks.clone(), *level));
+    new.iter().for_each(|(blocks, level)| difference.gain(blocks.clone(), *level));
 }
 
 #[test]
 fn a_difference_is_that_of_multisets() {
     let mut dice = Dice(1);
     for _ in 0..20_000 {
-        let (old, new) = (lot(&mut dice), lot(&mut dice));
+        let [old, new] = [0, 1].map(|_| {
+            let len = dice.below(12) as usize;
+            lot(&mut dice)[..len].to_vec()
+        });
         let mut expected = Counts::new();
         count(&old, -1, &mut expected);
         count(&new, 1, &mut expected);
         let mut difference = Difference::default();
-        difference.same_owner(old, new);
-        let (unlinked, linked) = counts(&difference.changes());
+        hand_in(&mut difference, &old, &new);
+        difference.settle();
+        let changes = difference.changes();
+        assert!(changes.len() <= old.len() + new.len(), "{changes:?}");
+        let (unlinked, linked) = counts(&changes);
         let of = |sign: i64| {
             let some = expected.iter().filter(|(_, count)| **count * sign > 0);
             some.map(|(key, count)| (*key, count.abs())).collect::<Counts>()
@@ -45,21 +65,39 @@ fn a_difference_is_that_of_multisets() {
 
 #[test]
 fn another_owner_keeps_nothing() {
-    let lot = vec![Pointer { block: 5, level: 0 }, Pointer { block: 4, level: 0 }];
+    let lot = [(5..6, 0), (4..5, 0)];
     let link = Link { blocks: 4..6, kind: Kind::Data };
     let mut difference = Difference::default();
-    difference.another_owner(lot.clone(), lot);
+    hand_in(&mut difference, &lot, &[]);
+    difference.settle();
+    hand_in(&mut difference, &[], &lot);
+    difference.settle();
     assert_eq!(difference.changes(), [Change::Unlinked(link.clone()), Change::Linked(link)]);
 }
 
 #[test]
-fn only_data_of_one_owner_is_joined() {
+fn a_file_that_grows_is_named_further() {
     let mut difference = Difference::default();
-    let pointer = |block, level| Pointer { block, level };
-    difference
-        .same_owner(vec![], vec![pointer(4, 0), pointer(5, 0), pointer(5, 0), pointer(6, 1), pointer(7, 1)]);
-    difference.same_owner(vec![], vec![pointer(8, 0)]);
-    difference.same_owner(vec![], vec![pointer(9, 0)]);
+    hand_in(&mut difference, &[(10..20, 0), (40..41, 1)], &[(10..32_000, 0), (40..41, 1)]);
+    difference.settle();
+    assert_eq!(difference.changes(), [Change::Linked(Link { blocks: 20..32_000, kind: Kind::Data })]);
+}
+
+#[test]
+fn an_extent_that_is_cut_into_pieces_is_no_change() {
+    let mut difference = Difference::default();
+    hand_in(&mut difference, &[(10..20, 0)], &[(14..20, 0), (10..12, 0), (12..14, 0)]);
+    difference.settle();
+    assert_eq!(difference.changes(), []);
+}
+
+#[test]
+fn only_what_one_owner_has_of_one_level_is_joined() {
+    let mut difference = Difference::default();
+    hand_in(&mut difference, &[], &[(4..5, 0), (5..6, 0), (5..6, 0), (6..7, 1), (7..8, 1)]);
+    difference.settle();
+    hand_in(&mut difference, &[], &[(8..9, 0)]);
+    difference.settle();
     let ranges: Vec<_> = difference.linked.iter().map(|link| link.blocks.clone()).collect();
-    assert_eq!(ranges, [4..6, 5..6, 6..7, 7..8, 8..9, 9..10]);
+    assert_eq!(ranges, [4..6, 5..6, 6..8, 8..9]);
 }

@@ -29,7 +29,7 @@ lies! {
     groups_begin_too_late: "s_first_data_block", put32 0x14 2;
     blocks_too_large: "s_log_block_size", put32 0x18 7;
     blocks_much_too_large: "s_log_block_size", put32 0x18 u32::MAX;
-    fragments_smaller_than_blocks: "s_log_frag_size", put32 0x1C 1;
+    clusters_larger_than_blocks: "s_log_cluster_size", put32 0x1C 1;
     no_blocks_in_a_group: "s_blocks_per_group", put32 0x20 0;
     groups_smaller_than_their_inodes: "s_blocks_per_group", put32 0x20 2;
     groups_larger_than_a_map: "s_blocks_per_group", put32 0x20 8193;
@@ -43,7 +43,7 @@ lies! {
     inodes_of_an_odd_size: "s_inode_size", put16 0x58 192;
     inodes_larger_than_a_block: "s_inode_size", put16 0x58 2048;
     more_reserved_than_a_block_can_name: "s_reserved_gdt_blocks", put16 0xCE 257;
-    more_blocks_than_32_bits_count: "s_blocks_count_hi", put32 0x150 1;
+    blocks_counted_by_more_bits_than_there_are: "s_blocks_count_hi", put32 0x150 1;
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn revision_0_has_inodes_of_128_bytes() {
 fn features_of_revision_0_are_read_too() {
     let mut bytes = superblock();
     put32(&mut bytes, 0x4C, 0);
-    put32(&mut bytes, 0x60, 0x40);
+    put32(&mut bytes, 0x60, 0x8);
     assert!(read(&bytes).is_err());
 }
 
@@ -100,4 +100,69 @@ fn the_last_blocks_that_32_bits_count_are_no_overflow() {
     assert_eq!(found.groups(), 1 << 17);
     assert_eq!(found.group((1 << 17) - 1), u32::MAX - 32767..u32::MAX);
     assert_eq!(found.descriptors().count(), 1024);
+}
+
+fn with(words: &[(usize, u32)]) -> Vec<u8> {
+    let mut bytes = superblock();
+    words.iter().for_each(|(at, value)| put32(&mut bytes, *at, *value));
+    bytes
+}
+
+#[test]
+fn more_blocks_than_32_bits_count_are_refused() {
+    let bytes = with(&[(0x60, 0x80), (0xFC, 64 << 16), (0x150, 1)]);
+    assert_eq!(read(&bytes).unwrap_err().0, "it has 2^32 blocks or more, which are not counted");
+}
+
+#[test]
+fn wide_descriptors_have_a_size() {
+    let of = |size: u32| read(&with(&[(0x60, 0x80), (0xFC, size << 16)])).map(|it| it.s_desc_size);
+    assert_eq!((of(64), of(256), of(1024)), (Ok(64), Ok(256), Ok(1024)));
+    for size in [0, 32, 63, 96, 2048] {
+        assert_eq!(of(size), Err(lies("s_desc_size")), "{size}");
+    }
+    assert_eq!(read(&with(&[(0xFC, 64 << 16)])).unwrap().s_desc_size, 32, "not wide");
+}
+
+/// Clusters of 8 blocks of 1 KiB, 32 in a group, from block 0 on.
+const CLUSTERED: [(usize, u32); 4] = [(0x64, 0x200), (0x14, 0), (0x1C, 3), (0x24, 32)];
+
+#[test]
+fn clusters_have_blocks() {
+    let found = read(&with(&CLUSTERED)).unwrap();
+    assert_eq!((found.cluster_blocks(), found.super_block(0), found.group(1)), (8, 1, 256..300));
+    assert_eq!(found.descriptor_block(0), 2);
+}
+
+#[test]
+fn clusters_that_cannot_be_are_refused() {
+    let of = |at, value| {
+        let mut bytes = with(&CLUSTERED);
+        put32(&mut bytes, at, value);
+        read(&bytes).unwrap_err()
+    };
+    assert_eq!(of(0x14, 1), lies("s_first_data_block"));
+    assert_eq!(of(0x18, 4), lies("s_log_cluster_size"));
+    assert_eq!(of(0x1C, 21), lies("s_log_cluster_size"));
+    assert_eq!(of(0x1C, u32::MAX), lies("s_log_cluster_size"));
+    assert_eq!(of(0x1C, 2), lies("s_clusters_per_group"));
+    assert_eq!(of(0x24, 33), lies("s_clusters_per_group"));
+    assert_eq!(of(0x24, u32::MAX), lies("s_clusters_per_group"));
+    assert_eq!(of(0x64, 0), lies("s_log_cluster_size"));
+}
+
+#[test]
+fn more_clusters_than_a_map_has_bits() {
+    let words = [(0x64, 0x200), (0x14, 0), (0x1C, 1), (0x20, 16384 + 2), (0x24, 8192 + 1)];
+    assert_eq!(read(&with(&words)).unwrap_err(), lies("s_blocks_per_group"));
+}
+
+#[test]
+fn the_block_against_many_mounts_is_one_of_the_file_system() {
+    let of = |low, high| read(&with(&[(0x60, 0x100), (0x168, low), (0x16C, high)])).map(|it| it.s_mmp_block);
+    assert_eq!(of(9, 0), Ok(9));
+    for (low, high) in [(0, 0), (300, 0), (9, 1)] {
+        assert_eq!(of(low, high), Err(lies("s_mmp_block")), "{low} {high}");
+    }
+    assert_eq!(read(&with(&[(0x168, 9)])).unwrap().s_mmp_block, 0, "without the feature");
 }
