@@ -2,12 +2,15 @@
 """The judges of the lab must be able to say no: each is fed a false history."""
 
 import os
+import struct
 import sys
 import tempfile
 import unittest
+from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import canaries, extfs, forensics, measure, recovery, sectors, styles, tags, verdicts, wire  # noqa: E402
+from labkit import canaries, extfs, fatfs, filesystems, forensics, measure, recovery, sectors, styles  # noqa: E402
+from labkit import tags, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.model import Model  # noqa: E402
@@ -222,6 +225,35 @@ class VerdictsTest(unittest.TestCase):
     def test_32_bytes_left_over_are_found(self):
         self.assertEqual(len(self.judged(self.live + bytes(3) + self.dead[1000:1064]).dead), 1)
 
+    def slack(self, raw, dead):
+        """What of `dead` is slack on a medium with that content, in blocks of 1 KiB."""
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.flush()
+            return verdicts.slack(file.name, dead, self.story.model.live(), 1024)
+
+    def test_slack_is_only_what_lies_in_its_own_files_last_block(self):
+        cut = sectors.Tag(1, 2, 0, 7, 0, 2)
+        self.assertEqual(self.slack(self.live[:512] + sectors.content([cut]), {cut}), {cut})
+        self.assertEqual(self.slack(self.live + sectors.content([cut]), {cut}), set())
+        other = sectors.Tag(1, 1, 0, 1, 0, 1)
+        self.assertEqual(self.slack(self.live[:512] + self.dead[512:1024], {other}), set())
+        everywhere = self.live[:512] + sectors.content([cut]) + sectors.content([cut])
+        self.assertEqual(self.slack(everywhere, {cut}), set(), "a copy elsewhere is left")
+
+    def residue(self, raw):
+        """What a journal of the blocks 1 and 2 (1 KiB) holds."""
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.flush()
+            return len(verdicts.residue(file.name, {1, 2}, 1024))
+
+    def test_a_journal_may_hold_neither_content_nor_names(self):
+        self.assertEqual(self.residue(self.dead + bytes(2048)), 1, "content in block 1; block 0 is no journal")
+        self.assertEqual(self.residue(bytes(1024) + bytes(7) + self.live + bytes(1017)), 2, "nor of the living")
+        self.assertEqual(self.residue(bytes(2048) + b"....spool7...." + bytes(1010)), 1)
+        self.assertEqual(self.residue(self.dead[:1024] + bytes(2048)), 0)
+
     def test_a_live_sector_that_is_gone_is_lost(self):
         self.assertEqual(len(self.judged(self.live[512:]).lost), 1)
 
@@ -325,9 +357,77 @@ class RecordTest(unittest.TestCase):
         self.assertEqual([(it.start, it.length) for it in acts], [(0, 1024), (4096, 1024), (8192, 1024)])
 
     def test_a_layout_is_what_dumpe2fs_says(self):
-        layout = extfs.Layout.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
+        layout = extfs.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
                                     "  Block bitmap at 4 (+3)\n  Inode table at 6-7 (+5)\n  Free blocks: 9, 11-12\n")
         self.assertEqual((layout.free, layout.fixed), ({9, 11, 12}, {1, 2, 4, 6, 7}))
+
+
+class FatTest(unittest.TestCase):
+    """Which clusters are free, from the first bytes of a volume."""
+
+    @staticmethod
+    def volume(bits, entries):
+        """A volume of clusters of 1 KiB, of which the FAT has these entries after the first two."""
+        sectors_per_fat, reserved, root = (34, 4, 512) if bits == 16 else (600, 32, 0)
+        boot = bytearray(512)
+        struct.pack_into("<HBHBHHBH", boot, 11, 512, 2, reserved, 2, root, 0, 0xF8, sectors_per_fat if bits == 16 else 0)
+        clusters = 8000 if bits == 16 else 70000
+        data = reserved + 2 * sectors_per_fat + root * 32 // 512
+        struct.pack_into("<I", boot, 32, data + 2 * clusters)
+        if bits == 32:
+            struct.pack_into("<I", boot, 36, sectors_per_fat)
+            struct.pack_into("<I", boot, 44, 2)
+        fat = struct.pack(f"<{2 + len(entries)}{'H' if bits == 16 else 'I'}", 0xFFF8, 0xFFFF, *entries)
+        return data // 2, clusters, bytes(boot) + bytes((reserved - 1) * 512) + fat
+
+    def layout(self, bits, entries):
+        """Its layout, the first block of data and the number of clusters."""
+        first, clusters, raw = self.volume(bits, entries)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.truncate((first + clusters) * 1024)
+            file.flush()
+            return fatfs.layout(file.name, 1024), first, clusters
+
+    def test_an_entry_of_zero_is_a_free_cluster(self):
+        for bits in (16, 32):
+            layout, first, clusters = self.layout(bits, [3, 0xFFFF, 0, 7])
+            self.assertEqual(len(layout.free), clusters - 3, bits)
+            self.assertEqual([block in layout.free for block in range(first, first + 5)], [False, False, True, False, True])
+            self.assertEqual(layout.fixed, set(range(first)))
+
+    def test_entries_of_12_bits_share_a_byte(self):
+        volume = fatfs.Volume.__new__(fatfs.Volume)
+        volume.fat, volume.bits = 0, 12
+        self.assertEqual([volume.entry(bytes.fromhex("f8ffff034000"), at) for at in range(4)], [0xFF8, 0xFFF, 3, 4])
+
+    def test_clusters_that_are_no_blocks_are_refused(self):
+        _, _, raw = self.volume(16, [0])
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(raw)
+            file.flush()
+            self.assertRaises(LabError, fatfs.layout, file.name, 4096)
+
+
+class FileSystemsTest(unittest.TestCase):
+    """What the options name."""
+
+    @staticmethod
+    def chosen(fs, mode=None, discard=False):
+        """The file systems, their words for mount."""
+        options = SimpleNamespace(fs=fs, mode=mode, block=None, mkfs="", mount_opts="", discard=discard)
+        return [(it.slug, it.mount()) for it in filesystems.chosen(options, 256 << 20)]
+
+    def test_each_mode_is_one_of_its_own(self):
+        self.assertEqual(self.chosen("ext3,ext4", "journal,none"),
+                         [("ext3-journal", "data=journal"), ("ext4-journal", "data=journal"), ("ext4-none", "")])
+        self.assertEqual(self.chosen("ext2,ext3"), [("ext2", ""), ("ext3-ordered", "data=ordered")])
+        self.assertEqual(self.chosen("ext4", "none", True), [("ext4-none", "discard")])
+        self.assertEqual(sum(slug.startswith("ext4") for slug, _ in self.chosen("all")), 4)
+
+    def test_what_is_not_known_is_refused(self):
+        self.assertRaises(LabError, self.chosen, "minix")
+        self.assertRaises(LabError, self.chosen, "ext3", "none")
 
 
 class RecoveryTest(unittest.TestCase):

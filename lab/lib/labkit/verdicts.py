@@ -1,11 +1,14 @@
 """What is alive, dead or lost on a disk, by what its sectors say."""
 
+import re
 from collections import namedtuple
 
 from . import sectors
 from .forensics import raw_files
 
 Verdict = namedtuple("Verdict", "dead lost")
+# Names that only the workload gives (labkit/styles.py), as they stand in directories.
+_NAMES = re.compile(rb"spool\d+|tree\d+|table\d+|temp\d+|program\.(?:new|so)")
 
 
 def present(path):
@@ -27,6 +30,37 @@ def judge_disk(live, medium, others):
     verdict = judge(live, present(medium))
     beside = {path: judge(live, present(path)).dead for path in others}
     return verdict, {path: dead for path, dead in beside.items() if dead}
+
+
+def slack(medium, dead, live, block_bytes):
+    """Those of the dead tags that lie in the very block in which the same file still ends."""
+    held, found = {}, {}
+    for find in sectors.finds_in_file(medium):
+        block, owner = find.position // block_bytes, (find.tag.run, find.tag.file)
+        if find.tag in dead:
+            found.setdefault(find.tag, set()).add((block, owner))
+        elif find.tag in live:
+            held.setdefault(block, set()).add(owner)
+    return {tag for tag, places in found.items() if all(owner in held.get(block, ()) for block, owner in places)}
+
+
+def residue(medium, journal, block_bytes):
+    """What the journal's blocks hold that a finished journal need not, in words, a line a block."""
+    found = []
+    with open(medium, "rb") as file:
+        for block in sorted(journal):
+            file.seek(block * block_bytes)
+            what = _residue_of(file.read(block_bytes))
+            found += [f"block {block}: {what}"] if what else []
+    return found
+
+
+def _residue_of(data):
+    tag = next((find.tag for find in sectors.finds(data)), None)
+    if tag:
+        return f"{tag}"
+    name = _NAMES.search(data)
+    return f"the name {name[0].decode()}" if name else None
 
 
 def files_of(server):

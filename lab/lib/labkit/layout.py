@@ -1,0 +1,26 @@
+"""What a raw image says of its blocks, whatever the file system."""
+
+import subprocess
+
+
+class Layout:
+    """Sets of blocks, counted from the start of the disk.
+
+    `free` belong to nobody, `fixed` to no file ever, `journal` to the journal:
+    what stands there is a copy, and the journal's own residue.
+    """
+
+    def __init__(self, free, fixed, journal=()):
+        self.free, self.fixed, self.journal = free, fixed, set(journal)
+
+
+def tool(*argv):
+    """Runs a program; its exit status and all that it says."""
+    done = subprocess.run(argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout + done.stderr
+
+
+def complaints_of(*argv):
+    """What a checker that changes nothing has against an image: lines, none if it is sound."""
+    status, text = tool(*argv)
+    return [] if status == 0 else text.splitlines() or [f"{argv[0]} ended with {status}"]
