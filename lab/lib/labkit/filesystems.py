@@ -57,6 +57,11 @@ class FileSystem:
         return not self.name.startswith("ext")
 
     @property
+    def has_residents(self):
+        """Whether small files lie in a table of the file system's, whose sectors are not only theirs."""
+        return self.name == "ntfs"
+
+    @property
     def left_out(self):
         """The workload's operations that it does not know."""
         return [] if self.name.startswith("ext") or self.name == "ntfs" else ["link"]
