@@ -5,7 +5,7 @@ ext4 that is made without a journal. FAT16 and FAT12 are vfat with smaller entri
 exFAT and NTFS are mounted by FUSE where the guest's kernel has no driver of its own.
 """
 
-from . import extfs, fatfs, ntfs
+from . import extfs, fatfs, ntfs, verdicts
 from .guest import Guest
 from .workspace import LabError, need
 
@@ -101,6 +101,14 @@ class FileSystem:
         """The `Layout` of an image of it that is not mounted."""
         read = {"exfat": fatfs.exfat_layout, "ntfs": ntfs.layout, **dict.fromkeys(_FAT_BITS, fatfs.layout)}
         return read.get(self.name, extfs.layout)(image, self.block)
+
+    def slack(self, image, dead, live, layout=None):
+        """Those of the dead tags that no block's death is about: the slack of files, and what
+        lies in a table of small files (then `layout` is that of the image)."""
+        if not self.has_slack:
+            return set()
+        fixed = (layout or self.layout(image)).fixed if self.has_residents else ()
+        return verdicts.slack(image, dead, live, self.block, fixed)
 
     def complaints(self, image):
         """What its checker has against an image; none if it is sound."""

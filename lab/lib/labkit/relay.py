@@ -17,22 +17,25 @@ _OPTION = struct.Struct(">QII")
 _OPTION_MAGIC = 0x49484156454F5054
 _REQUEST = struct.Struct(">IHHQQI")
 _REQUEST_MAGIC = 0x25609513
-_WRITE, _TRIM, _ZEROES = 1, 4, 6
+_READ, _WRITE, _TRIM, _ZEROES = 0, 1, 4, 6
 _PIECE_BYTES = 1 << 20
 
 Write = namedtuple("Write", "time block tag is_zeros")
+Request = namedtuple("Request", "time command offset length payload")
 
 
 class Relay:
     """Listens on `path`, and passes each connection on to the socket `upstream`.
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
-    `block_bytes`. `trimmed_bytes` counts discards.
+    `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
+    but reads as a `Request`, with all that it wrote: for small disks.
     """
 
-    def __init__(self, path, upstream, block_bytes):
+    def __init__(self, path, upstream, block_bytes, keep=False):
         self.path, self.upstream, self.block_bytes = path, upstream, block_bytes
         self.writes, self.trimmed_bytes, self.requests = [], 0, 0
+        self.kept = [] if keep else None
         self.failure = None
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -98,6 +101,8 @@ class Relay:
 
     def _note(self, command, offset, length, payload):
         now = time.time()
+        if self.kept is not None and command != _READ:
+            self.kept.append(Request(now, command, offset, length, payload))
         if command == _WRITE:
             self._note_write(now, offset, payload)
         elif command == _TRIM:

@@ -25,15 +25,19 @@ def judge(live, found):
     return Verdict(dead=set(found) - live, lost={tag for tag in live if not found.get(tag)})
 
 
-def judge_disk(live, medium, others):
-    """A `Verdict` of the medium, with what the `others` hold that is dead."""
-    verdict = judge(live, present(medium))
+def judge_disk(live, medium, others, any_piece=False):
+    """A `Verdict` of the medium, with what the `others` hold that is dead.
+
+    With `any_piece` content is not lost as long as something is left of each sector."""
+    found = present(medium)
+    verdict = judge(live, dict.fromkeys(found, True) if any_piece else found)
     beside = {path: judge(live, present(path)).dead for path in others}
     return verdict, {path: dead for path, dead in beside.items() if dead}
 
 
-def slack(medium, dead, live, block_bytes):
-    """Those of the dead tags that lie in the very block in which the same file still ends."""
+def slack(medium, dead, live, block_bytes, fixed=()):
+    """Those of the dead tags that lie only in the very block in which the same file still ends,
+    or in `fixed` blocks."""
     held, found = {}, {}
     for find in sectors.finds_in_file(medium):
         block, owner = find.position // block_bytes, (find.tag.run, find.tag.file)
@@ -41,7 +45,7 @@ def slack(medium, dead, live, block_bytes):
             found.setdefault(find.tag, set()).add((block, owner))
         elif find.tag in live:
             held.setdefault(block, set()).add(owner)
-    return {tag for tag, places in found.items() if all(owner in held.get(block, ()) for block, owner in places)}
+    return {tag for tag, places in found.items() if all(block in fixed or owner in held.get(block, ()) for block, owner in places)}
 
 
 def residue(medium, journal, block_bytes):
