@@ -33,7 +33,7 @@ test:
 	lab/conformance --short
 	lab/table8 --operations 4000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
-	lab/power-cut-loop --fs ext4 --rounds 1
+	lab/power-cut-loop --fs ext4 --discard --rounds 1
 	lab/kill9 --rounds 20 --search-every 5
 
 ## make lint      format, clippy, tidy, licences and bans
@@ -60,8 +60,11 @@ lab:
 	$(MAKE) build
 	lab/conformance
 	lab/demo
-	lab/power-cut-loop --fs ext4 --rounds 20
+	lab/power-cut-loop --fs ext4 --discard --rounds 20
 	lab/table8 --self-test
+	lab/table8 --self-test --fs ext4 --mode journal
+	lab/facts
+	lab/facts --self-test
 	lab/judge
 
 ## make bench     side by side with nbdkit and qemu-nbd
@@ -75,6 +78,8 @@ bench:
 	lab/bench-attach --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md
 	lab/judge --update docs/benchmarks.md
+	lab/latency --update docs/benchmarks.md
+	lab/facts --update docs/benchmarks.md
 
 ## make fuzz      each fuzz target for FUZZ_SECONDS (60)
 fuzz:

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import canaries, extfs, fatfs, filesystems, forensics, measure, recovery, sectors, styles  # noqa: E402
-from labkit import tags, verdicts, wire  # noqa: E402
+from labkit import tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.guest import Story  # noqa: E402
+from labkit.latencies import Destroyed, percentile  # noqa: E402
 from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
-from labkit.relay import Write  # noqa: E402
+from labkit.relay import Kept, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
 from labkit.shadow import Request, Shadow  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
@@ -360,6 +361,58 @@ class RecordTest(unittest.TestCase):
         layout = extfs.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
                                     "  Block bitmap at 4 (+3)\n  Inode table at 6-7 (+5)\n  Free blocks: 9, 11-12\n")
         self.assertEqual((layout.free, layout.fixed), ({9, 11, 12}, {1, 2, 4, 6, 7}))
+
+
+class LatencyTest(unittest.TestCase):
+    """When the last block of some had been overwritten."""
+
+    destroyed = Destroyed([Act(5.0, 2048, 2048, True), Act(7.0, 1024, 1024, False)],
+                          [Write(1.0, 1, None, False), Write(6.0, 3, None, False)], 1024)
+
+    def test_the_last_block_counts(self):
+        self.assertAlmostEqual(self.destroyed.at({1, 2}, 2), 7, 2)
+        self.assertAlmostEqual(self.destroyed.at({2, 3}, 2), 5, 2)
+
+    def test_what_came_before_the_deletion_does_not_count(self):
+        self.assertAlmostEqual(self.destroyed.at({3}, 5.5), 6, 2)
+        self.assertIsNone(self.destroyed.at({1, 2}, 6))
+
+    def test_a_block_that_nobody_overwrote_is_never_destroyed(self):
+        self.assertIsNone(self.destroyed.at({1, 9}, 0))
+
+    def test_percentiles_are_values(self):
+        self.assertEqual([percentile([5, 1, 3, 2], it) for it in (50, 75, 99, 100)], [2, 3, 5, 5])
+
+
+class TraceTest(unittest.TestCase):
+    """What was written, in order."""
+
+    def setUp(self):
+        commit = struct.pack(">II", trace.JOURNAL_MAGIC, trace.COMMIT).ljust(1024, b"\0")
+        tag = sectors.Tag(1, 1, 0, 0, 0, 1)
+        kinds = [(wire.WRITE, 4096, sectors.content([tag, tag])), (wire.TRIM, 4096, b""), (wire.WRITE, 8192, commit),
+                 (wire.WRITE, 4608, bytes(512)), (wire.WRITE, 20480, commit)]
+        self.trace = trace.Trace([Kept(at, kind, offset, len(data) or 1024, data)
+                               for at, (kind, offset, data) in enumerate(kinds)])
+
+    def test_a_disk_is_what_was_written_last(self):
+        self.assertTrue(any(self.trace.image(3).read(4608, 512)))
+        self.assertFalse(any(self.trace.image().read(4608, 512)))
+        self.assertEqual(self.trace.image().read(4600, 16), self.trace.image(1).read(4600, 8) + bytes(8))
+
+    def test_the_first_request_that_touches_a_span(self):
+        spans = [trace.Span(5000, 5100)]
+        self.assertEqual(self.trace.first(wire.TRIM, spans), 1)
+        self.assertEqual(self.trace.first(wire.WRITE, spans, 1), 3)
+        self.assertIsNone(self.trace.first(wire.TRIM, [trace.Span(5120, 6000)]))
+
+    def test_a_commit_record_counts_in_the_journal_only(self):
+        self.assertEqual(self.trace.journal_blocks(trace.COMMIT, {8, 9}, 1024), [2])
+        self.assertEqual(self.trace.journal_blocks(trace.REVOKE, {8}, 1024), [])
+
+    def test_a_files_sectors_are_found_where_they_were_put(self):
+        self.assertEqual(self.trace.spans_of(1), {trace.Span(4096, 4608), trace.Span(4608, 5120)})
+        self.assertEqual(self.trace.spans_of(2), set())
 
 
 class FatTest(unittest.TestCase):

@@ -61,14 +61,30 @@ def ext4magic(image, out):
     os.unlink(copy)
 
 
+def extundelete(image, out):
+    """All that it finds, on a copy, as it replays a journal."""
+    copy = os.path.join(out, "copy")
+    _run("cp", "--sparse=always", image, copy)
+    _run("extundelete", "--restore-all", "-o", os.path.join(out, "found"), copy, cwd=out)
+    os.unlink(copy)
+
+
+def ntfsundelete(image, out):
+    """Every deleted file of which anything is left."""
+    _run("ntfsundelete", "-f", "-u", "-m", "*", "-d", out, image)
+
+
 def magicrescue(image, out):
     """Pictures by their first bytes."""
     _run("magicrescue", "-r", "png", "-d", out, image)
 
 
 TOOLS = {"photorec": photorec, "foremost": foremost, "scalpel": scalpel, "sleuthkit": sleuthkit,
-         "ext4magic": ext4magic, "magicrescue": magicrescue}
-PROGRAMS = ["photorec", "foremost", "scalpel", "fls", "icat", "blkls", "ext4magic", "magicrescue"]
+         "ext4magic": ext4magic, "extundelete": extundelete, "ntfsundelete": ntfsundelete, "magicrescue": magicrescue}
+# Those that know one family of file systems only.
+_ONLY = {"ext4magic": "ext", "extundelete": "ext", "ntfsundelete": "ntfs"}
+PROGRAMS = ["photorec", "foremost", "scalpel", "fls", "icat", "blkls", "ext4magic", "extundelete", "ntfsundelete",
+            "magicrescue"]
 
 
 def compare(data, canaries):
@@ -93,13 +109,15 @@ def brought_back(directory, canaries):
     return Recovered(exact, part)
 
 
-def all_tools(image, canaries, work):
-    """By tool: what it brings back of the canaries. The first is no tool but the image itself."""
+def all_tools(image, canaries, work, fs):
+    """By tool for that file system: what it brings back of the canaries. The first is no tool but the image itself."""
     with open(image, "rb") as file:
         data = file.read()
     whole = {it.name for it in canaries if it.content in data}
     found = {"raw image": Recovered(whole, compare(data, canaries).part)}
     for name, tool in TOOLS.items():
+        if not fs.name.startswith(_ONLY.get(name, "")):
+            continue
         out = os.path.join(work, name)
         os.makedirs(out)
         tool(image, out)

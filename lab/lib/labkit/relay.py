@@ -21,7 +21,7 @@ _READ, _WRITE, _TRIM, _ZEROES = 0, 1, 4, 6
 _PIECE_BYTES = 1 << 20
 
 Write = namedtuple("Write", "time block tag is_zeros")
-Request = namedtuple("Request", "time command offset length payload")
+Kept = namedtuple("Kept", "time command offset length payload")
 
 
 class Relay:
@@ -29,7 +29,7 @@ class Relay:
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
     `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
-    but reads as a `Request`, with all that it wrote: for small disks.
+    but reads as a `Kept`, with all that it wrote: for small disks.
     """
 
     def __init__(self, path, upstream, block_bytes, keep=False):
@@ -102,7 +102,7 @@ class Relay:
     def _note(self, command, offset, length, payload):
         now = time.time()
         if self.kept is not None and command != _READ:
-            self.kept.append(Request(now, command, offset, length, payload))
+            self.kept.append(Kept(now, command, offset, length, payload))
         if command == _WRITE:
             self._note_write(now, offset, payload)
         elif command == _TRIM:
