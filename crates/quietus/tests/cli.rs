@@ -204,3 +204,90 @@ fn every_command_has_a_manual_page_and_completions() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("prove"), "{shell}");
     }
 }
+
+/// Runs a tool of the system; none if it is not there.
+fn tool(program: &str, args: &[&str], input: &str) -> Option<String> {
+    use std::io::Write;
+    let mut command = Command::new(program);
+    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        spawned => spawned.expect("it runs"),
+    };
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A file system of 1 MiB with a file of 30 blocks that is kept, and one that is deleted.
+fn ext2(dir: &Path, name: &str) -> Vec<u8> {
+    let image = dir.join(name);
+    let text = image.to_str().expect("text");
+    tool("mke2fs", &["-q", "-F", "-b", "1024", text, "1024k"], "").expect("mke2fs is there");
+    for what in ["kept", "deleted"] {
+        let file = dir.join(what);
+        std::fs::write(&file, format!("{name} {what}. ").repeat(2500)).expect("a file");
+        let write = format!("write {} {what}", file.display());
+        tool("debugfs", &["-w", "-R", &write, text], "").expect("debugfs is there");
+    }
+    tool("debugfs", &["-w", "-R", "rm deleted", text], "");
+    std::fs::read(&image).expect("the image")
+}
+
+/// Serves an image in which `script` makes partitions (by sfdisk) at these
+/// sectors, each with a file system: what was deleted goes, the rest stays.
+fn deleted_files_go_from_partitions(script: &str, sectors: &[u64]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    let text = image.to_str().expect("text");
+    std::fs::write(&image, vec![0; 8 << 20]).expect("an image");
+    if tool("sfdisk", &["-q", text], script).is_none() {
+        eprintln!("skipped: no sfdisk");
+        return;
+    }
+    for sector in sectors {
+        fill(&image, sector * 512, &ext2(dir.path(), &format!("fs{sector}")));
+    }
+    let names =
+        |what: &str| sectors.iter().map(|it| format!("fs{it} {what}. ").repeat(2)).collect::<Vec<_>>();
+    assert!(names("deleted").iter().all(|it| holds(&image, it.as_bytes())));
+    let disk = Disk::new(&["--adopt", text, "--idle-after", "100ms"]);
+    let server = disk.serve();
+    let gone = || names("deleted").iter().all(|it| !holds(&image, it.as_bytes()));
+    let start = std::time::Instant::now();
+    while !gone() && start.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let status = disk.json("status", &[]);
+    assert!(gone(), "{status}");
+    let parts = status["watch"]["parts"].as_array().expect("partitions").clone();
+    assert_eq!(parts.len(), sectors.len(), "{status}");
+    for (part, sector) in parts.iter().zip(sectors) {
+        assert_eq!((&part["file_system"], &part["start_bytes"]), (&"ext2".into(), &(sector * 512).into()));
+    }
+    drop(server);
+    let bytes = std::fs::read(&image).expect("the image");
+    for sector in sectors {
+        let part = dir.path().join("part");
+        let start = (sector * 512) as usize;
+        std::fs::write(&part, &bytes[start..start + (1 << 20)]).expect("a partition");
+        tool("e2fsck", &["-f", "-n", part.to_str().expect("text")], "");
+        let kept = tool("debugfs", &["-R", "cat kept", part.to_str().expect("text")], "");
+        assert_eq!(kept, Some(format!("fs{sector} kept. ").repeat(2500)));
+    }
+}
+
+#[test]
+fn deleted_files_go_from_partitions_of_an_mbr_wherever_they_begin() {
+    let script = "label: dos\nstart=63, size=2048, type=83\nstart=2112, size=12000, type=5\n\
+                  start=4096, size=2048, type=83\nstart=7001, size=2048, type=83\n";
+    deleted_files_go_from_partitions(script, &[63, 4096, 7001]);
+}
+
+#[test]
+fn deleted_files_go_from_partitions_of_a_gpt() {
+    let script = "label: gpt\nstart=2048, size=2048\nstart=4096, size=2048\n";
+    deleted_files_go_from_partitions(script, &[2048, 4096]);
+}
