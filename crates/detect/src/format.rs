@@ -130,6 +130,13 @@ pub trait Format: Send + fmt::Debug {
         false
     }
 
+    /// Whether what a map shows free is only doubted until the file system has
+    /// come to rest, or has been active for so long that all it had to write has
+    /// been written: what names blocks is not read.
+    fn map_needs_rest(&self) -> bool {
+        false
+    }
+
     /// Bytes behind a map, in the one that follows, that belong to the last that
     /// it says. With them it is handed in where they are at hand.
     fn map_reach_bytes(&self) -> u64 {

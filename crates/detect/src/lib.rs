@@ -9,6 +9,7 @@
 mod bits;
 mod bytes;
 mod disk;
+pub mod exfat;
 pub mod ext2;
 pub mod fat;
 pub mod format;

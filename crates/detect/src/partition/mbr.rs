@@ -64,11 +64,12 @@ fn signed_entries(sector: &[u8]) -> Option<[Entry; 4]> {
 
 /// The entries of the first sector, if it is a partition table. Boot sectors of
 /// file systems end in the same two bytes: where an entry would be neither
-/// bootable nor not, or none is used, it is no table.
+/// bootable nor not, or none is used, it is no table. Nor is it where all that
+/// are used begin with this very sector, as mkfs.vfat has it below a whole disk.
 pub(super) fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
     let entries = signed_entries(sector)?;
     let is_table = entries.iter().all(|it| it.boot_indicator & !BOOTABLE == 0)
-        && entries.iter().any(|it| it.is_used() || it.is_protective());
+        && entries.iter().any(|it| (it.is_used() && it.first > 0) || it.is_protective());
     is_table.then_some(entries)
 }
 

@@ -93,3 +93,13 @@ fn a_broken_gpt_leaves_nothing_to_watch() {
     assert_eq!(plan.regions, []);
     assert!(plan.summary(0).starts_with("its partition table is broken: in its first copy"));
 }
+
+#[test]
+fn a_partition_that_begins_with_its_table_is_the_whole_disk() {
+    let mut first = entry(0x06, 0, 8 << 11);
+    first[0] = 0x80;
+    let plan = planned(&image(8).mbr(&[first]));
+    assert_eq!((plan.regions[0].number, plan.regions[0].extent), (None, Extent::new(0, 8 << 20)));
+    let plan = planned(&image(8).mbr(&[first, entry(0x83, 63, 2000)]));
+    assert_eq!(plan.regions.len(), 2, "that is a table, whatever it means");
+}

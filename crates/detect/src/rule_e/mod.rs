@@ -236,14 +236,20 @@ impl RuleE {
             self.suspicious |= uncertain;
         }
         let freed = free & &self.live;
-        // What is written while nothing is mounted is written by tools, through
-        // a cache that knows no order.
-        let window = if self.in_use { &self.recent } else { &self.lately };
-        let counts = !mutant::is(Mutant::NoWindow);
-        let doubted = if counts { window.within(&freed) } else { RoaringBitmap::new() };
-        self.figures.doubted += doubted.len();
+        let doubted = if self.format.map_needs_rest() { freed.clone() } else { self.too_soon(&freed) };
         self.doubted.extend(&doubted);
         self.condemn(freed - doubted);
+    }
+
+    /// Those of `freed` that were written so soon before that the map may be
+    /// older. What is written while nothing is mounted is written by tools, through
+    /// a cache that knows no order.
+    fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
+        let window = if self.in_use { &self.recent } else { &self.lately };
+        let counts = !mutant::is(Mutant::NoWindow);
+        let doubted = if counts { window.within(freed) } else { RoaringBitmap::new() };
+        self.figures.doubted += doubted.len();
+        doubted
     }
 
     /// A map says so: these are free, and were not written since.

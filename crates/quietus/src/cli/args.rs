@@ -193,6 +193,8 @@ pub enum Detect {
     Ext2,
     /// FAT12, FAT16, FAT32.
     Fat,
+    /// exFAT.
+    Exfat,
 }
 
 /// Which deaths count.

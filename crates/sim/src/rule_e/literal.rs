@@ -246,6 +246,7 @@ impl<F: Format> Literal<F> {
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) => self.shown_allocated(block),
+                (Some(true), false) if self.format.map_needs_rest() => self.doubt(block),
                 (Some(true), false) if self.is_recent(block) => self.doubt(block),
                 (Some(true), false) => self.condemn(block),
                 _ => {}

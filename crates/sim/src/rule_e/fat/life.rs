@@ -27,6 +27,8 @@ pub struct Setup {
     pub reorders: bool,
     /// The guest may crash, and be mended or not; the server may be killed.
     pub crashes: bool,
+    /// The table is final, as in FAT; else it needs rest, as in exFAT.
+    pub is_final: bool,
     /// The literal version of the rules watches too.
     pub compares: bool,
 }
@@ -107,7 +109,7 @@ impl Life {
     /// If the versions of the rules disagree on that.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let toy = FatToy { blocks: DATA + setup.data, was_clean: true };
+        let toy = FatToy { blocks: DATA + setup.data, was_clean: true, is_final: setup.is_final };
         let twin = attach(setup, toy, toy.disk(), Millis(1_000_000));
         let mut this = Self {
             setup: setup.clone(),

@@ -36,6 +36,8 @@ pub struct FatToy {
     pub blocks: Block,
     /// What the superblock said when it was probed.
     pub was_clean: bool,
+    /// The table is final, as in FAT; else it needs rest, as in exFAT.
+    pub is_final: bool,
 }
 
 /// The bytes of `block`'s entry.
@@ -122,7 +124,11 @@ impl Format for FatToy {
     }
 
     fn map_is_final(&self) -> bool {
-        true
+        self.is_final
+    }
+
+    fn map_needs_rest(&self) -> bool {
+        !self.is_final
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {

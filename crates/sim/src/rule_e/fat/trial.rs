@@ -28,12 +28,20 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
 /// Small file systems, of which all is searched.
 fn setups() -> Vec<(&'static str, Setup)> {
     let options = options(Grade::Generation, false);
-    let small =
-        Setup { data: 2, options, passes_ms: vec![2000], reorders: false, crashes: false, compares: true };
+    let small = Setup {
+        data: 2,
+        options,
+        passes_ms: vec![2000],
+        reorders: false,
+        crashes: false,
+        is_final: true,
+        compares: true,
+    };
     vec![
         ("fat: a guest, two blocks", small.clone()),
         ("fat: a guest that crashes", Setup { crashes: true, ..small.clone() }),
-        ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small }),
+        ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small.clone() }),
+        ("fat: a guest whose table needs rest", Setup { crashes: true, is_final: false, ..small }),
     ]
 }
 
@@ -51,7 +59,8 @@ pub fn judged(seed: u64) -> Part {
 
 fn walked_wild(seed: u64) -> Part {
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
-    let theme = everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3);
+    let theme =
+        everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3, seed % 7 < 5);
     taken("whatever a guest may write to a FAT", seed, || Wild::new(&theme))
 }
 
@@ -63,6 +72,7 @@ fn walked_life(seed: u64, compares: bool) -> Part {
         passes_ms: vec![100, 1500, 2500],
         reorders: !seed.is_multiple_of(3),
         crashes: seed % 5 < 3,
+        is_final: seed % 7 < 5,
         compares,
     };
     taken("a guest with a FAT", seed, || Life::new(&setup))

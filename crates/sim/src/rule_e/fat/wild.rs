@@ -47,6 +47,8 @@ pub struct Theme {
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
+    /// Is the table final?
+    pub is_final: bool,
     /// How much is inferred.
     pub options: Options,
     /// What can happen.
@@ -67,7 +69,7 @@ impl Wild {
     /// A disk with one file: block 3, then 4.
     #[must_use]
     pub fn new(theme: &Theme) -> Self {
-        let toy = FatToy { blocks: BLOCKS, was_clean: theme.was_clean };
+        let toy = FatToy { blocks: BLOCKS, was_clean: theme.was_clean, is_final: theme.is_final };
         let mut disk = toy.disk();
         for (block, entry) in [(3, 4), (4, END)] {
             disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
@@ -133,7 +135,7 @@ impl Space for Wild {
 
 /// Everything at once: for walks.
 #[must_use]
-pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
+pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
     for block in DATA..BLOCKS {
         steps.extend([Step::Data(block), Step::Half(block), Step::Free(block)]);
@@ -144,7 +146,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend([Step::Read; 6]);
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
     steps.extend([3 * WINDOW_MS, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
-    Theme { name: "everything", was_clean, seen_from_start, options, steps }
+    Theme { name: "everything", was_clean, seen_from_start, is_final, options, steps }
 }
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
@@ -165,7 +167,7 @@ pub fn themes() -> Vec<Theme> {
     let theme = |name, was_clean, options, steps: &[&[Step]]| {
         let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
         let steps = [&always[..], &steps.concat()].concat();
-        Theme { name, was_clean, seen_from_start: true, options, steps }
+        Theme { name, was_clean, seen_from_start: true, is_final: true, options, steps }
     };
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(4), Step::Free(4)];
     let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, END), (5, 4)].map(|(it, to)| Step::Entry(it, to));
@@ -184,6 +186,14 @@ pub fn themes() -> Vec<Theme> {
         Theme {
             seen_from_start: false,
             ..theme("fat: made under our eyes", true, usual, &[&mounts, &entries[..4], &data, &near])
+        },
+        Theme {
+            is_final: false,
+            ..theme("fat: a table that needs rest", false, usual, &[&entries, &data, &near])
+        },
+        Theme {
+            is_final: false,
+            ..theme("fat: a table that needs rest, mounts", true, usual, &[&mounts, &entries, &data])
         },
     ]
 }
