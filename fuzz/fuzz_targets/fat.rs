@@ -1,0 +1,114 @@
+//! Whatever the head of a FAT or exFAT says, it is refused, or makes a layout
+//! that is consistent; whatever a table says, what is linked over a history is
+//! what a single look at its end shows, and a map shows its own blocks once.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use quietus_core::units::Extent;
+use quietus_detect::format::{Change, Contents, Format, Geometry, Kind, Probe, Prober};
+use quietus_detect::{exfat, fat};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::LazyLock;
+
+static IMAGES: LazyLock<Vec<(Prober, Vec<u8>)>> = LazyLock::new(images);
+/// Boot sectors, tables and the head of the root directory lie before this.
+const HEAD_BYTES: usize = 192 << 10;
+
+fn images() -> Vec<(Prober, Vec<u8>)> {
+    let fat = |args| (fat::probe as Prober, image("mkfs.vfat", 1440, args));
+    let mut images = vec![fat(&["-F", "12", "-s", "4"][..]), fat(&["-F", "12", "-f", "1"])];
+    images.push((fat::probe, image("mkfs.vfat", 4 << 10, &["-F", "16", "-s", "1"])));
+    images.push((fat::probe, image("mkfs.vfat", 34 << 10, &["-F", "32", "-s", "1"])));
+    images.push((exfat::probe, image("mkfs.exfat", 4 << 10, &["-b", "4096"])));
+    images
+}
+
+fn image(program: &str, kib: u64, args: &[&str]) -> Vec<u8> {
+    let path = std::env::temp_dir().join(format!("quietus-fuzz-{}.fat", std::process::id()));
+    std::fs::File::create(&path).and_then(|it| it.set_len(kib << 10)).expect("a file can be made");
+    let mut command = Command::new(program);
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("SOURCE_DATE_EPOCH", "1");
+    command.args(args).arg(&path).stdout(std::process::Stdio::null());
+    assert!(command.status().expect("mkfs runs").success());
+    let bytes = std::fs::read(&path).expect("mkfs made it");
+    let _ = std::fs::remove_file(&path);
+    bytes
+}
+
+/// Replaces bytes: each five bytes of `patches` are a place (24 bits, modulo the
+/// head) and two bytes to put there.
+fn patch(bytes: &mut [u8], patches: &[u8]) {
+    let len = bytes.len().min(HEAD_BYTES);
+    for one in patches.chunks_exact(5) {
+        let at = u32::from_le_bytes([one[0], one[1], one[2], 0]) as usize % len;
+        bytes[at] = one[3];
+        bytes[(at + 1) % len] = one[4];
+    }
+}
+
+fn probed(prober: Prober, image: &[u8]) -> Probe {
+    let mut contents = Contents::default();
+    for _ in 0..8 {
+        let Probe::Needs(extents) = prober(image.len() as u64, &contents) else { break };
+        for it in extents {
+            assert!(it.end() <= image.len() as u64, "beyond the disk");
+            contents.insert(it.start, image[it.start.0 as usize..it.end() as usize].to_vec());
+        }
+    }
+    prober(image.len() as u64, &contents)
+}
+
+type Names = BTreeMap<u32, i64>;
+
+fn count(format: &dyn Format, block: u32, old: &[u8], new: &[u8], names: &mut Names) {
+    for change in format.diff(block, Kind::Map, old, new) {
+        let (link, by) = match change {
+            Change::Unlinked(link) => (link, -1),
+            Change::Linked(link) => (link, 1),
+        };
+        for at in link.blocks {
+            assert!(at < format.blocks() && format.kind(at) == Kind::Data);
+            *names.entry(at).or_default() += by;
+        }
+    }
+    names.retain(|_, count| *count != 0);
+}
+
+fn check(format: &dyn Format, before: &[u8], after: &[u8]) {
+    let bytes = u64::from(format.block_bytes());
+    assert!(u64::from(format.blocks()) * bytes <= before.len() as u64);
+    for block in format.survey(Kind::Geometry).into_iter().flatten() {
+        assert_eq!(format.kind(block), Kind::Geometry);
+        let at = block as usize * bytes as usize;
+        let [old, new] = [before, after].map(|it| &it[at..at + bytes as usize]);
+        assert_eq!(format.geometry(block, old, old), Geometry::Same);
+        format.geometry(block, old, new);
+    }
+    for block in format.survey(Kind::Map).into_iter().flatten().take(8) {
+        assert_eq!(format.kind(block), Kind::Map);
+        let at = Extent::new(u64::from(block) * bytes, bytes);
+        let [old, new] = [before, after].map(|it| &it[at.start.0 as usize..at.end() as usize]);
+        let nothing = vec![0; old.len()];
+        let (mut history, mut look) = (Names::new(), Names::new());
+        count(format, block, &nothing, old, &mut history);
+        count(format, block, old, new, &mut history);
+        count(format, block, &nothing, new, &mut look);
+        assert_eq!(history, look);
+        let Ok(shown) = format.map(at, new) else { continue };
+        assert!(shown.windows(2).all(|pair| pair[0].blocks.end <= pair[1].blocks.start));
+        assert!(shown.iter().all(|it| it.blocks.end <= format.blocks()));
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [sort, at, patches @ ..] = data else { return };
+    let (prober, image) = &IMAGES[usize::from(*sort) % IMAGES.len()];
+    let (first, second) = patches.split_at(usize::from(*at).min(patches.len()));
+    let mut before = image.clone();
+    patch(&mut before, first);
+    if let Probe::Is(format) = probed(*prober, &before) {
+        let mut after = before.clone();
+        patch(&mut after, second);
+        check(&*format, &before, &after);
+    }
+});
