@@ -6,6 +6,8 @@
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
 //! freed block of pointers is forgotten with its pointers in place.
 
+pub mod deeds;
+
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, table};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,6 +173,18 @@ impl Guest {
     #[must_use]
     pub fn indirect(&self, file: usize) -> Option<Block> {
         Some(Block::from(self.inodes[file].indirect)).filter(|it| *it != 0)
+    }
+
+    /// What `block` holds, if it is allocated.
+    #[must_use]
+    pub fn page(&self, block: Block) -> Option<&Bytes> {
+        self.pages.get(&block)
+    }
+
+    /// The blocks that hold pointers.
+    #[must_use]
+    pub fn pointers(&self) -> BTreeSet<Block> {
+        self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }
 
     /// Makes a file of another generation.

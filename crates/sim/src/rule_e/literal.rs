@@ -7,7 +7,8 @@
 
 mod digest;
 mod names;
-mod time;
+pub(crate) mod time;
+mod version;
 
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Verdict};
@@ -451,38 +452,6 @@ impl<F: Format> Literal<F> {
             || cell.unlinked.is_some()
             || cell.scour
     }
-
-    /// How much is known, for comparison.
-    #[must_use]
-    pub fn census(&self) -> Census {
-        let of = |is: &dyn Fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
-        let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        Census {
-            live: of(&|it| it.live) + fixed,
-            suspicious: of(&|it| it.suspicious),
-            doubted: of(&|it| it.doubted.is_some()),
-            unproven: of(&|it| matches!(it.stage, Some(Stage::Young | Stage::Cut))),
-            still_named: of(&|it| it.stage == Some(Stage::NamedDead)),
-            named: self.cells.keys().filter(|it| self.names(**it) > 0).count() as u64,
-        }
-    }
-}
-
-/// How many blocks there are, by what is known of them.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Census {
-    /// By the shadow bitmap; metadata in fixed places too.
-    pub live: u64,
-    /// Their next write destroys first.
-    pub suspicious: u64,
-    /// Shown free too soon.
-    pub doubted: u64,
-    /// Shown free, and that is not durable yet.
-    pub unproven: u64,
-    /// Shown free durably, and named.
-    pub still_named: u64,
-    /// Named by some pointer.
-    pub named: u64,
 }
 
 /// Each block, and whether it is shown allocated.
@@ -491,7 +460,7 @@ fn each(shown: &[quietus_detect::format::Shown]) -> Vec<(Block, bool)> {
 }
 
 /// `old`, the content of `seen`, once `extent` has got `content`.
-fn patched(seen: Extent<Addr>, old: &[u8], extent: Extent<Addr>, content: Content<'_>) -> Vec<u8> {
+pub(crate) fn patched(seen: Extent<Addr>, old: &[u8], extent: Extent<Addr>, content: Content<'_>) -> Vec<u8> {
     let mut new = old.to_vec();
     let Some(both) = seen.overlap(extent) else { return new };
     let into = (both.start.0 - seen.start.0) as usize..(both.end() - seen.start.0) as usize;

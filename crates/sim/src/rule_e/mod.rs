@@ -1,7 +1,7 @@
 //! The rules of inference below file systems with block exclusivity, on trial.
 //!
 //! - [`literal`]: the same rules once more, written from the decision alone;
-//!   [`twin`] lets both see the same events and compares all that shows.
+//!   [`crate::twin`] lets both see the same events and compares all that shows.
 //! - [`wild`] writes whatever can be written, in every order: two versions of
 //!   the rules must agree whatever a guest does.
 //! - [`guest`] is a file system that knows what it owns, writes its blocks back
@@ -23,6 +23,27 @@ pub mod play;
 pub mod search;
 pub mod toy;
 pub mod trial;
-pub mod twin;
 pub mod whole;
 pub mod wild;
+
+use crate::twin::Twin;
+use literal::Literal;
+use quietus_core::units::Millis;
+use quietus_detect::format::Format;
+use quietus_detect::options::Options;
+use quietus_detect::rule_e::RuleE;
+use toy::{BLOCK_BYTES, Bytes};
+
+/// Both versions of rule E begin to watch `disk`. `seen_from_start` as for
+/// [`RuleE::attach`].
+fn twin<F: Format + Copy + 'static>(
+    format: F,
+    disk: Vec<Bytes>,
+    options: Options,
+    now: Millis,
+    seen_from_start: bool,
+) -> Twin<BLOCK_BYTES> {
+    let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
+    let literal = Box::new(Literal::attach(format, options, now, seen_from_start));
+    Twin::new(rule, Some(literal), disk, now)
+}

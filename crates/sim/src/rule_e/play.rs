@@ -8,7 +8,8 @@ use crate::rule_e::guest::{Guest, Owner, SLOTS, mend};
 use crate::rule_e::judge::{Excuses, Judge};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy, place};
-use crate::rule_e::twin::Twin;
+use crate::rule_e::twin;
+use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
@@ -138,7 +139,7 @@ pub struct Play {
     guest: Option<Guest>,
     /// What the file system said when it was mounted.
     was_clean: bool,
-    twin: Twin,
+    twin: Twin<BLOCK_BYTES>,
     judge: Judge,
     /// On the way, as it was when it left.
     flights: BTreeMap<Block, Bytes>,
@@ -156,7 +157,7 @@ impl Play {
     /// If the versions of the rules disagree on that.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let toy = Toy { blocks: 3 + setup.data, inode_blocks: 1, was_clean: true };
+        let toy = Toy { blocks: 3 + setup.data, inode_blocks: 1, journal: 0, was_clean: true };
         let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: true, mended: 0 }.bytes();
         disk[MAP as usize][..3].fill(1);
@@ -419,8 +420,8 @@ impl Play {
     }
 }
 
-fn attach(setup: &Setup, toy: Toy, disk: Vec<Bytes>, now: Millis) -> Twin {
-    let twin = Twin::attach(toy, disk, setup.options, now, true);
+fn attach(setup: &Setup, toy: Toy, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
+    let twin = twin(toy, disk, setup.options, now, true);
     if setup.compares { twin } else { twin.alone() }
 }
 

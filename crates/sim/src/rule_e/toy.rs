@@ -5,6 +5,7 @@
 //! | 0 | the superblock: magic, state, by whom it was written last |
 //! | 1 | the map: one byte a block, 0 free |
 //! | 2 .. 2 + inode blocks | inodes of [`INODE_BYTES`] |
+//! | behind them, if there is one | a journal |
 //! | the rest | data, and blocks of pointers |
 //!
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
@@ -146,6 +147,8 @@ pub struct Toy {
     pub blocks: Block,
     /// Blocks of inodes.
     pub inode_blocks: Block,
+    /// Blocks of the journal.
+    pub journal: Block,
     /// What the superblock said when it was probed.
     pub was_clean: bool,
 }
@@ -154,6 +157,12 @@ impl Toy {
     /// The first block that is not metadata in a fixed place.
     #[must_use]
     pub fn first_data(&self) -> Block {
+        self.journal_first() + self.journal
+    }
+
+    /// The first block of the journal, if there is one.
+    #[must_use]
+    pub fn journal_first(&self) -> Block {
         TABLE + self.inode_blocks
     }
 
@@ -233,7 +242,8 @@ impl Format for Toy {
         match block {
             SUPER => Kind::Geometry,
             MAP => Kind::Map,
-            _ if block < self.first_data() => Kind::Inodes,
+            _ if block < self.journal_first() => Kind::Inodes,
+            _ if block < self.first_data() => Kind::Fixed,
             _ => Kind::Data,
         }
     }
@@ -242,7 +252,7 @@ impl Format for Toy {
         let range = match kind {
             Kind::Geometry => SUPER..SUPER + 1,
             Kind::Map => MAP..MAP + 1,
-            Kind::Inodes => TABLE..self.first_data(),
+            Kind::Inodes => TABLE..self.journal_first(),
             _ => return Vec::new(),
         };
         Vec::from([range])

@@ -27,7 +27,7 @@ pub struct Part {
 }
 
 impl Part {
-    pub(super) fn of<S: Debug>(name: &str, report: Report<S>) -> Self {
+    pub(crate) fn of<S: Debug>(name: &str, report: Report<S>) -> Self {
         let failure = report.failure.map(|(steps, broken)| (listing(&steps), broken));
         let Report { states, transitions, depth, .. } = report;
         Self { name: name.into(), states, transitions, depth, failure }
@@ -109,7 +109,8 @@ fn setup_of(seed: u64) -> Setup {
     setup
 }
 
-pub(super) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+/// The walk of `seed` through what `start` makes; cut down if it fails.
+pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
     let mut dice = Dice::new(seed);
     let steps_max = dice.range(10, WALK_STEPS_MAX as u64) as usize;
     let (depth, failure) = match walk(&mut start(), &mut dice, steps_max) {

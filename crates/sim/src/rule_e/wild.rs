@@ -3,7 +3,8 @@
 
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
-use crate::rule_e::twin::Twin;
+use crate::rule_e::twin;
+use crate::twin::Twin;
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -88,7 +89,7 @@ const BLOCKS: Block = 6;
 /// Two versions of the rules, and a guest that knows no rules.
 #[derive(Debug)]
 pub struct Wild {
-    twin: Twin,
+    twin: Twin<BLOCK_BYTES>,
     steps: Vec<Step>,
 }
 
@@ -96,12 +97,12 @@ impl Wild {
     /// A disk with one file, block 3, and a map that says so.
     #[must_use]
     pub fn new(theme: &Theme) -> Self {
-        let toy = Toy { blocks: BLOCKS, inode_blocks: 1, was_clean: theme.was_clean };
+        let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
         let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
         disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0 }.bytes();
         disk[MAP as usize][..4].fill(1);
         disk[TABLE as usize] = table(INODES[1]);
-        let twin = Twin::attach(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
+        let twin = twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
         Self { twin, steps: theme.steps.clone() }
     }
 

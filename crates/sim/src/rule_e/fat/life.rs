@@ -5,8 +5,9 @@ use super::memory::{FILES, Memory, stay_of};
 use super::{DATA, ENTRIES, FatToy, TABLE, entries};
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{Bytes, SUPER, Super, place};
-use crate::rule_e::twin::Twin;
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
+use crate::rule_e::twin;
+use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
@@ -91,7 +92,7 @@ pub struct Life {
     /// Where files begin, as directories have it.
     heads: [Option<Block>; FILES],
     was_clean: bool,
-    twin: Twin<FatToy>,
+    twin: Twin<BLOCK_BYTES>,
     flights: BTreeMap<Block, (Bytes, Version)>,
     /// Versions of each block of the table that may come back.
     versions: BTreeMap<Block, Vec<Version>>,
@@ -397,8 +398,8 @@ impl Life {
     }
 }
 
-fn attach(setup: &Setup, toy: FatToy, disk: Vec<Bytes>, now: Millis) -> Twin<FatToy> {
-    let twin = Twin::attach(toy, disk, setup.options, now, true);
+fn attach(setup: &Setup, toy: FatToy, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
+    let twin = twin(toy, disk, setup.options, now, true);
     if setup.compares { twin } else { twin.alone() }
 }
 

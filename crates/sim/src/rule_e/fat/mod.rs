@@ -157,7 +157,8 @@ impl Format for FatToy {
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
-        Toy { blocks: self.blocks, inode_blocks: 1, was_clean: self.was_clean }.geometry(block, old, new)
+        Toy { blocks: self.blocks, inode_blocks: 1, journal: 0, was_clean: self.was_clean }
+            .geometry(block, old, new)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

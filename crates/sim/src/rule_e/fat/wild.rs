@@ -4,8 +4,9 @@
 use super::{DATA, END, ENTRIES, FatToy, TABLE, entry_at};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, SUPER, Super, place};
-use crate::rule_e::twin::Twin;
+use crate::rule_e::twin;
 use crate::rule_e::wild::{WINDOW_MS, options};
+use crate::twin::Twin;
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -61,7 +62,7 @@ const BLOCKS: Block = 7;
 /// Two versions of the rules, and a guest that knows no rules.
 #[derive(Debug)]
 pub struct Wild {
-    twin: Twin<FatToy>,
+    twin: Twin<BLOCK_BYTES>,
     steps: Vec<Step>,
 }
 
@@ -74,7 +75,7 @@ impl Wild {
         for (block, entry) in [(3, 4), (4, END)] {
             disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
         }
-        let twin = Twin::attach(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
+        let twin = twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
         Self { twin, steps: theme.steps.clone() }
     }
 

@@ -51,7 +51,7 @@ pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
     let Some(bytes) = contents.get(place(SUPER)) else { return Probe::Needs(vec![place(SUPER)]) };
     let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
     let blocks = (disk_bytes / BLOCK_BYTES) as Block;
-    Probe::Is(Box::new(Wide(Toy { blocks, inode_blocks: 1, was_clean: found.is_clean })))
+    Probe::Is(Box::new(Wide(Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean })))
 };
 
 #[derive(Debug)]

@@ -1,36 +1,98 @@
-//! Both versions of the rules, driven by the same events.
+//! Both versions of some rules, driven by the same events.
 
-use crate::rule_e::literal::{Census, Literal};
-use crate::rule_e::toy::{Bytes, Toy, place, touched};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
-use quietus_detect::format::{Block, Format};
-use quietus_detect::options::Options;
+use quietus_detect::format::Block;
 use quietus_detect::rule::Rule;
-use quietus_detect::rule_e::RuleE;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::Hasher;
+use std::ops::Range;
 
-/// Two versions of the rules, and the disk that they watch.
+/// What a version says of itself that the other must say too: figures by the name
+/// that the product's status gives them.
+pub type Census = Vec<(&'static str, u64)>;
+
+/// A second version of some rules. What has the name of something of
+/// [`quietus_core::watch::Watcher`] means the same.
+pub trait Version: fmt::Debug {
+    /// New content arrives.
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
+
+    /// Blocks that must be seen before `extent` changes.
+    fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block>;
+
+    /// `seen`, whole blocks, holds `old`, and `extent` gets `content` next.
+    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]);
+
+    /// Blocks that it wants to read.
+    fn wants(&self) -> BTreeSet<Block>;
+
+    /// What was read.
+    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>);
+
+    /// Time passes.
+    fn tick(&mut self, now: Millis);
+
+    /// Evidence begins to be made durable.
+    fn cut(&mut self);
+
+    /// It is durable.
+    fn proven(&mut self);
+
+    /// All that is to be done now: `layers` and `all` as in
+    /// [`quietus_core::watch::Scope`].
+    fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict>;
+
+    /// `verdict` on `block` was handed out; with `all`, before it settled.
+    fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool);
+
+    /// The parts of `extent` to be destroyed before it is written.
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
+
+    /// How much is known.
+    fn census(&self) -> Census;
+
+    /// Whether inference has stopped.
+    fn is_over(&self) -> bool;
+
+    /// Whether something hung on a time that the rules do not fix exactly.
+    fn is_unsure(&self) -> bool;
+
+    /// Adds all that matters for what follows to `hasher`.
+    fn digest(&self, hasher: &mut dyn Hasher);
+}
+
+/// Two versions of some rules, and the disk that they watch, in blocks of `BYTES`.
 #[derive(Debug)]
-pub struct Twin<F: Format = Toy> {
-    rule: RuleE,
+pub struct Twin<const BYTES: usize> {
+    rule: Box<dyn Rule>,
     /// Gone once something hung on a time that the rules do not fix.
-    literal: Option<Literal<F>>,
-    disk: Vec<Bytes>,
+    literal: Option<Box<dyn Version>>,
+    disk: Vec<[u8; BYTES]>,
     now: Millis,
 }
 
-impl<F: Format + Copy + 'static> Twin<F> {
-    /// Both begin to watch `disk`. `seen_from_start` as for
-    /// [`RuleE::attach`].
+/// The bytes of `block`.
+fn place<const BYTES: usize>(block: Block) -> Extent<Addr> {
+    Extent::new(u64::from(block) * BYTES as u64, BYTES as u64)
+}
+
+/// The blocks that `extent` touches.
+fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
+    (extent.start.0 / BYTES as u64) as Block..extent.end().div_ceil(BYTES as u64) as Block
+}
+
+impl<const BYTES: usize> Twin<BYTES> {
+    /// Both have begun to watch `disk`.
     #[must_use]
-    pub fn attach(format: F, disk: Vec<Bytes>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        Self {
-            rule: RuleE::attach(Box::new(format), options, now, seen_from_start),
-            literal: Some(Literal::attach(format, options, now, seen_from_start)),
-            disk,
-            now,
-        }
+    pub fn new(
+        rule: Box<dyn Rule>,
+        literal: Option<Box<dyn Version>>,
+        disk: Vec<[u8; BYTES]>,
+        now: Millis,
+    ) -> Self {
+        Self { rule, literal, disk, now }
     }
 
     /// The product without the literal version.
@@ -41,13 +103,13 @@ impl<F: Format + Copy + 'static> Twin<F> {
 
     /// What lies in `block`.
     #[must_use]
-    pub fn content(&self, block: Block) -> &Bytes {
+    pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
     }
 
     /// What lies on the disk.
     #[must_use]
-    pub fn disk(&self) -> &[Bytes] {
+    pub fn disk(&self) -> &[[u8; BYTES]] {
         &self.disk
     }
 
@@ -65,14 +127,14 @@ impl<F: Format + Copy + 'static> Twin<F> {
     /// Whether inference has stopped.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.rule.is_broken()
+        self.rule.has_changed() || self.rule.broken().is_some()
     }
 
     /// What the rules know, for telling states apart; none once it hangs on a
     /// time that they do not fix.
     #[must_use]
-    pub fn literal(&self) -> Option<&Literal<F>> {
-        self.literal.as_ref()
+    pub fn literal(&self) -> Option<&dyn Version> {
+        self.literal.as_deref()
     }
 
     /// The guest writes `bytes` from `extent` on. What is to be destroyed
@@ -91,7 +153,7 @@ impl<F: Format + Copy + 'static> Twin<F> {
     /// # Errors
     /// The two disagree.
     pub fn free(&mut self, block: Block) -> Result<(), String> {
-        self.change(place(block), Content::Zeros)
+        self.change(place::<BYTES>(block), Content::Zeros)
     }
 
     fn take(&mut self, extent: Extent<Addr>) -> Result<Vec<Block>, String> {
@@ -103,7 +165,7 @@ impl<F: Format + Copy + 'static> Twin<F> {
             let theirs = literal.take_suspicious(extent);
             agree("to be destroyed before a write", &bytes(&ours), &bytes(&theirs))?;
         }
-        Ok(ours.into_iter().flat_map(touched).collect())
+        Ok(ours.into_iter().flat_map(touched::<BYTES>).collect())
     }
 
     fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
@@ -119,7 +181,7 @@ impl<F: Format + Copy + 'static> Twin<F> {
     /// Shows what `extent` holds, just before it gets `content`.
     fn see(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         let needs = self.rule.needs(extent);
-        let blocks: BTreeSet<_> = needs.iter().copied().flat_map(touched).collect();
+        let blocks: BTreeSet<_> = needs.iter().copied().flat_map(touched::<BYTES>).collect();
         if let Some(literal) = &self.literal {
             agree("needed before a write", &blocks, &literal.needs(extent))?;
         }
@@ -163,13 +225,13 @@ impl<F: Format + Copy + 'static> Twin<F> {
 
     fn literal_wants(&self) -> BTreeSet<Block> {
         let literal = self.literal.as_ref().filter(|it| !it.is_over());
-        literal.map_or_else(BTreeSet::new, Literal::wants)
+        literal.map_or_else(BTreeSet::new, |it| it.wants())
     }
 
     /// Tells the literal version, as long as it is sure.
-    fn tell(&mut self, what: impl FnOnce(&mut Literal<F>, Millis)) {
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Version, Millis)) {
         if let Some(literal) = &mut self.literal {
-            what(literal, self.now);
+            what(&mut **literal, self.now);
         }
         self.literal.take_if(|it| it.is_unsure());
     }
@@ -181,7 +243,7 @@ impl<F: Format + Copy + 'static> Twin<F> {
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.rule.tick(self.now);
-        self.tell(Literal::tick);
+        self.tell(|it, now| it.tick(now));
         self.compare()
     }
 
@@ -205,7 +267,7 @@ impl<F: Format + Copy + 'static> Twin<F> {
         let scope = Scope { layers, all, is_busy: &|_| false };
         let mut ours = BTreeMap::new();
         while let Some((extent, verdict)) = self.rule.verdict(scope) {
-            for block in touched(extent) {
+            for block in touched::<BYTES>(extent) {
                 if let Some(twice) = ours.insert(block, verdict) {
                     return Err(format!("block {block} is handed out twice: {twice:?}, {verdict:?}"));
                 }
@@ -222,24 +284,15 @@ impl<F: Format + Copy + 'static> Twin<F> {
     /// Compares all that shows.
     fn compare(&self) -> Result<(), String> {
         let Some(literal) = &self.literal else { return Ok(()) };
-        agree("over", &self.rule.is_broken(), &literal.is_over())?;
+        agree("over", &self.is_over(), &literal.is_over())?;
         if literal.is_over() {
             return Ok(());
         }
-        agree("known", &figures(&self.rule), &literal.census())
-    }
-}
-
-/// What the product's status tells of its state.
-fn figures(rule: &RuleE) -> Census {
-    let figures: BTreeMap<_, _> = rule.figures().into_iter().collect();
-    Census {
-        live: figures["live"],
-        suspicious: figures["suspicious"],
-        doubted: figures["doubted"],
-        unproven: figures["dead, evidence not durable yet"],
-        still_named: figures["dead, still named"],
-        named: figures["named by pointers"],
+        let (census, figures) = (literal.census(), self.rule.figures());
+        let is_told = |name| census.iter().any(|(it, _)| *it == name);
+        let mut figures: Census = figures.into_iter().filter(|(name, _)| is_told(*name)).collect();
+        figures.sort_unstable();
+        agree("known", &figures, &census)
     }
 }
 

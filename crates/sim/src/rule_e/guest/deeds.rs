@@ -1,0 +1,103 @@
+//! What processes do to files.
+
+use super::{Guest, Owner, Stay};
+use quietus_detect::format::Block;
+
+/// One thing that a process does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Deed {
+    /// A file is made.
+    Create(usize),
+    /// A file gets a block in a slot.
+    Grow(usize, usize, Block),
+    /// A file gets a block of pointers.
+    GrowIndirect(usize, Block),
+    /// A block is written again, in memory.
+    Touch(Block),
+    /// A file loses what it has in a slot.
+    Punch(usize, usize),
+    /// A file loses everything.
+    Truncate(usize),
+    /// A file is deleted.
+    Delete(usize),
+}
+
+impl Deed {
+    /// Whether it frees blocks.
+    #[must_use]
+    pub fn frees(self) -> bool {
+        matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
+    }
+
+    /// The block that it allocates.
+    #[must_use]
+    pub fn allocates(self) -> Option<Block> {
+        match self {
+            Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
+            _ => None,
+        }
+    }
+}
+
+impl Guest {
+    /// Does `deed`, if it can be done; returns what was freed. `begin` is told
+    /// of each block that gets an owner.
+    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        match deed {
+            Deed::Create(file) if self.absent().contains(&file) => self.create(file),
+            Deed::Grow(file, slot, block) => self.grows(file, Some(slot), block, begin),
+            Deed::GrowIndirect(file, block) => self.grows(file, None, block, begin),
+            Deed::Touch(block) => self.touch(block),
+            Deed::Punch(file, slot) => return self.punch(file, slot),
+            Deed::Truncate(file) if self.present().contains(&file) => return self.truncate(file),
+            Deed::Delete(file) if self.present().contains(&file) => return self.delete(file),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn grows(
+        &mut self,
+        file: usize,
+        slot: Option<usize>,
+        block: Block,
+        begin: impl FnOnce(Block, Owner) -> Stay,
+    ) {
+        let has = slot.map_or_else(|| self.indirect(file), |it| self.at(file, it));
+        let is_possible = self.present().contains(&file) && self.free().contains(&block) && has.is_none();
+        let is_deep = slot.is_some_and(|it| it >= 2);
+        if !is_possible || (is_deep && self.indirect(file).is_none()) {
+            return;
+        }
+        let stay = begin(block, self.owner(file));
+        match slot {
+            Some(slot) => self.grow(file, slot, block, stay),
+            None => self.grow_indirect(file, block, stay),
+        }
+    }
+
+    /// What can be done to files below `files` in `slots`, with the blocks of
+    /// `free`. Of the slots that a file has free the first counts.
+    #[must_use]
+    pub fn deeds(&self, files: usize, slots: &[usize], free: &[Block]) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        for file in self.present() {
+            self.deeds_on(file, slots, free, &mut deeds);
+        }
+        deeds.extend(self.absent().into_iter().filter(|it| *it < files).map(Deed::Create));
+        deeds
+    }
+
+    fn deeds_on(&self, file: usize, slots: &[usize], free: &[Block], deeds: &mut Vec<Deed>) {
+        deeds.extend([Deed::Delete(file), Deed::Truncate(file)]);
+        if self.indirect(file).is_none() && slots.iter().any(|it| *it >= 2) {
+            deeds.extend(free.first().map(|it| Deed::GrowIndirect(file, *it)));
+        }
+        let (taken, vacant): (Vec<_>, Vec<_>) =
+            slots.iter().copied().partition(|it| self.at(file, *it).is_some());
+        deeds.extend(taken.into_iter().map(|it| Deed::Punch(file, it)));
+        if let Some(slot) = vacant.into_iter().find(|it| *it < 2 || self.indirect(file).is_some()) {
+            deeds.extend(free.iter().map(|it| Deed::Grow(file, slot, *it)));
+        }
+    }
+}

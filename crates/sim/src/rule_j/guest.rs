@@ -1,0 +1,479 @@
+//! A file system that journals through jbd2, in the memory of a guest: as nasty
+//! as jbd2 is allowed to be.
+//!
+//! What the kernel promises, and no more (read in the source of Linux 6.1):
+//!
+//! 1. One transaction runs, and at most one commits; the next one begins to
+//!    commit when the guest knows that all of that one is on the disk.
+//! 2. A block of data is written no earlier than it is allocated in the running
+//!    transaction. In ordered mode what a transaction allocated is written
+//!    before its commit block; in writeback mode whenever.
+//! 3. The blocks of the log may arrive in any order, the commit block after
+//!    them; with `async_commit` it may be any of them.
+//! 4. What was freed is used again once its transaction is known to be on the
+//!    disk; in writeback mode data is used again at once.
+//! 5. Metadata goes to its place in any order and at any time, as the newest
+//!    finished transaction has it, unless one that is not finished has it too.
+//! 6. The tail moves whenever somebody likes, behind what has gone to its place.
+//! 7. Freed metadata is revoked, but not under `data=journal`.
+
+use super::log::{Area, At, Logged, Tail, Tid};
+use super::place::{narrowed, widened};
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::{Guest, Owner, Stay};
+use crate::rule_e::toy::{MAP, TABLE, Toy};
+use quietus_detect::format::Block;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is journaled, and what is ordered: ext3's and ext4's `data=`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// Data goes through the journal.
+    Journal,
+    /// Data is written before the transaction that allocated it is committed.
+    Ordered,
+    /// Data is written whenever.
+    Writeback,
+}
+
+/// Something on its way to the disk.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sent {
+    /// The content.
+    pub bytes: Vec<u8>,
+    /// What it is.
+    pub what: What,
+}
+
+/// What is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum What {
+    /// Data, to its place.
+    Data,
+    /// What this transaction logged, to its place.
+    Checkpoint(Tid),
+    /// A block of the log of this transaction.
+    Log(Tid),
+    /// The journal's superblock.
+    Tail(Tail),
+}
+
+/// The transaction that collects changes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Running {
+    tid: Tid,
+    /// What it will log.
+    logged: BTreeSet<Block>,
+    /// What has to be written before it is committed.
+    ordered: BTreeSet<Block>,
+    revoked: BTreeSet<Block>,
+    /// Freed: no older copy goes to its place any more, once this is on the disk.
+    forgotten: BTreeSet<Block>,
+}
+
+/// The transaction that is being written to the log.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Committing {
+    logged: Logged,
+    start: At,
+    len: u32,
+    ordered: BTreeSet<Block>,
+    forgotten: BTreeSet<Block>,
+    commit: (Block, Vec<u8>),
+    is_sent: bool,
+}
+
+/// A transaction that is finished, and in the log still.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Kept {
+    tid: Tid,
+    start: At,
+    len: u32,
+    /// What has not gone to its place.
+    contents: BTreeMap<Block, Vec<u8>>,
+}
+
+/// The memory of a guest that has mounted the file system.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Journaled {
+    toy: Toy,
+    area: Area,
+    mode: Mode,
+    /// The commit block does not wait for the others.
+    is_async: bool,
+    files: Guest,
+    running: Running,
+    committing: Option<Committing>,
+    kept: Vec<Kept>,
+    /// As the disk has it, as far as the guest knows.
+    tail: Tail,
+    head: At,
+    /// The disk says that the log is empty: that has to change first.
+    is_empty: bool,
+    /// Freed, and not to be used before this transaction is on the disk.
+    busy: BTreeMap<Block, Tid>,
+    wire: BTreeMap<Block, Sent>,
+}
+
+/// What a recovery or a look at an empty log makes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// The first transaction.
+    pub tid: Tid,
+    /// The disk says that the log is empty.
+    pub is_empty: bool,
+}
+
+impl Journaled {
+    /// Mounts what lies on `disk`, which needs no recovery (any more).
+    #[must_use]
+    pub fn mount(
+        (toy, area, mode, is_async): (Toy, Area, Mode, bool),
+        disk: &[Vec<u8>],
+        next_generation: u8,
+        start: Start,
+    ) -> Self {
+        let pages: Vec<_> = disk.iter().map(|it| narrowed(it)).collect();
+        Self {
+            toy,
+            area,
+            mode,
+            is_async,
+            files: Guest::mount(toy, &pages, next_generation),
+            running: Running { tid: start.tid, ..Running::default() },
+            committing: None,
+            kept: Vec::new(),
+            tail: Tail { start: 1, tid: start.tid },
+            head: 1,
+            is_empty: start.is_empty,
+            busy: BTreeMap::new(),
+            wire: BTreeMap::new(),
+        }
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn files(&self) -> &Guest {
+        &self.files
+    }
+
+    /// What is on its way.
+    #[must_use]
+    pub fn wire(&self) -> &BTreeMap<Block, Sent> {
+        &self.wire
+    }
+
+    /// The transaction that runs.
+    #[must_use]
+    pub fn tid(&self) -> Tid {
+        self.running.tid
+    }
+
+    /// Blocks that may be allocated.
+    #[must_use]
+    pub fn free(&self) -> Vec<Block> {
+        let mut free = self.files.free();
+        free.retain(|it| !self.busy.contains_key(it) && !self.wire.contains_key(it));
+        free
+    }
+
+    /// Data that may be written to its place.
+    #[must_use]
+    pub fn dirty(&self) -> Vec<Block> {
+        self.files.dirty().iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
+    }
+
+    /// Whether `deed` can be done now: the block that it takes may be used, and
+    /// the log has room for what the transaction becomes, whatever else happens.
+    fn allows(&self, deed: Deed) -> bool {
+        let has_room = self.log_len(self.running.logged.len() + 3) < self.room();
+        has_room && deed.allocates().is_none_or(|it| self.free().contains(&it))
+    }
+
+    /// Blocks of the log that a transaction of so many contents takes at most.
+    fn log_len(&self, contents: usize) -> u32 {
+        (contents + contents.div_ceil(3) + 2) as u32
+    }
+
+    /// Does `deed`, if it can be done; returns what was freed. What is on its way to
+    /// the blocks that it frees has arrived.
+    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        if !self.allows(deed) {
+            return Vec::new();
+        }
+        let pointers = self.files.pointers();
+        let freed = self.files.does(deed, begin);
+        freed.iter().for_each(|it| self.freed(*it, pointers.contains(it)));
+        self.join(deed.allocates());
+        freed
+    }
+
+    fn freed(&mut self, block: Block, is_metadata: bool) {
+        self.running.logged.remove(&block);
+        self.running.ordered.remove(&block);
+        if let Some(committing) = &mut self.committing {
+            committing.ordered.remove(&block);
+        }
+        if is_metadata || self.mode == Mode::Journal {
+            self.running.forgotten.insert(block);
+        }
+        if is_metadata && self.mode != Mode::Journal {
+            self.running.revoked.insert(block);
+        }
+        if is_metadata || self.mode != Mode::Writeback {
+            self.busy.insert(block, self.running.tid);
+        }
+    }
+
+    /// What has changed in memory joins the running transaction.
+    fn join(&mut self, allocated: Option<Block>) {
+        let pointers = self.files.pointers();
+        let dirty: Vec<_> = self.files.dirty().iter().copied().collect();
+        for block in dirty {
+            let is_metadata = block == MAP || block == TABLE || pointers.contains(&block);
+            if is_metadata || self.mode == Mode::Journal {
+                self.running.logged.insert(block);
+                self.running.revoked.remove(&block);
+                self.running.forgotten.remove(&block);
+                self.files.write_back(block);
+            } else if self.mode == Mode::Ordered && allocated == Some(block) {
+                self.running.ordered.insert(block);
+            }
+        }
+    }
+
+    fn content(&mut self, block: Block) -> Vec<u8> {
+        let mut page = self.files.write_back(block);
+        if block == MAP {
+            // All of these are allocated; and the log has to escape them.
+            page[..4].copy_from_slice(&super::log::MAGIC);
+        }
+        widened(&page, self.area.block_bytes)
+    }
+
+    /// Sends a block of data to its place.
+    pub fn write_data(&mut self, block: Block) {
+        if self.dirty().contains(&block) {
+            let bytes = self.content(block);
+            self.wire.insert(block, Sent { bytes, what: What::Data });
+        }
+    }
+
+    /// Whether a commit can begin.
+    #[must_use]
+    pub fn can_commit(&self) -> bool {
+        let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
+        is_wanted && (self.is_empty || self.log_len(self.running.logged.len()) < self.room())
+    }
+
+    /// Blocks of the log that nobody needs.
+    fn room(&self) -> u32 {
+        self.area.len - 1 - self.area.between(self.tail.start, self.head)
+    }
+
+    /// Begins to commit the running transaction, and says which; or says first
+    /// that the log is not empty any more.
+    pub fn commit(&mut self) -> Option<Tid> {
+        if !self.can_commit() {
+            return None;
+        }
+        if self.is_empty {
+            self.send_tail(Tail { start: self.head, tid: self.running.tid });
+            return None;
+        }
+        let next = Running { tid: self.running.tid + 1, ..Running::default() };
+        let running = std::mem::replace(&mut self.running, next);
+        let contents = running.logged.iter().map(|it| (*it, self.content(*it))).collect();
+        let revoked = running.revoked.into_iter().collect();
+        self.log(Logged { tid: running.tid, contents, revoked }, running.ordered, running.forgotten);
+        Some(running.tid)
+    }
+
+    fn log(&mut self, logged: Logged, ordered: BTreeSet<Block>, forgotten: BTreeSet<Block>) {
+        let mut blocks = self.area.encode(&logged, self.head);
+        let (start, len) = (self.head, blocks.len() as u32);
+        self.head = self.area.ahead(self.head, len);
+        let (at, bytes) = blocks.pop().expect("there is a commit block");
+        let commit = (self.area.block(at), bytes);
+        ordered.iter().for_each(|it| self.write_data(*it));
+        for (at, bytes) in blocks {
+            self.wire.insert(self.area.block(at), Sent { bytes, what: What::Log(logged.tid) });
+        }
+        let committing = Committing { logged, start, len, ordered, forgotten, commit, is_sent: false };
+        self.committing = Some(committing);
+    }
+
+    /// Whether the commit block may leave.
+    #[must_use]
+    pub fn can_send_commit(&self) -> bool {
+        let Some(it) = self.committing.as_ref().filter(|it| !it.is_sent) else { return false };
+        let is_logged = self.is_async || !self.is_logging();
+        is_logged && !it.ordered.iter().any(|it| self.wire.contains_key(it))
+    }
+
+    fn is_logging(&self) -> bool {
+        self.wire.values().any(|it| matches!(it.what, What::Log(_)))
+    }
+
+    /// Sends the commit block.
+    pub fn send_commit(&mut self) {
+        if self.can_send_commit()
+            && let Some(it) = &mut self.committing
+        {
+            it.is_sent = true;
+            let what = What::Log(it.logged.tid);
+            self.wire.insert(it.commit.0, Sent { bytes: it.commit.1.clone(), what });
+        }
+    }
+
+    /// Whether a transaction is on its way to the disk.
+    #[must_use]
+    pub fn is_committing(&self) -> bool {
+        self.committing.is_some() && self.finished().is_none()
+    }
+
+    /// The transaction that is on the disk, though the guest may not have been
+    /// told.
+    #[must_use]
+    pub fn finished(&self) -> Option<Tid> {
+        let committing = self.committing.as_ref().filter(|it| it.is_sent);
+        committing.filter(|_| !self.is_logging()).map(|it| it.logged.tid)
+    }
+
+    /// The commit block, if it may be on its way a second time.
+    #[must_use]
+    pub fn sent_commit(&self) -> Option<(Block, Vec<u8>)> {
+        self.finished()?;
+        self.committing.as_ref().map(|it| it.commit.clone())
+    }
+
+    /// The guest is told that the commit is on the disk.
+    pub fn acknowledge(&mut self) {
+        if self.finished().is_none() {
+            return;
+        }
+        let Some(done) = self.committing.take() else { return };
+        let tid = done.logged.tid;
+        self.busy.retain(|_, freed| *freed > tid);
+        for kept in &mut self.kept {
+            kept.contents.retain(|it, _| !done.forgotten.contains(it));
+        }
+        self.kept.push(Kept { tid, start: done.start, len: done.len, contents: done.logged.contents });
+    }
+
+    /// Metadata that may go to its place.
+    #[must_use]
+    pub fn checkpointable(&self) -> BTreeSet<Block> {
+        let mut blocks: BTreeSet<_> = self.kept.iter().flat_map(|it| it.contents.keys().copied()).collect();
+        blocks.retain(|it| {
+            let committing = self.committing.as_ref().is_some_and(|tx| tx.logged.contents.contains_key(it));
+            !committing && !self.running.logged.contains(it) && !self.wire.contains_key(it)
+        });
+        blocks
+    }
+
+    /// Sends the newest finished copy of `block` to its place.
+    pub fn checkpoint(&mut self, block: Block) {
+        if !self.checkpointable().contains(&block) {
+            return;
+        }
+        let newest = self.kept.iter().rev().find_map(|it| Some((it.tid, it.contents.get(&block)?.clone())));
+        if let Some((tid, bytes)) = newest {
+            self.wire.insert(block, Sent { bytes, what: What::Checkpoint(tid) });
+        }
+    }
+
+    /// Where the tail may move.
+    #[must_use]
+    pub fn next_tail(&self) -> Tail {
+        let kept = self.kept.iter().find(|it| !it.contents.is_empty()).map(|it| (it.start, it.tid));
+        let committing = self.committing.as_ref().map(|it| (it.start, it.logged.tid));
+        let (start, tid) = kept.or(committing).unwrap_or((self.head, self.running.tid));
+        Tail { start, tid }
+    }
+
+    /// Whether the tail may move.
+    #[must_use]
+    pub fn can_move_tail(&self) -> bool {
+        !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
+    }
+
+    /// Moves the tail on the disk.
+    pub fn move_tail(&mut self) {
+        if self.can_move_tail() {
+            self.send_tail(self.next_tail());
+        }
+    }
+
+    /// Everything is in its place: the log is empty.
+    pub fn empty(&mut self) {
+        if !self.is_empty {
+            self.send_tail(Tail { start: 0, tid: self.running.tid });
+        }
+    }
+
+    fn send_tail(&mut self, tail: Tail) {
+        let bytes = self.area.superblock(tail);
+        self.wire.entry(self.area.block(0)).or_insert(Sent { bytes, what: What::Tail(tail) });
+    }
+
+    /// Whether all that it knows is in the log.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.running.logged.is_empty() && self.committing.is_none() && self.files.dirty().is_empty()
+    }
+
+    /// Whether all that it knows is in its place.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_in_place = self.kept.iter().all(|it| it.contents.is_empty());
+        self.is_committed() && self.wire.is_empty() && is_in_place
+    }
+
+    /// What is on its way to `block` has arrived there.
+    pub fn landed(&mut self, block: Block) -> Option<Sent> {
+        let sent = self.wire.remove(&block)?;
+        match sent.what {
+            What::Checkpoint(tid) => {
+                for kept in self.kept.iter_mut().filter(|it| it.tid <= tid) {
+                    kept.contents.remove(&block);
+                }
+            }
+            What::Tail(tail) => self.tail_landed(tail),
+            What::Data | What::Log(_) => {}
+        }
+        Some(sent)
+    }
+
+    fn tail_landed(&mut self, tail: Tail) {
+        self.is_empty = tail.start == 0;
+        if !self.is_empty {
+            self.tail = tail;
+        }
+        self.kept.retain(|it| it.tid >= tail.tid);
+    }
+
+    /// The guest is gone: what was on its way, and the next generation.
+    #[must_use]
+    pub fn crash(self) -> (BTreeMap<Block, Sent>, u8) {
+        (self.wire, self.files.next_generation())
+    }
+
+    /// What the file system's superblock is to say.
+    #[must_use]
+    pub fn superblock(&self, is_clean: bool) -> Vec<u8> {
+        widened(&self.files.superblock(is_clean), self.area.block_bytes)
+    }
+
+    /// Whether something is on its way to data outside the journal.
+    #[must_use]
+    pub fn data_on_its_way(&self) -> Vec<Block> {
+        self.wire.iter().filter(|(_, it)| it.what == What::Data).map(|(block, _)| *block).collect()
+    }
+
+    /// Where everything lies.
+    #[must_use]
+    pub fn toy(&self) -> Toy {
+        self.toy
+    }
+}

@@ -1,0 +1,272 @@
+//! Knows whose content lies where, and what any crash may give back to whom.
+//!
+//! What a recovery brings back is some finished transaction's state, whole. So
+//! the judge keeps who had what at the end of each transaction from the newest
+//! that is durable for certain: content is dead for good when it is nobody's in
+//! all of these, nor in the memory of the guest.
+
+use super::log::{Area, At, Tail, Tid};
+use crate::rule_e::guest::{Mark, Owner, Stay};
+use crate::rule_e::judge::Excuses;
+use crate::rule_e::toy::{BLOCK_BYTES, Toy};
+use quietus_detect::format::Block;
+use std::collections::BTreeMap;
+
+/// Who has which block.
+pub type Holds = BTreeMap<Block, Stay>;
+
+/// Content of some stay.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Layer {
+    stay: Stay,
+    /// Since it was written, the rules have seen a committed map that shows its
+    /// block free.
+    was_shown_free: bool,
+    /// The server has crashed since: its marks are gone.
+    is_excused: bool,
+}
+
+/// One block of data.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Place {
+    top: Option<Layer>,
+    below: Vec<Layer>,
+}
+
+/// See the module's documentation.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Judge {
+    toy: Toy,
+    area: Area,
+    places: BTreeMap<Block, Place>,
+    /// Whose each stay is.
+    stays: Vec<Owner>,
+    /// In the memory of a guest, if there is one.
+    holds: Holds,
+    is_mounted: bool,
+    /// At the end of each transaction that may be recovered.
+    ends: BTreeMap<Tid, Holds>,
+    /// The newest transaction that is on the disk.
+    newest: Tid,
+    cut: Option<(Tid, usize)>,
+    /// Which transaction wrote a block of the log last.
+    log: BTreeMap<At, Tid>,
+    /// Where the log may begin: since the last that is durable for certain.
+    tails: Vec<Tail>,
+}
+
+impl Judge {
+    /// An empty file system, and an empty log.
+    #[must_use]
+    pub fn new(toy: Toy, area: Area, tail: Tail) -> Self {
+        Self {
+            toy,
+            area,
+            places: toy.data().map(|it| (it, Place::default())).collect(),
+            stays: Vec::new(),
+            holds: Holds::new(),
+            is_mounted: false,
+            ends: BTreeMap::from([(0, Holds::new())]),
+            newest: 0,
+            cut: None,
+            log: BTreeMap::new(),
+            tails: vec![tail],
+        }
+    }
+
+    /// `owner` gets `block`.
+    pub fn begin(&mut self, block: Block, owner: Owner) -> Stay {
+        self.stays.push(owner);
+        let stay = Stay((self.stays.len() - 1) as u16);
+        self.holds.insert(block, stay);
+        stay
+    }
+
+    /// Whoever has `block` gives it up.
+    pub fn end(&mut self, block: Block) {
+        self.holds.remove(&block);
+    }
+
+    /// Transaction `tid` is closed: it begins to commit.
+    pub fn closed(&mut self, tid: Tid) {
+        self.ends.insert(tid, self.holds.clone());
+    }
+
+    /// All of `tid` is on the disk.
+    pub fn finished(&mut self, tid: Tid) {
+        self.newest = tid;
+    }
+
+    /// The newest transaction that is on the disk.
+    #[must_use]
+    pub fn newest(&self) -> Tid {
+        self.newest
+    }
+
+    /// The guest is gone; transactions that are not on the disk are gone with it.
+    pub fn crashed(&mut self) {
+        self.is_mounted = false;
+        self.ends.retain(|tid, _| *tid <= self.newest);
+    }
+
+    /// The state at the end of the newest transaction is the one that there is;
+    /// the next one is `tid`.
+    pub fn mounted(&mut self, tid: Tid) {
+        self.holds = self.ends.remove(&self.newest).unwrap_or_default();
+        let lost = self.log.values_mut().filter(|it| **it > self.newest);
+        lost.for_each(|it| *it = 0);
+        self.ends = BTreeMap::from([(tid - 1, self.holds.clone())]);
+        (self.newest, self.is_mounted) = (tid - 1, true);
+        self.cut = self.cut.map(|(_, tails)| (tid - 1, tails));
+    }
+
+    /// The guest has unmounted in order.
+    pub fn unmounted(&mut self) {
+        self.is_mounted = false;
+    }
+
+    /// `bytes` have gone to a block of data.
+    pub fn written(&mut self, block: Block, bytes: &[u8]) {
+        let Some(place) = self.places.get_mut(&block) else { return };
+        place.below.extend(place.top.take());
+        let mark = Mark::of(&bytes[..BLOCK_BYTES]);
+        place.top = mark.map(|it| Layer { stay: it.stay, was_shown_free: false, is_excused: false });
+    }
+
+    /// A block of the log has been written by `tid`.
+    pub fn logged(&mut self, block: Block, tid: Tid) {
+        if let Some(at) = self.area.at(block) {
+            self.log.insert(at, tid);
+        }
+    }
+
+    /// The journal's superblock says so.
+    pub fn tail(&mut self, tail: Tail) {
+        self.tails.push(tail);
+    }
+
+    /// The rules have seen all that there was to see.
+    pub fn has_seen(&mut self) {
+        let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
+        for (block, place) in self.places.iter_mut().filter(|(block, _)| !holds.contains_key(block)) {
+            debug_assert!(self.toy.data().contains(block));
+            place.below.iter_mut().chain(&mut place.top).for_each(|it| it.was_shown_free = true);
+        }
+    }
+
+    /// Everything in `block` is destroyed.
+    pub fn destroyed(&mut self, block: Block) {
+        if let Some(place) = self.places.get_mut(&block) {
+            *place = Place::default();
+        }
+        if let Some(at) = self.area.at(block) {
+            self.log.remove(&at);
+        }
+    }
+
+    /// All but the present content of `block` is destroyed.
+    pub fn scoured(&mut self, block: Block) {
+        if let Some(place) = self.places.get_mut(&block) {
+            place.below.clear();
+        }
+    }
+
+    /// The server was killed: its marks are gone, and so is its proof.
+    pub fn forgotten(&mut self) {
+        self.cut = None;
+        for place in self.places.values_mut() {
+            place.below.iter_mut().chain(&mut place.top).for_each(|it| it.is_excused = true);
+        }
+    }
+
+    /// Evidence begins to be made durable.
+    pub fn cut(&mut self) {
+        self.cut = Some((self.newest, self.tails.len()));
+    }
+
+    /// It is.
+    pub fn proven(&mut self) {
+        let Some((tid, tails)) = self.cut.take() else { return };
+        self.ends.retain(|it, _| *it >= tid);
+        self.tails.drain(..tails - 1);
+    }
+
+    /// Safety: whether the content of `block` may be destroyed.
+    ///
+    /// # Errors
+    /// Somebody has it, or may have it again; or a recovery may need it.
+    pub fn dies(&self, block: Block) -> Result<(), String> {
+        if let Some(at) = self.area.at(block) {
+            return self.log_dies(at);
+        }
+        let Some(place) = self.places.get(&block) else {
+            return Err(format!("safety: block {block} is metadata in a fixed place"));
+        };
+        let Some(stay) = place.top.as_ref().map(|it| it.stay) else { return Ok(()) };
+        let owner = self.stays[stay.0 as usize];
+        if self.is_mounted && self.holds.get(&block) == Some(&stay) {
+            return Err(format!("safety: {owner:?} has block {block} and what lies there is its own"));
+        }
+        match self.ends.iter().find(|(_, holds)| holds.get(&block) == Some(&stay)) {
+            Some((tid, _)) => {
+                Err(format!("safety: a crash may give block {block} back to {owner:?}, as of {tid}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn log_dies(&self, at: At) -> Result<(), String> {
+        if at == 0 {
+            return Err("safety: the journal's superblock is no residue".into());
+        }
+        let Some(tid) = self.log.get(&at) else { return Ok(()) };
+        match self.tails.iter().find(|it| it.start != 0 && *tid >= it.tid) {
+            Some(tail) => {
+                Err(format!("safety: a recovery from {tail:?} needs block {at} of the log, of {tid}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Forensic: nothing dead is left, once everything has settled and nothing
+    /// is mounted. Layers below content count if the rules know of layers.
+    ///
+    /// # Errors
+    /// Something is: what.
+    pub fn is_clean(&self, knows_layers: bool) -> Result<Excuses, String> {
+        let mut excuses = Excuses::default();
+        let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
+        if let Some((at, tid)) = self.log.iter().next() {
+            return Err(format!("residue: what {tid} logged at {at} lies there"));
+        }
+        for (block, place) in &self.places {
+            let held = holds.get(block);
+            let exposed = place.top.as_ref().filter(|it| Some(&it.stay) != held);
+            match exposed {
+                Some(_) if held.is_some() => excuses.exposed += 1,
+                Some(top) => {
+                    let owner = self.stays[top.stay.0 as usize];
+                    return Err(format!("forensic: what {owner:?} had in block {block} lies there"));
+                }
+                None if !knows_layers => {}
+                None => place.judge_below(held, &mut excuses).map_err(|it| format!("{it} {block}"))?,
+            }
+        }
+        Ok(excuses)
+    }
+}
+
+impl Place {
+    fn judge_below(&self, held: Option<&Stay>, excuses: &mut Excuses) -> Result<(), String> {
+        for layer in self.below.iter().filter(|it| Some(&it.stay) != held) {
+            if layer.is_excused {
+                excuses.forgotten += 1;
+            } else if !layer.was_shown_free {
+                excuses.not_observable += 1;
+            } else {
+                return Err(format!("forensic: what {:?} had is only overwritten in block", layer.stay));
+            }
+        }
+        Ok(())
+    }
+}

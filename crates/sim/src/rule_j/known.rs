@@ -1,0 +1,39 @@
+//! Histories that are worth keeping: what each number of the rule is there for.
+
+use super::play::Step::{
+    self, Acknowledge, Again, Commit, Do, Finish, Land, Mount, Sync, Unmount, Work, Write,
+};
+use crate::rule_e::guest::deeds::Deed::{Create, Grow};
+
+/// The journal's superblock: it is written before the first transaction.
+const SUPERBLOCK: Step = Land(3);
+/// A block of data.
+const DATA: u32 = 23;
+
+/// All of them: what they show, as a fact, and what happens.
+#[must_use]
+pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
+    vec![
+        ("what_is_written_while_the_transaction_before_its_own_commits_outlives_that_commit", early(&[])),
+        (
+            "a_mount_that_leaves_a_number_out_commits_nothing_by_that",
+            early(&[Sync(true), Unmount, Mount(false)]),
+        ),
+        ("a_commit_block_that_comes_twice_is_one_commit", twice()),
+    ]
+}
+
+/// A block is written while the transaction before the one that allocates it is
+/// on its way.
+fn early(before: &[Step]) -> Vec<Step> {
+    [before, &written(), &[Finish, Work, Acknowledge]].concat()
+}
+
+fn written() -> Vec<Step> {
+    let first = [Do(Create(0)), Do(Grow(0, 0, DATA + 1)), Commit, SUPERBLOCK, Commit, Land(DATA + 1)];
+    [&first[..], &[Do(Create(1)), Do(Grow(1, 0, DATA)), Write(DATA), Land(DATA)]].concat()
+}
+
+fn twice() -> Vec<Step> {
+    [&written()[..], &[Finish, Again, Work, Again, Work]].concat()
+}

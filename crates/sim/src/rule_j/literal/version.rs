@@ -1,0 +1,144 @@
+//! How the page's version shows itself to whoever compares.
+
+use super::{Cell, Literal, Stage};
+use crate::rule_e::literal::{patched, time::Moment};
+use crate::twin::{Census, Version};
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Verdict};
+use quietus_detect::format::{Block, Format, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+impl<F: Format> Literal<F> {
+    fn count(&self, is: impl Fn(&Cell) -> bool) -> u64 {
+        self.cells.values().filter(|it| is(it)).count() as u64
+    }
+
+    /// Blocks of the log that hold maps of commits, and have not been seen.
+    fn unseen(&self) -> BTreeSet<Block> {
+        let copies = self.commits.iter().flat_map(|it| &it.maps).filter(|it| it.seen.is_none());
+        copies.map(|it| self.area.block(it.at)).collect()
+    }
+
+    fn copy_seen(&mut self, block: Block, content: &[u8]) {
+        let Some(at) = self.area.at(block) else { return };
+        for copy in self.commits.iter_mut().flat_map(|it| &mut it.maps).filter(|it| it.at == at) {
+            copy.seen.get_or_insert_with(|| content.to_vec());
+        }
+        self.settle();
+    }
+
+    fn age(&self, then: Moment) -> u64 {
+        (self.clock.moment().active - then.active).min(2 * self.options.settle_ms)
+    }
+}
+
+impl<F: Format> Version for Literal<F> {
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        Self::arrived(self, now, extent, content);
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
+        let unseen = self.unseen();
+        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
+        self.blocks_of(extent).into_iter().filter(is_needed).collect()
+    }
+
+    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
+        let new = patched(seen, old, extent, content);
+        let bytes = self.format.block_bytes() as usize;
+        for (n, block) in self.blocks_of(seen).into_iter().enumerate() {
+            let part = n * bytes..(n + 1) * bytes;
+            match self.format.kind(block) {
+                Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
+                _ => self.copy_seen(block, &old[part]),
+            }
+        }
+    }
+
+    fn wants(&self) -> BTreeSet<Block> {
+        let superblock = self.wants_superblock.then_some(self.area.block(0));
+        self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
+    }
+
+    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
+        let Some(content) = content else { return self.stop() };
+        let bytes = self.format.block_bytes() as usize;
+        for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
+            if block == self.area.block(0) && std::mem::take(&mut self.wants_superblock) {
+                self.tail_written(content);
+            }
+            if let Some(by_tool) = self.maps.remove(&block) {
+                self.map_read(block, content, by_tool);
+            }
+            self.copy_seen(block, content);
+        }
+    }
+
+    fn tick(&mut self, now: Millis) {
+        Self::tick(self, now);
+    }
+
+    fn cut(&mut self) {
+        let young = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Young));
+        young.for_each(|it| it.stage = Some(Stage::Cut));
+    }
+
+    fn proven(&mut self) {
+        let cut = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Cut));
+        cut.for_each(|it| it.stage = Some(Stage::Ready));
+    }
+
+    fn due(&self, _: bool, _: bool) -> BTreeMap<Block, Verdict> {
+        let ready = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Ready) && !self.is_over);
+        ready.map(|(block, _)| (*block, Verdict::Dead)).collect()
+    }
+
+    fn handed_out(&mut self, block: Block, _: Verdict, _: bool) {
+        let cell = self.cell(block);
+        (cell.stage, cell.suspicious) = (None, false);
+    }
+
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        Self::take_suspicious(self, extent)
+    }
+
+    fn census(&self) -> Census {
+        let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
+        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Young | Stage::Cut));
+        let mut census = vec![
+            ("place in the journal known (1: yes)", u64::from(self.log.is_known())),
+            ("commits received", u64::from(self.received)),
+            ("live", self.count(|it| it.live) + fixed),
+            ("free by a committed map", self.count(|it| it.free)),
+            ("suspicious", self.count(|it| it.suspicious)),
+            ("dead, evidence not durable yet", self.count(unproven)),
+        ];
+        census.sort_unstable();
+        census
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn is_unsure(&self) -> bool {
+        self.clock.is_unsure()
+    }
+
+    fn digest(&self, mut hasher: &mut dyn Hasher) {
+        for cell in self.cells.values() {
+            let Cell { live, free, suspicious, stage, count, written, touched } = cell;
+            let commits = (self.received - count).min(3);
+            (live, free, suspicious, stage, commits, touched).hash(&mut hasher);
+            written.map(|it| self.age(it)).hash(&mut hasher);
+        }
+        let review = self.review.as_ref();
+        let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool, &it.committed));
+        (&self.log, self.in_use, review, &self.maps, self.wants_superblock).hash(&mut hasher);
+        for commit in &self.commits {
+            (self.received - commit.number, &commit.maps).hash(&mut hasher);
+        }
+        (self.is_over, self.clock.gap()).hash(&mut hasher);
+    }
+}

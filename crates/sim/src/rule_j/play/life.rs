@@ -1,0 +1,122 @@
+//! How a guest begins and ends.
+
+use super::Play;
+use crate::rule_e::guest::mend;
+use crate::rule_e::toy::{SUPER, Super};
+use crate::rule_j::guest::{Journaled, Start};
+use crate::rule_j::log::Tail;
+use crate::rule_j::place::{narrowed, widened};
+use crate::rule_j::recovery::recovery;
+
+/// Most rounds until everything is in its place; the log empties in two.
+const ROUNDS_MAX: usize = 20;
+
+impl Play {
+    /// Replays the log, if it must be; none: that was interrupted.
+    fn recover(&mut self, interrupted: bool) -> Result<Option<Start>, String> {
+        let found = recovery(self.area, self.rules.disk()).ok_or("safety: the journal is gone")?;
+        let tid = found.next + self.setup.skips;
+        if found.is_empty {
+            return Ok(Some(Start { tid, is_empty: true }));
+        }
+        if found.next != self.judge.newest() + 1 {
+            let newest = self.judge.newest();
+            return Err(format!("safety: {newest} was on the disk, and {} is not found", found.next));
+        }
+        let count = found.contents.len() / if interrupted { 2 } else { 1 };
+        found.contents.iter().take(count).try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
+        if interrupted {
+            return Ok(None);
+        }
+        let tail = Tail { start: 1, tid };
+        self.tail_arrives(tail)?;
+        Ok(Some(Start { tid, is_empty: false }))
+    }
+
+    fn tail_arrives(&mut self, tail: Tail) -> Result<(), String> {
+        self.judge.tail(tail);
+        self.arrive(self.area.block(0), &self.area.superblock(tail))
+    }
+
+    pub(super) fn mount(&mut self, interrupted: bool) -> Result<(), String> {
+        if self.guest.is_some() {
+            return Ok(());
+        }
+        let Some(start) = self.recover(interrupted)? else { return Ok(()) };
+        let before = Super::from_bytes(&self.rules.disk()[SUPER as usize]).expect("it is a superblock");
+        let in_use = Super { is_clean: false, ..before };
+        self.arrive(SUPER, &widened(&in_use.bytes(), self.area.block_bytes))?;
+        self.judge.mounted(start.tid);
+        let what = (self.toy, self.area, self.setup.mode, self.setup.is_async);
+        self.guest = Some(Journaled::mount(what, self.rules.disk(), self.next_generation, start));
+        Ok(())
+    }
+
+    /// Commits all that is in memory, and brings it to its place with `places`.
+    pub(super) fn sync(&mut self, places: bool) -> Result<(), String> {
+        for _ in 0..ROUNDS_MAX {
+            self.land_all()?;
+            let Some(guest) = &mut self.guest else { return Ok(()) };
+            guest.dirty().into_iter().for_each(|it| guest.write_data(it));
+            self.land_all()?;
+            self.with(Journaled::send_commit);
+            self.land_all()?;
+            self.with(Journaled::acknowledge);
+            self.commit();
+            let is_full = self.guest.as_ref().is_some_and(|it| !it.can_commit());
+            self.with(|it| {
+                if places || is_full {
+                    it.checkpointable().into_iter().for_each(|block| it.checkpoint(block));
+                }
+            });
+            self.land_all()?;
+            self.with(Journaled::move_tail);
+            if self.guest.as_ref().is_some_and(|it| it.is_committed() && (!places || it.is_settled())) {
+                return Ok(());
+            }
+        }
+        Err("the model: it cannot be brought to its place".into())
+    }
+
+    pub(super) fn unmount(&mut self) -> Result<(), String> {
+        if self.guest.is_none() {
+            return Ok(());
+        }
+        self.sync(true)?;
+        self.with(Journaled::empty);
+        self.land_all()?;
+        let Some(guest) = self.guest.take() else { return Ok(()) };
+        self.arrive(SUPER, &guest.superblock(true))?;
+        self.next_generation = guest.crash().1;
+        self.judge.unmounted();
+        Ok(())
+    }
+
+    pub(super) fn crash(&mut self, lands: bool) -> Result<(), String> {
+        if lands {
+            self.land_all()?;
+        }
+        let Some(guest) = self.guest.take() else { return Ok(()) };
+        self.next_generation = guest.crash().1;
+        self.judge.crashed();
+        Ok(())
+    }
+
+    /// A check replays the log, empties it, and mends what there is to mend.
+    pub(super) fn fsck(&mut self) -> Result<(), String> {
+        if self.guest.is_some() {
+            return Ok(());
+        }
+        let Some(start) = self.recover(false)? else { return Ok(()) };
+        if !start.is_empty {
+            self.tail_arrives(Tail { start: 0, tid: start.tid })?;
+            self.judge.mounted(start.tid);
+            self.judge.unmounted();
+        }
+        let pages: Vec<_> = self.rules.disk().iter().map(|it| narrowed(it)).collect();
+        for (block, page) in mend(self.toy, &pages) {
+            self.arrive(block, &widened(&page, self.area.block_bytes))?;
+        }
+        Ok(())
+    }
+}

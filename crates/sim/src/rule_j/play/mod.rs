@@ -1,0 +1,378 @@
+//! A guest that journals, the disk below it, rules that watch, and the judge.
+
+mod finish;
+mod life;
+mod steps;
+
+use super::guest::{Journaled, Mode, What};
+use super::judge::Judge;
+use super::log::{Area, Flavour, Tail};
+use super::place::widened;
+use super::rules::Rules;
+use crate::rule_e::guest::SLOTS;
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::judge::Excuses;
+use crate::rule_e::search::Space;
+use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
+use quietus_core::watch::Verdict;
+use quietus_detect::format::Block;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Bytes of a block: the least that a journal may have.
+pub const WIDE_BYTES: u32 = 1024;
+
+/// What there is, and what may happen.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What is journaled, and what is ordered.
+    pub mode: Mode,
+    /// Blocks of data.
+    pub data: Block,
+    /// Files at once.
+    pub files: usize,
+    /// Slots that files use.
+    pub slots: Vec<usize>,
+    /// Blocks of the journal, its superblock too.
+    pub journal: u32,
+    /// How tags are written.
+    pub flavour: Flavour,
+    /// The commit block does not wait for the others.
+    pub is_async: bool,
+    /// How many numbers a mount leaves out.
+    pub skips: u32,
+    /// The guest may crash.
+    pub crashes: bool,
+    /// The server may be killed, and asked again for what it has done.
+    pub restarts: bool,
+    /// The file system may be unmounted.
+    pub unmounts: bool,
+    /// Metadata and the tail go on their way one by one, or not at all.
+    pub checkpoints: bool,
+    /// Time passes.
+    pub passes_ms: Vec<u64>,
+}
+
+impl Setup {
+    /// Everything, for long histories.
+    #[must_use]
+    pub fn large(mode: Mode) -> Self {
+        Self {
+            mode,
+            data: 6,
+            files: 3,
+            slots: (0..SLOTS).collect(),
+            journal: 20,
+            flavour: Flavour::Plain,
+            is_async: false,
+            skips: 1,
+            crashes: true,
+            restarts: true,
+            unmounts: true,
+            checkpoints: true,
+            passes_ms: vec![100, 1500],
+        }
+    }
+
+    /// So little that all of it can be searched.
+    #[must_use]
+    pub fn small(mode: Mode) -> Self {
+        Self {
+            data: 2,
+            files: 2,
+            slots: vec![0],
+            journal: 12,
+            crashes: false,
+            restarts: false,
+            unmounts: false,
+            checkpoints: false,
+            passes_ms: Vec::new(),
+            ..Self::large(mode)
+        }
+    }
+
+    /// Where the toy's parts lie.
+    #[must_use]
+    pub fn toy(&self) -> Toy {
+        let blocks = 3 + self.journal + self.data;
+        Toy { blocks, inode_blocks: 1, journal: self.journal, was_clean: true }
+    }
+
+    /// Where the journal lies.
+    #[must_use]
+    pub fn area(&self) -> Area {
+        let (first, len) = (self.toy().journal_first(), self.journal);
+        Area { first, len, block_bytes: WIDE_BYTES, flavour: self.flavour }
+    }
+
+    /// An empty file system that was unmounted, and its log.
+    #[must_use]
+    pub fn disk(&self) -> (Vec<Vec<u8>>, Tail) {
+        let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
+        let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
+        pages[SUPER as usize] = Super { is_clean: true, mended: 0 }.bytes();
+        pages[MAP as usize][..toy.first_data() as usize].fill(1);
+        let mut disk: Vec<_> = pages.iter().map(|it| widened(it, WIDE_BYTES)).collect();
+        disk[toy.journal_first() as usize] = self.area().superblock(tail);
+        (disk, tail)
+    }
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// The file system is mounted, after recovery if it needs one; that may be
+    /// interrupted.
+    Mount(bool),
+    /// A process does something.
+    Do(Deed),
+    /// Data goes on its way to its place.
+    Write(Block),
+    /// Metadata goes on its way to its place.
+    Checkpoint(Block),
+    /// The running transaction begins to commit.
+    Commit,
+    /// The commit block goes on its way.
+    SendCommit,
+    /// The guest is told that the commit is on the disk.
+    Acknowledge,
+    /// The tail goes on its way.
+    MoveTail,
+    /// Something arrives.
+    Land(Block),
+    /// All that is logged arrives, and the commit block.
+    Finish,
+    /// The commit block arrives once more.
+    Again,
+    /// All that is in memory is committed; then, all that is committed goes to
+    /// its place.
+    Sync(bool),
+    /// The file system is unmounted.
+    Unmount,
+    /// The guest crashes; what was on its way may arrive.
+    Crash(bool),
+    /// The file system is checked.
+    Fsck,
+    /// The server reads something that the rules want.
+    Read,
+    /// Evidence is being made durable.
+    Cut,
+    /// It is.
+    Proven,
+    /// Verdicts are carried out; also those that may settle themselves?
+    Act(bool),
+    /// All that the server can do is done.
+    Work,
+    /// The server is killed and started again.
+    Restart,
+    /// Milliseconds pass.
+    Pass(u64),
+}
+
+/// A guest, a disk, rules, a judge.
+#[derive(Debug)]
+pub struct Play {
+    setup: Setup,
+    toy: Toy,
+    area: Area,
+    guest: Option<Journaled>,
+    rules: Box<dyn Rules>,
+    judge: Judge,
+    next_generation: u8,
+    is_cut: bool,
+}
+
+impl Play {
+    /// An empty file system, mounted, below which `rules` begin to watch.
+    ///
+    /// # Panics
+    /// If they cannot.
+    #[must_use]
+    pub fn new(setup: &Setup, rules: impl FnOnce(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules>) -> Self {
+        let (disk, tail) = setup.disk();
+        let mut this = Self {
+            setup: setup.clone(),
+            toy: setup.toy(),
+            area: setup.area(),
+            guest: None,
+            judge: Judge::new(setup.toy(), setup.area(), tail),
+            rules: rules(setup, disk),
+            next_generation: 1,
+            is_cut: false,
+        };
+        while this.rules.read_one().expect("nothing has happened yet") {}
+        this.step(Step::Mount(false)).expect("nothing has happened yet");
+        this
+    }
+
+    /// `bytes` arrive.
+    fn arrive(&mut self, block: Block, bytes: &[u8]) -> Result<(), String> {
+        for taken in self.rules.write(block, bytes)? {
+            self.judge.destroyed(taken);
+        }
+        if self.rules.is_over() {
+            return Err("inference stopped, and the guest has done nothing wrong".into());
+        }
+        self.judge.written(block, bytes);
+        Ok(())
+    }
+
+    /// What is on its way to `block` arrives.
+    fn land(&mut self, block: Block) -> Result<(), String> {
+        let Some(guest) = &mut self.guest else { return Ok(()) };
+        let Some(sent) = guest.landed(block) else { return Ok(()) };
+        let finished = guest.finished();
+        match sent.what {
+            What::Log(tid) => self.judge.logged(block, tid),
+            What::Tail(tail) => self.judge.tail(tail),
+            What::Data | What::Checkpoint(_) => {}
+        }
+        if let Some(tid) = finished {
+            self.judge.finished(tid);
+        }
+        self.arrive(block, &sent.bytes)
+    }
+
+    fn land_all(&mut self) -> Result<(), String> {
+        let blocks: Vec<_> = self.guest.iter().flat_map(|it| it.wire().keys().copied()).collect();
+        blocks.into_iter().try_for_each(|it| self.land(it))
+    }
+
+    /// The kernel waits for data on its way before it frees the block below.
+    fn does(&mut self, deed: Deed) -> Result<(), String> {
+        if deed.frees() {
+            let data = self.guest.as_ref().map(Journaled::data_on_its_way).unwrap_or_default();
+            data.into_iter().try_for_each(|it| self.land(it))?;
+        }
+        let Some(guest) = &mut self.guest else { return Ok(()) };
+        let judge = &mut self.judge;
+        let freed = guest.does(deed, |block, owner| judge.begin(block, owner));
+        freed.into_iter().for_each(|it| self.judge.end(it));
+        Ok(())
+    }
+
+    fn with(&mut self, what: impl FnOnce(&mut Journaled)) {
+        if let Some(guest) = &mut self.guest {
+            what(guest);
+        }
+    }
+
+    fn commit(&mut self) {
+        let closed = self.guest.as_mut().and_then(Journaled::commit);
+        if let Some(tid) = closed {
+            self.judge.closed(tid);
+        }
+    }
+
+    fn finish_commit(&mut self) -> Result<(), String> {
+        self.land_log()?;
+        self.with(Journaled::send_commit);
+        self.land_log()
+    }
+
+    fn land_log(&mut self) -> Result<(), String> {
+        let sent = self.guest.iter().flat_map(Journaled::wire);
+        let log: Vec<_> = sent.filter(|(_, it)| matches!(it.what, What::Log(_))).map(|it| *it.0).collect();
+        log.into_iter().try_for_each(|it| self.land(it))
+    }
+
+    /// The commit block is written a second time: nobody had heard that it was.
+    fn again(&mut self) -> Result<(), String> {
+        let sent = self.guest.as_ref().and_then(Journaled::sent_commit);
+        let Some((block, bytes)) = sent else { return Ok(()) };
+        self.arrive(block, &bytes)
+    }
+
+    fn act(&mut self, all: bool) -> Result<(), String> {
+        for (block, verdict) in self.rules.verdicts(all)? {
+            if verdict == Verdict::Scour {
+                self.judge.scoured(block);
+                continue;
+            }
+            self.judge.dies(block)?;
+            self.judge.destroyed(block);
+            self.rules.destroy(block);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<bool, String> {
+        let more = self.rules.read_one()?;
+        if !more {
+            self.judge.has_seen();
+        }
+        Ok(more)
+    }
+
+    fn happen(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Mount(interrupted) => self.mount(interrupted)?,
+            Step::Do(deed) => self.does(deed)?,
+            Step::Write(block) => self.with(|it| it.write_data(block)),
+            Step::Checkpoint(block) => self.with(|it| it.checkpoint(block)),
+            Step::Commit => self.commit(),
+            Step::SendCommit => self.with(Journaled::send_commit),
+            Step::Acknowledge => self.with(Journaled::acknowledge),
+            Step::MoveTail => self.with(Journaled::move_tail),
+            Step::Land(block) => self.land(block)?,
+            Step::Finish => self.finish_commit()?,
+            Step::Again => self.again()?,
+            Step::Sync(places) => self.sync(places)?,
+            Step::Unmount => self.unmount()?,
+            Step::Crash(lands) => self.crash(lands)?,
+            Step::Fsck => self.fsck()?,
+            Step::Read => drop(self.read()?),
+            Step::Cut => self.cut(),
+            Step::Proven => self.proven(),
+            Step::Act(all) => self.act(all)?,
+            Step::Work => self.work()?,
+            Step::Restart => self.restart(),
+            Step::Pass(ms) => self.rules.pass(ms)?,
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.rules.cut();
+        self.judge.cut();
+    }
+
+    fn proven(&mut self) {
+        if std::mem::take(&mut self.is_cut) {
+            self.rules.proven();
+            self.judge.proven();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.rules.restart();
+        self.judge.forgotten();
+        self.is_cut = false;
+    }
+}
+
+impl Space for Play {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        self.possible()
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        self.happen(step)
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.guest, &self.judge, self.rules.digest(), self.is_cut).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> Result<Excuses, String> {
+        self.settle_everything()
+    }
+}

@@ -1,0 +1,43 @@
+//! What a guest makes of a log that was not emptied.
+
+use super::log::{Area, Logged, Tid};
+use quietus_detect::format::Block;
+use std::collections::BTreeMap;
+
+/// What a log holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovery {
+    /// What is written to its place.
+    pub contents: BTreeMap<Block, Vec<u8>>,
+    /// The first transaction that is not there.
+    pub next: Tid,
+    /// The log said that it is empty.
+    pub is_empty: bool,
+}
+
+/// Reads the log on `disk`; none: there is no journal.
+#[must_use]
+pub fn recovery(area: Area, disk: &[Vec<u8>]) -> Option<Recovery> {
+    let tail = area.tail(disk.get(area.block(0) as usize)?)?;
+    if tail.start == 0 {
+        return Some(Recovery { contents: BTreeMap::new(), next: tail.tid, is_empty: true });
+    }
+    let (mut found, mut at) = (Vec::<Logged>::new(), tail.start);
+    let mut next = tail.tid;
+    while let Some((logged, end)) = area.decode(next, at, |at| &disk[area.block(at) as usize]) {
+        found.push(logged);
+        (next, at) = (next + 1, end);
+    }
+    Some(Recovery { contents: replayed(&found), next, is_empty: false })
+}
+
+/// The newest copy of each block that no revocation covers.
+fn replayed(found: &[Logged]) -> BTreeMap<Block, Vec<u8>> {
+    let mut contents = BTreeMap::new();
+    for logged in found {
+        let is_revoked = |block| found.iter().any(|it| it.tid >= logged.tid && it.revoked.contains(block));
+        let copies = logged.contents.iter().filter(|(block, _)| !is_revoked(block));
+        contents.extend(copies.map(|(block, content)| (*block, content.clone())));
+    }
+    contents
+}
