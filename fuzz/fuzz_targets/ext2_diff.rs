@@ -3,7 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use quietus_core::units::Extent;
-use quietus_detect::format::{Change, Format, Kind, Probe};
+use quietus_detect::format::{Change, Format, Kind, Probe, Reason, Shown};
 use std::collections::BTreeMap;
 
 mod ext2;
@@ -46,12 +46,23 @@ fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u
     count(format, block, kind, old, new, &mut history);
     count(format, block, kind, &nothing, new, &mut look);
     assert_eq!(history, look);
+    let mut sight = Names::new();
+    for change in format.pointers(block, kind, new) {
+        let Change::Linked(link) = change else { panic!("nothing was there before: {change:?}") };
+        link.blocks.for_each(|at| *sight.entry((at, link.kind)).or_default() += 1);
+    }
+    assert_eq!(sight, look);
     count(format, block, kind, new, &nothing, &mut history);
     assert_eq!(history, Names::new());
 }
 
 fn check_map(format: &dyn Format, at: Extent<quietus_core::units::Addr>, bytes: &[u8]) {
-    let Ok(shown) = format.map(at, bytes) else { return };
+    check_shown(format, format.map(at, bytes));
+    check_shown(format, format.map_at_rest(at, bytes));
+}
+
+fn check_shown(format: &dyn Format, shown: Result<Vec<Shown>, Reason>) {
+    let Ok(shown) = shown else { return };
     assert!(shown.windows(2).all(|pair| pair[0].blocks.end == pair[1].blocks.start));
     assert!(shown.windows(2).all(|pair| pair[0].allocated != pair[1].allocated));
     for block in shown.into_iter().filter(|part| !part.allocated).flat_map(|part| part.blocks) {
@@ -71,7 +82,7 @@ fn check(image: &[u8], format: &dyn Format, level: u8, at: u8, data: &[u8]) {
     ext2::patch(&mut new, second);
     match format.kind(block) {
         Kind::Map => check_map(format, extent, &new),
-        Kind::Data => check_names(format, block, Kind::Pointers(level % 5), &old, &new),
+        Kind::Data => check_names(format, block, Kind::Pointers(level % 0x18), &old, &new),
         kind => check_names(format, block, kind, &old, &new),
     }
 }

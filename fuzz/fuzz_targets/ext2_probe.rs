@@ -12,7 +12,7 @@ static IMAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(ext2::images);
 /// Superblock and descriptors lie before this.
 const HEAD_BYTES: usize = 12 << 10;
 
-fn check(format: &dyn Format, image: &[u8]) {
+fn check(format: &mut dyn Format, image: &[u8]) {
     let bytes = u64::from(format.block_bytes());
     assert!(u64::from(format.blocks()) * bytes <= image.len() as u64);
     let mut known = 0;
@@ -31,14 +31,16 @@ fn check(format: &dyn Format, image: &[u8]) {
     assert_eq!(data + known, format.blocks() as usize);
 }
 
-fn use_block(format: &dyn Format, block: u32, at: Extent<quietus_core::units::Addr>, content: &[u8]) {
+fn use_block(format: &mut dyn Format, block: u32, at: Extent<quietus_core::units::Addr>, content: &[u8]) {
     match format.kind(block) {
         Kind::Geometry => {
             assert_eq!(format.geometry(block, content, content), Geometry::Same);
             format.geometry(block, &vec![0; content.len()], content);
+            format.learn(block, content);
         }
         Kind::Map => {
             let _ = format.map(at, content);
+            let _ = format.map_at_rest(at, content);
         }
         kind => {
             format.diff(block, kind, &vec![0; content.len()], content);
@@ -50,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((sort, patches)) = data.split_first() else { return };
     let mut image = IMAGES[usize::from(*sort) % IMAGES.len()].clone();
     ext2::patch(&mut image[..HEAD_BYTES], patches);
-    if let Probe::Is(format) = ext2::probe_all(&image) {
-        check(&*format, &image);
+    if let Probe::Is(mut format) = ext2::probe_all(&image) {
+        check(&mut *format, &image);
     }
 });

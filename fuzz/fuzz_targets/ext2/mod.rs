@@ -7,11 +7,15 @@ use quietus_detect::format::{Contents, Probe};
 use std::process::Command;
 
 const SIZE: &str = "600k";
-const SORTS: [&[&str]; 4] = [
+const SORTS: [&[&str]; 8] = [
     &["-b", "1024", "-g", "256", "-N", "64", "-O", "sparse_super,resize_inode,filetype"],
     &["-b", "1024", "-g", "256", "-N", "64", "-r", "0"],
     &["-b", "1024", "-g", "256", "-N", "64", "-I", "256", "-O", "meta_bg,^resize_inode,flex_bg"],
     &["-b", "4096", "-N", "64", "-O", "ext_attr,large_file,sparse_super2"],
+    &["-b", "1024", "-g", "256", "-N", "64", "-I", "256", "-O", "extent,64bit,flex_bg,metadata_csum,sparse_super"],
+    &["-b", "1024", "-g", "256", "-N", "64", "-O", "extent,uninit_bg,mmp"],
+    &["-b", "1024", "-C", "2048", "-g", "256", "-N", "64", "-O", "extent,bigalloc,metadata_csum"],
+    &["-b", "1024", "-g", "256", "-N", "64", "-O", "extent,64bit,meta_bg,^resize_inode,inline_data,ea_inode"],
 ];
 
 /// Small file systems of several sorts, always the same bytes.

@@ -100,10 +100,22 @@ impl Names {
 
     /// Gives a name more to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
-        if guess || blocks.len() == 1 || self.named.range_cardinality(blocks.clone()) > 0 {
+        if blocks.len() == 1 || self.named.range_cardinality(blocks.clone()) > 0 {
             return blocks.for_each(|block| self.name(block, guess));
         }
-        self.named.insert_range(blocks);
+        self.named.insert_range(blocks.clone());
+        if guess {
+            self.guessed.insert_range(blocks);
+        }
+    }
+
+    /// Whether more blocks are named more than once than can be, if `blocks` are
+    /// named once more.
+    fn are_too_many(&self, blocks: &Range<Block>) -> bool {
+        let known = self.again.len().max(self.pointers_again.len());
+        let more =
+            if blocks.len() < NAMED_AGAIN_MAX { 0 } else { self.named.range_cardinality(blocks.clone()) };
+        known as u64 + more > NAMED_AGAIN_MAX as u64
     }
 
     fn name(&mut self, block: Block, guess: bool) {
@@ -187,11 +199,12 @@ impl RuleE {
         for change in changes {
             match change {
                 Change::Unlinked(link) => self.unlinked(&link),
+                Change::Linked(link) if self.names.are_too_many(&link.blocks) => {
+                    let reason = Reason("too many blocks are claimed more than once".into());
+                    return self.broken = Some(reason);
+                }
                 Change::Linked(link) => self.linked(&link, guess),
             }
-        }
-        if self.names.again.len().max(self.names.pointers_again.len()) > NAMED_AGAIN_MAX {
-            self.broken = Some(Reason("too many blocks are claimed more than once".into()));
         }
     }
 

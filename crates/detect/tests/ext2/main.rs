@@ -1,4 +1,4 @@
-//! ext2 as it is: real file systems, compared with what the standard tools say
+//! ext2 and ext4 as they are: real file systems, compared with what the standard tools say
 //! of them.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
@@ -6,3 +6,4 @@
 mod files;
 mod image;
 mod layouts;
+mod watching;

@@ -1,0 +1,155 @@
+//! A watcher above real file systems: what it calls dead, and what it makes of
+//! tables of inodes that are cleared.
+
+use crate::image::{Image, allocated, blocks, free};
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Watcher};
+use quietus_detect::Watch;
+use quietus_detect::ext2::probe;
+use quietus_detect::format::{Format, Kind};
+use quietus_detect::options::Options;
+use std::collections::BTreeSet;
+
+/// An image, and the watcher above it.
+struct Scene {
+    image: Image,
+    watch: Watch,
+    now: Millis,
+}
+
+impl Scene {
+    fn new(image: Image) -> Self {
+        let watch = Watch::new(image.bytes.len() as u64, vec![probe], Options::default());
+        let mut scene = Self { image, watch, now: Millis(1) };
+        scene.settle();
+        scene
+    }
+
+    /// Reads whatever is wanted, until the maps have been read too.
+    fn settle(&mut self) {
+        for _ in 0..4 {
+            self.watch.tick(self.now);
+            while let Some(extent) = self.watch.wants() {
+                let content = self.image.at(extent).to_vec();
+                self.watch.given(self.now, extent, Some(&content));
+            }
+            self.now = Millis(self.now.0 + 1000);
+        }
+    }
+
+    /// The guest puts `bytes`, or zeros if none are given, at `extent`.
+    fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
+        let content = bytes.map_or(Content::Zeros, Content::Bytes);
+        self.watch.arrived(self.now, extent, content);
+        for seen in self.watch.needs(extent) {
+            let old = self.image.at(seen).to_vec();
+            self.watch.overwriting(self.now, extent, content, seen, &old);
+        }
+        let place = &mut self.image.bytes[extent.start.0 as usize..extent.end() as usize];
+        match bytes {
+            Some(bytes) => place.copy_from_slice(bytes),
+            None => place.fill(0),
+        }
+    }
+
+    /// What is dead by evidence that is durable.
+    fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
+        self.watch.cut();
+        self.watch.proven();
+        let mut dead = BTreeSet::new();
+        let bytes = u64::from(format.block_bytes());
+        while let Some((extent, _)) =
+            self.watch.verdict(Scope { layers: true, all: false, is_busy: &|_| false })
+        {
+            dead.extend((extent.start.0 / bytes) as u32..(extent.end() / bytes) as u32);
+        }
+        dead
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        self.watch.status().figures.into_iter().find(|it| it.0 == name).unwrap().1
+    }
+}
+
+fn place(block: u32) -> Extent<Addr> {
+    Extent::new(u64::from(block) * 1024, 1024)
+}
+
+/// Files in it, and groups whose maps were never written.
+fn image(name: &str) -> Image {
+    let args = ["-b", "1024", "-g", "1024", "-I", "256", "-O", "extent,metadata_csum,flex_bg,64bit"];
+    let mut image = Image::new(name, 60_000, &args);
+    let source = image.path.with_extension("source");
+    std::fs::write(&source, vec![7; 300_000]).unwrap();
+    image.debugfs(&format!("write {} one\nwrite {} two\n", source.display(), source.display()));
+    image
+}
+
+#[test]
+fn at_a_whole_file_system_all_that_is_free_is_dead() {
+    let mut image = image("watched");
+    let format = image.ext2();
+    let expected = free(&image, &*format, 1 << 20);
+    let bytes = 1024;
+    let mut garbage = 0;
+    for block in format.survey(Kind::Map).into_iter().flatten() {
+        let map = &mut image.bytes[block as usize * bytes..][..bytes];
+        if map.iter().all(|byte| *byte == 0) {
+            map.fill(0x5A);
+            garbage += 1;
+        }
+    }
+    assert!(garbage > 10, "{garbage} maps were never written");
+    let mut scene = Scene::new(image);
+    assert_eq!(scene.watch.status().file_system.as_deref(), Some("ext4"));
+    assert_eq!(scene.dead(&*format), expected);
+}
+
+#[test]
+fn zeros_in_place_of_inodes_take_their_names() {
+    let mut scene = Scene::new(image("cleared"));
+    let format = scene.image.ext2();
+    let named = scene.figure("named by pointers");
+    assert_eq!(named, allocated(&scene.image, &*format).len() as u64);
+    let never_used = format.survey(Kind::Inodes).last().unwrap().end - 1;
+    scene.write(place(never_used), None);
+    assert_eq!(scene.figure("named by pointers"), named);
+    let (of_a_file, ..) = scene.image.place_of(&*format, 12);
+    scene.write(place(of_a_file), None);
+    let left = blocks(&scene.image.links(&*format)).len() as u64;
+    assert!(left + 293 <= named, "{left} of {named}");
+    assert_eq!(scene.figure("named by pointers"), left);
+    assert_eq!(scene.watch.status().state, "watching it");
+}
+
+#[test]
+fn zeros_in_place_of_a_map_take_the_file_system() {
+    let mut scene = Scene::new(image("trimmed"));
+    let map = scene.image.ext2().survey(Kind::Map)[0].start;
+    scene.write(place(map), None);
+    assert_eq!(scene.watch.status().file_system, None);
+}
+
+/// The map that Linux makes for a group reaches the disk before the descriptor
+/// that says so: what it calls allocated lives, also when the descriptor that
+/// is read next still says that there is no map.
+#[test]
+fn a_map_ahead_of_its_descriptor_is_believed() {
+    let mut scene = Scene::new(image("ahead"));
+    let format = scene.image.ext2();
+    let unwritten = format.survey(Kind::Map).into_iter().flatten().rev();
+    let is_zero = |block: &u32| scene.image.block(&*format, *block).iter().all(|byte| *byte == 0);
+    let map = unwritten.into_iter().find(is_zero).unwrap();
+    let at = place(map);
+    let shown = format.map_at_rest(at, &[0; 1024]).unwrap();
+    let block = shown.iter().find(|part| !part.allocated).unwrap().blocks.start;
+    let mut bits = vec![0; 1024];
+    let first = shown[0].blocks.start;
+    (first..=block).for_each(|it| bits[(it - first) as usize / 8] |= 1 << ((it - first) % 8));
+    bits[128..].fill(0xFF);
+    scene.write(place(block), Some(&[9; 1024]));
+    scene.now = Millis(scene.now.0 + 5000);
+    scene.write(at, Some(&bits));
+    let dead = scene.dead(&*format);
+    assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
+}
