@@ -168,6 +168,13 @@ pub trait Format: Send + fmt::Debug {
         self.diff(block, kind, &vec![0; content.len()], content)
     }
 
+    /// The blocks of its journal, in the journal's own order, if it has one: then
+    /// rule J holds, else rule E. None of them is fixed metadata, none is there
+    /// twice.
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        None
+    }
+
     /// What it means that `block`, of [`Kind::Geometry`], changes from `old` to
     /// `new`.
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry;

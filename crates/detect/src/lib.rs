@@ -13,6 +13,7 @@ pub mod exfat;
 pub mod ext2;
 pub mod fat;
 pub mod format;
+mod jbd2;
 pub mod mutant;
 pub mod options;
 pub mod partition;
@@ -20,6 +21,7 @@ mod plan;
 pub mod properties;
 pub mod rule;
 pub mod rule_e;
+pub mod rule_j;
 mod watch;
 
 pub use disk::Disk;

@@ -37,10 +37,22 @@ pub enum Mutant {
     MapHoldsNoPointers,
     /// Names hold up deaths that they need not.
     NoMapIsFinal,
+    /// Rule J: a block that was written is dead after one commit that shows it
+    /// free.
+    OneCommitProves,
+    /// Rule J: a transaction counts before all its blocks have arrived.
+    CommitBeforeItsBlocks,
+    /// Rule J: checksums in the journal are not verified.
+    ChecksumIgnored,
+    /// Rule J: what is older than the next transaction in the journal is dead
+    /// before the journal's superblock says so.
+    ResidueBeforeSuperblock,
+    /// Rule J: maps that were committed count on after the journal was lost.
+    LossIgnored,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Those of rule E.
     pub const ALL: [Self; 16] = [
         Self::NoWindow,
         Self::NoSecondWitness,
@@ -58,6 +70,19 @@ impl Mutant {
         Self::GuessesAreCertain,
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
+    ];
+
+    /// Those of rule J, which shares some with rule E.
+    pub const RULE_J: [Self; 9] = [
+        Self::OneCommitProves,
+        Self::CommitBeforeItsBlocks,
+        Self::ChecksumIgnored,
+        Self::ResidueBeforeSuperblock,
+        Self::LossIgnored,
+        Self::RevokeIgnored,
+        Self::WriteRevivesNothing,
+        Self::VerdictBeforeProven,
+        Self::RereadWithoutExemption,
     ];
 }
 

@@ -4,6 +4,7 @@ use crate::format::{Contents, Format, Probe, Prober};
 use crate::options::Options;
 use crate::rule::Rule;
 use crate::rule_e::RuleE;
+use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
 use std::collections::VecDeque;
@@ -100,13 +101,20 @@ impl Watch {
         if let State::Seeking { contents, .. } = &mut self.state {
             self.head = std::mem::take(contents);
         }
-        let mut rule: Box<dyn Rule> = Box::new(RuleE::attach(format, self.options, now, self.untouched));
+        let mut rule = self.rule_above(format, now);
         if let Some(view) = self.view.take().filter(|_| self.untouched)
             && let Some(view) = self.own_part(rule.format().name(), &view)
         {
             rule.resume(view);
         }
         self.state = State::Attached(rule);
+    }
+
+    fn rule_above(&self, format: Box<dyn Format>, now: Millis) -> Box<dyn Rule> {
+        match format.journal() {
+            None => Box::new(RuleE::attach(format, self.options, now, self.untouched)),
+            Some(journal) => Box::new(RuleJ::attach(format, journal, self.options, now, self.untouched)),
+        }
     }
 
     /// What a view says of the file system called `name`, if that is as it was.

@@ -125,6 +125,11 @@ impl Survey {
         self.maps = None;
     }
 
+    /// Whether maps wait to be read again because tools write them.
+    pub(crate) fn awaits_tools(&self) -> bool {
+        self.maps.as_ref().is_some_and(|maps| !maps.begun && !maps.in_order)
+    }
+
     pub(crate) fn rereads_maps(&self) -> bool {
         self.maps.is_some()
     }

@@ -1,0 +1,135 @@
+//! The blocks of the log's own: descriptors, revoke blocks, commit blocks.
+
+use super::{Checksums, MAGIC, Tid, be16_at, be32_at};
+
+const DESCRIPTOR: u32 = 1;
+const COMMIT: u32 = 2;
+const REVOKE: u32 = 5;
+
+const HEADER_BYTES: usize = 12;
+const TAIL_BYTES: usize = 4;
+const UUID_BYTES: usize = 16;
+const COMMIT_CHECKSUM_AT: usize = 0x10;
+
+const TAG_ESCAPE: u32 = 0x1;
+const TAG_SAME_UUID: u32 = 0x2;
+const TAG_LAST: u32 = 0x8;
+
+/// How the blocks of a log are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Records {
+    pub(crate) block_bytes: u32,
+    /// Tags have numbers of 64 bits.
+    pub(crate) is_64bit: bool,
+    pub(crate) checksums: Checksums,
+}
+
+/// A block of the log's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    /// The transaction that it belongs to.
+    pub(crate) tid: Tid,
+    pub(crate) kind: RecordKind,
+}
+
+/// What it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum RecordKind {
+    /// The blocks behind it hold copies of these.
+    Descriptor(Vec<Tag>),
+    /// Older copies of some blocks do not count any more.
+    Revoke,
+    /// The transaction ends here, and counts.
+    Commit,
+}
+
+/// A copy in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tag {
+    /// The block of the file system.
+    pub(crate) block: u64,
+    /// The copy has zeros where the block has the log's magic number.
+    pub(crate) is_escaped: bool,
+    checksum: u32,
+}
+
+impl Records {
+    /// What `block` of the log says, if it is one of the log's own, and whole.
+    pub(crate) fn read(&self, block: &[u8]) -> Option<Record> {
+        if be32_at(block, 0) != MAGIC || block.len() != self.block_bytes as usize {
+            return None;
+        }
+        let kind = match be32_at(block, 4) {
+            DESCRIPTOR => RecordKind::Descriptor(self.tags(self.within_tail(block)?)?),
+            REVOKE => self.revokes(self.within_tail(block)?)?,
+            COMMIT if self.checksums.hold(block, COMMIT_CHECKSUM_AT) => RecordKind::Commit,
+            _ => return None,
+        };
+        Some(Record { tid: Tid(be32_at(block, 8)), kind })
+    }
+
+    /// What lies between a block's header and its checksum, if that is right.
+    fn within_tail<'a>(&self, block: &'a [u8]) -> Option<&'a [u8]> {
+        let tail = if self.checksums.are_on() { TAIL_BYTES } else { 0 };
+        let end = block.len().checked_sub(tail)?;
+        self.checksums.hold(block, end).then_some(block.get(HEADER_BYTES..end)?)
+    }
+
+    fn revokes(&self, body: &[u8]) -> Option<RecordKind> {
+        let used = HEADER_BYTES + TAIL_BYTES..=HEADER_BYTES + body.len();
+        used.contains(&(be32_at(body, 0) as usize)).then_some(RecordKind::Revoke)
+    }
+
+    /// All tags, up to the one that says it is the last, or to the end.
+    fn tags(&self, mut body: &[u8]) -> Option<Vec<Tag>> {
+        let mut tags = Vec::new();
+        while body.len() >= self.tag_bytes() {
+            let (tag, flags) = self.tag(body);
+            tags.push(tag);
+            let uuid = if flags & TAG_SAME_UUID == 0 { UUID_BYTES } else { 0 };
+            if flags & TAG_LAST != 0 {
+                return Some(tags);
+            }
+            body = body.get(self.tag_bytes() + uuid..)?;
+        }
+        (!tags.is_empty()).then_some(tags)
+    }
+
+    fn tag_bytes(&self) -> usize {
+        let high = if self.is_64bit { 4 } else { 0 };
+        match self.checksums {
+            Checksums::No => 8 + high,
+            Checksums::V2 { .. } => 10 + high,
+            Checksums::V3 { .. } => 16,
+        }
+    }
+
+    /// The first tag in `bytes`, and its flags.
+    fn tag(&self, bytes: &[u8]) -> (Tag, u32) {
+        let is_v3 = matches!(self.checksums, Checksums::V3 { .. });
+        let (flags, checksum) = if is_v3 {
+            (be32_at(bytes, 4), be32_at(bytes, 12))
+        } else {
+            (be16_at(bytes, 6).into(), be16_at(bytes, 4).into())
+        };
+        let high = if self.is_64bit { be32_at(bytes, 8) } else { 0 };
+        let block = u64::from(high) << 32 | u64::from(be32_at(bytes, 0));
+        (Tag { block, is_escaped: flags & TAG_ESCAPE != 0, checksum }, flags)
+    }
+
+    /// The block that `copy` is one of, if it has the checksum of its `tag`, in
+    /// transaction `tid`.
+    pub(crate) fn restored(&self, tid: Tid, tag: &Tag, copy: &[u8]) -> Option<Vec<u8>> {
+        if !self.checksums.holds_tagged(tid, copy, tag.checksum) {
+            return None;
+        }
+        let mut block = copy.to_vec();
+        if let Some(start) = block.first_chunk_mut().filter(|_| tag.is_escaped) {
+            *start = MAGIC.to_be_bytes();
+        }
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests;

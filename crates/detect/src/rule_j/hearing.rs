@@ -1,0 +1,142 @@
+//! What arrives in the journal, and what follows from it.
+
+use super::RuleJ;
+use super::commits::Map;
+use super::log::{Copied, Log, News, Received};
+use super::reads::Wanted;
+use crate::format::{Block, Kind};
+use crate::jbd2::superblock::Superblock;
+use crate::mutant::{self, Mutant};
+use crate::rule::split;
+use quietus_core::units::{Addr, Extent};
+use roaring::RoaringBitmap;
+
+impl RuleJ {
+    pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
+        let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
+        let whole = at == self.grid.extent_of(block);
+        self.revive(block..=block);
+        self.reads.written(block, whole);
+        if whole {
+            self.journal_seen(index, part, false);
+        } else if let Some(log) = &mut self.log {
+            log.torn(index);
+        }
+    }
+
+    /// The journal's block `index` holds `content`; it may be `torn` if it was
+    /// read after it was written in parts.
+    pub(super) fn journal_seen(&mut self, index: u32, content: &[u8], torn: bool) {
+        if index == 0 {
+            return self.superblock_seen(content, torn);
+        }
+        let Some(log) = &mut self.log else { return };
+        let format = &self.format;
+        let is_map = |block: u64| {
+            Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
+        };
+        let news = log.written(index, content, &is_map);
+        self.heard(news);
+    }
+
+    fn superblock_seen(&mut self, content: &[u8], torn: bool) {
+        match Superblock::from_bytes(content, self.place.len()) {
+            Ok(superblock) => {
+                let news = match &mut self.log {
+                    Some(log) => log.tail_moved(superblock),
+                    None => self.log_seen(superblock),
+                };
+                self.heard(news);
+            }
+            Err(_) if torn => self.lose(),
+            Err(reason) => self.broken = Some(reason),
+        }
+    }
+
+    /// The journal's superblock is seen for the first time.
+    fn log_seen(&mut self, superblock: Superblock) -> News {
+        let (mut log, news) = Log::new(superblock);
+        self.resume_log(&mut log);
+        self.committed_unseen |= !log.is_known();
+        self.log = Some(log);
+        news
+    }
+
+    fn heard(&mut self, news: News) {
+        match news {
+            News::None => {}
+            News::Received(received) => self.received(received),
+            News::Dead(indices) => self.residue(&indices),
+            News::Restarted(indices) => {
+                self.lose_maps();
+                self.residue(&indices);
+            }
+            News::Lost => self.lose(),
+        }
+    }
+
+    /// Copies in the journal that do not count any more.
+    fn residue(&mut self, indices: &RoaringBitmap) {
+        let dead = self.place.blocks(indices) & &self.live;
+        self.figures.residue += dead.len();
+        self.condemn(dead);
+    }
+
+    /// Invariant 2: what the next transactions say is not known.
+    fn lose(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.lose();
+        }
+        self.lose_maps();
+        self.live |= self.deaths.revoke(&self.journal);
+    }
+
+    pub(super) fn lose_maps(&mut self) {
+        self.figures.losses += 1;
+        self.committed_unseen = true;
+        self.reads.forget_copies();
+        self.commits.lose();
+        if mutant::is(Mutant::LossIgnored) {
+            return;
+        }
+        self.free.clear();
+        self.candidates.clear();
+    }
+
+    fn received(&mut self, Received { tid, maps }: Received) {
+        let Some(serial) = self.commits.push(maps.len()) else { return self.lose() };
+        for (index, Copied { tag, content }) in maps {
+            let wanted = Wanted { serial, tid, tag };
+            match content {
+                Some(content) => self.copy_seen(wanted, &content),
+                None => self.want_copy(index, wanted),
+            }
+        }
+        self.settle();
+        if mutant::is(Mutant::ResidueBeforeSuperblock) {
+            let all = self.log.as_ref().map(Log::all_before);
+            self.residue(&all.unwrap_or_default());
+        }
+    }
+
+    fn want_copy(&mut self, index: u32, wanted: Wanted) {
+        let block = self.place.block(index);
+        if !block.is_some_and(|block| self.reads.want_copy(block, wanted)) {
+            self.lose();
+        }
+    }
+
+    pub(super) fn copy_seen(&mut self, wanted: Wanted, copy: &[u8]) {
+        let Wanted { serial, tid, tag } = wanted;
+        let restored = self.log.as_ref().and_then(|log| log.superblock().records.restored(tid, &tag, copy));
+        let Some(bytes) = restored else { return self.lose() };
+        let block = tag.block as Block;
+        match self.format.map(self.grid.extent_of(block), &bytes) {
+            Ok(shown) => {
+                let (allocated, free) = split(&shown);
+                self.commits.seen(serial, Map { block, allocated, free });
+            }
+            Err(reason) => self.broken = Some(reason),
+        }
+    }
+}

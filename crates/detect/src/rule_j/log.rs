@@ -1,0 +1,384 @@
+//! The log of a journal: what of it has arrived, and what of it counts.
+//!
+//! 1. A transaction is received once: when it was followed from its beginning
+//!    to its commit block, and each of its blocks was written since it was last
+//!    part of one.
+//! 2. What lies from the tail up to the beginning of the next transaction, or
+//!    was written since, is never called dead.
+
+use crate::jbd2::Tid;
+use crate::jbd2::record::{Record, RecordKind, Tag};
+use crate::jbd2::superblock::Superblock;
+use crate::mutant::{self, Mutant};
+use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most blocks of the log's own in one transaction.
+const RECORDS_MAX: usize = 1 << 16;
+/// Most copies of maps in one transaction.
+const MAPS_MAX: usize = 1 << 18;
+/// Most bytes of copies that are kept until their commit block arrives; others
+/// are read.
+const COPIES_BYTES_MAX: usize = 16 << 20;
+
+/// The log.
+#[derive(Debug)]
+pub(super) struct Log {
+    superblock: Superblock,
+    position: Position,
+    /// Written, and not part of a transaction that was received since.
+    fresh: RoaringBitmap,
+    /// Blocks of the next transaction that are the log's own.
+    records: BTreeMap<u32, Held>,
+    maps_held: usize,
+    copies_bytes: usize,
+}
+
+/// Where the next transaction begins.
+#[derive(Debug)]
+enum Position {
+    /// It is not known; its number is at least this.
+    Unknown(Tid),
+    /// Nothing in the log counts; its number is at least this.
+    Empty(Tid),
+    Known(Course),
+}
+
+/// The next transaction, as far as it could be followed.
+#[derive(Debug)]
+struct Course {
+    tid: Tid,
+    begin: u32,
+    at: u32,
+    /// Blocks that it takes up to there.
+    len: u32,
+    /// Copies of maps, by where they are.
+    maps: BTreeMap<u32, Copied>,
+}
+
+/// A block of the log's own.
+#[derive(Debug)]
+enum Held {
+    /// So many copies follow; those of maps, by how far behind it they are.
+    Descriptor(u32, Vec<(u32, Tag)>),
+    Revoke,
+    Commit,
+}
+
+/// A copy of a map.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) tag: Tag,
+    /// What was written there, if it was seen.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+/// A transaction that counts from now on.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) tid: Tid,
+    /// The copies of maps in it, by their block in the journal.
+    pub(super) maps: BTreeMap<u32, Copied>,
+}
+
+/// What follows from a change of the log.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Nothing.
+    None,
+    Received(Received),
+    /// These blocks of the journal do not count any more.
+    Dead(RoaringBitmap),
+    /// The log begins anew, beyond what was expected: nothing that it held
+    /// counts, and what was not received never will be.
+    Restarted(RoaringBitmap),
+    /// It does not fit what was known of it.
+    Lost,
+}
+
+impl Log {
+    /// The log, when its superblock is seen for the first time, and what of it
+    /// is dead.
+    pub(super) fn new(superblock: Superblock) -> (Self, News) {
+        let next = superblock.s_sequence;
+        let mut log = Self {
+            superblock: superblock.clone(),
+            position: Position::Unknown(next),
+            fresh: RoaringBitmap::new(),
+            records: BTreeMap::new(),
+            maps_held: 0,
+            copies_bytes: 0,
+        };
+        let news = log.tail_moved(superblock);
+        (log, news)
+    }
+
+    pub(super) fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Whether nothing in it counts.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.position, Position::Empty(_))
+    }
+
+    /// Whether the next transaction will be followed.
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self.position, Position::Unknown(_))
+    }
+
+    /// Whether it is between two transactions, as far as has been seen.
+    pub(super) fn is_between(&self) -> bool {
+        self.fresh.is_empty() && self.records.is_empty()
+    }
+
+    /// The number of the next transaction, at least; and where it begins, if
+    /// that is known.
+    pub(super) fn next(&self) -> (Tid, Option<u32>) {
+        match &self.position {
+            Position::Unknown(tid) | Position::Empty(tid) => (*tid, None),
+            Position::Known(course) => (course.tid, Some(course.begin)),
+        }
+    }
+
+    /// Goes on where another was at [`Log::next`].
+    pub(super) fn resume(&mut self, tid: Tid, begin: u32) -> bool {
+        let fits = self.superblock.log.contains(&begin) && self.superblock.s_start.is_some();
+        if fits {
+            self.position = Position::Known(Course::new(tid, begin));
+        }
+        fits
+    }
+
+    /// `index` gets new content, of which a part is known at most.
+    pub(super) fn torn(&mut self, index: u32) {
+        self.fresh.remove(index);
+        self.forget(index);
+    }
+
+    /// What was held of `index` is not what lies there any more.
+    fn forget(&mut self, index: u32) {
+        if let Some(Held::Descriptor(_, maps)) = self.records.remove(&index) {
+            self.maps_held -= maps.len();
+        }
+        if let Some(content) = self.copy_at(index).and_then(|copy| copy.content.take()) {
+            self.copies_bytes -= content.len();
+        }
+    }
+
+    fn copy_at(&mut self, index: u32) -> Option<&mut Copied> {
+        match &mut self.position {
+            Position::Known(course) => course.maps.get_mut(&index),
+            _ => None,
+        }
+    }
+
+    /// `index` holds `block` now. `is_map` tells which blocks are maps.
+    pub(super) fn written(&mut self, index: u32, block: &[u8], is_map: &dyn Fn(u64) -> bool) -> News {
+        if !self.superblock.log.contains(&index) {
+            return News::None;
+        }
+        self.forget(index);
+        self.fresh.insert(index);
+        self.keep_copy(index, block);
+        match self.superblock.records.read(block) {
+            Some(record) => self.record_written(index, record, is_map),
+            None => self.follow(),
+        }
+    }
+
+    fn keep_copy(&mut self, index: u32, block: &[u8]) {
+        let has_room = self.copies_bytes + block.len() <= COPIES_BYTES_MAX;
+        if let Some(copy) = self.copy_at(index).filter(|_| has_room) {
+            copy.content = Some(block.to_vec());
+            self.copies_bytes += block.len();
+        }
+    }
+
+    fn record_written(&mut self, index: u32, record: Record, is_map: &dyn Fn(u64) -> bool) -> News {
+        match &self.position {
+            Position::Known(course) if course.tid == record.tid => {
+                self.hold(index, record.kind, is_map);
+                let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
+                if too_many { News::Lost } else { self.follow() }
+            }
+            Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
+            Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
+            Position::Unknown(least) if !record.tid.is_before(*least) => {
+                if record.kind == RecordKind::Commit {
+                    let begin = self.advance(index, 1);
+                    self.begin(record.tid.next(), begin);
+                }
+                News::None
+            }
+            _ => self.follow(),
+        }
+    }
+
+    fn hold(&mut self, index: u32, kind: RecordKind, is_map: &dyn Fn(u64) -> bool) {
+        let held = match kind {
+            RecordKind::Revoke => Held::Revoke,
+            RecordKind::Commit => Held::Commit,
+            RecordKind::Descriptor(tags) => {
+                let copies = tags.len() as u32;
+                let maps = (1..).zip(tags).filter(|(_, tag)| is_map(tag.block));
+                Held::Descriptor(copies, maps.collect())
+            }
+        };
+        if let Held::Descriptor(_, maps) = &held {
+            self.maps_held += maps.len();
+        }
+        self.records.insert(index, held);
+    }
+
+    /// The next transaction begins here.
+    fn begin(&mut self, tid: Tid, begin: u32) {
+        self.position = Position::Known(Course::new(tid, begin));
+        self.records.clear();
+        (self.maps_held, self.copies_bytes) = (0, 0);
+    }
+
+    /// Follows the next transaction as far as it has arrived.
+    fn follow(&mut self) -> News {
+        let log = self.superblock.log.clone();
+        let Position::Known(course) = &mut self.position else { return News::None };
+        while let Some(held) = self.records.get(&course.at) {
+            let blocks = match held {
+                Held::Commit => return self.end(),
+                Held::Revoke => 1,
+                Held::Descriptor(copies, maps) => {
+                    course.expect(maps, &log);
+                    copies.saturating_add(1)
+                }
+            };
+            course.len = course.len.saturating_add(blocks);
+            if course.len >= log.end - log.start {
+                return News::Lost;
+            }
+            course.at = advanced(&log, course.at, blocks);
+        }
+        News::None
+    }
+
+    /// Its commit block has been reached: it is received, if all of it has
+    /// arrived.
+    fn end(&mut self) -> News {
+        let Position::Known(course) = &mut self.position else { return News::None };
+        let next = advanced(&self.superblock.log, course.at, 1);
+        let parts = ring(&self.superblock.log, course.begin, course.len + 1);
+        let has_arrived = parts.iter().all(|part| self.fresh.contains_range(part.clone()));
+        if !has_arrived && !mutant::is(Mutant::CommitBeforeItsBlocks) {
+            return News::None;
+        }
+        let (tid, maps) = (course.tid, std::mem::take(&mut course.maps));
+        parts.into_iter().for_each(|part| {
+            self.fresh.remove_range(part);
+        });
+        self.begin(tid.next(), next);
+        News::Received(Received { tid, maps })
+    }
+
+    /// The journal's superblock is written.
+    pub(super) fn tail_moved(&mut self, superblock: Superblock) -> News {
+        let (tid, start) = (superblock.s_sequence, superblock.s_start);
+        let is_same_log = superblock.log == self.superblock.log;
+        self.superblock = superblock;
+        let Some(start) = start else { return self.emptied(tid) };
+        match &self.position {
+            Position::Empty(least) if !tid.is_before(*least) => {
+                self.begin(tid, start);
+                News::None
+            }
+            Position::Known(course) if course.tid.is_before(tid) => {
+                self.begin(tid, start);
+                self.fresh.clear();
+                News::Restarted(self.everything())
+            }
+            Position::Known(course) if is_same_log && course.has_tail(tid, start) => {
+                News::Dead(self.before(start, course.begin))
+            }
+            Position::Unknown(least) if !tid.is_before(*least) => {
+                self.position = Position::Unknown(tid);
+                News::None
+            }
+            _ => News::Lost,
+        }
+    }
+
+    /// Nothing in the log counts any more.
+    fn emptied(&mut self, tid: Tid) -> News {
+        self.position = Position::Empty(tid);
+        self.fresh.clear();
+        self.records.clear();
+        (self.maps_held, self.copies_bytes) = (0, 0);
+        News::Dead(self.everything())
+    }
+
+    fn everything(&self) -> RoaringBitmap {
+        let mut all = RoaringBitmap::new();
+        all.insert_range(self.superblock.log.clone());
+        all
+    }
+
+    /// The blocks that do not count, if the log does from `tail` up to `begin`.
+    fn before(&self, tail: u32, begin: u32) -> RoaringBitmap {
+        let log = &self.superblock.log;
+        let mut dead = self.everything();
+        let len = if begin >= tail { begin - tail } else { log.end - tail + (begin - log.start) };
+        ring(log, tail, len).into_iter().for_each(|part| {
+            dead.remove_range(part);
+        });
+        dead - &self.fresh
+    }
+
+    /// The blocks of the transactions before the next one, as if they did not
+    /// count: a deliberate defect.
+    pub(super) fn all_before(&self) -> RoaringBitmap {
+        self.next().1.map_or_else(RoaringBitmap::new, |begin| self.before(begin, begin))
+    }
+
+    /// It does not fit what was known of it: it has to be learned anew.
+    pub(super) fn lose(&mut self) {
+        let (next, _) = self.next();
+        self.position = Position::Unknown(next);
+        self.records.clear();
+        (self.maps_held, self.copies_bytes) = (0, 0);
+    }
+
+    fn advance(&self, at: u32, blocks: u32) -> u32 {
+        advanced(&self.superblock.log, at, blocks)
+    }
+}
+
+impl Course {
+    fn new(tid: Tid, begin: u32) -> Self {
+        Self { tid, begin, at: begin, len: 0, maps: BTreeMap::new() }
+    }
+
+    /// A descriptor that was reached announces these copies of maps.
+    fn expect(&mut self, maps: &[(u32, Tag)], log: &Range<u32>) {
+        for (behind, tag) in maps {
+            let at = advanced(log, self.at, *behind);
+            self.maps.insert(at, Copied { tag: *tag, content: None });
+        }
+    }
+
+    /// Whether the tail can be where the transaction `tid` begins, at `start`.
+    fn has_tail(&self, tid: Tid, start: u32) -> bool {
+        if start == self.begin { tid == self.tid } else { tid.is_before(self.tid) }
+    }
+}
+
+/// `blocks` behind `at`, around the end of `log`.
+fn advanced(log: &Range<u32>, at: u32, blocks: u32) -> u32 {
+    let len = u64::from(log.end - log.start);
+    let offset = (u64::from(at - log.start) + u64::from(blocks)) % len;
+    log.start + offset as u32
+}
+
+/// The `len` blocks from `from` on, around the end of `log`.
+fn ring(log: &Range<u32>, from: u32, len: u32) -> [Range<u32>; 2] {
+    let straight = len.min(log.end - from);
+    [from..from + straight, log.start..log.start + (len - straight)]
+}

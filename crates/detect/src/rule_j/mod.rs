@@ -1,0 +1,483 @@
+//! Rule J: how deaths are known below a file system with a journal.
+//!
+//! The journal is the truth: a transaction counts when its commit block has
+//! arrived, and says of the allocation maps what they were at one moment. No
+//! order of arrival is relied on, and no mode of the file system's data.
+//! `docs/decisions/0008-rule-j.md` has the rules and why they hold. Invariants:
+//! 1. A block is *live* from the moment a write to it arrives, until a committed
+//!    map shows it free that is two commits younger than that write.
+//! 2. What is not known is not free: a block that no committed map has shown
+//!    free since the last doubt is never called dead ([`RuleJ::lose`]).
+//! 3. Nothing in the journal is called dead from its tail on ([`log`]).
+//! 4. Nothing is called dead before the evidence is durable
+//!    ([`crate::rule::deaths`]).
+//! 5. Time proves nothing.
+
+mod commits;
+mod hearing;
+mod log;
+mod place;
+mod reads;
+mod view;
+
+use crate::format::{Block, Format, Geometry, Kind, Reason};
+use crate::jbd2::Tid;
+use crate::mutant::{self, Mutant};
+use crate::options::{Grade, Options};
+use crate::rule::deaths::Deaths;
+use crate::rule::history::{Clock, Lately};
+use crate::rule::survey::Survey;
+use crate::rule::{Grid, Rule, overlaid, split};
+use commits::{Commits, Map};
+use log::Log;
+use place::Place;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Verdict};
+use reads::{Purpose, Reads};
+use roaring::RoaringBitmap;
+use std::ops::{Range, RangeInclusive};
+
+/// Rule J above one file system.
+#[derive(Debug)]
+pub struct RuleJ {
+    format: Box<dyn Format>,
+    grid: Grid,
+    options: Options,
+    clock: Clock,
+    /// The shadow bitmap.
+    live: RoaringBitmap,
+    /// The newest committed map shows these free.
+    free: RoaringBitmap,
+    /// Free and live.
+    candidates: RoaringBitmap,
+    /// Present content that may be dead, although the block is allocated.
+    suspicious: RoaringBitmap,
+    /// Written within the time that it takes to settle.
+    lately: Lately,
+    deaths: Deaths,
+    survey: Survey,
+    /// Maps that were committed since it was decided to read them in place.
+    committed: RoaringBitmap,
+    /// Others may have been, too.
+    committed_unseen: bool,
+    place: Place,
+    /// The blocks of the journal.
+    journal: RoaringBitmap,
+    /// None until its superblock has been seen.
+    log: Option<Log>,
+    commits: Commits,
+    reads: Reads,
+    /// Where the log was left at the last stop.
+    resumes: Option<(Tid, u32)>,
+    /// It is mounted, as far as it says itself.
+    in_use: bool,
+    changed: bool,
+    broken: Option<Reason>,
+    figures: Figures,
+}
+
+/// What was seen, in blocks unless the name says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Figures {
+    freed: u64,
+    residue: u64,
+    reused: u64,
+    losses: u64,
+}
+
+impl RuleJ {
+    /// Begins to watch below `format`, whose journal lies in `journal`, in its
+    /// own order. `seen_from_start` says that nothing was written since it came
+    /// to lie there.
+    #[must_use]
+    pub fn attach(
+        format: Box<dyn Format>,
+        journal: Vec<Range<Block>>,
+        options: Options,
+        now: Millis,
+        seen_from_start: bool,
+    ) -> Self {
+        let place = Place::new(journal);
+        let mut live = RoaringBitmap::new();
+        live.insert_range(0..format.blocks());
+        let mut rule = Self {
+            grid: Grid::of(&*format),
+            options,
+            clock: Clock::new(now),
+            free: RoaringBitmap::new(),
+            candidates: RoaringBitmap::new(),
+            suspicious: RoaringBitmap::new(),
+            lately: Lately::new(0),
+            deaths: Deaths::default(),
+            survey: Survey::new(Vec::new(), format.block_bytes()),
+            committed: RoaringBitmap::new(),
+            committed_unseen: false,
+            journal: place.all(),
+            place,
+            log: None,
+            commits: Commits::default(),
+            reads: Reads::default(),
+            resumes: None,
+            in_use: !format.was_clean(),
+            format,
+            live,
+            changed: false,
+            broken: None,
+            figures: Figures::default(),
+        };
+        rule.begin(seen_from_start);
+        rule
+    }
+
+    fn begin(&mut self, seen_from_start: bool) {
+        self.commits.write_all(&self.live);
+        if !seen_from_start {
+            self.lately.extend(&self.live);
+        }
+        if let Some(first) = self.place.block(0) {
+            self.reads.want(first);
+        }
+        if !self.in_use {
+            self.reread_maps(seen_from_start);
+        }
+    }
+
+    fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
+        let Some(blocks) = self.grid.touched(extent) else { return };
+        let mut data: Option<RangeInclusive<Block>> = None;
+        for block in blocks {
+            if let Some(index) = self.place.index(block) {
+                self.journal_written(index, block, extent, bytes);
+                continue;
+            }
+            match self.format.kind(block) {
+                Kind::Data => match &mut data {
+                    Some(run) if *run.end() + 1 == block => *run = *run.start()..=block,
+                    run => {
+                        if let Some(run) = run.replace(block..=block) {
+                            self.data_written(run);
+                        }
+                    }
+                },
+                Kind::Map => self.map_written(),
+                _ => {}
+            }
+        }
+        if let Some(run) = data {
+            self.data_written(run);
+        }
+    }
+
+    /// Invariant 1.
+    fn data_written(&mut self, run: RangeInclusive<Block>) {
+        self.revive(run.clone());
+        if self.free.range_cardinality(run.clone()) > 0 {
+            self.candidates.extend(self.free.range(run.clone()));
+        }
+        self.commits.write(run.clone());
+        self.lately.insert(run.clone());
+        self.survey.written(run);
+    }
+
+    fn revive(&mut self, run: RangeInclusive<Block>) {
+        self.live.insert_range(run.clone());
+        if !mutant::is(Mutant::WriteRevivesNothing) {
+            self.deaths.revive(run);
+        }
+    }
+
+    /// While it is mounted, that is what was committed before. Else a tool
+    /// writes, through a cache that knows no order.
+    fn map_written(&mut self) {
+        if !self.in_use && !self.survey.awaits_tools() {
+            self.reread_maps(false);
+        }
+    }
+
+    fn reread_maps(&mut self, in_order: bool) {
+        self.committed.clear();
+        self.committed_unseen = self.log.as_ref().is_some_and(|log| !log.is_known());
+        self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
+    }
+
+    /// Carries out the commits whose maps have been seen, the oldest first.
+    fn settle(&mut self) {
+        while let Some(settled) = self.commits.pop() {
+            for map in settled.maps {
+                self.committed.insert(map.block);
+                self.shown(map);
+            }
+            let since =
+                if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
+            let dead = &self.candidates - since;
+            self.condemn(dead);
+        }
+    }
+
+    /// The newest word of a map.
+    fn shown(&mut self, map: Map) {
+        let Map { allocated, free, .. } = map;
+        if !free.is_disjoint(&self.journal) {
+            self.broken = Some(Reason("a map has the journal free".into()));
+            return;
+        }
+        let allocated = allocated - &self.journal;
+        self.free -= &allocated;
+        self.candidates -= &allocated;
+        let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
+        let uncertain = self.deaths.revoke(revoked);
+        self.live |= &uncertain;
+        if self.options.grade != Grade::Block {
+            self.suspicious |= uncertain;
+        }
+        self.candidates |= &free & &self.live;
+        self.free |= free;
+    }
+
+    fn condemn(&mut self, dead: RoaringBitmap) {
+        self.live -= &dead;
+        self.candidates -= &dead;
+        self.figures.freed += dead.len();
+        self.deaths.condemn(dead, self.clock.now);
+    }
+
+    /// A free of the guest's own, or zeros.
+    fn zeroed(&mut self, extent: Extent<Addr>) {
+        let Some(blocks) = self.grid.touched(extent) else { return };
+        for block in blocks {
+            let index = self.place.index(block);
+            match self.format.kind(block) {
+                Kind::Geometry => self.changed = true,
+                Kind::Map => self.map_written(),
+                _ if index == Some(0) => self.changed = true,
+                _ => {}
+            }
+            if let (Some(index), Some(log)) = (index, &mut self.log) {
+                log.torn(index);
+                self.reads.written(block, true);
+            }
+        }
+        if let Some(blocks) = self.grid.covered(extent) {
+            self.gone(blocks);
+        }
+    }
+
+    /// Nothing of `blocks` is left to be destroyed.
+    fn gone(&mut self, blocks: RangeInclusive<Block>) {
+        self.live.remove_range(blocks.clone());
+        self.candidates.remove_range(blocks.clone());
+        self.suspicious.remove_range(blocks.clone());
+        self.deaths.revive(blocks.clone());
+        self.deaths.forgive(blocks);
+    }
+
+    fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        match self.format.geometry(block, old, new) {
+            Geometry::Same => {}
+            Geometry::InUse => self.in_use = true,
+            Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
+            Geometry::Clean => self.cleaned(false),
+            Geometry::Changed => self.changed = true,
+        }
+    }
+
+    /// Everything it holds has been written, so that its maps can be believed
+    /// as they lie there.
+    fn cleaned(&mut self, in_order: bool) {
+        self.in_use = false;
+        self.reread_maps(in_order);
+    }
+
+    /// A map as it lies there, after everything had been written. What was
+    /// committed since is newer.
+    fn map_reread(&mut self, block: Block, content: &[u8]) {
+        let Some(exempt) = self.survey.exempt(block) else { return };
+        let blind = mutant::is(Mutant::RereadWithoutExemption);
+        let exempt = if blind { RoaringBitmap::new() } else { exempt.clone() };
+        match self.format.map(self.grid.extent_of(block), content) {
+            Ok(_) if self.committed.contains(block) || (self.in_use && self.committed_unseen) => {}
+            Ok(shown) => {
+                let (allocated, free) = split(&shown);
+                let mut dead = (&free & &self.live) - exempt;
+                if !self.survey.is_in_order() {
+                    dead -= self.lately.within(&dead);
+                }
+                self.shown(Map { block, allocated, free });
+                self.condemn(dead);
+            }
+            Err(reason) => self.broken = Some(reason),
+        }
+        self.survey.map_reread(block);
+    }
+
+    /// Those of `blocks` whose present content may be dead.
+    fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
+        let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
+        self.deaths.add_within(blocks.clone(), &mut found);
+        if self.options.grade != Grade::Block {
+            found.extend(self.candidates.range(blocks.clone()));
+        }
+        if self.options.grade == Grade::Content {
+            found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
+        }
+        found
+    }
+}
+
+impl Rule for RuleJ {
+    fn format(&self) -> &dyn Format {
+        &*self.format
+    }
+
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+        self.clock.change(now);
+        self.lately.expire(self.clock.active_ms, self.options.settle_ms);
+        self.survey.tick(self.clock.now);
+        self.survey.changed(now);
+        match content {
+            Content::Bytes(bytes) => self.written(extent, bytes),
+            Content::Zeros => self.zeroed(extent),
+        }
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
+        let mut needed = self.reads.shown_within(blocks.clone());
+        needed.extend(blocks.filter(|block| self.format.kind(*block) == Kind::Geometry));
+        self.grid.runs(needed)
+    }
+
+    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
+        let Some(blocks) = self.grid.covered(seen) else { return };
+        for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
+            if let Some(wanted) = self.reads.shown(block) {
+                self.copy_seen(wanted, old);
+                self.settle();
+            } else if self.format.kind(block) == Kind::Geometry {
+                let new = overlaid(self.grid.extent_of(block), old, extent, content);
+                self.geometry_written(block, old, &new);
+            }
+        }
+    }
+
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        let read = self.reads.next().map(|block| self.grid.extent_of(block));
+        read.or_else(|| self.survey.next_read())
+    }
+
+    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
+        let Some(content) = content else {
+            self.broken = Some(Reason("metadata could not be read".into()));
+            return;
+        };
+        let Some(blocks) = self.grid.covered(extent) else { return };
+        for (block, content) in blocks.zip(content.chunks_exact(self.format.block_bytes() as usize)) {
+            match self.place.index(block).map(|index| (index, self.reads.given(block))) {
+                Some((index, Purpose::Content)) => self.journal_seen(index, content, self.log.is_some()),
+                Some((_, Purpose::Copy(wanted))) => {
+                    self.copy_seen(wanted, content);
+                    self.settle();
+                }
+                Some((_, Purpose::Void)) => {}
+                None => self.map_reread(block, content),
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Millis) {
+        self.clock.tick(now);
+        self.survey.tick(self.clock.now);
+    }
+
+    fn unproven_since(&self) -> Option<Millis> {
+        self.deaths.unproven_since()
+    }
+
+    fn cut(&mut self) {
+        self.deaths.cut();
+        if mutant::is(Mutant::VerdictBeforeProven) {
+            self.proven();
+        }
+    }
+
+    fn proven(&mut self) {
+        self.deaths.proven(&RoaringBitmap::new());
+    }
+
+    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        if self.changed || self.broken.is_some() {
+            return None;
+        }
+        if !scope.layers {
+            self.suspicious.clear();
+        }
+        let (run, verdict) = self.deaths.next(true, scope, self.format.block_bytes().into())?;
+        self.suspicious.remove_range(run.clone());
+        Some((self.grid.extent_of_run(&run), verdict))
+    }
+
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
+        let found = self.may_be_dead(blocks);
+        if found.is_empty() {
+            return Vec::new();
+        }
+        self.figures.reused += found.len();
+        self.suspicious |= &found;
+        if let Some(whole) = self.grid.covered(extent) {
+            self.suspicious.remove_range(whole);
+        }
+        self.grid.parts(&found, extent)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.survey.is_idle() && self.reads.is_empty() && self.deaths.is_idle()
+    }
+
+    fn wakes_at(&self) -> Option<Millis> {
+        self.survey.begins_at()
+    }
+
+    fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    fn broken(&self) -> Option<&Reason> {
+        self.broken.as_ref()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.format.figures();
+        let is_known = self.log.as_ref().is_some_and(Log::is_known);
+        figures.extend([
+            ("blocks of the journal", self.journal.len()),
+            ("place in the journal known (1: yes)", is_known.into()),
+            ("commits received", self.commits.received()),
+            ("live", self.live.len()),
+            ("free by a committed map", self.free.len()),
+            ("free, and written within two commits", self.candidates.len()),
+            ("suspicious", self.suspicious.len()),
+            ("dead, evidence not durable yet", self.deaths.unproven()),
+            ("seen freed, residue of the journal too", self.figures.freed),
+            ("residue of the journal", self.figures.residue),
+            ("written while suspicious", self.figures.reused),
+            ("times that maps had to be doubted", self.figures.losses),
+        ]);
+        figures
+    }
+
+    fn progress(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn view(&self) -> Option<Vec<u8>> {
+        self.known()
+    }
+
+    fn resume(&mut self, view: &[u8]) -> bool {
+        self.resumed(view).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! A file system with a journal, of 64 blocks, and a disk that it lies on.
+
+use crate::format::{Block, Change, Format, Geometry, Kind, Reason, Shown};
+use crate::jbd2::MAGIC;
+use crate::options::Options;
+use crate::properties::{EXT3_WRITEBACK, Properties};
+use crate::rule::Rule;
+use crate::rule_j::RuleJ;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Content, Scope, Verdict};
+use std::ops::Range;
+
+pub(super) const BYTES: usize = 1024;
+pub(super) const BLOCKS: Block = 64;
+/// Its first byte is 1 while it is mounted.
+pub(super) const SUPER: Block = 0;
+/// A byte a block: 1 where it is allocated.
+pub(super) const MAP: Block = 1;
+pub(super) const LOG: u32 = 20;
+/// Two pieces, the second before the first.
+pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
+
+/// Whose maps are bytes, so that each test can say what it means.
+#[derive(Debug)]
+struct Toy {
+    was_clean: bool,
+}
+
+impl Format for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn properties(&self) -> Properties {
+        EXT3_WRITEBACK
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BYTES as u32
+    }
+
+    fn blocks(&self) -> Block {
+        BLOCKS
+    }
+
+    fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        match block {
+            SUPER => Kind::Geometry,
+            MAP => Kind::Map,
+            _ => Kind::Data,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        (0..BLOCKS).filter(|block| self.kind(*block) == kind).map(|block| block..block + 1).collect()
+    }
+
+    fn map(&self, _: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        if bytes[MAP as usize] == 0 {
+            return Err(Reason("the map is free".into()));
+        }
+        let shown = |(block, byte): (Block, &u8)| Shown { blocks: block..block + 1, allocated: *byte != 0 };
+        Ok((0..BLOCKS).zip(bytes).map(shown).collect())
+    }
+
+    fn diff(&self, _: Block, _: Kind, _: &[u8], _: &[u8]) -> Vec<Change> {
+        Vec::new()
+    }
+
+    fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
+        match (old[0], new[0]) {
+            (_, 1) => Geometry::InUse,
+            (1, 0) => Geometry::Unmounted,
+            (_, 0) => Geometry::Clean,
+            _ => Geometry::Changed,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// The disk, and the rule above it.
+pub(super) struct Disk {
+    pub(super) rule: RuleJ,
+    bytes: Vec<u8>,
+    pub(super) now: Millis,
+    /// Reads wait until [`Disk::read`].
+    pub(super) is_lazy: bool,
+}
+
+impl Disk {
+    /// A file system that is not mounted, whose map has `free` free, with an
+    /// empty journal whose next transaction is 5.
+    pub(super) fn new(free: &[Block]) -> Self {
+        Self::with(free, 0, &superblock(5, 0), true, true)
+    }
+
+    pub(super) fn with(free: &[Block], mounted: u8, log: &[u8], was_clean: bool, from_start: bool) -> Self {
+        let mut bytes = vec![0; BYTES * BLOCKS as usize];
+        bytes[0] = mounted;
+        bytes[BYTES..2 * BYTES].copy_from_slice(&map(free));
+        bytes[LOG as usize * BYTES..][..BYTES].copy_from_slice(log);
+        let options = Options { settle_ms: 10_000, ..Options::default() };
+        let rule =
+            RuleJ::attach(Box::new(Toy { was_clean }), JOURNAL.to_vec(), options, Millis(0), from_start);
+        let mut disk = Self { rule, bytes, now: Millis(0), is_lazy: false };
+        disk.read();
+        disk
+    }
+
+    /// The same disk after a clean stop and start.
+    pub(super) fn restarted(self, mounted: bool) -> Self {
+        let view = self.rule.view().expect("it is calm");
+        let options = Options { settle_ms: 10_000, ..Options::default() };
+        let toy = Box::new(Toy { was_clean: !mounted });
+        let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
+        assert!(rule.resume(&view));
+        let mut disk = Self { rule, ..self };
+        disk.read();
+        disk
+    }
+
+    /// Carries out the reads that are wanted.
+    pub(super) fn read(&mut self) {
+        while let Some(extent) = self.rule.wants() {
+            let content = self.content(extent).to_vec();
+            self.rule.given(extent, Some(&content));
+        }
+    }
+
+    fn content(&self, extent: Extent<Addr>) -> &[u8] {
+        &self.bytes[extent.start.0 as usize..extent.end() as usize]
+    }
+
+    /// Writes and returns what is to be destroyed before.
+    pub(super) fn write_at(&mut self, at: u64, bytes: &[u8]) -> Vec<Block> {
+        let extent = Extent::new(at, bytes.len() as u64);
+        let taken = self.rule.take_suspicious(extent);
+        self.rule.arrived(self.now, extent, Content::Bytes(bytes));
+        for seen in self.rule.needs(extent) {
+            let old = self.content(seen).to_vec();
+            self.rule.overwriting(extent, Content::Bytes(bytes), seen, &old);
+        }
+        self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        if !self.is_lazy {
+            self.read();
+        }
+        taken
+            .iter()
+            .flat_map(|part| (part.start.0 / 1024) as Block..part.end().div_ceil(1024) as Block)
+            .collect()
+    }
+
+    pub(super) fn write(&mut self, block: Block, bytes: &[u8]) -> Vec<Block> {
+        self.write_at(u64::from(block) * BYTES as u64, bytes)
+    }
+
+    /// A block of data of some file.
+    pub(super) fn data(&mut self, block: Block) -> Vec<Block> {
+        self.write(block, &[7; BYTES])
+    }
+
+    pub(super) fn log(&mut self, index: u32, bytes: &[u8]) {
+        self.write(place(index), bytes);
+    }
+
+    /// Transaction `tid`, which has the map with `free`, from the log's block
+    /// `at` on, in three blocks.
+    pub(super) fn commit(&mut self, tid: u32, at: u32, free: &[Block]) {
+        self.log(at, &descriptor(tid, &[(MAP, 0)]));
+        self.log(at + 1, &map(free));
+        self.log(at + 2, &header(2, tid));
+    }
+
+    /// Transaction `tid` of one block of no map, from `at` on.
+    pub(super) fn commit_other(&mut self, tid: u32, at: u32) {
+        self.log(at, &descriptor(tid, &[(40, 0)]));
+        self.log(at + 1, &[9; BYTES]);
+        self.log(at + 2, &header(2, tid));
+    }
+
+    /// It is mounted, and its journal begins with transaction 5 at 1.
+    pub(super) fn mount(&mut self) {
+        self.mark(1);
+        self.log(0, &superblock(5, 1));
+    }
+
+    pub(super) fn mark(&mut self, mounted: u8) {
+        self.write(SUPER, &[mounted; BYTES]);
+    }
+
+    /// Lets so much time pass, without a change.
+    pub(super) fn wait(&mut self, ms: u64) {
+        self.now = Millis(self.now.0 + ms);
+        self.rule.tick(self.now);
+        self.read();
+    }
+
+    /// What is called dead once the evidence is durable.
+    pub(super) fn dead(&mut self) -> Vec<Block> {
+        self.rule.cut();
+        self.rule.proven();
+        let mut dead = Vec::new();
+        while let Some((extent, verdict)) = self.verdict() {
+            assert_eq!(verdict, Verdict::Dead);
+            dead.extend((extent.start.0 / 1024) as Block..(extent.end() / 1024) as Block);
+        }
+        dead
+    }
+
+    pub(super) fn verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
+        self.rule.verdict(Scope { layers: true, all: false, is_busy: &|_| false })
+    }
+
+    pub(super) fn figure(&self, name: &str) -> u64 {
+        self.rule.figures().into_iter().find(|(it, _)| *it == name).expect("there is such a figure").1
+    }
+}
+
+/// Where the journal's block `index` lies.
+pub(super) fn place(index: u32) -> Block {
+    if index < 10 { 20 + index } else { 8 + index - 10 }
+}
+
+/// All of the journal but its superblock and what lies in `live`.
+pub(super) fn residue_without(live: &[u32]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = (1..20).filter(|index| !live.contains(index)).map(place).collect();
+    blocks.sort_unstable();
+    blocks
+}
+
+/// A map that has `free` free.
+pub(super) fn map(free: &[Block]) -> Vec<u8> {
+    let mut bytes = vec![1; BYTES];
+    free.iter().for_each(|block| bytes[*block as usize] = 0);
+    bytes
+}
+
+pub(super) fn put(block: &mut [u8], at: usize, value: u32) {
+    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+pub(super) fn header(kind: u32, tid: u32) -> Vec<u8> {
+    let mut block = vec![0; BYTES];
+    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
+        put(&mut block, at, value);
+    }
+    block
+}
+
+/// A descriptor with tags of blocks, each with further flags.
+pub(super) fn descriptor(tid: u32, tags: &[(Block, u32)]) -> Vec<u8> {
+    let mut block = header(1, tid);
+    for (n, (number, flags)) in tags.iter().enumerate() {
+        let last = if n + 1 == tags.len() { 8 } else { 0 };
+        put(&mut block, 12 + 8 * n, *number);
+        put(&mut block, 16 + 8 * n, 2 | flags | last);
+    }
+    block
+}
+
+pub(super) fn superblock(sequence: u32, start: u32) -> Vec<u8> {
+    let mut block = header(4, 0);
+    for (at, value) in [(0xC, 1024), (0x10, 20), (0x14, 1), (0x18, sequence), (0x1C, start)] {
+        put(&mut block, at, value);
+    }
+    block
+}

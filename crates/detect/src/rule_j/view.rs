@@ -1,0 +1,68 @@
+//! What rule J keeps over a clean stop, as bytes (`docs/formats/view.md`).
+
+use super::RuleJ;
+use super::log::Log;
+use crate::jbd2::Tid;
+use crate::rule::deaths::Deaths;
+use crate::rule::history::Lately;
+use crate::rule::sets::{put_sets, take_sets};
+use roaring::RoaringBitmap;
+
+/// Sets that lie one behind the other.
+const SETS: usize = 6;
+/// What stands for the beginning of a transaction that is not known.
+const NO_BEGIN: u32 = 0;
+
+impl RuleJ {
+    /// Nothing while the place in the journal is not known, or amid a
+    /// transaction: then a cold attach knows as much.
+    pub(super) fn known(&self) -> Option<Vec<u8>> {
+        let log = self.log.as_ref().filter(|log| log.is_known() && log.is_between())?;
+        let is_calm = self.broken.is_none() && !self.changed;
+        if !is_calm || !self.reads.is_empty() || !self.commits.are_settled() {
+            return None;
+        }
+        let (tid, begin) = log.next();
+        let mut bytes = vec![u8::from(self.in_use), u8::from(self.survey.rereads_maps())];
+        bytes.extend(tid.0.to_le_bytes());
+        bytes.extend(begin.unwrap_or(NO_BEGIN).to_le_bytes());
+        let [condemned, _] = self.deaths.sets();
+        let lately = self.lately.all();
+        let sets: [&RoaringBitmap; SETS] =
+            [&self.live, &self.free, &self.suspicious, &lately, self.commits.written(), &condemned];
+        put_sets(sets, &mut bytes);
+        Some(bytes)
+    }
+
+    pub(super) fn resumed(&mut self, view: &[u8]) -> Option<()> {
+        let ([in_use, rereads], rest) = view.split_first_chunk::<2>()?;
+        let (tid, rest) = rest.split_first_chunk::<4>()?;
+        let (begin, mut rest) = rest.split_first_chunk::<4>()?;
+        let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, self.format.blocks())?;
+        if !rest.is_empty() {
+            return None;
+        }
+        if *rereads == 0 {
+            self.survey.skip_maps();
+        }
+        let [live, free, suspicious, lately, written, condemned] = sets;
+        self.in_use = *in_use != 0;
+        self.candidates = &live & &free;
+        (self.live, self.free, self.suspicious) = (live, free, suspicious);
+        self.lately = Lately::kept(&lately);
+        self.commits.resume(written);
+        self.deaths = Deaths::restore(condemned, &RoaringBitmap::new(), self.clock.now);
+        self.resumes = Some((Tid(u32::from_le_bytes(*tid)), u32::from_le_bytes(*begin)));
+        Some(())
+    }
+
+    /// The journal's superblock has been seen for the first time: goes on where
+    /// the log was left, or has to learn it anew.
+    pub(super) fn resume_log(&mut self, log: &mut Log) {
+        let Some((tid, begin)) = self.resumes.take() else { return };
+        let is_empty = begin == NO_BEGIN && log.is_empty() && log.next().0 == tid;
+        if !is_empty && !log.resume(tid, begin) {
+            self.lose_maps();
+        }
+    }
+}
