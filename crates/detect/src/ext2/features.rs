@@ -15,7 +15,7 @@ const WORDS: [(usize, char); 3] = [(0x5C, 'C'), (0x60, 'I'), (0x64, 'R')];
 const KNOWN: [(char, u32, &str, bool); 44] = [
     ('C', 0x1, "dir_prealloc", true),
     ('C', 0x2, "imagic_inodes", true),
-    ('C', 0x4, "has_journal", false),
+    ('C', HAS_JOURNAL, "has_journal", true),
     ('C', 0x8, "ext_attr", true),
     ('C', 0x10, "resize_inode", true),
     ('C', 0x20, "dir_index", true),
@@ -27,7 +27,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('C', 0x1000, "orphan_file", true),
     ('I', 0x1, "compression", false),
     ('I', 0x2, "filetype", true),
-    ('I', 0x4, "needs_recovery", false),
+    ('I', 0x4, "needs_recovery", true),
     ('I', 0x8, "journal_dev", false),
     ('I', META_BG, "meta_bg", true),
     ('I', 0x40, "extents", true),
@@ -59,6 +59,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('R', 0x10000, "orphan_present", true),
 ];
 
+const HAS_JOURNAL: u32 = 0x4;
 const LAZY_BG: u32 = 0x40;
 const SPARSE_SUPER2: u32 = 0x200;
 const META_BG: u32 = 0x10;
@@ -77,6 +78,7 @@ const OF_EXT3: (u32, u32) = (0x16, 0x7);
 /// Those that decide where something is, or what it means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Features {
+    pub has_journal: bool,
     pub lazy_bg: bool,
     pub sparse_super2: bool,
     pub meta_bg: bool,
@@ -103,6 +105,7 @@ impl Features {
         }
         let [compat, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
         Ok(Self {
+            has_journal: compat & HAS_JOURNAL != 0,
             lazy_bg: compat & LAZY_BG != 0,
             sparse_super2: compat & SPARSE_SUPER2 != 0,
             meta_bg: incompat & META_BG != 0,
@@ -118,8 +121,12 @@ impl Features {
 
 /// What a file system with the features of this superblock is called.
 pub(super) fn name(superblock: &[u8]) -> &'static str {
-    let [_, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
-    if incompat & !OF_EXT3.0 != 0 || ro_compat & !OF_EXT3.1 != 0 { "ext4" } else { "ext2" }
+    let [compat, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
+    match (incompat & !OF_EXT3.0, ro_compat & !OF_EXT3.1) {
+        (0, 0) if compat & HAS_JOURNAL != 0 => "ext3",
+        (0, 0) => "ext2",
+        _ => "ext4",
+    }
 }
 
 /// Says that these features are not understood.

@@ -46,6 +46,12 @@ impl Inode<'_> {
         if !self.has_pointers() {
             return;
         }
+        self.in_order(found);
+    }
+
+    /// Hands all pointers in `i_block` to `found`, in the order of the file,
+    /// holes too.
+    fn in_order(&self, found: impl FnMut(Pointer)) {
         if self.i_flags() & EXT4_EXTENTS_FL != 0 {
             let root = self.bytes.get(I_BLOCK).unwrap_or_default();
             extents::depth_of_root(root)
@@ -53,8 +59,18 @@ impl Inode<'_> {
                 .flat_map(|depth| extents::pointers(root, depth))
                 .for_each(found);
         } else {
-            (0..EXT2_N_BLOCKS).for_each(|n| found(self.i_block(n)));
+            (0..EXT2_N_BLOCKS).map(|n| self.i_block(n)).for_each(found);
         }
+    }
+
+    /// The size and the pointers, in the order of the file, of a regular file
+    /// that is in use.
+    pub(super) fn file(&self) -> Option<(u64, Vec<Pointer>)> {
+        let is_file = self.is_in_use() && u16_at(self.bytes, 0) & S_IFMT == S_IFREG && self.has_pointers();
+        let i_size = u64::from(u32_at(self.bytes, 0x6C)) << 32 | u64::from(u32_at(self.bytes, 0x4));
+        let mut pointers = Vec::new();
+        self.in_order(|pointer| pointers.push(pointer));
+        is_file.then_some((i_size, pointers))
     }
 
     /// A deleted inode keeps its pointers, but has no links. That of the bad

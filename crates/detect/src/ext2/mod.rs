@@ -14,6 +14,7 @@
 //!    groups that were described by bytes handed in.
 
 use self::inode::Inode;
+use self::journal::Found;
 use self::layout::{Descriptor, Layout, Region};
 use self::names::{Difference, Pointer};
 use self::scan::Scan;
@@ -22,13 +23,14 @@ use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superbloc
 use crate::bits;
 use crate::bytes;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
-use crate::properties::{EXT2, Properties};
+use crate::properties::{EXT2, EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
 mod extents;
 mod features;
 mod inode;
+mod journal;
 mod layout;
 mod names;
 mod scan;
@@ -45,11 +47,13 @@ pub struct Ext {
     descriptors: Vec<Descriptor>,
     layout: Layout,
     disk_bytes: u64,
+    /// The blocks of the journal.
+    journal: Option<Vec<Range<Block>>>,
 }
 
 /// Looks for ext2, ext3 or ext4: asks for the superblock, then for the group descriptors.
-/// Revisions 0 and 1, blocks of 1 to 64 KiB. A journal is refused: with it,
-/// maps on the disk do not show the file system as it is in memory.
+/// Where there is a journal, for its inode and the pointers to its blocks.
+/// Revisions 0 and 1, blocks of 1 to 64 KiB.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     let Some(at) = Extent::within(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes) else {
@@ -70,7 +74,17 @@ fn probe_groups(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pr
     if !missing.is_empty() {
         return Ok(Probe::Needs(missing));
     }
-    Ok(Probe::Is(Box::new(Ext::new(disk_bytes, superblock, contents)?)))
+    probe_journal(Ext::new(disk_bytes, superblock, contents)?, contents)
+}
+
+fn probe_journal(mut ext: Ext, contents: &Contents) -> Result<Probe, Reason> {
+    if let Some(claim) = &ext.superblock.journal {
+        match journal::find(&ext, claim, contents)? {
+            Found::Needs(missing) => return Ok(Probe::Needs(missing)),
+            Found::At(blocks) => ext.journal = Some(blocks),
+        }
+    }
+    Ok(Probe::Is(Box::new(ext)))
 }
 
 impl Ext {
@@ -81,7 +95,7 @@ impl Ext {
             descriptors.extend(Descriptor::all_from_bytes(&superblock, block)?.into_iter().take(left));
         }
         let layout = Layout::new(&superblock, &descriptors)?;
-        Ok(Self { superblock, descriptors, layout, disk_bytes })
+        Ok(Self { superblock, descriptors, layout, disk_bytes, journal: None })
     }
 
     /// The blocks of `pointer`, unless it is a hole or cannot be true
@@ -250,7 +264,12 @@ impl Format for Ext {
     }
 
     fn properties(&self) -> Properties {
-        EXT2
+        // Nothing on the disk says how data are written: this is the least.
+        if self.journal.is_some() { EXT3_WRITEBACK } else { EXT2 }
+    }
+
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        self.journal.clone()
     }
 
     fn block_bytes(&self) -> u32 {

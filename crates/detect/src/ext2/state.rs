@@ -5,15 +5,20 @@ use crate::format::Geometry;
 
 const EXT2_VALID_FS: u16 = 0x1;
 const EXT2_ERROR_FS: u16 = 0x2;
+const HAS_JOURNAL: u32 = 0x4;
+const NEEDS_RECOVERY: u32 = 0x4;
 
 /// Linux takes [`EXT2_VALID_FS`] away when it mounts for writing, counts the
 /// mount, and gives the flag back last of all when it unmounts. e2fsck starts
 /// the count again and notes the time; other tools leave the flag as it is.
+/// Where there is a journal, `needs_recovery` takes the flag's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
     s_mnt_count: u16,
     s_state: u16,
     s_lastcheck: u32,
+    has_journal: bool,
+    needs_recovery: bool,
 }
 
 impl State {
@@ -22,16 +27,23 @@ impl State {
             s_mnt_count: u16_at(superblock, 0x34),
             s_state: u16_at(superblock, 0x3A),
             s_lastcheck: u32_at(superblock, 0x40),
+            has_journal: u32_at(superblock, 0x5C) & HAS_JOURNAL != 0,
+            needs_recovery: u32_at(superblock, 0x60) & NEEDS_RECOVERY != 0,
         }
     }
 
     /// Everything had been written, and no error been found.
     pub(super) fn is_clean(self) -> bool {
-        self.s_state & (EXT2_VALID_FS | EXT2_ERROR_FS) == EXT2_VALID_FS
+        !self.needs_recovery && self.s_state & (EXT2_VALID_FS | EXT2_ERROR_FS) == EXT2_VALID_FS
     }
 
     fn is_in_use(self) -> bool {
-        self.s_state & EXT2_VALID_FS == 0
+        self.needs_recovery || self.s_state & EXT2_VALID_FS == 0
+    }
+
+    /// Mounted as if it had no journal: then what that says is not all.
+    pub(super) fn lacks_its_journal(self) -> bool {
+        self.has_journal && !self.needs_recovery && self.is_in_use()
     }
 
     /// What it means that this state follows on `old`, of the same file system.

@@ -2,6 +2,7 @@
 
 use super::bytes::{u16_at, u32_at};
 use super::features::{self, Features};
+use super::journal::Claim;
 use super::state::State;
 use crate::format::{Block, Reason};
 use quietus_core::units::{Addr, Extent};
@@ -48,6 +49,7 @@ pub(super) struct Superblock {
     pub features: Features,
     pub state: State,
     pub name: &'static str,
+    pub journal: Option<Claim>,
     /// When and as what it was made.
     birth: (u32, [u8; 16]),
 }
@@ -90,6 +92,9 @@ impl Superblock {
         found.check_sizes()?;
         found.check_clusters(bytes)?;
         found.check_counts()?;
+        if found.state.lacks_its_journal() {
+            return Err(Reason("it was mounted without its journal, and not unmounted".into()));
+        }
         if found.bytes() > disk_bytes {
             return Err(Reason("the file system ends beyond the disk".into()));
         }
@@ -116,6 +121,7 @@ impl Superblock {
             features,
             state: State::from_bytes(bytes),
             name: features::name(bytes),
+            journal: features.has_journal.then(|| Claim::from_bytes(bytes)),
             birth: (
                 u32_at(bytes, 0x108),
                 bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),

@@ -277,8 +277,9 @@ impl RuleJ {
             Geometry::InUse => self.in_use = true,
             Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
             Geometry::Clean => self.cleaned(false),
-            Geometry::Changed => self.changed = true,
+            Geometry::Changed => return self.changed = true,
         }
+        self.format.learn(block, new);
     }
 
     /// Everything it holds has been written, so that its maps can be believed
@@ -294,7 +295,7 @@ impl RuleJ {
         let Some(exempt) = self.survey.exempt(block) else { return };
         let blind = mutant::is(Mutant::RereadWithoutExemption);
         let exempt = if blind { RoaringBitmap::new() } else { exempt.clone() };
-        match self.format.map(self.grid.extent_of(block), content) {
+        match self.format.map_at_rest(self.grid.extent_of(block), content) {
             Ok(_) if self.committed.contains(block) || (self.in_use && self.committed_unseen) => {}
             Ok(shown) => {
                 let (allocated, free) = split(&shown);

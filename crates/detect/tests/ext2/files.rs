@@ -280,9 +280,21 @@ fn a_resized_file_system_is_understood_again() {
 }
 
 #[test]
-fn journals_are_refused_by_name() {
-    let journal = Image::new("journal", 20_000, &["-b", "1024", "-O", "has_journal"]);
-    assert_eq!(journal.refusal(), "the feature `has_journal` is not understood");
+fn a_journal_is_found_where_the_standard_tools_find_it() {
+    for (name, args) in [("journal", "has_journal"), ("journal_by_extents", "has_journal,extent,64bit")] {
+        let mut image = Image::new(name, 60_000, &["-b", "1024", "-J", "size=8", "-O", args]);
+        let format = image.ext2();
+        let found: Vec<u32> = format.journal().unwrap().into_iter().flatten().collect();
+        let asked = [0, 11, 12, 267, 268, 8191].map(|n| format!("bmap <8> {n}\n")).concat();
+        let printed = image.debugfs(&asked);
+        let printed: Vec<u32> = printed.lines().filter_map(|line| line.parse().ok()).collect();
+        assert_eq!([0, 11, 12, 267, 268, 8191].map(|n: usize| found[n]).to_vec(), printed);
+        assert_eq!(found.len(), 8192);
+    }
+}
+
+#[test]
+fn a_journal_of_its_own_is_refused_by_name() {
     let device = Image::new("device", 20_000, &["-b", "1024", "-O", "journal_dev"]);
     assert_eq!(device.refusal(), "the feature `journal_dev` is not understood");
 }

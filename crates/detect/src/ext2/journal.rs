@@ -1,0 +1,150 @@
+//! Where the journal lies: the blocks of its inode, in their order.
+//!
+//! Linux goes by the inode, not by the copy of its pointers in the superblock.
+
+use super::extents;
+use super::names::Pointer;
+use super::{Ext, LEVELS_MAX};
+use crate::bytes::u32_at;
+use crate::format::{Block, Contents, Reason};
+use quietus_core::units::{Addr, Extent};
+use std::ops::Range;
+
+/// Most bytes of blocks of pointers that are read for it.
+const NODES_BYTES_MAX: u64 = 16 << 20;
+
+/// What a superblock says of a journal. If any of it changes, it may be another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    s_journal_inum: u32,
+    /// The copy of the pointers.
+    s_jnl_blocks: [u8; 68],
+}
+
+impl Claim {
+    pub(super) fn from_bytes(superblock: &[u8]) -> Self {
+        let s_jnl_blocks = superblock.get(0x10C..).and_then(<[u8]>::first_chunk);
+        Self {
+            s_journal_inum: u32_at(superblock, 0xE0),
+            s_jnl_blocks: s_jnl_blocks.copied().unwrap_or([0; 68]),
+        }
+    }
+}
+
+/// How far it could be followed.
+pub(super) enum Found {
+    /// These have to be seen first.
+    Needs(Vec<Extent<Addr>>),
+    /// It has these blocks.
+    At(Vec<Range<Block>>),
+}
+
+/// The way along the pointers of the journal's inode.
+struct Walk<'a> {
+    ext: &'a Ext,
+    contents: &'a Contents,
+    missing: Vec<Extent<Addr>>,
+    pieces: Vec<Range<Block>>,
+    nodes_bytes: u64,
+    /// Blocks that are still to be found.
+    left: u64,
+}
+
+fn lies() -> Reason {
+    Reason("the inode of the journal makes no sense".into())
+}
+
+/// The blocks of the journal of `ext`, of which the superblock says `claim`.
+///
+/// # Errors
+/// It is on another device, or its inode makes no sense.
+pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Found, Reason> {
+    let s_journal_inum = claim.s_journal_inum;
+    if s_journal_inum == 0 {
+        return Err(Reason("its journal is on another device, which is not understood".into()));
+    }
+    let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
+    let place = ext.extent_of(block);
+    let Some(table) = contents.get(place) else { return Ok(Found::Needs(vec![place])) };
+    let inode = ext.inode(s_journal_inum, ext.slot(table, slot));
+    let (i_size, pointers) = inode.file().ok_or_else(lies)?;
+    let left = i_size / u64::from(ext.superblock.block_bytes());
+    let (missing, pieces) = (Vec::new(), Vec::new());
+    let mut walk = Walk { ext, contents, missing, pieces, nodes_bytes: 0, left };
+    pointers.iter().try_for_each(|pointer| walk.follow(pointer))?;
+    walk.finish()
+}
+
+impl Walk<'_> {
+    fn follow(&mut self, pointer: &Pointer) -> Result<(), Reason> {
+        if self.left == 0 || pointer.blocks.is_empty() {
+            return Ok(());
+        }
+        let blocks = self.ext.accept(pointer).ok_or_else(lies)?;
+        if pointer.level == 0 {
+            self.found(blocks);
+            return Ok(());
+        }
+        let place = self.ext.extent_of(blocks.start);
+        self.nodes_bytes += place.len;
+        if self.nodes_bytes > NODES_BYTES_MAX {
+            return Err(lies());
+        }
+        let Some(content) = self.contents.get(place) else {
+            self.missing.push(place);
+            return Ok(());
+        };
+        children(pointer.level, content).iter().try_for_each(|child| self.follow(child))
+    }
+
+    fn found(&mut self, blocks: Range<Block>) {
+        let len = self.left.min(blocks.len() as u64);
+        self.left -= len;
+        let blocks = blocks.start..blocks.start + len as u32;
+        match self.pieces.last_mut() {
+            Some(last) if last.end == blocks.start => last.end = blocks.end,
+            _ => self.pieces.push(blocks),
+        }
+    }
+
+    fn finish(self) -> Result<Found, Reason> {
+        if !self.missing.is_empty() {
+            return Ok(Found::Needs(self.missing));
+        }
+        let mut sorted = self.pieces.clone();
+        sorted.sort_unstable_by_key(|piece| piece.start);
+        let is_twice = sorted.windows(2).any(|pair| pair[0].end > pair[1].start);
+        if self.left > 0 || is_twice || self.pieces.is_empty() {
+            return Err(lies());
+        }
+        Ok(Found::At(self.pieces))
+    }
+}
+
+/// The pointers in a block of them, in the order of the file.
+fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
+    if let Some(depth) = extents::depth_of(level) {
+        return extents::pointers(content, depth).collect();
+    }
+    let pointers = (0..content.len()).step_by(4).map(|at| Pointer::to(u32_at(content, at), level - 1));
+    if level <= LEVELS_MAX { pointers.collect() } else { Vec::new() }
+}
+
+impl Ext {
+    /// The block in which inode `number` is, and which one there it is.
+    fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
+        let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
+        let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);
+        let table = self.layout.table(group)?;
+        let in_block = self.superblock.inodes_in_block();
+        Some((table.start + n / in_block, n % in_block))
+    }
+
+    fn extent_of(&self, block: Block) -> Extent<Addr> {
+        let bytes = u64::from(self.superblock.block_bytes());
+        Extent::new(u64::from(block) * bytes, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
