@@ -332,5 +332,5 @@ fn refused_features_are_named_as_by_dumpe2fs() {
         }
         file.write_all_at(&[0; 4], 1024 + at).unwrap();
     }
-    assert_eq!(count, 96 - 35);
+    assert_eq!(count, 96 - 37);
 }
