@@ -41,6 +41,8 @@ const HELD_BACK_MAX: usize = 16;
 const HELD_BACK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of replies that the receiving thread, if busy, leaves to another.
 const RELIEVED_BYTES_MIN: usize = 256 << 10;
+/// How long is waited at once for something to be sent.
+const IDLE_CHECK: Duration = Duration::from_secs(3600);
 
 /// What a request needs to be answered.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +88,8 @@ struct State {
     stuck: Option<Batch>,
     relief: Option<JoinHandle<()>>,
     homing: Kept,
+    /// Threads that wait for something to be sent.
+    waiters: usize,
     ended: bool,
 }
 
@@ -112,6 +116,7 @@ impl Outbox {
             stuck: None,
             relief: None,
             homing: Kept::new(),
+            waiters: 0,
             ended: false,
         };
         Arc::new_cyclic(|me| Self {
@@ -158,8 +163,10 @@ impl Outbox {
     /// Waits for room on the connection, and then in the server's memory.
     fn await_room(&self, charge: usize) -> Option<Share> {
         self.flush();
-        let waits = |state: &mut State| !state.ended && !state.has_room(charge, self.bytes_max);
-        let state = self.sent.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while !state.ended && !state.has_room(charge, self.bytes_max) {
+            state = self.await_sent(state, IDLE_CHECK);
+        }
         // It can only become less, as only this thread begins requests.
         let wanted = state.shared_part(charge, self.budget());
         drop(state);
@@ -260,7 +267,8 @@ impl Outbox {
         } else {
             sent.buffers.for_each(|buf| state.homing.give(buf));
         }
-        if sent.requests > 0 {
+        // To tell costs a call of the kernel, whether anybody listens or not.
+        if sent.requests > 0 && state.waiters > 0 {
             self.sent.notify_all();
         }
         sent.requests
@@ -344,9 +352,17 @@ impl Outbox {
             if left.is_zero() {
                 return;
             }
-            let waited = self.sent.wait_timeout(state, left.min(Duration::from_secs(3600)));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.await_sent(state, left.min(IDLE_CHECK));
         }
+    }
+
+    /// Waits until something is sent, at the end, or for `most`.
+    fn await_sent<'a>(&self, mut state: MutexGuard<'a, State>, most: Duration) -> MutexGuard<'a, State> {
+        state.waiters += 1;
+        let waited = self.sent.wait_timeout(state, most);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiters -= 1;
+        state
     }
 
     /// Ends the connection at once.
