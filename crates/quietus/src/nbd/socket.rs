@@ -4,16 +4,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the kernel may hold of a connection in either direction, bytes.
 const KERNEL_BUFFER_BYTES: usize = 2 << 20;
+/// How long a client that answers quickly is waited for awake: to be woken takes
+/// longer than such a client needs for its next request.
+const AWAKE_MAX: Duration = Duration::from_micros(50);
+/// A client that takes longer than this is not waited for awake.
+const QUICK_MAX: Duration = Duration::from_micros(200);
 
 /// See the module.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     peer: String,
+    /// The client was quick the last time.
+    is_quick: AtomicBool,
 }
 
 impl Socket {
@@ -25,7 +33,7 @@ impl Socket {
         rustix::io::ioctl_fionbio(&fd, false)?;
         let peer = peer_name(&fd)?;
         tune(&fd);
-        Ok(Self { fd, peer })
+        Ok(Self { fd, peer, is_quick: AtomicBool::new(false) })
     }
 
     /// Who is at the other end, for people.
@@ -38,9 +46,30 @@ impl Socket {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline.
     pub fn recv(&self, buf: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+        let began = Instant::now();
+        if let Some(received) = self.recv_awake(buf, began) {
+            return received;
+        }
         self.wait_until(PollFlags::IN, deadline)?;
+        let received = self.recv_now(buf, RecvFlags::empty());
+        self.is_quick.store(began.elapsed() < QUICK_MAX, Ordering::Relaxed);
+        received
+    }
+
+    /// Asks again and again, for as long as that is worth it.
+    fn recv_awake(&self, buf: &mut [u8], began: Instant) -> Option<io::Result<usize>> {
+        while self.is_quick.load(Ordering::Relaxed) && began.elapsed() < AWAKE_MAX {
+            match self.recv_now(buf, RecvFlags::DONTWAIT) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                received => return Some(received),
+            }
+        }
+        None
+    }
+
+    fn recv_now(&self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
         loop {
-            match rustix::net::recv(&self.fd, &mut *buf, RecvFlags::empty()) {
+            match rustix::net::recv(&self.fd, &mut *buf, flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => return Ok(other?.0),
             }
