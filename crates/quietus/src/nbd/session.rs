@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Longest payload of a `NBD_CMD_BLOCK_STATUS` that can make sense, bytes.
 const STATUS_PAYLOAD_BYTES_MAX: u64 = 8 + 4 * Context::ALL.len() as u64;
 
+/// A request of more bytes gains nothing from haste.
+const HASTE_BYTES_MAX: u64 = 32 << 10;
+
 /// See the module.
 pub struct Session {
     export: Arc<dyn Export>,
@@ -74,6 +77,9 @@ impl Session {
         let payload = header.payload_bytes(self.style);
         if header.command == Command::Disc {
             return END;
+        }
+        if header.len > HASTE_BYTES_MAX {
+            self.input.channel().socket().expect_delay();
         }
         if payload > PAYLOAD_BYTES_MAX.into() {
             let _ = self.refuse(header, (Errno::EINVAL, "a payload of more than 64 MiB"));

@@ -76,7 +76,12 @@ impl Socket {
         }
     }
 
-    /// The same; they go to `first`, and the rest to `second`.
+    /// What is received next is worth no haste.
+    pub fn expect_delay(&self) {
+        self.is_quick.store(false, Ordering::Relaxed);
+    }
+
+    /// As [`Self::recv`]; they go to `first`, and the rest to `second`.
     pub fn recv_both(
         &self,
         first: &mut [u8],
