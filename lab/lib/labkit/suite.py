@@ -51,6 +51,10 @@ class Stage:
                 medium.write(fill)
         return server.start()
 
+    def serve_shared(self, size):
+        """A server that takes several connections: a disk that is watched does not."""
+        return self.serve(size, serve_options=["--detect", "off"])
+
     def run(self, *argv, timeout=300, env=None, cwd=None, expect=0):
         """Runs a client; its output. Failure unless it ends with `expect`."""
         done = self._finish(argv, timeout, env, cwd)

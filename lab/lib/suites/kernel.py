@@ -19,9 +19,9 @@ def _need_guest(attach):
         raise Skip("the guest's kernel has no nbd.ko")
 
 
-def _guest(stage, attach, *arguments, size=256 * MIB):
+def _guest(stage, attach, *arguments, size=256 * MIB, shared=False):
     _need_guest(attach)
-    server = stage.serve(size)
+    server = stage.serve_shared(size) if shared else stage.serve(size)
     keep = stage.work.directory("guest")
     said = stage.run(GUEST_RUN, "--attach", attach, "--disk", server.uri, "--keep", keep, *arguments)
     with open(os.path.join(keep, "console.log"), errors="replace") as console:
@@ -37,7 +37,7 @@ def nbd_raw(stage):
 
 @suite("kernel nbd.ko: four connections", needs=["linux.uml", "socat", "nbd-client"])
 def nbd_connections(stage):
-    _guest(stage, "nbd", "--connections", "4", "--", DISK_TEST)
+    _guest(stage, "nbd", "--connections", "4", "--", DISK_TEST, shared=True)
 
 
 @suite("kernel nbd.ko: ext4 with discard, files, fsck", needs=["linux.uml", "socat", "nbd-client"])

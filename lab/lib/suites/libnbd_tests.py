@@ -14,7 +14,7 @@ def pattern(size):
 
 
 def _filled(stage, size):
-    server = stage.serve(size)
+    server = stage.serve_shared(size)
     image = stage.work.file("pattern")
     with open(image, "wb") as file:
         file.write(pattern(size))
@@ -31,7 +31,7 @@ def aio_parallel(stage):
 @suite("libnbd: aio-parallel-load")
 def aio_parallel_load(stage):
     program = stage.built("aio-parallel-load")
-    stage.run(program, stage.serve(64 * MIB).socket)
+    stage.run(program, stage.serve_shared(64 * MIB).socket)
 
 
 @suite("libnbd: synch-parallel", needs=["nbdcopy"])

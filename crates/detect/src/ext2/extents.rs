@@ -47,12 +47,14 @@ fn extent(entry: &[u8]) -> Pointer {
     let ee_len = u16_at(entry, 4);
     let len = if ee_len > EXT_INIT_MAX_LEN { ee_len - EXT_INIT_MAX_LEN } else { ee_len };
     let ee_start = u64::from(u16_at(entry, 6)) << 32 | u64::from(u32_at(entry, 8));
-    Pointer { blocks: ee_start..ee_start + u64::from(len), level: 0 }
+    Pointer { blocks: ee_start..ee_start + u64::from(len), level: 0, at: u32_at(entry, 0).into() }
 }
 
+/// Its place is not told: it changes when the file loses its first blocks, and
+/// the node below says so itself.
 fn index(entry: &[u8], depth: u8) -> Pointer {
     let ei_leaf = u64::from(u16_at(entry, 8)) << 32 | u64::from(u32_at(entry, 4));
-    Pointer { blocks: ei_leaf..ei_leaf + 1, level: LEVELS + depth }
+    Pointer { blocks: ei_leaf..ei_leaf + 1, level: LEVELS + depth, at: ei_leaf }
 }
 
 #[cfg(test)]

@@ -111,12 +111,12 @@ impl Inode<'_> {
     fn i_file_acl(&self) -> Pointer {
         let high = if self.superblock.features.wide { u16_at(self.bytes, 0x76) } else { 0 };
         let block = u64::from(high) << 32 | u64::from(u32_at(self.bytes, 0x68));
-        Pointer { blocks: block..block + u64::from(block != 0), level: 0 }
+        Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: u64::MAX }
     }
 
     fn i_block(&self, n: usize) -> Pointer {
         let level = (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8;
-        Pointer::to(u32_at(self.bytes, I_BLOCK.start + 4 * n), level)
+        Pointer::to(u32_at(self.bytes, I_BLOCK.start + 4 * n), level, n)
     }
 }
 

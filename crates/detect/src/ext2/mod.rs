@@ -150,23 +150,23 @@ impl Ext {
 
     fn lose(&self, pointer: &Pointer, difference: &mut Difference) {
         if let Some(blocks) = self.accept(pointer) {
-            difference.lose(blocks, pointer.level);
+            difference.lose(blocks, pointer.level, pointer.shift());
         }
     }
 
     fn gain(&self, pointer: &Pointer, difference: &mut Difference) {
         if let Some(blocks) = self.accept(pointer) {
-            difference.gain(blocks, pointer.level);
+            difference.gain(blocks, pointer.level, pointer.shift());
         }
     }
 
     fn diff_pointers(&self, level: u8, old: &[u8], new: &[u8]) -> Difference {
         let mut difference = Difference::default();
-        for at in (0..old.len().max(new.len())).step_by(4) {
+        for (n, at) in (0..old.len().max(new.len())).step_by(4).enumerate() {
             let [was, is] = [old, new].map(|bytes| bytes::u32_at(bytes, at));
             if was != is {
-                self.lose(&Pointer::to(was, level - 1), &mut difference);
-                self.gain(&Pointer::to(is, level - 1), &mut difference);
+                self.lose(&Pointer::to(was, level - 1, n), &mut difference);
+                self.gain(&Pointer::to(is, level - 1, n), &mut difference);
             }
         }
         difference.settle();

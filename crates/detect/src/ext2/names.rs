@@ -11,13 +11,22 @@ pub(super) struct Pointer {
     pub blocks: Range<u64>,
     /// 0 to data, else to pointers of that level.
     pub level: u8,
+    /// Where the first of them is among what the owner has: with it, a block
+    /// changes its meaning.
+    pub at: u64,
 }
 
 impl Pointer {
     /// A pointer to one block; 0 is a hole.
-    pub(super) fn to(block: u32, level: u8) -> Self {
+    pub(super) fn to(block: u32, level: u8, at: usize) -> Self {
         let block = u64::from(block);
-        Self { blocks: block..block + u64::from(block != 0), level }
+        Self { blocks: block..block + u64::from(block != 0), level, at: at as u64 }
+    }
+
+    /// How far the blocks lie from their places. It is the same for all parts
+    /// of one extent.
+    pub(super) fn shift(&self) -> u64 {
+        self.blocks.start.wrapping_sub(self.at)
     }
 }
 
@@ -26,15 +35,17 @@ pub(super) fn kind(level: u8) -> Kind {
     if level == 0 { Kind::Data } else { Kind::Pointers(level) }
 }
 
-/// Blocks that are named, and the level of pointers that they hold.
+/// Blocks that are named, the level of pointers that they hold, and their shift.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Named {
     blocks: Range<Block>,
     level: u8,
+    shift: u64,
 }
 
-/// Where a difference changes: by how many pointers more.
-type Edge = (u8, Block, i32);
+/// Where a difference changes, for a level and a shift: by how many pointers
+/// more.
+type Edge = ((u8, u64), Block, i32);
 
 /// What changed within one block, each link once for each pointer that is too
 /// many on one side. All that is unlinked comes first, so that a block that
@@ -53,13 +64,13 @@ pub(super) struct Difference {
 
 impl Difference {
     /// The owner named these.
-    pub(super) fn lose(&mut self, blocks: Range<Block>, level: u8) {
-        join(&mut self.old, Named { blocks, level });
+    pub(super) fn lose(&mut self, blocks: Range<Block>, level: u8, shift: u64) {
+        join(&mut self.old, Named { blocks, level, shift });
     }
 
     /// The owner names these.
-    pub(super) fn gain(&mut self, blocks: Range<Block>, level: u8) {
-        join(&mut self.new, Named { blocks, level });
+    pub(super) fn gain(&mut self, blocks: Range<Block>, level: u8, shift: u64) {
+        join(&mut self.new, Named { blocks, level, shift });
     }
 
     /// That was all of this owner.
@@ -68,7 +79,7 @@ impl Difference {
             self.edges.clear();
             self.edges.extend(self.old.iter().flat_map(|it| edges(it, -1)));
             self.edges.extend(self.new.iter().flat_map(|it| edges(it, 1)));
-            self.edges.sort_unstable_by_key(|(level, block, _)| (*level, *block));
+            self.edges.sort_unstable_by_key(|(sort, block, _)| (*sort, *block));
             sweep(&self.edges, &mut self.unlinked, &mut self.linked);
         }
         self.old.clear();
@@ -85,7 +96,9 @@ impl Difference {
 /// Adds `next`, as one with what it follows upon.
 fn join(lot: &mut Vec<Named>, next: Named) {
     match lot.last_mut() {
-        Some(last) if (last.level, last.blocks.end) == (next.level, next.blocks.start) => {
+        Some(last)
+            if (last.level, last.shift, last.blocks.end) == (next.level, next.shift, next.blocks.start) =>
+        {
             last.blocks.end = next.blocks.end;
         }
         _ => lot.push(next),
@@ -93,7 +106,8 @@ fn join(lot: &mut Vec<Named>, next: Named) {
 }
 
 fn edges(named: &Named, by: i32) -> [Edge; 2] {
-    [(named.level, named.blocks.start, by), (named.level, named.blocks.end, -by)]
+    let sort = (named.level, named.shift);
+    [(sort, named.blocks.start, by), (sort, named.blocks.end, -by)]
 }
 
 /// Turns sorted edges into links, at most as many as there are edges.
@@ -101,7 +115,7 @@ fn sweep(edges: &[Edge], unlinked: &mut Vec<Link>, linked: &mut Vec<Link>) {
     let (mut losing, mut gaining) = (Open::default(), Open::default());
     let mut balance = 0;
     for at in edges.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let (level, block, _) = at[0];
+        let ((level, _), block, _) = at[0];
         balance += at.iter().map(|(.., by)| by).sum::<i32>();
         losing.resize(level, block, -balance, unlinked);
         gaining.resize(level, block, balance, linked);

@@ -27,8 +27,8 @@ impl<'a> Scan<'a> {
 
     /// `content`, of a block of pointers of `level`.
     pub(super) fn pointers(mut self, level: u8, content: &[u8]) -> Vec<Change> {
-        for at in (0..content.len()).step_by(4) {
-            self.add(Pointer::to(u32_at(content, at), level - 1));
+        for (n, at) in (0..content.len()).step_by(4).enumerate() {
+            self.add(Pointer::to(u32_at(content, at), level - 1, n));
         }
         self.found
     }

@@ -6,10 +6,11 @@ type Counts = BTreeMap<(Block, Kind), i64>;
 
 type Named = (Range<Block>, u8);
 
-fn count(lot: &[Named], by: i64, counts: &mut Counts) {
-    for (blocks, level) in lot {
+/// What of `lot` is named with each shift.
+fn count(lot: &[(u64, Named)], by: i64, counts: &mut BTreeMap<(Block, Kind, u64), i64>) {
+    for (shift, (blocks, level)) in lot {
         let kind = if *level == 0 { Kind::Data } else { Kind::Pointers(*level) };
-        blocks.clone().for_each(|block| *counts.entry((block, kind)).or_default() += by);
+        blocks.clone().for_each(|block| *counts.entry((block, kind, *shift)).or_default() += by);
     }
 }
 
@@ -25,17 +26,18 @@ fn counts(changes: &[Change]) -> (Counts, Counts) {
     (unlinked, linked)
 }
 
-fn lot(dice: &mut Dice) -> Vec<Named> {
+fn lot(dice: &mut Dice) -> Vec<(u64, Named)> {
     let mut one = || {
         let start = dice.below(9);
-        (start..start + 1 + dice.below(4), dice.below(3) as u8)
+        let named = (start..start + 1 + dice.below(4), dice.below(3) as u8);
+        (dice.below(2).into(), named)
     };
     (0..12).map(|_| one()).collect()
 }
 
 fn hand_in(difference: &mut Difference, old: &[Named], new: &[Named]) {
-    old.iter().for_each(|(blocks, level)| difference.lose(blocks.clone(), *level));
-    new.iter().for_each(|(blocks, level)| difference.gain(blocks.clone(), *level));
+    old.iter().for_each(|(blocks, level)| difference.lose(blocks.clone(), *level, 0));
+    new.iter().for_each(|(blocks, level)| difference.gain(blocks.clone(), *level, 0));
 }
 
 #[test]
@@ -46,18 +48,26 @@ fn a_difference_is_that_of_multisets() {
             let len = dice.below(12) as usize;
             lot(&mut dice)[..len].to_vec()
         });
-        let mut expected = Counts::new();
+        let mut expected = BTreeMap::new();
         count(&old, -1, &mut expected);
         count(&new, 1, &mut expected);
         let mut difference = Difference::default();
-        hand_in(&mut difference, &old, &new);
+        for (shift, (blocks, level)) in &old {
+            difference.lose(blocks.clone(), *level, *shift);
+        }
+        for (shift, (blocks, level)) in &new {
+            difference.gain(blocks.clone(), *level, *shift);
+        }
         difference.settle();
         let changes = difference.changes();
         assert!(changes.len() <= old.len() + new.len(), "{changes:?}");
         let (unlinked, linked) = counts(&changes);
         let of = |sign: i64| {
-            let some = expected.iter().filter(|(_, count)| **count * sign > 0);
-            some.map(|(key, count)| (*key, count.abs())).collect::<Counts>()
+            let mut some = Counts::new();
+            for ((block, kind, _), count) in expected.iter().filter(|(_, count)| **count * sign > 0) {
+                *some.entry((*block, *kind)).or_default() += count.abs();
+            }
+            some
         };
         assert_eq!((unlinked, linked), (of(-1), of(1)));
     }
@@ -100,4 +110,14 @@ fn only_what_one_owner_has_of_one_level_is_joined() {
     difference.settle();
     let ranges: Vec<_> = difference.linked.iter().map(|link| link.blocks.clone()).collect();
     assert_eq!(ranges, [4..6, 5..6, 6..8, 8..9]);
+}
+
+#[test]
+fn a_block_that_moves_within_a_file_is_lost_and_found() {
+    let mut difference = Difference::default();
+    difference.lose(7..8, 0, 5);
+    difference.gain(7..8, 0, 3);
+    difference.settle();
+    let link = Link { blocks: 7..8, kind: Kind::Data };
+    assert_eq!(difference.changes(), [Change::Unlinked(link.clone()), Change::Linked(link)]);
 }
