@@ -1,6 +1,8 @@
 //! Real file systems, made by mkfs.vfat and mkfs.exfat: found for what they are,
 //! and free where the tools say so.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "tests may panic, and read real files")]
+
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Contents, Format, Kind, Probe, Prober};
 use quietus_detect::{exfat, fat};

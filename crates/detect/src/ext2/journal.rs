@@ -126,7 +126,8 @@ fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
     if let Some(depth) = extents::depth_of(level) {
         return extents::pointers(content, depth).collect();
     }
-    let pointers = (0..content.len()).step_by(4).map(|at| Pointer::to(u32_at(content, at), level - 1));
+    let of = |(n, at)| Pointer::to(u32_at(content, at), level - 1, n);
+    let pointers = (0..content.len()).step_by(4).enumerate().map(of);
     if level <= LEVELS_MAX { pointers.collect() } else { Vec::new() }
 }
 
