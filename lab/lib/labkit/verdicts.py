@@ -1,5 +1,6 @@
 """What is alive, dead or lost on a disk, by what its sectors say."""
 
+import os
 import re
 from collections import namedtuple
 
@@ -65,6 +66,16 @@ def _residue_of(data):
         return f"{tag}"
     name = _NAMES.search(data)
     return f"the name {name[0].decode()}" if name else None
+
+
+def places(tags, paths):
+    """Where each of `tags` lies in the files `paths`, in words."""
+    found = {tag: [] for tag in tags}
+    for path in paths:
+        for find in sectors.finds_in_file(path):
+            if find.tag in found:
+                found[find.tag].append(f"{os.path.basename(path)} at {find.position} ({find.length} bytes)")
+    return {tag: ", ".join(places) for tag, places in found.items()}
 
 
 def files_of(server):
