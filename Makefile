@@ -33,7 +33,8 @@ test:
 	lab/conformance --short
 	lab/table8 --operations 4000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
-	lab/power-cut-loop --fs ext4 --discard --rounds 1
+	lab/table8 --fs ext4 --mode journal,writeback --operations 1000 --size 64M
+	lab/power-cut-loop --fs ext4 --rounds 1
 	lab/kill9 --rounds 20 --search-every 5
 
 ## make lint      format, clippy, tidy, licences and bans
@@ -60,9 +61,10 @@ lab:
 	$(MAKE) build
 	lab/conformance
 	lab/demo
-	lab/power-cut-loop --fs ext4 --discard --rounds 20
+	lab/power-cut-loop --fs ext4 --cut alternate --rounds 20
 	lab/table8 --self-test
 	lab/table8 --self-test --fs ext4 --mode journal
+	lab/table8 --self-test --fs ext3 --mode writeback
 	lab/facts
 	lab/facts --self-test
 	lab/judge

@@ -9,11 +9,12 @@ import unittest
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import canaries, extfs, fatfs, filesystems, forensics, measure, recovery, sectors, styles  # noqa: E402
+from labkit import canaries, extfs, fatfs, filesystems, forensics, guest, measure, recovery, sectors, styles  # noqa: E402
 from labkit import tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.latencies import Destroyed, percentile  # noqa: E402
+from labkit.layout import Layout  # noqa: E402
 from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Write  # noqa: E402
@@ -269,6 +270,21 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(damaged({"b": list(tags_of_b), "a": []}), ["a"])
 
 
+class ClockTest(unittest.TestCase):
+    """When an operation was, by the guest's own time."""
+
+    def test_what_is_heard_late_was_when_the_guest_says(self):
+        story, now = Story(1, 1024), guest.time.time
+        try:
+            for heard, line in [(100.2, "at 100"), (100.2, "op 1 create 1 a 2"), (100.5, "at 500"), (107, "at 900"),
+                                (107, "op 2 delete 1 a"), (107, "end")]:
+                guest.time.time = lambda heard=heard: heard
+                story.hear(line)
+        finally:
+            guest.time.time = now
+        self.assertEqual(story.times, {1: 100.1, 2: 100.9})
+
+
 class DifferenceTest(unittest.TestCase):
     """How a promise was broken."""
 
@@ -284,10 +300,10 @@ class DifferenceTest(unittest.TestCase):
 class AccountsTest(unittest.TestCase):
     """Table 8's columns, from histories of one block."""
 
-    def totals(self, story, writes, acts, grade="generation", free=False, one_pass=False):
-        """(overwrites, excess, missed, unseen) of block 7; writes are (time, tag), acts (time, shredded)."""
-        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False, one_pass)
-        accounts.feed([Write(time, 7, tag, False) for time, tag in writes],
+    def totals(self, story, writes, acts, grade="generation", free=False, one_pass=False, journal=()):
+        """(overwrites, excess, missed, unseen) of block 7; writes are (time, tag), of zeros with (); acts (time, shredded)."""
+        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False, journal.__contains__, one_pass)
+        accounts.feed([Write(time, 7, tag or None, tag == ()) for time, tag in writes],
                       [Act(time, 7 * 1024, 1024, shredded) for time, shredded in acts])
         return tuple(accounts.totals())[:4]
 
@@ -342,6 +358,12 @@ class AccountsTest(unittest.TestCase):
         self.assertEqual(self.totals(story, writes, [], "content"), (0, 0, 0, 1))
         self.assertEqual(self.totals(story, writes, [(26, False)], "content"), (1, 0, 0, 0))
 
+    def test_a_copy_in_the_journal_may_be_destroyed_once_and_is_missed_by_the_search_alone(self):
+        writes = [(15, self.first), (35, None), (36, self.second)]
+        self.assertEqual(self.totals(self.reused(), writes, [(36, False), (37, True), (38, True)], journal={7}), (3, 1, 0, 0))
+        self.assertEqual(self.totals(self.reused(), writes, [], journal={7}), (0, 0, 0, 0))
+        self.assertEqual(self.totals(self.reused(), [(5, ())], [(37, True)], journal={7}), (1, 1, 0, 0))
+
     def test_an_untagged_block_dies_when_a_file_takes_it(self):
         writes = [(5, None), (35, self.second)]
         self.assertEqual(self.totals(self.reused(), writes, [(30, False)]), (1, 0, 0, 0))
@@ -361,6 +383,9 @@ class RecordTest(unittest.TestCase):
         layout = extfs.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"
                                     "  Block bitmap at 4 (+3)\n  Inode table at 6-7 (+5)\n  Free blocks: 9, 11-12\n")
         self.assertEqual((layout.free, layout.fixed), ({9, 11, 12}, {1, 2, 4, 6, 7}))
+        layout = layout.in_clusters(4)
+        self.assertEqual((layout.free, layout.fixed), (set(), {0, 1}))
+        self.assertEqual(Layout({3, 4, 5, 6, 7, 8}, {0}, {1, 9}).in_clusters(4).free, {1})
 
 
 class LatencyTest(unittest.TestCase):
@@ -409,6 +434,22 @@ class TraceTest(unittest.TestCase):
     def test_a_commit_record_counts_in_the_journal_only(self):
         self.assertEqual(self.trace.journal_blocks(trace.COMMIT, {8, 9}, 1024), [2])
         self.assertEqual(self.trace.journal_blocks(trace.REVOKE, {8}, 1024), [])
+
+    def test_a_log_is_in_use_from_its_tail_to_its_newest_commit(self):
+        def journal(start, *commits):
+            blocks = [bytearray(1024) for _ in range(8)]
+            struct.pack_into(">5I", blocks[0], 12, 1024, 7, 1, 20, start)
+            for at, number in commits:
+                struct.pack_into(">3I", blocks[at], 0, trace.JOURNAL_MAGIC, trace.COMMIT, number)
+            return b"".join(blocks)
+        in_use = lambda *it: trace.log_in_use(journal(*it))[1] - {0, 7}  # noqa: E731
+        self.assertEqual(in_use(0, (2, 20)), set())
+        self.assertEqual(in_use(2, (3, 20), (4, 21), (6, 19)), {2, 3, 4})
+        self.assertEqual(in_use(5, (6, 20), (2, 21), (4, 19)), {5, 6, 1, 2})
+        self.assertEqual(in_use(5, (4, 19)), set())
+        old = bytearray(journal(5, (6, 20)))
+        old[4 * 1024 + 500:4 * 1024 + 506] = old[5 * 1024 + 500:5 * 1024 + 506] = b"spool7"
+        self.assertEqual(verdicts.residue_behind_the_tail(bytes(old)), ["block 4 of the journal: the name spool7"])
 
     def test_a_files_sectors_are_found_where_they_were_put(self):
         self.assertEqual(self.trace.spans_of(1), {trace.Span(4096, 4608), trace.Span(4608, 5120)})
@@ -468,7 +509,7 @@ class FileSystemsTest(unittest.TestCase):
     @staticmethod
     def chosen(fs, mode=None, discard=False):
         """The file systems, their words for mount."""
-        options = SimpleNamespace(fs=fs, mode=mode, block=None, mkfs="", mount_opts="", discard=discard)
+        options = SimpleNamespace(fs=fs, mode=mode, block=None, cluster=None, mkfs="", mount_opts="", discard=discard)
         return [(it.slug, it.mount()) for it in filesystems.chosen(options, 256 << 20)]
 
     def test_each_mode_is_one_of_its_own(self):

@@ -7,7 +7,9 @@ writes that came, what was destroyed from the server's receipts.
 A *layer* is content of one owner that was put into a block: of one block of one
 file, since that was last freed. Later writes of the same owner replace it; at
 the grade `content` each is a layer of its own, dead when the next comes.
-Content without a tag (indirect blocks, directories) is one owner as well.
+Content without a tag (indirect blocks, directories) is one owner as well. What stands in
+a journal is a copy, whatever it is of: each write is a layer of its own, zeros are nothing, and
+none is missed by these accounts, as the journal is searched.
 
 Invariants of `Block`:
 1. `layers` are those not yet destroyed, the oldest first; the last one is what
@@ -23,7 +25,7 @@ from collections import Counter, namedtuple
 Layer = namedtuple("Layer", "owner place died")
 Act = namedtuple("Act", "time start length shredded")
 Totals = namedtuple("Totals", "overwrites excess missed unseen missed_metadata")
-METADATA, ZEROS = "metadata", "zeros"
+METADATA, ZEROS, COPY = "metadata", "zeros", "copy"
 
 
 class Block:
@@ -42,11 +44,11 @@ class Block:
             self.layers.pop()
         self.layers.append(layer)
 
-    def acted(self, time, shredded):
+    def acted(self, time, shredded, counts):
         """It was overwritten. What was shredded is dead, if it has no tag: e2fsck would miss it."""
-        self.acts += 1
         dead = self.dead(time, shredded)
-        self.excess += not dead
+        self.acts += counts
+        self.excess += counts and not dead
         self.layers = self.layers[len(dead):]
 
     def dead(self, time, shredded=False):
@@ -63,19 +65,21 @@ class Accounts:
 
     `story` knows when content died; `is_free(block)` whether the file system says
     at the end that a block is free; blocks that `is_fixed` never hold content of
-    files; `grade` is what counts as a death; `one_pass` says that a policy has no more.
+    files, those that are `in_journal` only copies; `grade` is what counts as a death;
+    `one_pass` says that a policy has no more.
     """
 
-    def __init__(self, story, block_bytes, grade, is_free, is_fixed, one_pass=False):
+    def __init__(self, story, block_bytes, grade, is_free, is_fixed, in_journal, one_pass=False):
         self.story, self.block_bytes, self.grade = story, block_bytes, grade
-        self.is_free, self.is_fixed, self.one_pass = is_free, is_fixed, one_pass
+        self.is_free, self.is_fixed, self.in_journal, self.one_pass = is_free, is_fixed, in_journal, one_pass
         self.blocks, self.events = {}, {}
 
-    def feed(self, writes, acts):
-        """Everything that happened, in any order."""
+    def feed(self, writes, acts, since=0):
+        """Everything that happened, in any order; acts count `since` then."""
         events = self.events
         for write in writes:
-            if not self.is_fixed(write.block):
+            is_blank = self.in_journal(write.block) and write.is_zeros
+            if not self.is_fixed(write.block) and not is_blank:
                 events.setdefault(write.block, []).append((write.time, 0, write))
         for act in acts:
             first, end = act.start // self.block_bytes, -(-(act.start + act.length) // self.block_bytes)
@@ -83,14 +87,14 @@ class Accounts:
                 events.setdefault(number, []).append((act.time, 1, act))
         for number, of_block in events.items():
             of_block.sort(key=lambda it: it[:2])
-            self.blocks[number] = self._account(number, of_block)
+            self.blocks[number] = self._account(number, of_block, since)
 
-    def _account(self, number, events):
+    def _account(self, number, events, since):
         block = Block(self.one_pass)
         layers = self._layers(number, [it for _, is_act, it in events if not is_act])
         for time, is_act, event in events:
             if is_act:
-                block.acted(time, event.shredded)
+                block.acted(time, event.shredded, counts=time >= since)
             else:
                 block.written(next(layers))
         return block
@@ -99,7 +103,10 @@ class Accounts:
         """The layer of each of a block's writes."""
         for at, write in enumerate(writes):
             following = writes[at + 1] if at + 1 < len(writes) else None
-            yield self._data(write, following) if write.tag else self._metadata(number, write, following)
+            if self.in_journal(number):
+                yield Layer((COPY, at), None, None)
+            else:
+                yield self._data(write, following) if write.tag else self._metadata(number, write, following)
 
     def _metadata(self, number, write, following):
         gone = following.tag is not None if following else self.is_free(number)

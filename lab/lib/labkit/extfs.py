@@ -1,6 +1,7 @@
 """What e2fsprogs say of a raw image."""
 
 import re
+import tempfile
 
 from .layout import Layout, complaints_of, tool
 from .workspace import LabError
@@ -9,20 +10,21 @@ _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 _FIXED = re.compile(r"(?:superblock|descriptors|GDT blocks|bitmap|Inode table) at (\d+(?:-\d+)?)")
 _LIST = re.compile(r"[\d ]+")
 _JOURNAL = "Journal inode:"
+_BLOCK = re.compile(r"^Block size: +(\d+)$", re.MULTILINE)
 
 
 def _spans(text):
     return [range(int(match[1]), int(match[2] or match[1]) + 1) for match in _NUMBERS.finditer(text)]
 
 
-def layout(image, _block_bytes=None):
-    """The `Layout` of an ext2, ext3 or ext4; LabError if dumpe2fs cannot tell."""
+def layout(image, unit_bytes):
+    """The `Layout` of an ext2, ext3 or ext4, in its blocks or clusters; LabError if dumpe2fs cannot tell."""
     status, text = tool("dumpe2fs", image)
     if status != 0:
         raise LabError(f"dumpe2fs {image}: {text[-300:]}")
     found = parse(text)
     found.journal = _journal(image) if _JOURNAL in text else set()
-    return found
+    return found.in_clusters(unit_bytes // int(_BLOCK.search(text)[1]))
 
 
 def parse(text):
@@ -42,6 +44,16 @@ def _journal(image):
     if status != 0 or not blocks:
         raise LabError(f"debugfs {image}: {text[-300:]}")
     return blocks
+
+
+def journal_content(image):
+    """The content of the journal, as it lies in the image: mounted or not."""
+    with tempfile.NamedTemporaryFile() as copy:
+        status, text = tool("debugfs", "-c", "-R", f"dump <8> {copy.name}", image)
+        content = copy.read()
+    if status != 0 or not content:
+        raise LabError(f"debugfs {image}: {text[-300:]}")
+    return content
 
 
 def complaints(image):

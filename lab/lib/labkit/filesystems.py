@@ -21,16 +21,20 @@ DEFAULT_MODE = "ordered"
 
 
 class FileSystem:
-    """One of `NAMES`, in a mode where it has one, with blocks of `block` bytes.
+    """One of `NAMES`, in a mode where it has one; `block` is what it allocates, in bytes.
 
-    `driver` is what a guest mounts it with; `mount` and `mkfs` are words to add.
+    `driver` is what a guest mounts it with; `mount` and `mkfs` are words to add. With `cluster`
+    it is an ext4 that allocates (bigalloc) so many bytes, of blocks that are smaller.
     """
 
-    def __init__(self, name, mode=None, block=None, size=256 << 20, mkfs="", mount="", driver=None):
+    def __init__(self, name, mode=None, block=None, size=256 << 20, mkfs="", mount="", driver=None, cluster=None):
         if mode and mode not in _JOURNALED.get(name, []):
             raise LabError(f"{name} has no mode {mode}")
-        self.name, self.mode = name, mode
-        self.block = block or _block(name, size)
+        if cluster and name != "ext4":
+            raise LabError(f"{name} has no clusters")
+        self.name, self.mode, self.cluster = name, mode, cluster
+        self.smallest = block or _block(name, size)
+        self.block = cluster or self.smallest
         self.driver = driver or {"ntfs": "ntfs-3g"}.get(name, "vfat" if name in _FAT_BITS else name)
         self.mkfs_more, self.mount_more = mkfs, mount
         need(*_PROGRAMS.get(name, ["mke2fs", "dumpe2fs", "debugfs", "e2fsck"]))
@@ -39,6 +43,7 @@ class FileSystem:
     def title(self):
         """Its name for people."""
         name = f"{self.name}, {self.mode}" if self.mode else self.name
+        name += f", clusters of {self.cluster // self.smallest} blocks" if self.cluster else ""
         return name if self.driver in (self.name, "vfat", "ntfs-3g") else f"{name} by {self.driver}'s driver"
 
     @property
@@ -54,7 +59,7 @@ class FileSystem:
     @property
     def has_slack(self):
         """Whether a file that shrinks may leave its old content in the block that it ends in."""
-        return not self.name.startswith("ext")
+        return self.cluster is not None or not self.name.startswith("ext")
 
     @property
     def has_residents(self):
@@ -79,7 +84,8 @@ class FileSystem:
         elif self.name in ("exfat", "ntfs"):
             words = f"-c {self.block}"
         else:
-            words = f"-E nodiscard -b {self.block}" + (" -O ^has_journal" if self.mode == "none" else "")
+            words = f"-E nodiscard -b {self.smallest}" + (" -O ^has_journal" if self.mode == "none" else "")
+            words += f" -O bigalloc -C {self.cluster}" if self.cluster else ""
         return f"{words} {self.mkfs_more}".strip()
 
     def mount(self, *more):
@@ -135,6 +141,7 @@ def add_arguments(parser, default, several=False):
     parser.add_argument("--mode", default=None, help=f"of ext3 and ext4: {some}{','.join(MODES)} (default: "
                         f"{'all with --fs all, else ' if several else ''}{DEFAULT_MODE}); none: an ext4 without journal")
     parser.add_argument("--block", type=int, default=None, help="of the file system, bytes (default 1024; exfat, ntfs: 4096)")
+    parser.add_argument("--cluster", type=int, default=None, help="bytes; an ext4 with bigalloc")
     parser.add_argument("--mkfs", default="", help="more arguments of mkfs")
     parser.add_argument("--mount-opts", default="", help="more options of the mount")
     parser.add_argument("--discard", action="store_true", help="mount so: the guest tells what it frees")
@@ -147,7 +154,7 @@ def chosen(options, size, driver=None):
     if unknown:
         raise LabError(f"no file system {','.join(unknown)}; known: {','.join(NAMES)}")
     mount = ",".join(filter(None, [options.mount_opts, "discard" if options.discard else ""]))
-    return [FileSystem(name, mode, options.block, size, options.mkfs, mount, driver)
+    return [FileSystem(name, mode, options.block, size, options.mkfs, mount, driver, options.cluster)
             for name in names for mode in _modes(name, options)]
 
 

@@ -43,6 +43,19 @@ class Guest:
             hear(line.rstrip("\n"))
         return process.wait()
 
+    def must_hold(self, command, meanwhile, hear):
+        """As `must`; a command that waits for a line once it has said `end`: `meanwhile()` comes before that."""
+        process = self.work.spawn(self.argv(command, "--stdin"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True, errors="replace")
+        for line in process.stdout:
+            hear(line.rstrip("\n"))
+            if line.rstrip("\n") == "end":
+                meanwhile()
+                process.stdin.write("\n")
+                process.stdin.flush()
+        if process.wait() != 0:
+            raise LabError(f"the guest's {' '.join(command[:3])} ended with {process.returncode}")
+
     def must(self, command, *options, hear=lambda line: None):
         """The same; LabError unless it ends well."""
         status = self.run(command, *options, hear=hear)
@@ -53,6 +66,8 @@ class Guest:
 class Story:
     """What the workload said: its operations, and when each became known here.
 
+    What it says is heard late, but it tells its own time too: at the `end` an operation's
+    is when it was announced by that, on a clock that is never later than what was heard.
     `model` is what must be there now; `frees` has, for each (file, block of the
     file), the orders of the operations that freed that block, ascending;
     `promised` what must survive a power cut: by number, the names and tags of
@@ -63,6 +78,7 @@ class Story:
         self.sectors_per_block = block_bytes // 512
         self.model = Model(run, self._freed)
         self.times, self.frees = {}, {}
+        self.told, self.own_time, self.ahead = {}, None, float("inf")
         self.operations = []
         self.promised, self.at_sync, self.synced = {}, {}, 0
         self.deleted_blocks = 0
@@ -78,7 +94,11 @@ class Story:
             self._done(int(rest))
         elif word == "end":
             self.ended = True
-        elif word != "at":
+            self.times.update({order: self.ahead + own for order, own in self.told.items()})
+        elif word == "at":
+            self.own_time = int(rest) / 1000
+            self.ahead = min(self.ahead, time.time() - self.own_time)
+        else:
             self.notes.append(line)
 
     def is_durably_dead(self, tag):
@@ -90,6 +110,8 @@ class Story:
         if int(order) != self.model.order + 1:
             raise LabError(f"operation {order} came after {self.model.order}: the log has a gap")
         self.times[int(order)] = time.time()
+        if self.own_time is not None:
+            self.told[int(order)] = self.own_time
         self.operations.append(operation)
         self.model.apply(operation)
         verb, *rest = operation.split()

@@ -13,6 +13,12 @@ class Layout:
     def __init__(self, free, fixed, journal=()):
         self.free, self.fixed, self.journal = free, fixed, set(journal)
 
+    def in_clusters(self, blocks):
+        """The same in clusters of so many blocks: free if all of one is, else what any part is."""
+        whole = {cluster for cluster in {it // blocks for it in self.free}
+                 if all(cluster * blocks + at in self.free for at in range(blocks))}
+        return Layout(whole, {it // blocks for it in self.fixed}, {it // blocks for it in self.journal})
+
 
 def tool(*argv):
     """Runs a program; its exit status and all that it says."""

@@ -71,6 +71,21 @@ class Image:
         return data[offset - first * SECTOR:][:length]
 
 
+def log_in_use(journal):
+    """From a journal's content: the bytes of its blocks, and those that a replay would read, or that are not of the log."""
+    block_bytes, maxlen, first, sequence, start = struct.unpack_from(">5I", journal, 12)
+    in_use = set(range(first)) | set(range(maxlen, len(journal) // block_bytes))
+    if start:
+        commits = {}
+        for at in range(first, maxlen):
+            magic, kind, number = struct.unpack_from(">3I", journal, at * block_bytes)
+            if (magic, kind) == (JOURNAL_MAGIC, COMMIT) and (number - sequence) % (1 << 32) < 1 << 31:
+                commits[(number - sequence) % (1 << 32)] = at
+        length = (commits[max(commits)] - start) % (maxlen - first) + 1 if commits else 0
+        in_use |= {first + (start - first + at) % (maxlen - first) for at in range(length)}
+    return block_bytes, in_use
+
+
 def _touches(request, spans):
     end = request.offset + request.length
     return any(request.offset < span.end and span.start < end for span in spans)

@@ -4,7 +4,7 @@ import os
 import re
 from collections import namedtuple
 
-from . import sectors
+from . import sectors, trace
 from .forensics import raw_files
 
 Verdict = namedtuple("Verdict", "dead lost")
@@ -58,6 +58,14 @@ def residue(medium, journal, block_bytes):
             what = _residue_of(file.read(block_bytes))
             found += [f"block {block}: {what}"] if what else []
     return found
+
+
+def residue_behind_the_tail(journal):
+    """The same of a journal's content while it is in use: of what no replay would read."""
+    block_bytes, in_use = trace.log_in_use(journal)
+    found = {at: _residue_of(journal[at * block_bytes:(at + 1) * block_bytes])
+             for at in range(len(journal) // block_bytes) if at not in in_use}
+    return [f"block {at} of the journal: {what}" for at, what in found.items() if what]
 
 
 def _residue_of(data):
