@@ -35,6 +35,7 @@ test:
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
 	lab/table8 --fs ext4 --mode journal,writeback --operations 1000 --size 64M
 	lab/power-cut-loop --fs ext4 --rounds 1
+	lab/partitions --table gpt
 	lab/kill9 --rounds 20 --search-every 5
 
 ## make lint      format, clippy, tidy, licences and bans
@@ -65,6 +66,10 @@ lab:
 	lab/table8 --self-test
 	lab/table8 --self-test --fs ext4 --mode journal
 	lab/table8 --self-test --fs ext3 --mode writeback
+	lab/table8 --fs vfat,fat16,fat12 --operations 1500 --size 128M
+	lab/table8 --fs exfat --operations 1000 --size 64M
+	lab/power-cut-loop --fs vfat --cut alternate --rounds 5
+	lab/partitions
 	lab/facts
 	lab/facts --self-test
 	lab/judge

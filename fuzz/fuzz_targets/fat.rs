@@ -3,7 +3,7 @@
 //! what a single look at its end shows, and a map shows its own blocks once.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::units::Extent;
+use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Change, Contents, Format, Geometry, Kind, Probe, Prober};
 use quietus_detect::{exfat, fat};
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 static IMAGES: LazyLock<Vec<(Prober, Vec<u8>)>> = LazyLock::new(images);
-/// Boot sectors, tables and the head of the root directory lie before this.
+/// Boot sectors, tables and the head of the root directory lie before this; what lies behind
+/// it is the same for all inputs.
 const HEAD_BYTES: usize = 192 << 10;
 
 fn images() -> Vec<(Prober, Vec<u8>)> {
@@ -35,27 +36,50 @@ fn image(program: &str, kib: u64, args: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Replaces bytes: each five bytes of `patches` are a place (24 bits, modulo the
-/// head) and two bytes to put there.
-fn patch(bytes: &mut [u8], patches: &[u8]) {
-    let len = bytes.len().min(HEAD_BYTES);
-    for one in patches.chunks_exact(5) {
-        let at = u32::from_le_bytes([one[0], one[1], one[2], 0]) as usize % len;
-        bytes[at] = one[3];
-        bytes[(at + 1) % len] = one[4];
+/// An image, and what its head is replaced with.
+#[derive(Clone)]
+struct Disk<'a> {
+    image: &'a [u8],
+    head: Vec<u8>,
+}
+
+impl<'a> Disk<'a> {
+    fn new(image: &'a [u8]) -> Self {
+        Self { image, head: image[..image.len().min(HEAD_BYTES)].to_vec() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.image.len() as u64
+    }
+
+    /// Replaces bytes: each five bytes of `patches` are a place (24 bits, modulo the
+    /// head) and two bytes to put there.
+    fn patch(&mut self, patches: &[u8]) {
+        let len = self.head.len();
+        for one in patches.chunks_exact(5) {
+            let at = u32::from_le_bytes([one[0], one[1], one[2], 0]) as usize % len;
+            self.head[at] = one[3];
+            self.head[(at + 1) % len] = one[4];
+        }
+    }
+
+    fn read(&self, at: Extent<Addr>) -> Vec<u8> {
+        assert!(at.end() <= self.bytes(), "beyond the disk");
+        let (from, to) = (at.start.0 as usize, at.end() as usize);
+        let mut bytes = self.image[from..to].to_vec();
+        let held = self.head.get(from..to.min(self.head.len())).unwrap_or_default();
+        bytes[..held.len()].copy_from_slice(held);
+        bytes
     }
 }
 
-fn probed(prober: Prober, image: &[u8]) -> Probe {
+fn probed(prober: Prober, disk: &Disk<'_>) -> Probe {
     let mut contents = Contents::default();
     for _ in 0..8 {
-        let Probe::Needs(extents) = prober(image.len() as u64, &contents) else { break };
-        for it in extents {
-            assert!(it.end() <= image.len() as u64, "beyond the disk");
-            contents.insert(it.start, image[it.start.0 as usize..it.end() as usize].to_vec());
-        }
+        let Probe::Needs(extents) = prober(disk.bytes(), &contents) else { break };
+        extents.into_iter().for_each(|it| contents.insert(it.start, disk.read(it)));
     }
-    prober(image.len() as u64, &contents)
+    prober(disk.bytes(), &contents)
 }
 
 type Names = BTreeMap<u32, i64>;
@@ -74,27 +98,26 @@ fn count(format: &dyn Format, block: u32, old: &[u8], new: &[u8], names: &mut Na
     names.retain(|_, count| *count != 0);
 }
 
-fn check(format: &dyn Format, before: &[u8], after: &[u8]) {
+fn check(format: &dyn Format, before: &Disk<'_>, after: &Disk<'_>) {
     let bytes = u64::from(format.block_bytes());
-    assert!(u64::from(format.blocks()) * bytes <= before.len() as u64);
+    assert!(u64::from(format.blocks()) * bytes <= before.bytes());
+    let place = |block: u32| Extent::<Addr>::new(u64::from(block) * bytes, bytes);
     for block in format.survey(Kind::Geometry).into_iter().flatten() {
         assert_eq!(format.kind(block), Kind::Geometry);
-        let at = block as usize * bytes as usize;
-        let [old, new] = [before, after].map(|it| &it[at..at + bytes as usize]);
-        assert_eq!(format.geometry(block, old, old), Geometry::Same);
-        format.geometry(block, old, new);
+        let [old, new] = [before, after].map(|it| it.read(place(block)));
+        assert_eq!(format.geometry(block, &old, &old), Geometry::Same);
+        format.geometry(block, &old, &new);
     }
     for block in format.survey(Kind::Map).into_iter().flatten().take(8) {
         assert_eq!(format.kind(block), Kind::Map);
-        let at = Extent::new(u64::from(block) * bytes, bytes);
-        let [old, new] = [before, after].map(|it| &it[at.start.0 as usize..at.end() as usize]);
+        let [old, new] = [before, after].map(|it| it.read(place(block)));
         let nothing = vec![0; old.len()];
         let (mut history, mut look) = (Names::new(), Names::new());
-        count(format, block, &nothing, old, &mut history);
-        count(format, block, old, new, &mut history);
-        count(format, block, &nothing, new, &mut look);
+        count(format, block, &nothing, &old, &mut history);
+        count(format, block, &old, &new, &mut history);
+        count(format, block, &nothing, &new, &mut look);
         assert_eq!(history, look);
-        let Ok(shown) = format.map(at, new) else { continue };
+        let Ok(shown) = format.map(place(block), &new) else { continue };
         assert!(shown.windows(2).all(|pair| pair[0].blocks.end <= pair[1].blocks.start));
         assert!(shown.iter().all(|it| it.blocks.end <= format.blocks()));
     }
@@ -104,11 +127,11 @@ fuzz_target!(|data: &[u8]| {
     let [sort, at, patches @ ..] = data else { return };
     let (prober, image) = &IMAGES[usize::from(*sort) % IMAGES.len()];
     let (first, second) = patches.split_at(usize::from(*at).min(patches.len()));
-    let mut before = image.clone();
-    patch(&mut before, first);
+    let mut before = Disk::new(image);
+    before.patch(first);
     if let Probe::Is(format) = probed(*prober, &before) {
         let mut after = before.clone();
-        patch(&mut after, second);
+        after.patch(second);
         check(&*format, &before, &after);
     }
 });

@@ -17,7 +17,7 @@ from labkit.latencies import Destroyed, percentile  # noqa: E402
 from labkit.layout import Layout  # noqa: E402
 from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
-from labkit.relay import Kept, Write  # noqa: E402
+from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
 from labkit.shadow import Request, Shadow  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
@@ -203,6 +203,28 @@ class ModelTest(unittest.TestCase):
             self.assertLess(runs[0][1], 40000, style)
 
 
+class RelayTest(unittest.TestCase):
+    """What is noted of writes."""
+
+    def noted(self, *writes):
+        """What a relay notes of (offset, content), in blocks of 1 KiB."""
+        with tempfile.TemporaryDirectory() as directory:
+            relay = Relay(os.path.join(directory, "socket"), "nowhere", 1024, carry=True)
+            for offset, content in writes:
+                relay._note_write(0, offset, content)
+            relay.listener.close()
+            return relay
+
+    def test_zeros_take_the_place_of_a_block_only_as_a_whole(self):
+        noted = self.noted((0, bytes(512)), (512, bytes(512)), (1024, bytes(1024))).writes
+        self.assertEqual([(it.block, it.is_zeros) for it in noted], [(1, True)])
+
+    def test_old_content_behind_another_files_is_carried(self):
+        first, other = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 1, 0, 2)
+        mixed, alone = sectors.content([first, other]), sectors.content([other, other])
+        self.assertEqual(self.noted((2048, mixed), (4096, alone)).carried, {5: other})
+
+
 class VerdictsTest(unittest.TestCase):
     """Missed, lost and damaged, from raw content."""
 
@@ -227,12 +249,12 @@ class VerdictsTest(unittest.TestCase):
     def test_32_bytes_left_over_are_found(self):
         self.assertEqual(len(self.judged(self.live + bytes(3) + self.dead[1000:1064]).dead), 1)
 
-    def slack(self, raw, dead):
+    def slack(self, raw, dead, carried=None):
         """What of `dead` is slack on a medium with that content, in blocks of 1 KiB."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(raw)
             file.flush()
-            return verdicts.slack(file.name, dead, self.story.model.live(), 1024)
+            return verdicts.slack(file.name, dead, self.story.model.live(), 1024, carried=carried)
 
     def test_slack_is_only_what_lies_in_its_own_files_last_block(self):
         cut = sectors.Tag(1, 2, 0, 7, 0, 2)
@@ -242,6 +264,13 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(self.slack(self.live[:512] + self.dead[512:1024], {other}), set())
         everywhere = self.live[:512] + sectors.content([cut]) + sectors.content([cut])
         self.assertEqual(self.slack(everywhere, {cut}), set(), "a copy elsewhere is left")
+
+    def test_what_a_guest_wrote_again_with_a_living_file_is_slack(self):
+        other = sectors.Tag(1, 1, 0, 1, 0, 1)
+        behind = self.live[:512] + self.dead[512:1024]
+        self.assertEqual(self.slack(behind, {other}, {1: other}), {other})
+        self.assertEqual(self.slack(behind, {other}, {0: other}), set(), "another sector was")
+        self.assertEqual(self.slack(bytes(512) + self.dead[512:1024], {other}, {1: other}), set(), "nobody lives there")
 
     def residue(self, raw):
         """What a journal of the blocks 1 and 2 (1 KiB) holds."""

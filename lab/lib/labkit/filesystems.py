@@ -108,13 +108,13 @@ class FileSystem:
         read = {"exfat": fatfs.exfat_layout, "ntfs": ntfs.layout, **dict.fromkeys(_FAT_BITS, fatfs.layout)}
         return read.get(self.name, extfs.layout)(image, self.block)
 
-    def slack(self, image, dead, live, layout=None):
+    def slack(self, image, dead, live, layout=None, carried=None):
         """Those of the dead tags that no block's death is about: the slack of files, and what
         lies in a table of small files (then `layout` is that of the image)."""
         if not self.has_slack:
             return set()
         fixed = (layout or self.layout(image)).fixed if self.has_residents else ()
-        return verdicts.slack(image, dead, live, self.block, fixed)
+        return verdicts.slack(image, dead, live, self.block, fixed, carried)
 
     def complaints(self, image):
         """What its checker has against an image; none if it is sound."""

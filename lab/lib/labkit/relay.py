@@ -2,7 +2,8 @@
 
 Every byte is passed on as it is. For each write it is noted when it came, where
 it goes, and, a block of the file system each, which tagged sector comes first in
-it (None: no tag) and whether the block is all zeros.
+it (None: no tag) and whether the block is all zeros. If asked to, it notes old content
+that comes again together with another file's.
 """
 
 import socket
@@ -29,13 +30,16 @@ class Relay:
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
     `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
-    but reads as a `Kept`, with all that it wrote: for small disks.
+    but reads as a `Kept`, with all that it wrote: for small disks. With `carry`, `carried`
+    has the tag that each sector of the disk was last written with as part of a block that
+    begins with another file's.
     """
 
-    def __init__(self, path, upstream, block_bytes, keep=False):
+    def __init__(self, path, upstream, block_bytes, keep=False, carry=False):
         self.path, self.upstream, self.block_bytes = path, upstream, block_bytes
         self.writes, self.trimmed_bytes, self.requests = [], 0, 0
         self.kept = [] if keep else None
+        self.carry, self.carried = carry, {}
         self.failure = None
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -117,13 +121,25 @@ class Relay:
             block, within = divmod(offset + at, self.block_bytes)
             piece = payload[at:at + self.block_bytes - within]
             found = sectors.parse(piece[:sectors.RECORD]) or next((it.tag for it in sectors.finds(piece)), None)
-            self.writes.append(Write(now, block, found, not found and not any(piece)))
+            is_zeros = not found and not any(piece)
+            if not is_zeros or len(piece) == self.block_bytes:  # a part of zeros takes nothing's place
+                self.writes.append(Write(now, block, found, is_zeros))
+            if self.carry and found:
+                self.carried.update(_carried((offset + at) // sectors.SECTOR, found, piece))
             at += len(piece)
 
     def check(self):
         """Raises what went wrong in the relay's threads."""
         if self.failure:
             raise self.failure
+
+
+def _carried(first, owner, piece):
+    """What a piece of a block, whose first tag is `owner`, holds of other files: sectors and tags."""
+    for at in range(0, len(piece), sectors.SECTOR):
+        tag = sectors.parse(piece[at:at + sectors.RECORD])
+        if tag and (tag.run, tag.file) != (owner.run, owner.file):
+            yield first + at // sectors.SECTOR, tag
 
 
 def _exactly(source, count):

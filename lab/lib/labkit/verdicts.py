@@ -36,17 +36,22 @@ def judge_disk(live, medium, others, any_piece=False):
     return verdict, {path: dead for path, dead in beside.items() if dead}
 
 
-def slack(medium, dead, live, block_bytes, fixed=()):
+def slack(medium, dead, live, block_bytes, fixed=(), carried=None):
     """Those of the dead tags that lie only in the very block in which the same file still ends,
-    or in `fixed` blocks."""
-    held, found = {}, {}
+    in `fixed` blocks, or, in a block of a living file, in a sector that has been `carried`: the
+    guest wrote them there again itself (see `Relay`)."""
+    held, found, carried = {}, {}, carried or {}
     for find in sectors.finds_in_file(medium):
         block, owner = find.position // block_bytes, (find.tag.run, find.tag.file)
         if find.tag in dead:
-            found.setdefault(find.tag, set()).add((block, owner))
+            again = carried.get(find.position // sectors.SECTOR) == find.tag
+            found.setdefault(find.tag, set()).add((block, owner, again))
         elif find.tag in live:
             held.setdefault(block, set()).add(owner)
-    return {tag for tag, places in found.items() if all(block in fixed or owner in held.get(block, ()) for block, owner in places)}
+
+    def excused(block, owner, again):
+        return block in fixed or owner in held.get(block, ()) or again and block in held
+    return {tag for tag, places in found.items() if all(excused(*place) for place in places)}
 
 
 def residue(medium, journal, block_bytes):
