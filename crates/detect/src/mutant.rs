@@ -49,6 +49,21 @@ pub enum Mutant {
     ResidueBeforeSuperblock,
     /// Rule J: maps that were committed count on after the journal was lost.
     LossIgnored,
+    /// Rule J: what may be dead is forgotten when a block is allocated again.
+    CandidatesForgotten,
+    /// Rule J: a transaction that is received by a read counts as if it had just
+    /// arrived.
+    LateIsInTime,
+    /// Rule J: the log's escapes are left in the maps.
+    EscapeKept,
+    /// Rule J: a write does not put a death off.
+    WriteOutsideWindow,
+    /// Rule J: a residue's copy of a map is destroyed before it was read.
+    WantedIsResidue,
+    /// Rule J: what lies from the tail on is residue, as long as it was received.
+    ResidueBeyondTail,
+    /// Rule J: numbers that come again count as new transactions.
+    RenumberingIgnored,
 }
 
 impl Mutant {
@@ -73,12 +88,19 @@ impl Mutant {
     ];
 
     /// Those of rule J, which shares some with rule E.
-    pub const RULE_J: [Self; 9] = [
+    pub const RULE_J: [Self; 16] = [
         Self::OneCommitProves,
         Self::CommitBeforeItsBlocks,
         Self::ChecksumIgnored,
         Self::ResidueBeforeSuperblock,
         Self::LossIgnored,
+        Self::CandidatesForgotten,
+        Self::LateIsInTime,
+        Self::EscapeKept,
+        Self::WriteOutsideWindow,
+        Self::WantedIsResidue,
+        Self::ResidueBeyondTail,
+        Self::RenumberingIgnored,
         Self::RevokeIgnored,
         Self::WriteRevivesNothing,
         Self::VerdictBeforeProven,

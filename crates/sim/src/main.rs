@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
 use quietus_sim::rule_e::fat::trial as fat;
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
+use quietus_sim::rule_j::lockstep;
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
 use quietus_sim::verdict::{silence_panics, verdict};
@@ -129,10 +130,13 @@ fn report(tally: &Tally) -> bool {
     tally.failure.is_none()
 }
 
-/// ext2's rules, and what FAT makes of them.
+/// ext2's rules, what FAT makes of them, and the rules below a journal.
 fn trial(transitions: u64, walks: u64) -> bool {
-    let is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
-    trial_of(fat::parts(), |n| fat::searched(n, transitions), walks, fat::walked) && is_well
+    let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
+    is_well &= trial_of(fat::parts(), |n| fat::searched(n, transitions), walks, fat::walked);
+    println!("below a journal:");
+    let searched = |n| lockstep::searched(n, transitions);
+    trial_of(lockstep::parts(), searched, walks, lockstep::walked) && is_well
 }
 
 /// All parts of a search, and then walks; with their figures.
@@ -223,15 +227,27 @@ const RULE_WALKS_MAX: u64 = 4_000;
 
 #[cfg(feature = "mutants")]
 fn hunt_rules() -> bool {
-    use quietus_sim::mutants::{hunt_rule_e, judge_rule_e};
+    use quietus_detect::mutant::Mutant;
+    use quietus_sim::mutants::{hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j};
     let mut is_well = true;
-    for mutant in quietus_detect::mutant::Mutant::ALL {
-        let judge = judge_rule_e(mutant, RULE_WALKS_MAX);
+    for mutant in Mutant::ALL {
         let twin = hunt_rule_e(mutant, RULE_WALKS_MAX);
         is_well &= twin.is_some();
-        println!("{mutant:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
-        let twin = twin.map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
-        println!("    both versions: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
+        tell(mutant, judge_rule_e(mutant, RULE_WALKS_MAX), twin);
+    }
+    println!("below a journal:");
+    for mutant in Mutant::RULE_J {
+        let (judge, twin) = (judge_rule_j(mutant, RULE_WALKS_MAX), hunt_rule_j(mutant, RULE_WALKS_MAX));
+        is_well &= judge.is_some() || twin.is_some();
+        tell(mutant, judge, twin);
     }
     is_well
+}
+
+/// Says what found `mutant`.
+#[cfg(feature = "mutants")]
+fn tell(mutant: quietus_detect::mutant::Mutant, judge: Option<String>, twin: Option<(u64, Part)>) {
+    println!("{mutant:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
+    let twin = twin.map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
+    println!("    both versions: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
 }

@@ -4,6 +4,7 @@ use crate::history::History;
 use crate::rule_e::fat::trial as fat;
 use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
+use crate::rule_j::lockstep;
 use crate::shrink::shrink;
 use crate::soak::soak;
 use crate::violation::Violation;
@@ -65,6 +66,28 @@ pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     let fat = (0..walks_max).map(fat::judged);
     let mut fat = fat.filter_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
     let caught = known.next().or_else(|| walks.next()).or_else(|| fat.next());
+    detect::activate(None);
+    caught
+}
+
+/// As [`hunt_rule_e`], below a journal.
+#[must_use]
+pub fn hunt_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)> {
+    detect::activate(Some(mutant));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, lockstep::walked(seed)));
+    let caught = walks.find(|(_, part)| part.failure.is_some());
+    let mut search = (0..lockstep::parts()).map(|n| (walks_max, lockstep::searched(n, TRANSITIONS)));
+    let caught = caught.or_else(|| search.find(|(_, part)| part.failure.is_some()));
+    detect::activate(None);
+    caught
+}
+
+/// As [`judge_rule_e`], below a journal.
+#[must_use]
+pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
+    detect::activate(Some(mutant));
+    let mut walks = (0..walks_max).map(lockstep::judged);
+    let caught = walks.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
     detect::activate(None);
     caught
 }

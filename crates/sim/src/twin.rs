@@ -71,6 +71,8 @@ pub struct Twin<const BYTES: usize> {
     literal: Option<Box<dyn Version>>,
     disk: Vec<[u8; BYTES]>,
     now: Millis,
+    /// Whatever is wanted is read before anything else happens.
+    reads_at_once: bool,
 }
 
 /// The bytes of `block`.
@@ -92,7 +94,31 @@ impl<const BYTES: usize> Twin<BYTES> {
         disk: Vec<[u8; BYTES]>,
         now: Millis,
     ) -> Self {
-        Self { rule, literal, disk, now }
+        Self { rule, literal, disk, now, reads_at_once: false }
+    }
+
+    /// From here on each version reads what it wants before anything else
+    /// happens: how much they remember of what was written is their own matter.
+    #[must_use]
+    pub fn at_once(mut self) -> Self {
+        self.reads_at_once = true;
+        self.read_all();
+        self
+    }
+
+    fn read_all(&mut self) {
+        if !self.reads_at_once {
+            return;
+        }
+        while let Some(extent) = self.rule.wants() {
+            let content = self.read(extent);
+            self.rule.given(extent, Some(&content));
+        }
+        while let Some(block) = self.literal_wants().pop_first() {
+            let extent = place::<BYTES>(block);
+            let content = self.read(extent);
+            self.tell(|it, _| it.given(extent, Some(&content)));
+        }
     }
 
     /// The product without the literal version.
@@ -175,6 +201,7 @@ impl<const BYTES: usize> Twin<BYTES> {
             self.see(extent, content)?;
         }
         self.put(extent, content);
+        self.read_all();
         self.compare()
     }
 
@@ -244,6 +271,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.now.0 += ms;
         self.rule.tick(self.now);
         self.tell(|it, now| it.tick(now));
+        self.read_all();
         self.compare()
     }
 

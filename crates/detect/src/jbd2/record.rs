@@ -1,6 +1,7 @@
 //! The blocks of the log's own: descriptors, revoke blocks, commit blocks.
 
 use super::{Checksums, MAGIC, Tid, be16_at, be32_at};
+use crate::mutant::{self, Mutant};
 
 const DESCRIPTOR: u32 = 1;
 const COMMIT: u32 = 2;
@@ -124,7 +125,8 @@ impl Records {
             return None;
         }
         let mut block = copy.to_vec();
-        if let Some(start) = block.first_chunk_mut().filter(|_| tag.is_escaped) {
+        let is_escaped = tag.is_escaped && !mutant::is(Mutant::EscapeKept);
+        if let Some(start) = block.first_chunk_mut().filter(|_| is_escaped) {
             *start = MAGIC.to_be_bytes();
         }
         Some(block)

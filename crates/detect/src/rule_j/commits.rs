@@ -57,8 +57,9 @@ impl Commits {
         self.written.insert_range(run);
     }
 
-    pub(super) fn write_all(&mut self, blocks: &RoaringBitmap) {
-        self.written |= blocks;
+    /// All of `blocks` count as written just now.
+    pub(super) fn write_all(&mut self, blocks: Block) {
+        self.written.insert_range(0..blocks);
     }
 
     pub(super) fn written(&self) -> &RoaringBitmap {
@@ -71,12 +72,13 @@ impl Commits {
     }
 
     /// Another commit, with so many maps to be seen: its serial number, unless
-    /// too many wait.
-    pub(super) fn push(&mut self, maps: usize) -> Option<u64> {
+    /// too many wait. If it is `late`, what was written before it may have been
+    /// written after it.
+    pub(super) fn push(&mut self, maps: usize, late: bool) -> Option<u64> {
         if self.queue.len() >= WAITING_MAX {
             return None;
         }
-        let written = std::mem::take(&mut self.written);
+        let written = if late { self.written.clone() } else { std::mem::take(&mut self.written) };
         self.queue.push_back(Commit { written, left: maps, maps: Vec::new() });
         self.received += 1;
         Some(self.received)

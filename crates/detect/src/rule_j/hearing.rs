@@ -14,21 +14,31 @@ use roaring::RoaringBitmap;
 impl RuleJ {
     pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
-        let whole = at == self.grid.extent_of(block);
         self.revive(block..=block);
-        self.reads.written(block, whole);
-        if whole {
-            self.journal_seen(index, part, false);
-        } else if let Some(log) = &mut self.log {
+        if at == self.grid.extent_of(block) {
+            self.parts.forget(index);
+            self.reads.written(block, false);
+            return self.journal_seen(index, part, false);
+        }
+        let is_whole = self.part_written(index, at);
+        self.reads.written(block, is_whole || index == 0);
+        if let Some(log) = &mut self.log {
             log.torn(index);
         }
     }
 
-    /// The journal's block `index` holds `content`; it may be `torn` if it was
-    /// read after it was written in parts.
-    pub(super) fn journal_seen(&mut self, index: u32, content: &[u8], torn: bool) {
+    /// Says whether all parts of the journal's block `index` have been written.
+    fn part_written(&mut self, index: u32, at: Extent<Addr>) -> bool {
+        let bytes = u64::from(self.format.block_bytes());
+        let start = at.start.0 % bytes;
+        self.parts.arrived(index, start, start + at.len, bytes)
+    }
+
+    /// The journal's block `index` holds `content`, which was `read` after it was
+    /// written in parts, or just arrived.
+    pub(super) fn journal_seen(&mut self, index: u32, content: &[u8], read: bool) {
         if index == 0 {
-            return self.superblock_seen(content, torn);
+            return self.superblock_seen(content, read);
         }
         let Some(log) = &mut self.log else { return };
         let format = &self.format;
@@ -36,19 +46,20 @@ impl RuleJ {
             Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
         };
         let news = log.written(index, content, &is_map);
-        self.heard(news);
+        self.heard(news, read);
     }
 
-    fn superblock_seen(&mut self, content: &[u8], torn: bool) {
+    fn superblock_seen(&mut self, content: &[u8], read: bool) {
         match Superblock::from_bytes(content, self.place.len()) {
             Ok(superblock) => {
                 let news = match &mut self.log {
                     Some(log) => log.tail_moved(superblock),
                     None => self.log_seen(superblock),
                 };
-                self.heard(news);
+                self.heard(news, read);
             }
-            Err(_) if torn => self.lose(),
+            // Not all of its parts have arrived.
+            Err(_) if read => self.lose(),
             Err(reason) => self.broken = Some(reason),
         }
     }
@@ -62,13 +73,18 @@ impl RuleJ {
         news
     }
 
-    fn heard(&mut self, news: News) {
+    fn heard(&mut self, news: News, late: bool) {
         match news {
             News::None => {}
-            News::Received(received) => self.received(received),
+            News::Received(received) => self.received(received, late),
             News::Dead(indices) => self.residue(&indices),
             News::Restarted(indices) => {
                 self.lose_maps();
+                self.residue(&indices);
+            }
+            News::Renumbered(indices) => {
+                self.lose_maps();
+                self.commits.write_all(self.format.blocks());
                 self.residue(&indices);
             }
             News::Lost => self.lose(),
@@ -100,11 +116,15 @@ impl RuleJ {
             return;
         }
         self.free.clear();
-        self.candidates.clear();
+        let doubtful = std::mem::take(&mut self.candidates) - self.commits.written();
+        self.suspect(doubtful);
     }
 
-    fn received(&mut self, Received { tid, maps }: Received) {
-        let Some(serial) = self.commits.push(maps.len()) else { return self.lose() };
+    /// A transaction counts from now on; if that is `late`, the guest may have
+    /// gone on in the meantime.
+    fn received(&mut self, Received { tid, maps }: Received, late: bool) {
+        let late = late && !mutant::is(Mutant::LateIsInTime);
+        let Some(serial) = self.commits.push(maps.len(), late) else { return self.lose() };
         for (index, Copied { tag, content }) in maps {
             let wanted = Wanted { serial, tid, tag };
             match content {

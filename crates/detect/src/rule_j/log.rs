@@ -93,6 +93,8 @@ pub(super) enum News {
     /// The log begins anew, beyond what was expected: nothing that it held
     /// counts, and what was not received never will be.
     Restarted(RoaringBitmap),
+    /// The same, and its numbers have been used before.
+    Renumbered(RoaringBitmap),
     /// It does not fit what was known of it.
     Lost,
 }
@@ -159,8 +161,11 @@ impl Log {
 
     /// What was held of `index` is not what lies there any more.
     fn forget(&mut self, index: u32) {
-        if let Some(Held::Descriptor(_, maps)) = self.records.remove(&index) {
-            self.maps_held -= maps.len();
+        if let Some(held) = self.records.remove(&index) {
+            if let Held::Descriptor(_, maps) = held {
+                self.maps_held -= maps.len();
+            }
+            self.follow_anew();
         }
         if let Some(content) = self.copy_at(index).and_then(|copy| copy.content.take()) {
             self.copies_bytes -= content.len();
@@ -204,10 +209,16 @@ impl Log {
                 if too_many { News::Lost } else { self.follow() }
             }
             Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
+            // A block of what was received, written once more.
+            Position::Known(_) => {
+                self.fresh.remove(index);
+                News::None
+            }
             Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
             Position::Unknown(least) if !record.tid.is_before(*least) => {
                 if record.kind == RecordKind::Commit {
                     let begin = self.advance(index, 1);
+                    self.fresh.clear();
                     self.begin(record.tid.next(), begin);
                 }
                 News::None
@@ -239,6 +250,14 @@ impl Log {
         (self.maps_held, self.copies_bytes) = (0, 0);
     }
 
+    /// What was followed has changed.
+    fn follow_anew(&mut self) {
+        if let Position::Known(course) = &mut self.position {
+            *course = Course::new(course.tid, course.begin);
+            self.copies_bytes = 0;
+        }
+    }
+
     /// Follows the next transaction as far as it has arrived.
     fn follow(&mut self) -> News {
         let log = self.superblock.log.clone();
@@ -253,7 +272,7 @@ impl Log {
                 }
             };
             course.len = course.len.saturating_add(blocks);
-            if course.len >= log.end - log.start {
+            if course.len + 1 >= log.end - log.start {
                 return News::Lost;
             }
             course.at = advanced(&log, course.at, blocks);
@@ -308,11 +327,13 @@ impl Log {
 
     /// Nothing in the log counts any more.
     fn emptied(&mut self, tid: Tid) -> News {
+        let is_back = tid.is_before(self.next().0) && !mutant::is(Mutant::RenumberingIgnored);
         self.position = Position::Empty(tid);
         self.fresh.clear();
         self.records.clear();
         (self.maps_held, self.copies_bytes) = (0, 0);
-        News::Dead(self.everything())
+        let all = self.everything();
+        if is_back { News::Renumbered(all) } else { News::Dead(all) }
     }
 
     fn everything(&self) -> RoaringBitmap {
@@ -325,6 +346,9 @@ impl Log {
     fn before(&self, tail: u32, begin: u32) -> RoaringBitmap {
         let log = &self.superblock.log;
         let mut dead = self.everything();
+        if mutant::is(Mutant::ResidueBeyondTail) {
+            return dead - &self.fresh;
+        }
         let len = if begin >= tail { begin - tail } else { log.end - tail + (begin - log.start) };
         ring(log, tail, len).into_iter().for_each(|part| {
             dead.remove_range(part);

@@ -16,6 +16,7 @@
 mod commits;
 mod hearing;
 mod log;
+mod parts;
 mod place;
 mod reads;
 mod view;
@@ -30,6 +31,7 @@ use crate::rule::survey::Survey;
 use crate::rule::{Grid, Rule, overlaid, split};
 use commits::{Commits, Map};
 use log::Log;
+use parts::Parts;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
@@ -67,6 +69,7 @@ pub struct RuleJ {
     log: Option<Log>,
     commits: Commits,
     reads: Reads,
+    parts: Parts,
     /// Where the log was left at the last stop.
     resumes: Option<(Tid, u32)>,
     /// It is mounted, as far as it says itself.
@@ -117,6 +120,7 @@ impl RuleJ {
             log: None,
             commits: Commits::default(),
             reads: Reads::default(),
+            parts: Parts::default(),
             resumes: None,
             in_use: !format.was_clean(),
             format,
@@ -130,7 +134,7 @@ impl RuleJ {
     }
 
     fn begin(&mut self, seen_from_start: bool) {
-        self.commits.write_all(&self.live);
+        self.commits.write_all(self.format.blocks());
         if !seen_from_start {
             self.lately.extend(&self.live);
         }
@@ -174,7 +178,9 @@ impl RuleJ {
         if self.free.range_cardinality(run.clone()) > 0 {
             self.candidates.extend(self.free.range(run.clone()));
         }
-        self.commits.write(run.clone());
+        if !mutant::is(Mutant::WriteOutsideWindow) {
+            self.commits.write(run.clone());
+        }
         self.lately.insert(run.clone());
         self.survey.written(run);
     }
@@ -205,7 +211,7 @@ impl RuleJ {
         while let Some(settled) = self.commits.pop() {
             for map in settled.maps {
                 self.committed.insert(map.block);
-                self.shown(map);
+                self.shown(map, &settled.written);
             }
             let since =
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
@@ -214,8 +220,9 @@ impl RuleJ {
         }
     }
 
-    /// The newest word of a map.
-    fn shown(&mut self, map: Map) {
+    /// The newest word of a map. What was `written` since the one before it need
+    /// not be what was free then.
+    fn shown(&mut self, map: Map, written: &RoaringBitmap) {
         let Map { allocated, free, .. } = map;
         if !free.is_disjoint(&self.journal) {
             self.broken = Some(Reason("a map has the journal free".into()));
@@ -223,15 +230,20 @@ impl RuleJ {
         }
         let allocated = allocated - &self.journal;
         self.free -= &allocated;
-        self.candidates -= &allocated;
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
         let uncertain = self.deaths.revoke(revoked);
         self.live |= &uncertain;
-        if self.options.grade != Grade::Block {
-            self.suspicious |= uncertain;
-        }
+        self.suspect(uncertain | ((&allocated & &self.candidates) - written));
+        self.candidates -= &allocated;
         self.candidates |= &free & &self.live;
         self.free |= free;
+    }
+
+    /// The present content of `blocks` may be that of an owner who is gone.
+    fn suspect(&mut self, blocks: RoaringBitmap) {
+        if self.options.grade != Grade::Block && !mutant::is(Mutant::CandidatesForgotten) {
+            self.suspicious |= blocks;
+        }
     }
 
     fn condemn(&mut self, dead: RoaringBitmap) {
@@ -254,7 +266,8 @@ impl RuleJ {
             }
             if let (Some(index), Some(log)) = (index, &mut self.log) {
                 log.torn(index);
-                self.reads.written(block, true);
+                self.parts.forget(index);
+                self.reads.written(block, false);
             }
         }
         if let Some(blocks) = self.grid.covered(extent) {
@@ -299,11 +312,11 @@ impl RuleJ {
             Ok(_) if self.committed.contains(block) || (self.in_use && self.committed_unseen) => {}
             Ok(shown) => {
                 let (allocated, free) = split(&shown);
-                let mut dead = (&free & &self.live) - exempt;
+                let mut dead = (&free & &self.live) - &exempt;
                 if !self.survey.is_in_order() {
                     dead -= self.lately.within(&dead);
                 }
-                self.shown(Map { block, allocated, free });
+                self.shown(Map { block, allocated, free }, &exempt);
                 self.condemn(dead);
             }
             Err(reason) => self.broken = Some(reason),
@@ -321,6 +334,8 @@ impl RuleJ {
         if self.options.grade == Grade::Content {
             found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
         }
+        // Without the journal's superblock there is no recovery.
+        self.place.block(0).map(|superblock| found.remove(superblock));
         found
     }
 }
@@ -412,6 +427,11 @@ impl Rule for RuleJ {
         if !scope.layers {
             self.suspicious.clear();
         }
+        let (grid, reads) = (&self.grid, &self.reads);
+        let is_wanted = |extent| grid.touched(extent).is_some_and(|blocks| reads.hold_copy(blocks));
+        let is_held = |extent| is_wanted(extent) && !mutant::is(Mutant::WantedIsResidue);
+        let is_busy = |extent| (scope.is_busy)(extent) || is_held(extent);
+        let scope = Scope { is_busy: &is_busy, ..scope };
         let (run, verdict) = self.deaths.next(true, scope, self.format.block_bytes().into())?;
         self.suspicious.remove_range(run.clone());
         Some((self.grid.extent_of_run(&run), verdict))

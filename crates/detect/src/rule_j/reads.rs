@@ -57,8 +57,8 @@ impl Reads {
         Some(block)
     }
 
-    /// `block` is written, as a whole or in part.
-    pub(super) fn written(&mut self, block: Block, whole: bool) {
+    /// `block` is written; it is to be read, if the last of several parts came.
+    pub(super) fn written(&mut self, block: Block, is_last_part: bool) {
         if let Some(Purpose::Copy(copy)) = self.wanted.remove(&block) {
             self.shown.insert(block, copy);
         }
@@ -67,7 +67,7 @@ impl Reads {
                 *purpose = Purpose::Void;
             }
         }
-        if !whole {
+        if is_last_part {
             self.want(block);
         }
     }
@@ -85,6 +85,14 @@ impl Reads {
     /// Those of `blocks` that have to be shown before they are overwritten.
     pub(super) fn shown_within(&self, blocks: RangeInclusive<Block>) -> BTreeSet<Block> {
         self.shown.range(blocks).map(|(block, _)| *block).collect()
+    }
+
+    /// Whether a copy that is wanted lies in `blocks`.
+    pub(super) fn hold_copy(&self, blocks: RangeInclusive<Block>) -> bool {
+        let is_copy = |purpose: &Purpose| matches!(purpose, Purpose::Copy(_));
+        self.wanted.range(blocks.clone()).any(|(_, purpose)| is_copy(purpose))
+            || self.asked.range(blocks.clone()).any(|(_, asked)| asked.iter().any(is_copy))
+            || self.shown.range(blocks).next().is_some()
     }
 
     /// `block` is shown before it is overwritten.

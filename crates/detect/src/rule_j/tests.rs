@@ -199,21 +199,115 @@ fn blocks_written_in_parts_are_read() {
 }
 
 #[test]
-fn a_block_written_in_parts_has_not_arrived_until_it_is_read() {
+fn a_block_written_in_parts_has_not_arrived_until_all_of_them_are_read() {
     let mut disk = mounted(&[]);
     disk.data(50);
     disk.commit_other(5, 1);
     disk.log(4, &descriptor(6, &[(MAP, 0)]));
     disk.is_lazy = true;
-    let at = u64::from(place(5)) * 1024;
-    disk.write_at(at, &map(&[50])[..512]);
+    let (at, map) = (u64::from(place(5)) * 1024, map(&[50]));
+    disk.write_at(at, &map[..512]);
+    assert_eq!(disk.rule.wants(), None);
+    disk.write_at(at + 512, &map[512..]);
     let asked = disk.rule.wants().unwrap();
-    disk.write_at(at + 512, &map(&[50])[512..]);
+    disk.write_at(at, &map[..512]);
     disk.log(6, &header(2, 6));
     disk.rule.given(asked, Some(&[0; BYTES]));
     assert_eq!(disk.figure("commits received"), 1);
+    disk.write_at(at + 512, &map[512..]);
     disk.read();
     assert_eq!(disk.dead(), [50]);
+}
+
+#[test]
+fn what_was_written_before_a_commit_was_read_may_have_been_written_after_it() {
+    let mut disk = mounted(&[50]);
+    disk.log(1, &descriptor(5, &[(40, 0)]));
+    disk.log(2, &[9; BYTES]);
+    disk.is_lazy = true;
+    let at = u64::from(place(3)) * 1024;
+    disk.write_at(at, &header(2, 5)[..512]);
+    disk.write_at(at + 512, &header(2, 5)[512..]);
+    disk.data(50);
+    disk.read();
+    assert_eq!(disk.figure("commits received"), 1);
+    disk.commit_other(6, 4);
+    assert_eq!(disk.dead(), []);
+    disk.commit_other(7, 7);
+    assert_eq!(disk.dead(), [50]);
+}
+
+#[test]
+fn a_copy_that_is_wanted_is_no_residue_yet() {
+    let mut disk = mounted(&[50]);
+    disk.log(2, &map(&[50]));
+    disk.log(1, &descriptor(5, &[(MAP, 0)]));
+    disk.is_lazy = true;
+    disk.log(3, &header(2, 5));
+    disk.log(0, &superblock(6, 4));
+    assert_eq!(disk.dead(), []);
+    let asked = disk.rule.wants().unwrap();
+    assert_eq!(disk.dead(), []);
+    disk.rule.given(asked, Some(&map(&[50])));
+    assert_eq!(disk.dead(), [1, 2, 3].map(place));
+    assert_eq!(disk.rule.broken(), None);
+}
+
+#[test]
+fn a_descriptor_that_is_written_again_leads_anew() {
+    let mut disk = mounted(&[]);
+    disk.log(1, &descriptor(5, &[(40, 0), (41, 0), (42, 0)]));
+    disk.log(1, &descriptor(5, &[(40, 0)]));
+    disk.log(2, &[9; BYTES]);
+    disk.log(3, &header(2, 5));
+    assert_eq!(disk.figure("commits received"), 1);
+}
+
+#[test]
+fn what_was_free_and_is_allocated_again_is_suspicious_if_it_was_not_written_since() {
+    let mut disk = mounted(&[50, 51]);
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.data(51);
+    disk.commit(6, 4, &[]);
+    assert_eq!(disk.data(50), [50]);
+    assert_eq!(disk.data(51), []);
+}
+
+#[test]
+fn what_was_free_is_suspicious_once_that_is_not_known_any_more() {
+    let mut disk = mounted(&[50, 51]);
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.data(51);
+    disk.log(0, &superblock(8, 1));
+    assert_eq!(disk.figure("free by a committed map"), 0);
+    assert_eq!(disk.data(50), [50]);
+    assert_eq!(disk.data(51), []);
+}
+
+#[test]
+fn numbers_that_come_again_count_for_nothing_yet() {
+    let mut disk = mounted(&[50]);
+    disk.commit_other(5, 1);
+    disk.commit_other(6, 4);
+    disk.data(50);
+    disk.commit_other(7, 7);
+    disk.log(0, &superblock(3, 0));
+    disk.log(0, &superblock(3, 1));
+    disk.commit(3, 1, &[50]);
+    assert!(!disk.dead().contains(&50));
+    disk.commit_other(4, 4);
+    assert_eq!(disk.dead(), [50]);
+}
+
+#[test]
+fn a_block_of_what_was_received_is_not_fresh_when_it_is_written_again() {
+    let mut disk = mounted(&[]);
+    disk.commit_other(5, 1);
+    disk.log(3, &header(2, 5));
+    disk.log(0, &superblock(6, 4));
+    assert_eq!(disk.dead(), [1, 2, 3].map(place));
 }
 
 #[test]
@@ -483,8 +577,8 @@ fn a_view_that_is_cut_off_is_none() {
 #[test]
 fn only_so_many_commits_wait() {
     let mut commits = Commits::default();
-    assert!((0..64).all(|_| commits.push(1).is_some()));
-    assert_eq!(commits.push(1), None);
+    assert!((0..64).all(|_| commits.push(1, false).is_some()));
+    assert_eq!(commits.push(1, false), None);
 }
 
 #[test]

@@ -243,7 +243,6 @@ impl Format for Toy {
             SUPER => Kind::Geometry,
             MAP => Kind::Map,
             _ if block < self.journal_first() => Kind::Inodes,
-            _ if block < self.first_data() => Kind::Fixed,
             _ => Kind::Data,
         }
     }

@@ -129,7 +129,7 @@ impl Journaled {
     #[must_use]
     pub fn mount(
         (toy, area, mode, is_async): (Toy, Area, Mode, bool),
-        disk: &[Vec<u8>],
+        disk: &[&[u8]],
         next_generation: u8,
         start: Start,
     ) -> Self {
@@ -338,6 +338,12 @@ impl Journaled {
     pub fn finished(&self) -> Option<Tid> {
         let committing = self.committing.as_ref().filter(|it| it.is_sent);
         committing.filter(|_| !self.is_logging()).map(|it| it.logged.tid)
+    }
+
+    /// Whether what commits has a map in it.
+    #[must_use]
+    pub fn commits_map(&self) -> bool {
+        self.committing.as_ref().is_some_and(|it| it.logged.contents.contains_key(&MAP))
     }
 
     /// The commit block, if it may be on its way a second time.

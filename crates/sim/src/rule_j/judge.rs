@@ -22,6 +22,8 @@ struct Layer {
     /// Since it was written, the rules have seen a committed map that shows its
     /// block free.
     was_shown_free: bool,
+    /// Commits that had been received when it was written.
+    commits: u64,
     /// The server has crashed since: its marks are gone.
     is_excused: bool,
 }
@@ -48,6 +50,12 @@ pub struct Judge {
     ends: BTreeMap<Tid, Holds>,
     /// The newest transaction that is on the disk.
     newest: Tid,
+    /// Commits, of all mounts, that brought a map.
+    commits: u64,
+    /// The rules have no map before so many.
+    knows_from: u64,
+    /// The rules have not read what they want since they began to watch.
+    is_new: bool,
     cut: Option<(Tid, usize)>,
     /// Which transaction wrote a block of the log last.
     log: BTreeMap<At, Tid>,
@@ -68,6 +76,9 @@ impl Judge {
             is_mounted: false,
             ends: BTreeMap::from([(0, Holds::new())]),
             newest: 0,
+            commits: 0,
+            knows_from: 1,
+            is_new: false,
             cut: None,
             log: BTreeMap::new(),
             tails: vec![tail],
@@ -93,7 +104,10 @@ impl Judge {
     }
 
     /// All of `tid` is on the disk.
-    pub fn finished(&mut self, tid: Tid) {
+    pub fn finished(&mut self, tid: Tid, brings_map: bool) {
+        if self.newest != tid {
+            self.commits += u64::from(brings_map);
+        }
         self.newest = tid;
     }
 
@@ -113,6 +127,7 @@ impl Judge {
     /// the next one is `tid`.
     pub fn mounted(&mut self, tid: Tid) {
         self.holds = self.ends.remove(&self.newest).unwrap_or_default();
+        self.knows_from = self.knows_from.max(self.commits + 1);
         let lost = self.log.values_mut().filter(|it| **it > self.newest);
         lost.for_each(|it| *it = 0);
         self.ends = BTreeMap::from([(tid - 1, self.holds.clone())]);
@@ -130,7 +145,12 @@ impl Judge {
         let Some(place) = self.places.get_mut(&block) else { return };
         place.below.extend(place.top.take());
         let mark = Mark::of(&bytes[..BLOCK_BYTES]);
-        place.top = mark.map(|it| Layer { stay: it.stay, was_shown_free: false, is_excused: false });
+        place.top = mark.map(|it| Layer {
+            stay: it.stay,
+            was_shown_free: false,
+            commits: self.commits,
+            is_excused: false,
+        });
     }
 
     /// A block of the log has been written by `tid`.
@@ -147,10 +167,16 @@ impl Judge {
 
     /// The rules have seen all that there was to see.
     pub fn has_seen(&mut self) {
+        if std::mem::take(&mut self.is_new) {
+            // The first commit shows where the next one begins.
+            self.knows_from = self.commits + 2;
+        }
+        let knows = !self.is_new && self.commits >= self.knows_from;
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         for (block, place) in self.places.iter_mut().filter(|(block, _)| !holds.contains_key(block)) {
             debug_assert!(self.toy.data().contains(block));
-            place.below.iter_mut().chain(&mut place.top).for_each(|it| it.was_shown_free = true);
+            let seen = place.top.as_mut().filter(|it| knows && self.commits > it.commits);
+            seen.into_iter().for_each(|it| it.was_shown_free = true);
         }
     }
 
@@ -174,6 +200,7 @@ impl Judge {
     /// The server was killed: its marks are gone, and so is its proof.
     pub fn forgotten(&mut self) {
         self.cut = None;
+        self.is_new = true;
         for place in self.places.values_mut() {
             place.below.iter_mut().chain(&mut place.top).for_each(|it| it.is_excused = true);
         }

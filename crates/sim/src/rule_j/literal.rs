@@ -11,7 +11,7 @@ mod version;
 
 use crate::rule_e::literal::time::{Clock, Moment};
 use crate::rule_j::log::{Area, At, Tag, Tid};
-use log::Log;
+use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::Content;
 use quietus_detect::format::{Block, Format, Geometry, Kind};
@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// After so long without a change the maps are read in place [8].
 const QUIET_MS: u64 = 500;
+/// What a disk writes at once.
+const SECTOR: usize = 512;
 
 /// How far a condemned block is on its way [5].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +58,8 @@ struct Copy {
     at: At,
     tag: Tag,
     seen: Option<Vec<u8>>,
+    /// It is being written at this moment.
+    is_coming: bool,
 }
 
 /// A commit that was received, and waits for its maps [4].
@@ -72,8 +76,6 @@ struct Commit {
 struct Review {
     at: Millis,
     by_tool: bool,
-    /// Those that were committed since.
-    committed: BTreeSet<Block>,
 }
 
 /// The second implementation.
@@ -91,6 +93,10 @@ pub struct Literal<F> {
     review: Option<Review>,
     /// Maps that are to be read in place, and whether after a tool.
     maps: BTreeMap<Block, bool>,
+    /// Those that were committed since that was decided.
+    settled: BTreeSet<Block>,
+    /// The position was unknown since then.
+    was_unknown: bool,
     /// The journal's superblock is to be read.
     wants_superblock: bool,
     is_over: bool,
@@ -110,7 +116,7 @@ impl<F: Format> Literal<F> {
             written,
             touched: false,
         };
-        let is_cell = |it: &Block| format.kind(*it) == Kind::Data || area.at(*it).is_some_and(|at| at > 0);
+        let is_cell = |it: &Block| format.kind(*it) == Kind::Data && area.at(*it) != Some(0);
         let cells = (0..format.blocks()).filter(is_cell).map(|it| (it, cell)).collect();
         let whole = format.was_clean();
         let mut this = Self {
@@ -124,6 +130,8 @@ impl<F: Format> Literal<F> {
             in_use: !whole,
             review: None,
             maps: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            was_unknown: false,
             wants_superblock: true,
             is_over: false,
             format,
@@ -139,7 +147,6 @@ impl<F: Format> Literal<F> {
         self.clock.tick(now);
         if let Some(review) = self.review.take_if(|it| it.at <= now) {
             let maps = self.format.survey(Kind::Map).into_iter().flatten();
-            let maps = maps.filter(|it| !review.committed.contains(it));
             self.maps = maps.map(|it| (it, review.by_tool)).collect();
         }
     }
@@ -147,6 +154,7 @@ impl<F: Format> Literal<F> {
     /// Content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
+        self.commits.iter_mut().flat_map(|it| &mut it.maps).for_each(|it| it.is_coming = false);
         self.clock.change();
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
@@ -175,12 +183,20 @@ impl<F: Format> Literal<F> {
         let from = (part.start.0 - extent.start.0) as usize;
         let bytes = &bytes[from..from + part.len as usize];
         if let Some(at) = self.area.at(block) {
-            return self.journal_written(block, at, bytes);
+            let from = (part.start.0 - self.place(block).start.0) as usize;
+            return self.journal_written((block, at), from, bytes);
         }
         match self.format.kind(block) {
             Kind::Data => self.is_written(block),
-            Kind::Map if !self.in_use => self.decide(true),
+            Kind::Map => self.map_written(),
             _ => {}
+        }
+    }
+
+    /// By a tool, if it is not mounted [8].
+    fn map_written(&mut self) {
+        if !self.in_use && !self.review.as_ref().is_some_and(|it| it.by_tool) {
+            self.decide(true);
         }
     }
 
@@ -191,24 +207,49 @@ impl<F: Format> Literal<F> {
         *cell = Cell { live: true, stage: None, count, written: Some(moment), touched: true, ..*cell };
     }
 
-    fn journal_written(&mut self, block: Block, at: At, bytes: &[u8]) {
-        if at == 0 {
-            return self.tail_written(bytes);
+    /// `bytes` arrive at `from` in a block of the journal.
+    fn journal_written(&mut self, (block, at): (Block, At), from: usize, bytes: &[u8]) {
+        let is_whole = bytes.len() == self.format.block_bytes() as usize;
+        if at > 0 {
+            self.is_written(block);
         }
-        self.is_written(block);
+        match (at, is_whole) {
+            (0, true) => {
+                self.wants_superblock = false;
+                self.tail_written(bytes);
+            }
+            (0, false) => self.wants_superblock = true,
+            (_, true) => self.log_written(at, bytes, false),
+            (_, false) => self.log.part_written(at, from / SECTOR..(from + bytes.len()) / SECTOR),
+        }
+    }
+
+    /// A block of the log has arrived; `late`: it had to be read.
+    fn log_written(&mut self, at: At, bytes: &[u8], late: bool) {
         if self.log.written(at, bytes) {
             self.lost();
         }
-        self.receive();
+        self.receive(Some(at).filter(|_| !late), late);
+        self.note_position();
     }
 
     /// Takes the commits that have been received [3], [4].
-    fn receive(&mut self) {
-        while let Some((tid, copies)) = self.log.receive() {
+    fn receive(&mut self, coming: Option<At>, late: bool) {
+        loop {
+            let (tid, copies) = match self.log.receive() {
+                Next::Incomplete => break,
+                Next::TooLong => return self.lost(),
+                Next::Received(tid, copies) => (tid, copies),
+            };
             self.received += 1;
+            if late {
+                let (before, now) = (self.received - 1, self.received);
+                self.cells.values_mut().filter(|it| it.count == before).for_each(|it| it.count = now);
+            }
             let is_map = |it: &(At, Tag)| self.format.kind(it.1.block) == Kind::Map;
             let maps = copies.into_iter().filter(is_map);
-            let maps: Vec<_> = maps.map(|(at, tag)| Copy { at, tag, seen: None }).collect();
+            let maps: Vec<_> =
+                maps.map(|(at, tag)| Copy { at, tag, seen: None, is_coming: Some(at) == coming }).collect();
             self.commits.push_back(Commit { tid, number: self.received, maps });
         }
         self.settle();
@@ -217,25 +258,24 @@ impl<F: Format> Literal<F> {
     /// Takes the maps of commits that have all been seen, in order [4].
     fn settle(&mut self) {
         while self.commits.front().is_some_and(|it| it.maps.iter().all(|it| it.seen.is_some())) {
-            let commit = self.commits.pop_front().expect("it was there");
+            let commit = self.commits[0].clone();
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
                 let Some(content) = self.area.content(commit.tid, copy.tag, seen) else {
                     return self.lost();
                 };
-                self.committed(copy.tag.block, &content);
+                self.committed(copy.tag.block, &content, commit.number);
             }
+            self.commits.pop_front();
             self.two_commits(commit.number);
         }
     }
 
-    fn committed(&mut self, map: Block, content: &[u8]) {
-        self.maps.remove(&map);
-        if let Some(review) = &mut self.review {
-            review.committed.insert(map);
-        }
+    fn committed(&mut self, map: Block, content: &[u8], number: u32) {
+        self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
-            if allocated { self.shown_allocated(block) } else { self.cell(block).free = true }
+            let old = self.cell(block).count + 2 <= number;
+            if allocated { self.shown_allocated(block, old) } else { self.cell(block).free = true }
         }
     }
 
@@ -258,9 +298,11 @@ impl<F: Format> Literal<F> {
         self.cells.get_mut(&block).expect("maps show data")
     }
 
-    fn shown_allocated(&mut self, block: Block) {
+    /// `old`: the content is older than what showed the block free.
+    fn shown_allocated(&mut self, block: Block, old: bool) {
         let marks = self.options.grade != Grade::Block;
         let cell = self.cell(block);
+        cell.suspicious |= marks && old && cell.is_candidate();
         cell.free = false;
         if cell.stage.take().is_some() {
             (cell.live, cell.suspicious) = (true, cell.suspicious || marks);
@@ -276,18 +318,38 @@ impl<F: Format> Literal<F> {
     /// The position is lost [3].
     fn lost(&mut self) {
         self.log.lose();
-        self.commits.clear();
+        self.nothing_is_free();
         for (block, cell) in &mut self.cells {
-            cell.free = false;
             if self.area.at(*block).is_some() && cell.stage.take().is_some() {
                 cell.live = true;
             }
         }
     }
 
+    /// What maps have said is not known any more [3], [6].
+    fn nothing_is_free(&mut self) {
+        let oldest = self.commits.front().map_or(self.received, |it| it.number - 1);
+        let marks = self.options.grade != Grade::Block;
+        for cell in self.cells.values_mut() {
+            cell.suspicious |= marks && cell.is_candidate() && cell.count < oldest;
+            cell.free = false;
+            cell.count = if cell.count >= oldest { self.received } else { cell.count };
+        }
+        self.commits.clear();
+        self.was_unknown = true;
+    }
+
     /// The journal's superblock is written, or read [6].
     fn tail_written(&mut self, bytes: &[u8]) {
         let Some(tail) = self.area.tail(bytes) else { return self.stop() };
+        let goes_back = self.log.goes_back(tail);
+        if self.log.is_replayed(tail) || goes_back {
+            self.nothing_is_free();
+        }
+        if goes_back {
+            let received = self.received;
+            self.cells.values_mut().for_each(|it| it.count = received);
+        }
         match self.log.tail(tail) {
             Some(residue) => {
                 for at in residue {
@@ -299,7 +361,8 @@ impl<F: Format> Literal<F> {
             }
             None => self.lost(),
         }
-        self.receive();
+        self.receive(None, false);
+        self.note_position();
     }
 
     /// The guest frees it itself [7].
@@ -311,21 +374,38 @@ impl<F: Format> Literal<F> {
         if let Some(cell) = self.cells.get_mut(&block) {
             (cell.live, cell.suspicious, cell.stage) = (false, false, None);
         }
+        if let Some(at) = self.area.at(block) {
+            self.log.gone(at);
+        }
+        if self.format.kind(block) == Kind::Map {
+            self.map_written();
+        }
     }
 
     /// It is decided to read the maps in place [8].
     fn decide(&mut self, by_tool: bool) {
         self.maps.clear();
         let at = Millis(self.clock.now().0 + QUIET_MS);
-        self.review = Some(Review { at, by_tool, committed: BTreeSet::new() });
+        self.review = Some(Review { at, by_tool });
+        self.settled.clear();
+        self.was_unknown = false;
+        self.note_position();
         self.cells.values_mut().for_each(|it| it.touched = false);
+    }
+
+    fn note_position(&mut self) {
+        self.was_unknown |= self.log.is_unknown();
     }
 
     /// A map was read in its place [8].
     fn map_read(&mut self, map: Block, content: &[u8], by_tool: bool) {
+        if self.settled.contains(&map) || (self.in_use && self.was_unknown) {
+            return;
+        }
         for (block, allocated) in self.shown(map, content) {
             if allocated {
-                self.shown_allocated(block);
+                let old = !self.cell(block).touched;
+                self.shown_allocated(block, old);
                 continue;
             }
             let settle = self.options.settle_ms;
@@ -374,11 +454,9 @@ impl<F: Format> Literal<F> {
     }
 
     fn may_be_dead(&self, block: Block) -> bool {
-        if self.area.at(block).is_some() {
-            return false;
-        }
         let Some(cell) = self.cells.get(&block) else { return false };
         let is_doubtful = cell.is_candidate() && self.options.grade != Grade::Block;
-        cell.suspicious || cell.stage.is_some() || is_doubtful
+        let is_content = cell.live && self.options.grade == Grade::Content;
+        cell.suspicious || cell.stage.is_some() || is_doubtful || is_content
     }
 }

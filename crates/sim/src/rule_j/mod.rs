@@ -7,12 +7,18 @@
 //!   is destroyed, or something dead is left, in the journal too.
 //! - [`text`] is the two-commit rule by the letter, and readings of it that are
 //!   wrong, each of which the model must find ([`known`]).
-//! - [`literal`] is all of the decision once more, written from that page alone.
+//! - [`literal`] is all of the decision once more, written from that page alone;
+//!   [`both`] lets it and the product see the same events, [`lockstep`] does so
+//!   for long.
+//! - [`wild`] writes whatever may be written to a journal, in every order: the
+//!   two versions must agree whatever a guest does.
 
+pub mod both;
 pub mod guest;
 pub mod judge;
 pub mod known;
 pub mod literal;
+pub mod lockstep;
 pub mod log;
 pub mod place;
 pub mod play;
@@ -20,3 +26,4 @@ pub mod recovery;
 pub mod rules;
 pub mod text;
 pub mod trial;
+pub mod wild;

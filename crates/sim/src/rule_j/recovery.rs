@@ -17,14 +17,14 @@ pub struct Recovery {
 
 /// Reads the log on `disk`; none: there is no journal.
 #[must_use]
-pub fn recovery(area: Area, disk: &[Vec<u8>]) -> Option<Recovery> {
+pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
     if tail.start == 0 {
         return Some(Recovery { contents: BTreeMap::new(), next: tail.tid, is_empty: true });
     }
     let (mut found, mut at) = (Vec::<Logged>::new(), tail.start);
     let mut next = tail.tid;
-    while let Some((logged, end)) = area.decode(next, at, |at| &disk[area.block(at) as usize]) {
+    while let Some((logged, end)) = area.decode(next, at, |at| disk[area.block(at) as usize]) {
         found.push(logged);
         (next, at) = (next + 1, end);
     }

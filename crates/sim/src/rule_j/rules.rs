@@ -9,7 +9,7 @@ use std::fmt;
 /// The disk, and rules that watch it.
 pub trait Rules: fmt::Debug {
     /// What lies on the disk.
-    fn disk(&self) -> &[Vec<u8>];
+    fn disk(&self) -> Vec<&[u8]>;
 
     /// `block` gets `bytes`. What is to be destroyed before is returned.
     ///
@@ -50,6 +50,9 @@ pub trait Rules: fmt::Debug {
 
     /// Whether inference has stopped.
     fn is_over(&self) -> bool;
+
+    /// Whether they have always read what they want.
+    fn read_at_once(&self) -> bool;
 
     /// Whether they know of what lies below content.
     fn knows_layers(&self) -> bool;

@@ -206,8 +206,8 @@ impl Text {
 }
 
 impl Rules for Text {
-    fn disk(&self) -> &[Vec<u8>] {
-        &self.disk
+    fn disk(&self) -> Vec<&[u8]> {
+        self.disk.iter().map(Vec::as_slice).collect()
     }
 
     fn write(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
@@ -269,6 +269,10 @@ impl Rules for Text {
     }
 
     fn is_over(&self) -> bool {
+        false
+    }
+
+    fn read_at_once(&self) -> bool {
         false
     }
 

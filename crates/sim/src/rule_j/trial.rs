@@ -62,7 +62,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
 }
 
 /// Small file systems, of which all is searched.
-fn setups() -> Vec<(String, Setup)> {
+pub(super) fn setups() -> Vec<(String, Setup)> {
     let mut setups = Vec::new();
     for mode in MODES {
         let small = Setup::small(mode);

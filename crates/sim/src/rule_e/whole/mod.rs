@@ -22,7 +22,7 @@ mod shelf;
 mod steps;
 mod traffic;
 mod truth;
-mod wide;
+pub(crate) mod wide;
 
 use crate::dice::Dice;
 use crate::rule_e::guest::{Guest, Owner};

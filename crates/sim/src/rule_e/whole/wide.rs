@@ -51,52 +51,64 @@ pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
     let Some(bytes) = contents.get(place(SUPER)) else { return Probe::Needs(vec![place(SUPER)]) };
     let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
     let blocks = (disk_bytes / BLOCK_BYTES) as Block;
-    Probe::Is(Box::new(Wide(Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean })))
+    let toy = Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean };
+    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32 }))
 };
 
-#[derive(Debug)]
-struct Wide(Toy);
+/// The toy as a format of blocks of any size, with its journal, if it has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Wide {
+    /// The toy.
+    pub toy: Toy,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+}
 
 impl Format for Wide {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.toy.name()
     }
 
     fn properties(&self) -> Properties {
-        self.0.properties()
+        self.toy.properties()
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK_BYTES as u32
+        self.block_bytes
     }
 
     fn blocks(&self) -> Block {
-        self.0.blocks
+        self.toy.blocks
     }
 
     fn was_clean(&self) -> bool {
-        self.0.was_clean
+        self.toy.was_clean
     }
 
     fn kind(&self, block: Block) -> Kind {
-        self.0.kind(block)
+        self.toy.kind(block)
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        self.0.survey(kind)
+        self.toy.survey(kind)
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        assert_eq!(at, place(MAP), "the guest writes whole blocks");
-        self.0.map(toy::place(MAP), &narrowed(bytes))
+        assert_eq!(at.len, u64::from(self.block_bytes), "the guest writes whole blocks");
+        self.toy.map(toy::place(MAP), &narrowed(bytes))
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        self.0.diff(block, kind, &narrowed(old), &narrowed(new))
+        self.toy.diff(block, kind, &narrowed(old), &narrowed(new))
+    }
+
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        let first = self.toy.journal_first();
+        (self.toy.journal > 0).then(|| std::iter::once(first..first + self.toy.journal).collect())
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
-        self.0.geometry(block, old, new)
+        self.toy.geometry(block, old, new)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -2,6 +2,7 @@
 
 use crate::rule_j::log::{Area, At, Header, Own, Tag, Tail, Tid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Where the next transaction begins.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,6 +17,15 @@ enum Position {
     Known(Tid, At),
 }
 
+/// How far the next transaction has come.
+pub(super) enum Next {
+    Incomplete,
+    /// As long as the log.
+    TooLong,
+    /// Its number, and the copies that it brings.
+    Received(Tid, Vec<(At, Tag)>),
+}
+
 /// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Log {
@@ -23,11 +33,22 @@ pub(super) struct Log {
     position: Position,
     noted: BTreeMap<At, Header>,
     fresh: BTreeSet<At>,
+    /// Sectors that have arrived of what is written in parts.
+    parts: BTreeMap<At, BTreeSet<usize>>,
+    /// Of these all have: they are to be read.
+    unread: BTreeSet<At>,
 }
 
 impl Log {
     pub fn new(area: Area) -> Self {
-        Self { area, position: Position::NotRead, noted: BTreeMap::new(), fresh: BTreeSet::new() }
+        Self {
+            area,
+            position: Position::NotRead,
+            noted: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            parts: BTreeMap::new(),
+            unread: BTreeSet::new(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -35,64 +56,107 @@ impl Log {
     }
 
     pub fn is_known(&self) -> bool {
-        matches!(self.position, Position::Known(..))
+        matches!(self.position, Position::Known(..) | Position::Empty(_))
+    }
+
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.position, Position::Unknown(_))
+    }
+
+    /// Whether `tail` is what the guest writes when it has replayed the log.
+    pub fn is_replayed(&self, tail: Tail) -> bool {
+        matches!(self.position, Position::Known(next, _) if tail.start != 0 && is_lower(next, tail.tid))
+    }
+
+    /// Whether `tail` says that the log is empty, and has a number that was used.
+    pub fn goes_back(&self, tail: Tail) -> bool {
+        let next = match self.position {
+            Position::NotRead => return false,
+            Position::Known(next, _) | Position::Unknown(next) | Position::Empty(next) => next,
+        };
+        tail.start == 0 && is_lower(tail.tid, next)
+    }
+
+    /// What lay at `at` does not any more.
+    pub fn gone(&mut self, at: At) {
+        self.fresh.remove(&at);
+        self.noted.remove(&at);
+        self.parts.remove(&at);
+        self.unread.remove(&at);
+    }
+
+    /// Some sectors of `at` are written.
+    pub fn part_written(&mut self, at: At, sectors: Range<usize>) {
+        let mut parts = self.parts.get(&at).cloned().unwrap_or_default();
+        self.gone(at);
+        parts.extend(sectors);
+        if parts.len() == self.area.block_bytes as usize / super::SECTOR {
+            self.unread.insert(at);
+        } else {
+            self.parts.insert(at, parts);
+        }
+    }
+
+    /// What has to be read.
+    pub fn unread(&self) -> &BTreeSet<At> {
+        &self.unread
     }
 
     /// `at` is written. Says whether the position is lost by that.
     pub fn written(&mut self, at: At, bytes: &[u8]) -> bool {
+        self.gone(at);
         self.fresh.insert(at);
-        self.noted.remove(&at);
         let Some(header) = self.area.header(bytes) else { return false };
         let behind = self.area.ahead(at, 1);
         match self.position {
             Position::Known(next, _) if header.tid == next => {
                 self.noted.insert(at, header);
             }
-            Position::Known(next, _) => return is_lower(next, header.tid),
+            Position::Known(next, _) if is_lower(header.tid, next) => {
+                self.fresh.remove(&at);
+            }
+            Position::Known(..) => return true,
             Position::Unknown(least) if header.kind == Own::Commit && !is_lower(header.tid, least) => {
                 self.position = Position::Known(header.tid.wrapping_add(1), behind);
+                self.fresh.clear();
             }
-            Position::Empty(least) if !is_lower(header.tid, least) => {
-                self.position = Position::Unknown(least);
-            }
+            Position::Empty(least) => return !is_lower(header.tid, least),
             _ => {}
         }
         false
     }
 
-    /// The transaction that has been received, if one has: its number, and the
-    /// copies that it brings.
-    pub fn receive(&mut self) -> Option<(Tid, Vec<(At, Tag)>)> {
-        let Position::Known(next, start) = self.position else { return None };
-        let (mut at, mut copies) = (start, Vec::new());
-        for _ in 0..self.area.len {
-            let header = self.noted.get(&at).filter(|_| self.fresh.contains(&at))?.clone();
-            at = self.area.ahead(at, 1);
-            match header.kind {
-                Own::Revoke => {}
-                Own::Descriptor(tags) => {
-                    for tag in tags {
-                        self.fresh.contains(&at).then_some(())?;
-                        copies.push((at, tag));
-                        at = self.area.ahead(at, 1);
-                    }
+    /// Follows the next transaction from its beginning.
+    pub fn receive(&mut self) -> Next {
+        let Position::Known(next, start) = self.position else { return Next::Incomplete };
+        let (mut len, mut copies) = (0, Vec::new());
+        while len + 1 < self.area.len - 1 {
+            let at = self.area.ahead(start, len);
+            len += 1;
+            match self.noted.get(&at).map(|it| &it.kind) {
+                None => return Next::Incomplete,
+                Some(Own::Revoke) => {}
+                Some(Own::Descriptor(tags)) => {
+                    copies.extend((1..).zip(tags).map(|(n, tag)| (self.area.ahead(at, n), *tag)));
+                    len += tags.len() as u32;
                 }
-                Own::Commit => {
-                    self.received(start, at);
-                    self.position = Position::Known(next.wrapping_add(1), at);
-                    return Some((next, copies));
-                }
+                Some(Own::Commit) => return self.ends(next, start, len, copies),
             }
         }
-        None
+        Next::TooLong
     }
 
-    fn received(&mut self, start: At, end: At) {
-        for n in 0..self.area.between(start, end) {
-            let at = self.area.ahead(start, n);
-            self.fresh.remove(&at);
-            self.noted.remove(&at);
+    fn ends(&mut self, next: Tid, start: At, len: u32, copies: Vec<(At, Tag)>) -> Next {
+        let all: Vec<_> = (0..len).map(|n| self.area.ahead(start, n)).collect();
+        if !all.iter().all(|it| self.fresh.contains(it)) {
+            return Next::Incomplete;
         }
+        for at in all {
+            self.fresh.remove(&at);
+        }
+        self.noted.clear();
+        self.position = Position::Known(next.wrapping_add(1), self.area.ahead(start, len));
+        Next::Received(next, copies)
     }
 
     pub fn lose(&mut self) {
@@ -118,10 +182,16 @@ impl Log {
                 self.position = Position::Known(tid, start);
                 Some(Vec::new())
             }
-            Position::Known(next, begins) if is_lower(tid, next) || (tid == next && start == begins) => {
+            Position::Known(next, begins) if (tid == next) == (start == begins) && !is_lower(next, tid) => {
                 let lives = self.area.between(start, begins);
                 let is_dead = |at: &At| !self.fresh.contains(at) && self.area.between(start, *at) >= lives;
                 Some((1..self.area.len).filter(is_dead).collect())
+            }
+            Position::Known(next, _) if is_lower(next, tid) => {
+                self.fresh.clear();
+                self.noted.clear();
+                self.position = Position::Known(tid, start);
+                Some((1..self.area.len).collect())
             }
             Position::NotRead => {
                 self.position = Position::Unknown(tid);

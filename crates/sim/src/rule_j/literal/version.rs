@@ -14,6 +14,12 @@ impl<F: Format> Literal<F> {
         self.cells.values().filter(|it| is(it)).count() as u64
     }
 
+    /// Those of which the old content is wanted.
+    fn old_wanted(&self) -> BTreeSet<Block> {
+        let copies = self.commits.iter().flat_map(|it| &it.maps);
+        copies.filter(|it| it.seen.is_none() && !it.is_coming).map(|it| self.area.block(it.at)).collect()
+    }
+
     /// Blocks of the log that hold maps of commits, and have not been seen.
     fn unseen(&self) -> BTreeSet<Block> {
         let copies = self.commits.iter().flat_map(|it| &it.maps).filter(|it| it.seen.is_none());
@@ -39,7 +45,7 @@ impl<F: Format> Version for Literal<F> {
     }
 
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
-        let unseen = self.unseen();
+        let unseen = self.old_wanted();
         let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
         self.blocks_of(extent).into_iter().filter(is_needed).collect()
     }
@@ -51,13 +57,16 @@ impl<F: Format> Version for Literal<F> {
             let part = n * bytes..(n + 1) * bytes;
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
-                _ => self.copy_seen(block, &old[part]),
+                _ if self.old_wanted().contains(&block) => self.copy_seen(block, &old[part]),
+                _ => {}
             }
         }
     }
 
     fn wants(&self) -> BTreeSet<Block> {
         let superblock = self.wants_superblock.then_some(self.area.block(0));
+        let superblock =
+            superblock.into_iter().chain(self.log.unread().iter().map(|at| self.area.block(*at)));
         self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
@@ -67,6 +76,9 @@ impl<F: Format> Version for Literal<F> {
         for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
             if block == self.area.block(0) && std::mem::take(&mut self.wants_superblock) {
                 self.tail_written(content);
+            }
+            if let Some(at) = self.area.at(block).filter(|at| self.log.unread().contains(at)) {
+                self.log_written(at, content, true);
             }
             if let Some(by_tool) = self.maps.remove(&block) {
                 self.map_read(block, content, by_tool);
@@ -134,11 +146,11 @@ impl<F: Format> Version for Literal<F> {
             written.map(|it| self.age(it)).hash(&mut hasher);
         }
         let review = self.review.as_ref();
-        let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool, &it.committed));
+        let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
         (&self.log, self.in_use, review, &self.maps, self.wants_superblock).hash(&mut hasher);
         for commit in &self.commits {
             (self.received - commit.number, &commit.maps).hash(&mut hasher);
         }
-        (self.is_over, self.clock.gap()).hash(&mut hasher);
+        (self.is_over, self.clock.gap(), &self.settled, self.was_unknown).hash(&mut hasher);
     }
 }

@@ -14,11 +14,12 @@ const ROUNDS_MAX: usize = 20;
 impl Play {
     /// Replays the log, if it must be; none: that was interrupted.
     fn recover(&mut self, interrupted: bool) -> Result<Option<Start>, String> {
-        let found = recovery(self.area, self.rules.disk()).ok_or("safety: the journal is gone")?;
-        let tid = found.next + self.setup.skips;
+        let found = recovery(self.area, &self.rules.disk()).ok_or("safety: the journal is gone")?;
         if found.is_empty {
-            return Ok(Some(Start { tid, is_empty: true }));
+            return Ok(Some(Start { tid: found.next + self.setup.skips, is_empty: true }));
         }
+        // A number is left out: what is left of a transaction is no part of the next.
+        let tid = found.next + self.setup.skips.max(1);
         if found.next != self.judge.newest() + 1 {
             let newest = self.judge.newest();
             return Err(format!("safety: {newest} was on the disk, and {} is not found", found.next));
@@ -43,12 +44,12 @@ impl Play {
             return Ok(());
         }
         let Some(start) = self.recover(interrupted)? else { return Ok(()) };
-        let before = Super::from_bytes(&self.rules.disk()[SUPER as usize]).expect("it is a superblock");
+        let before = Super::from_bytes(self.rules.disk()[SUPER as usize]).expect("it is a superblock");
         let in_use = Super { is_clean: false, ..before };
         self.arrive(SUPER, &widened(&in_use.bytes(), self.area.block_bytes))?;
         self.judge.mounted(start.tid);
         let what = (self.toy, self.area, self.setup.mode, self.setup.is_async);
-        self.guest = Some(Journaled::mount(what, self.rules.disk(), self.next_generation, start));
+        self.guest = Some(Journaled::mount(what, &self.rules.disk(), self.next_generation, start));
         Ok(())
     }
 

@@ -220,16 +220,20 @@ impl Play {
     fn land(&mut self, block: Block) -> Result<(), String> {
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let Some(sent) = guest.landed(block) else { return Ok(()) };
-        let finished = guest.finished();
+        let (finished, brings_map) = (guest.finished(), guest.commits_map());
         match sent.what {
             What::Log(tid) => self.judge.logged(block, tid),
             What::Tail(tail) => self.judge.tail(tail),
             What::Data | What::Checkpoint(_) => {}
         }
         if let Some(tid) = finished {
-            self.judge.finished(tid);
+            self.judge.finished(tid, brings_map);
         }
-        self.arrive(block, &sent.bytes)
+        self.arrive(block, &sent.bytes)?;
+        if finished.is_some() && self.rules.read_at_once() {
+            self.judge.has_seen();
+        }
+        Ok(())
     }
 
     fn land_all(&mut self) -> Result<(), String> {
@@ -348,6 +352,9 @@ impl Play {
         self.rules.restart();
         self.judge.forgotten();
         self.is_cut = false;
+        if self.rules.read_at_once() {
+            self.judge.has_seen();
+        }
     }
 }
 

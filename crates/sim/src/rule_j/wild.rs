@@ -1,0 +1,394 @@
+//! Whatever a guest may write to a journal and beside it, in whatever order, in
+//! parts, twice, with numbers of any sort: the two versions of rule J must agree.
+
+use super::both::twin;
+use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
+use super::place::{place, widened};
+use super::play::WIDE_BYTES;
+use crate::rule_e::search::Space;
+use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
+use crate::twin::Twin;
+use quietus_core::units::{Extent, Millis};
+use quietus_detect::format::Block;
+use quietus_detect::options::{Grade, Options};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Blocks of the journal, its superblock too.
+const JOURNAL: u32 = 9;
+/// The first block of the log.
+const FIRST: At = 1;
+/// Blocks of data.
+const DATA: u32 = 2;
+/// Contents that make a transaction as long as the log.
+const LONG: u32 = 5;
+/// Milliseconds that a tool's writes are doubted for.
+const SETTLE_MS: u64 = 8000;
+const HALF: usize = WIDE_BYTES as usize / 2;
+
+/// What a transaction logs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Shape {
+    /// A map: a bit for each block of data; and whether it has to be escaped.
+    Map(u8, bool),
+    /// No map.
+    Other,
+    /// A map, something else, and a revocation.
+    Much(u8),
+    /// As much as the log has blocks.
+    Long,
+}
+
+/// A superblock of the journal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Says {
+    /// The log is empty; the next number is so much higher than the next one.
+    Empty(i8),
+    /// The tail is where the next transaction begins, with a number so much
+    /// higher.
+    Here(i8),
+    /// The tail is where the log was begun last.
+    Begin,
+    /// The tail is at the log's first block, with a number so much higher.
+    First(i8),
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Step {
+    /// All of a block of data is written.
+    Data(Block),
+    /// Half of it.
+    Half(Block),
+    /// The guest frees a block.
+    Free(Block),
+    /// Block n of the transaction arrives.
+    Piece(usize),
+    /// One half of it does.
+    Part(usize, bool),
+    /// All of it does, in order, and the next transaction is begun.
+    All,
+    /// The next transaction is begun, whatever of this one has arrived.
+    Turn,
+    /// The transaction becomes another.
+    Becomes(Shape),
+    /// A commit block, with a number so much higher, so far behind the beginning.
+    Stray(u32, i8),
+    /// Something that is no header, there.
+    Junk(u32),
+    /// The journal's superblock is written.
+    Tail(Says),
+    /// Half of it is.
+    HalfTail(Says),
+    /// The map is written in its place: a bit for each block of data.
+    Map(u8),
+    /// The file system says whether it is whole.
+    Super(bool),
+    /// Evidence is being made durable.
+    Cut,
+    /// It is.
+    Proven,
+    /// Verdicts are carried out; also those that may settle themselves?
+    Act(bool),
+    /// Milliseconds pass.
+    Pass(u64),
+}
+
+/// A part of all that can happen, which is searched by itself.
+#[derive(Clone, Debug)]
+pub struct Theme {
+    /// What it is about.
+    pub name: &'static str,
+    /// What lies there at first: an empty log, and a file system that says that
+    /// it is whole, or that it is mounted.
+    pub was_clean: bool,
+    /// And was it there from the start?
+    pub seen_from_start: bool,
+    /// How much is inferred.
+    pub grade: Grade,
+    /// How tags are written.
+    pub flavour: Flavour,
+    /// The number of the first transaction.
+    pub tid: Tid,
+    /// What has happened before.
+    pub before: Vec<Step>,
+    /// What can happen.
+    pub steps: Vec<Step>,
+}
+
+/// Two versions of the rule, and a guest that knows no rules.
+#[derive(Debug)]
+pub struct Wild {
+    area: Area,
+    twin: Twin<{ WIDE_BYTES as usize }>,
+    steps: Vec<Step>,
+    /// The transaction that is being written, and where it begins.
+    shape: Shape,
+    next: (Tid, At),
+    /// Where the log was begun last.
+    begun: Tail,
+}
+
+impl Wild {
+    /// A disk with an empty log, all of whose data is free, and what has
+    /// happened to it `before`.
+    ///
+    /// # Panics
+    /// If the versions disagree on that.
+    #[must_use]
+    pub fn new(theme: &Theme) -> Self {
+        let toy =
+            Toy { blocks: TABLE + 1 + JOURNAL + DATA, inode_blocks: 1, journal: JOURNAL, was_clean: true };
+        let (first, flavour) = (toy.journal_first(), theme.flavour);
+        let area = Area { first, len: JOURNAL, block_bytes: WIDE_BYTES, flavour };
+        let mut disk = vec![[0; WIDE_BYTES as usize]; toy.blocks as usize];
+        let is_clean = theme.was_clean;
+        disk[SUPER as usize][..BLOCK_BYTES].copy_from_slice(&Super { is_clean, mended: 0 }.bytes());
+        disk[MAP as usize].copy_from_slice(&map(area, 0, false));
+        disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
+        let options =
+            Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
+        let twin = twin((toy, area), disk, options, Millis(1_000_000), theme.seen_from_start).at_once();
+        let next = (theme.tid, FIRST);
+        let begun = Tail { start: FIRST, tid: theme.tid };
+        let mut this =
+            Self { area, twin, steps: theme.steps.clone(), shape: Shape::Map(0, false), next, begun };
+        theme.before.iter().for_each(|it| this.step(*it).expect("both agree on the beginning"));
+        this
+    }
+
+    /// The blocks of the transaction.
+    fn pieces(&self) -> Vec<(At, Vec<u8>)> {
+        let (tid, at) = self.next;
+        let map = |bits, escaped| (MAP, map(self.area, bits, escaped).to_vec());
+        let something = |block| (block, vec![7; WIDE_BYTES as usize]);
+        let (contents, revoked) = match self.shape {
+            Shape::Map(bits, escaped) => (vec![map(bits, escaped)], Vec::new()),
+            Shape::Other => (vec![something(TABLE)], Vec::new()),
+            Shape::Much(bits) => (vec![map(bits, true), something(TABLE)], vec![TABLE]),
+            Shape::Long => ((TABLE..TABLE + LONG).map(something).collect(), Vec::new()),
+        };
+        let contents = contents.into_iter().collect();
+        self.area.encode(&Logged { tid, contents, revoked }, at)
+    }
+
+    fn piece(&mut self, n: usize) -> Result<(), String> {
+        let pieces = self.pieces();
+        pieces.get(n).map_or(Ok(()), |(at, bytes)| self.write_log(*at, bytes))
+    }
+
+    fn part(&mut self, n: usize, second: bool) -> Result<(), String> {
+        let pieces = self.pieces();
+        let Some((at, bytes)) = pieces.get(n) else { return Ok(()) };
+        let from = if second { HALF } else { 0 };
+        self.write_at(self.area.block(*at), from, &bytes[from..from + HALF])
+    }
+
+    fn all(&mut self) -> Result<(), String> {
+        self.pieces().iter().try_for_each(|(at, bytes)| self.write_log(*at, bytes))?;
+        self.turn();
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        let (tid, at) = self.next;
+        self.next = (tid.wrapping_add(1), self.area.ahead(at, self.pieces().len() as u32));
+    }
+
+    fn number(&self, higher: i8) -> Tid {
+        self.next.0.wrapping_add_signed(higher.into())
+    }
+
+    fn stray(&mut self, ahead: u32, higher: i8) -> Result<(), String> {
+        let logged = Logged { tid: self.number(higher), ..Logged::default() };
+        let commit = self.area.encode(&logged, FIRST).pop().expect("there is a commit block").1;
+        self.write_log(self.area.ahead(self.next.1, ahead), &commit)
+    }
+
+    fn tail(&mut self, says: Says) -> Tail {
+        let tail = match says {
+            Says::Empty(higher) => Tail { start: 0, tid: self.number(higher) },
+            Says::Here(higher) => Tail { start: self.next.1, tid: self.number(higher) },
+            Says::Begin => return self.begun,
+            Says::First(higher) => Tail { start: FIRST, tid: self.number(higher) },
+        };
+        self.next = (tail.tid, tail.start.max(FIRST));
+        self.begun = Tail { start: self.next.1, tid: tail.tid };
+        tail
+    }
+
+    fn write_log(&mut self, at: At, bytes: &[u8]) -> Result<(), String> {
+        self.write_at(self.area.block(at), 0, bytes)
+    }
+
+    fn write_at(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
+        let start = place(block, WIDE_BYTES).start.0 + from as u64;
+        self.twin.write(Extent::new(start, bytes.len() as u64), bytes, true).map(drop)
+    }
+
+    fn write_tail(&mut self, says: Says, len: usize) -> Result<(), String> {
+        let tail = self.tail(says);
+        self.write_log(0, &self.area.superblock(tail)[..len])
+    }
+
+    fn happen(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF]),
+            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF]),
+            Step::Free(block) => self.twin.free(block),
+            Step::Piece(n) => self.piece(n),
+            Step::Part(n, second) => self.part(n, second),
+            Step::All => self.all(),
+            Step::Stray(ahead, higher) => self.stray(ahead, higher),
+            Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF]),
+            Step::Tail(says) => self.write_tail(says, 2 * HALF),
+            Step::HalfTail(says) => self.write_tail(says, HALF),
+            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false)),
+            Step::Super(is_clean) => {
+                let bytes = Super { is_clean, mended: 0 }.bytes();
+                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
+            }
+            Step::Act(all) => self.twin.verdicts(true, all).map(drop),
+            Step::Pass(ms) => self.twin.pass(ms),
+            Step::Turn | Step::Becomes(_) | Step::Cut | Step::Proven => {
+                self.happen_inside(step);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the two versions do not see at once.
+    fn happen_inside(&mut self, step: Step) {
+        match step {
+            Step::Turn => self.turn(),
+            Step::Becomes(shape) => self.shape = shape,
+            Step::Cut => self.twin.cut(),
+            _ => self.twin.proven(),
+        }
+    }
+}
+
+/// A map that has those blocks of data allocated that `bits` say.
+fn map(area: Area, bits: u8, escaped: bool) -> [u8; WIDE_BYTES as usize] {
+    let mut bytes = [0; WIDE_BYTES as usize];
+    let first_data = (area.first + area.len) as usize;
+    bytes[..first_data].fill(1);
+    if escaped {
+        bytes[..4].copy_from_slice(&MAGIC);
+    }
+    for n in 0..DATA as usize {
+        bytes[first_data + n] = bits >> n & 1;
+    }
+    bytes
+}
+
+impl Space for Wild {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        self.steps.clone()
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        self.happen(step)
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.twin.disk(), self.shape, self.next, self.begun).hash(&mut hasher);
+        if let Some(literal) = self.twin.literal() {
+            literal.digest(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn is_over(&self) -> bool {
+        self.twin.is_over() || self.twin.literal().is_none()
+    }
+}
+
+const FIRST_DATA: Block = TABLE + 1 + JOURNAL;
+const LOG_BLOCK: Block = TABLE + 1 + 2;
+
+/// Everything at once, for walks: a theme of its own for each `seed`.
+#[must_use]
+pub fn everything(seed: u64) -> Theme {
+    let grades = [Grade::Generation, Grade::Generation, Grade::Block, Grade::Content];
+    let mut steps = Vec::new();
+    steps.extend((0..7).flat_map(|n| [Step::Piece(n), Step::Part(n, false), Step::Part(n, true)]));
+    steps.extend([Step::All; 16]);
+    steps.extend([Step::Turn; 4]);
+    let maps = (0..4).flat_map(|bits| [Shape::Map(bits, false), Shape::Map(bits, true), Shape::Much(bits)]);
+    steps.extend(maps.chain([Shape::Other, Shape::Long]).map(Step::Becomes));
+    steps.extend((0..3).flat_map(|it| [Step::Stray(it, -1), Step::Stray(it, 0), Step::Junk(it)]));
+    let blocks = [FIRST_DATA, FIRST_DATA + 1, LOG_BLOCK];
+    steps.extend(
+        blocks.into_iter().flat_map(|it| [Step::Data(it), Step::Data(it), Step::Half(it), Step::Free(it)]),
+    );
+    steps.extend([Says::Begin, Says::Here(0), Says::Here(1), Says::Empty(0), Says::Empty(1)].map(Step::Tail));
+    steps.extend([Says::Here(0), Says::Empty(1)].map(Step::HalfTail));
+    if !seed.is_multiple_of(3) {
+        steps.extend([Step::Stray(1, 1), Step::Tail(Says::Empty(-2)), Step::Tail(Says::First(-1))]);
+    }
+    steps.extend((0..4).map(Step::Map));
+    steps.extend([Step::Super(false), Step::Super(true), Step::Pass(600), Step::Pass(SETTLE_MS)]);
+    steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
+    Theme {
+        name: "whatever a guest may write to a journal",
+        was_clean: seed.is_multiple_of(2),
+        seen_from_start: seed % 5 < 3,
+        grade: grades[(seed / 2) as usize % 4],
+        flavour: if seed % 7 < 4 { Flavour::Plain } else { Flavour::Summed },
+        tid: if seed % 4 < 2 { 5 } else { Tid::MAX - 2 },
+        before: Vec::new(),
+        steps,
+    }
+}
+
+/// Parts that are searched each by itself: few steps, so that it goes deep.
+#[must_use]
+pub fn themes() -> Vec<Theme> {
+    let theme = |name, before: &[Step], steps: &[&[Step]]| Theme {
+        name,
+        was_clean: true,
+        seen_from_start: true,
+        grade: Grade::Generation,
+        flavour: Flavour::Plain,
+        tid: 5,
+        before: before.to_vec(),
+        steps: steps.concat(),
+    };
+    let mounted = [Step::Super(false), Step::Tail(Says::First(0))];
+    let server = [Step::Cut, Step::Proven, Step::Act(false)];
+    let data = [Step::Data(FIRST_DATA), Step::Half(FIRST_DATA), Step::Free(FIRST_DATA)];
+    let maps = [Shape::Map(0, false), Shape::Map(1, true), Shape::Other].map(Step::Becomes);
+    let pieces = [0, 1, 2].map(Step::Piece);
+    let parts = [1, 2].map(|n| [Step::Part(n, false), Step::Part(n, true)]).concat();
+    let shapes = [Shape::Map(0, false), Shape::Much(1), Shape::Long].map(Step::Becomes);
+    let tails = [Says::Begin, Says::Here(0), Says::Here(1), Says::Empty(0), Says::Empty(-2)].map(Step::Tail);
+    let strays = [Step::Stray(0, -1), Step::Stray(1, 0), Step::Stray(2, 1), Step::Junk(1)];
+    let places = [Step::Map(0), Step::Map(1), Step::Super(false), Step::Super(true), Step::Pass(600)];
+    vec![
+        theme("commits", &mounted, &[&maps, &data, &server, &[Step::All]]),
+        theme("pieces", &mounted, &[&pieces, &[Step::Turn], &data[..1], &server, &maps]),
+        theme("parts of pieces", &mounted, &[&pieces, &parts, &data[..1], &server]),
+        theme("tails", &mounted, &[&tails, &maps[..2], &data[..1], &server, &[Step::All]]),
+        theme("strays", &mounted, &[&strays, &pieces, &[Step::All, Step::Turn], &tails[..2]]),
+        theme("shapes", &mounted, &[&shapes, &pieces, &[Step::All, Step::Piece(4)], &tails[1..2]]),
+        theme("maps in place", &[], &[&places, &maps[..2], &data[..2], &server, &[Step::All], &tails[3..4]]),
+        Theme {
+            was_clean: false,
+            seen_from_start: false,
+            tid: Tid::MAX,
+            ..theme(
+                "an attach amid everything",
+                &[],
+                &[&maps, &data[..1], &tails, &strays[..2], &[Step::All]],
+            )
+        },
+        Theme {
+            grade: Grade::Block,
+            flavour: Flavour::Summed,
+            ..theme("by block", &mounted, &[&maps, &data, &tails[..3], &server, &[Step::All]])
+        },
+    ]
+}
