@@ -82,14 +82,16 @@ impl<S: Store> Volume<S> {
     /// `request` arrives. Returns what may be dead there, and must be destroyed
     /// before it is written over.
     pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
+        let layers = self.has_layers();
         let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) else {
             return Vec::new();
         };
         let extent = request.extent;
-        let mut reused = watching.watcher.take_suspicious(extent);
+        // With one pass the write itself is all that would be done.
+        let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
         watching.watcher.arrived(self.now, extent, content);
         reused.extend(watching.take_back(extent));
-        if !matches!(request.op, Op::Write(_)) || !self.has_layers() {
+        if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
         }
         reused.into_iter().flat_map(|part| self.held_runs(part)).collect()
@@ -275,9 +277,12 @@ impl<S: Store> Volume<S> {
         let idle = if self.all_due { self.now } else { idle };
         let since = watching.watcher.unproven_since();
         let deadline = since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
-        let pending = !watching.is_idle() && watching.looks == 0;
+        let wakes_at = watching.watcher.wakes_at();
+        // What is pending past that time, while the watcher waits for a time of its own, waits for that.
+        let waits = wakes_at.is_some() && idle <= self.now;
+        let pending = !watching.is_idle() && watching.looks == 0 && !waits;
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
-        proof.into_iter().chain(watching.watcher.wakes_at()).min()
+        proof.into_iter().chain(wakes_at).min()
     }
 
     /// Whether nothing more follows, but with time, from what was observed.

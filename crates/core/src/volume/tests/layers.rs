@@ -12,6 +12,8 @@ struct Puppet {
     below_bytes: Arc<AtomicU64>,
     /// Whatever is written over may be dead.
     suspects_all: Arc<AtomicBool>,
+    /// When it will look again, in milliseconds; 0: never.
+    looks_again_ms: Arc<AtomicU64>,
 }
 
 impl Watcher for Puppet {
@@ -38,10 +40,11 @@ impl Watcher for Puppet {
         if self.suspects_all.load(Relaxed) { vec![extent] } else { Vec::new() }
     }
     fn is_idle(&self) -> bool {
-        self.below_bytes.load(Relaxed) == 0
+        self.below_bytes.load(Relaxed) == 0 && self.wakes_at().is_none()
     }
     fn wakes_at(&self) -> Option<Millis> {
-        None
+        let at = self.looks_again_ms.load(Relaxed);
+        (at > 0).then_some(Millis(at))
     }
     fn restore(&mut self, _: Vec<u8>) {}
     fn view(&self) -> Option<Vec<u8>> {
@@ -137,4 +140,14 @@ fn the_first_write_next_to_data_in_the_same_block_waits_for_nothing() {
     assert!(bench.receipts.is_empty(), "nothing had been there");
     bench.write(1024, 9, 1024);
     assert_eq!(bench.receipts[0].extents, [Extent::new(1024, 1024)]);
+}
+
+#[test]
+fn who_waits_for_a_time_is_not_asked_again_and_again_before() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    puppet.looks_again_ms.store(2000, Relaxed);
+    assert_eq!(bench.volume.next_wakeup(), Some(Millis(250)), "when the disk is idle");
+    bench.idle();
+    assert_eq!(bench.volume.next_wakeup(), Some(Millis(2000)));
 }
