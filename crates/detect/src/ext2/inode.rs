@@ -19,7 +19,6 @@ const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
 const I_BLOCK: Range<usize> = 0x28..0x64;
 /// Direct pointers in `i_block`; one of each level of indirection follows.
 const EXT2_NDIR_BLOCKS: usize = 12;
-const EXT2_N_BLOCKS: usize = 15;
 /// What `i_blocks` counts.
 const SECTOR_BYTES: u32 = 512;
 
@@ -37,29 +36,34 @@ impl Inode<'_> {
         u32_at(self.bytes, 0x64)
     }
 
-    /// Hands the pointers that it owns to `found`, in any order, holes too.
+    /// Hands the pointers that it owns to `found`, in any order, without holes.
     pub(super) fn pointers(&self, mut found: impl FnMut(Pointer)) {
         if !self.is_in_use() {
             return;
         }
+        let mut found = |pointer: Pointer| {
+            if !pointer.blocks.is_empty() {
+                found(pointer);
+            }
+        };
         found(self.i_file_acl());
-        if !self.has_pointers() {
-            return;
+        if self.has_pointers() {
+            self.in_order(found);
         }
-        self.in_order(found);
     }
 
     /// Hands all pointers in `i_block` to `found`, in the order of the file,
     /// holes too.
     fn in_order(&self, found: impl FnMut(Pointer)) {
+        let i_block = self.bytes.get(I_BLOCK).unwrap_or_default();
         if self.i_flags() & EXT4_EXTENTS_FL != 0 {
-            let root = self.bytes.get(I_BLOCK).unwrap_or_default();
-            extents::depth_of_root(root)
+            extents::depth_of_root(i_block)
                 .into_iter()
-                .flat_map(|depth| extents::pointers(root, depth))
+                .flat_map(|depth| extents::pointers(i_block, depth))
                 .for_each(found);
         } else {
-            (0..EXT2_N_BLOCKS).map(|n| self.i_block(n)).for_each(found);
+            let words = i_block.chunks_exact(4).map(|word| u32_at(word, 0));
+            words.enumerate().map(|(n, block)| Pointer::to(block, level(n), n)).for_each(found);
         }
     }
 
@@ -113,11 +117,11 @@ impl Inode<'_> {
         let block = u64::from(high) << 32 | u64::from(u32_at(self.bytes, 0x68));
         Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: u64::MAX }
     }
+}
 
-    fn i_block(&self, n: usize) -> Pointer {
-        let level = (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8;
-        Pointer::to(u32_at(self.bytes, I_BLOCK.start + 4 * n), level, n)
-    }
+/// Of what the `n`th word of `i_block` points to.
+fn level(n: usize) -> u8 {
+    (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8
 }
 
 #[cfg(test)]

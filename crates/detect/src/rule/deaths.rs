@@ -1,7 +1,7 @@
 //! From a block that a map shows free to a verdict: evidence first, and, where
 //! names count, two witnesses.
 
-use super::history::Lately;
+use super::history::{Lately, add_within};
 use crate::format::Block;
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::{Scope, Verdict};
@@ -141,7 +141,7 @@ impl Deaths {
     /// or what lies below it.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
         for set in [&self.young, &self.cut, &self.named, &self.ready, &self.scour] {
-            found.extend(set.range(blocks.clone()));
+            add_within(set, blocks.clone(), found);
         }
         self.unlinked.add_within(blocks, found);
     }

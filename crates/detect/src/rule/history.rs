@@ -81,8 +81,8 @@ impl Lately {
 
     /// Adds to `found` those of `blocks` that are kept.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
-        found.extend(self.young.range(blocks.clone()));
-        found.extend(self.old.range(blocks));
+        add_within(&self.young, blocks.clone(), found);
+        add_within(&self.old, blocks, found);
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -108,5 +108,12 @@ impl Lately {
         let young = std::mem::take(&mut self.young);
         let old = std::mem::replace(&mut self.old, young);
         if periods == 1 { old } else { old | std::mem::take(&mut self.old) }
+    }
+}
+
+/// Adds to `found` those of `blocks` that are in `set`. Most sets are mostly empty.
+pub(crate) fn add_within(set: &RoaringBitmap, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
+    if !set.is_empty() {
+        found.extend(set.range(blocks));
     }
 }

@@ -26,7 +26,7 @@ use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
-use crate::rule::history::{Clock, Lately};
+use crate::rule::history::{Clock, Lately, add_within};
 use crate::rule::survey::Survey;
 use crate::rule::{Grid, READ_BYTES_MAX, Rule, overlaid, placed, split};
 use names::Names;
@@ -329,7 +329,8 @@ impl RuleE {
 
     /// Those of `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
+        let mut found = RoaringBitmap::new();
+        add_within(&self.suspicious, blocks.clone(), &mut found);
         self.deaths.add_within(blocks.clone(), &mut found);
         self.doubted.add_within(blocks.clone(), &mut found);
         if self.options.grade == Grade::Content {

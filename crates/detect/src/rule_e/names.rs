@@ -100,7 +100,7 @@ impl Names {
 
     /// Gives a name more to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
-        if blocks.len() == 1 || self.named.range_cardinality(blocks.clone()) > 0 {
+        if blocks.len() == 1 || self.named.range(blocks.clone()).next().is_some() {
             return blocks.for_each(|block| self.name(block, guess));
         }
         self.named.insert_range(blocks.clone());
