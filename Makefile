@@ -82,6 +82,7 @@ bench:
 	lab/bench-shred --update docs/benchmarks.md
 	lab/bench-sparse --update docs/benchmarks.md
 	lab/bench-detect --update docs/benchmarks.md
+	lab/count-detect --update docs/benchmarks.md
 	lab/bench-attach --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md
 	lab/judge --update docs/benchmarks.md

@@ -9,9 +9,10 @@ import unittest
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import canaries, extfs, fatfs, filesystems, forensics, guest, measure, recovery, sectors, styles  # noqa: E402
-from labkit import tags, trace, verdicts, wire  # noqa: E402
+from labkit import canaries, extfs, fatfs, filesystems, forensics, guest, measure, recovery, replay, sectors  # noqa: E402
+from labkit import styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
+from labkit.checker import Check  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.latencies import Destroyed, percentile  # noqa: E402
 from labkit.layout import Layout  # noqa: E402
@@ -483,6 +484,64 @@ class TraceTest(unittest.TestCase):
     def test_a_files_sectors_are_found_where_they_were_put(self):
         self.assertEqual(self.trace.spans_of(1), {trace.Span(4096, 4608), trace.Span(4608, 5120)})
         self.assertEqual(self.trace.spans_of(2), set())
+
+
+class CheckTest(unittest.TestCase):
+    """What a checker took is not lost by the disk; all else is."""
+
+    def setUp(self):
+        self.tags = [sectors.Tag(1, 7, 0, at, 0, 3) for at in range(2)]
+        self.directory = b"\0\0letter\0\0".ljust(512, b"\0")
+        self.before = sectors.content(self.tags) + self.directory
+        self.damaged = bytes(4) + self.before[4:512]
+
+    def check(self, offset, payload, before=None):
+        return Check(before or self.before, [Kept(0, wire.WRITE, offset, len(payload), payload)])
+
+    def explains(self, check, found):
+        return check.explains("a/letter", self.tags, found)
+
+    def test_content_that_was_there_and_that_the_check_overwrote_is_taken(self):
+        self.assertTrue(self.explains(self.check(0, self.damaged), ["foreign", self.tags[1]]))
+
+    def test_content_that_was_not_there_before_the_check_is_lost(self):
+        before = self.damaged + self.before[512:]
+        self.assertFalse(self.explains(self.check(0, bytes(512), before), ["foreign", self.tags[1]]))
+
+    def test_content_that_the_check_did_not_touch_is_lost(self):
+        self.assertFalse(self.explains(self.check(0, self.damaged), ["foreign", "foreign"]))
+        self.assertFalse(self.explains(self.check(0, self.before[:512]), ["foreign", self.tags[1]]))
+
+    def test_a_file_that_is_shorter_is_lost(self):
+        self.assertFalse(self.explains(self.check(0, self.damaged), ["foreign"]))
+
+    def test_what_is_left_of_a_damaged_sector_is_known_by_what_it_is_now(self):
+        self.assertEqual(self.check(0, self.damaged).damaged(), {self.tags[0]: self.damaged[:16].hex()})
+        self.assertEqual(self.check(0, bytes(512)).damaged(), {})
+
+    def test_a_name_is_taken_if_the_check_removed_it(self):
+        self.assertTrue(self.explains(self.check(1024, bytes(512)), None))
+        self.assertFalse(self.explains(self.check(1024, self.directory.replace(b"\0\0\0\0", b"\0\1\0\0")), None))
+        self.assertFalse(self.explains(self.check(0, self.damaged), None))
+
+
+class ReplayTest(unittest.TestCase):
+    """What callgrind counted."""
+
+    WATCHER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Watcher>"
+
+    def test_what_the_watcher_took_is_part_of_the_total(self):
+        annotated = (f"Ir\n1,000 (100.0%)  PROGRAM TOTALS\n  300 (30.0%)  {self.WATCHER}::arrived\n"
+                     f" 290 (29.0%)  a.rs:{self.WATCHER}::arrived\n   20 ( 2.0%)  {self.WATCHER}::needs [/q]\n")
+        self.assertEqual(replay.counts(annotated), (1000, 320))
+
+    def test_a_profile_without_a_total_is_none(self):
+        self.assertRaises(LabError, replay.counts, "Ir\n")
+
+    def test_a_process_takes_processor_time(self):
+        before = replay.processor_seconds(os.getpid())
+        sum(range(1_000_000))
+        self.assertGreater(replay.processor_seconds(os.getpid()), before)
 
 
 class FatTest(unittest.TestCase):

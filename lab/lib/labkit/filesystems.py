@@ -77,6 +77,12 @@ class FileSystem:
         settles that two files claim a cluster by taking it from either."""
         return self.name in _FAT_BITS or self.name == "exfat"
 
+    @property
+    def checker_takes(self):
+        """Whether the checker may overwrite what the disk has kept of a file: its metadata come in
+        no order, so that after a cut a stale inode may claim another file's data as its pointers."""
+        return self.name == "ext2"
+
     def mkfs(self):
         """The words for mkfs."""
         if self.name in _FAT_BITS:

@@ -18,11 +18,11 @@ _OPTION = struct.Struct(">QII")
 _OPTION_MAGIC = 0x49484156454F5054
 _REQUEST = struct.Struct(">IHHQQI")
 _REQUEST_MAGIC = 0x25609513
-_READ, _WRITE, _TRIM, _ZEROES = 0, 1, 4, 6
+_WRITE, _TRIM, _ZEROES = 1, 4, 6
 _PIECE_BYTES = 1 << 20
 
 Write = namedtuple("Write", "time block tag is_zeros")
-Kept = namedtuple("Kept", "time command offset length payload")
+Kept = namedtuple("Kept", "time command offset length payload flags", defaults=(0,))
 
 
 class Relay:
@@ -30,7 +30,7 @@ class Relay:
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
     `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
-    but reads as a `Kept`, with all that it wrote: for small disks. With `carry`, `carried`
+    as a `Kept`, with all that it wrote: for small disks. With `carry`, `carried`
     has the tag that each sector of the disk was last written with as part of a block that
     begins with another file's.
     """
@@ -95,25 +95,24 @@ class Relay:
             server.sendall(head + _exactly(client, length))
             return
         head += _exactly(client, _REQUEST.size - 16)
-        magic, _, command, _, offset, length = _REQUEST.unpack(head)
+        magic, flags, command, _, offset, length = _REQUEST.unpack(head)
         if magic != _REQUEST_MAGIC:
             raise ValueError(f"neither an option nor a request: {head.hex()}")
         self.requests += 1
         payload = _exactly(client, length) if command == _WRITE else b""
-        self._note(command, offset, length, payload)
+        self._note(Kept(time.time(), command, offset, length, payload, flags))
         server.sendall(head + payload)
 
-    def _note(self, command, offset, length, payload):
-        now = time.time()
-        if self.kept is not None and command != _READ:
-            self.kept.append(Kept(now, command, offset, length, payload))
-        if command == _WRITE:
-            self._note_write(now, offset, payload)
-        elif command == _TRIM:
-            self.trimmed_bytes += length
-        elif command == _ZEROES:
-            first, end = offset // self.block_bytes, -(-(offset + length) // self.block_bytes)
-            self.writes += [Write(now, block, None, True) for block in range(first, end)]
+    def _note(self, request):
+        if self.kept is not None:
+            self.kept.append(request)
+        if request.command == _WRITE:
+            self._note_write(request.time, request.offset, request.payload)
+        elif request.command == _TRIM:
+            self.trimmed_bytes += request.length
+        elif request.command == _ZEROES:
+            first, end = request.offset // self.block_bytes, -(-(request.offset + request.length) // self.block_bytes)
+            self.writes += [Write(request.time, block, None, True) for block in range(first, end)]
 
     def _note_write(self, now, offset, payload):
         at = 0

@@ -63,6 +63,14 @@ def whole(sector):
     return None
 
 
+def describe(sector):
+    """What a survey says of a sector: its tag, None for zeros, a string for anything else."""
+    try:
+        return whole(sector)
+    except ValueError:
+        return sector[:16].hex()
+
+
 def finds(raw):
     """Everything in `raw` that names a sector, however little is left of it."""
     for match in _FIND.finditer(raw):
