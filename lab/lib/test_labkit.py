@@ -465,6 +465,18 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(self.trace.journal_blocks(trace.COMMIT, {8, 9}, 1024), [2])
         self.assertEqual(self.trace.journal_blocks(trace.REVOKE, {8}, 1024), [])
 
+    def test_a_transaction_waits_for_the_one_before(self):
+        def out_of_turn(*requests):
+            kept = []
+            for at, request in enumerate(requests):
+                data = struct.pack(">3I", trace.JOURNAL_MAGIC, *request).ljust(1024, b"\0") if request else b""
+                kept.append(Kept(at, wire.WRITE if request else wire.FLUSH, 8192 + 1024 * at, len(data), data))
+            return trace.Trace(kept).out_of_turn(set(range(8, 99)), 1024)
+        first, commit, flush = (trace.DESCRIPTOR, 4), (trace.COMMIT, 4), None
+        self.assertEqual(out_of_turn(first, commit, flush, (trace.DESCRIPTOR, 5), (trace.COMMIT, 5)), (2, 0))
+        self.assertEqual(out_of_turn(first, commit, (trace.DESCRIPTOR, 5), flush, (trace.COMMIT, 5)), (2, 1))
+        self.assertEqual(out_of_turn(first, commit, flush, (trace.DESCRIPTOR, 6)), (1, 1))
+
     def test_a_log_is_in_use_from_its_tail_to_its_newest_commit(self):
         def journal(start, *commits):
             blocks = [bytearray(1024) for _ in range(8)]

@@ -9,7 +9,7 @@ from collections import namedtuple
 from . import sectors, wire
 
 JOURNAL_MAGIC = 0xC03B3998
-COMMIT, REVOKE = 2, 5
+DESCRIPTOR, COMMIT, REVOKE = 1, 2, 5
 SECTOR = sectors.SECTOR
 
 Span = namedtuple("Span", "start end")
@@ -56,6 +56,27 @@ class Trace:
         return [index for index, offset, data in self.writes(start)
                 for at in range(0, len(data), block_bytes)
                 if (offset + at) // block_bytes in journal and data[at:at + 8] == head]
+
+
+    def transactions(self, journal, block_bytes):
+        """(index, kind, number) of each block of the log's own that was written into the journal."""
+        for index, offset, data in self.writes():
+            for at in range(0, len(data), block_bytes):
+                magic, kind, number = struct.unpack_from(">3I", data, at)
+                if magic == JOURNAL_MAGIC and kind in (DESCRIPTOR, COMMIT, REVOKE) and (offset + at) // block_bytes in journal:
+                    yield index, kind, number
+
+    def out_of_turn(self, journal, block_bytes):
+        """(commits, those that something of the next transaction did not wait for): a flush has to lie between."""
+        committed, commits, early = None, 0, 0
+        for index, kind, number in self.transactions(journal, block_bytes):
+            if committed and number != committed[1]:
+                between = self.requests[committed[0]:index]
+                early += number != committed[1] + 1 or all(it.command != wire.FLUSH for it in between)
+                committed = None
+            if kind == COMMIT:
+                committed, commits = (index, number), commits + 1
+        return commits, early
 
 
 class Image:

@@ -79,6 +79,15 @@ pub struct RuleJ {
     figures: Figures,
 }
 
+/// Whose word a map is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Word {
+    /// The guest's, in a transaction or at the unmount.
+    Guest,
+    /// That of a tool, which may have found an owner.
+    Tool,
+}
+
 /// What was seen, in blocks unless the name says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Figures {
@@ -211,7 +220,7 @@ impl RuleJ {
         while let Some(settled) = self.commits.pop() {
             for map in settled.maps {
                 self.committed.insert(map.block);
-                self.shown(map, &settled.written);
+                self.shown(map, &settled.written, Word::Guest);
             }
             let since =
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
@@ -221,8 +230,10 @@ impl RuleJ {
     }
 
     /// The newest word of a map. What was `written` since the one before it need
-    /// not be what was free then.
-    fn shown(&mut self, map: Map, written: &RoaringBitmap) {
+    /// not be what was free then. What was condemned is dead whoever has the block
+    /// by now: an owner who had written there would have revived it. Only a tool
+    /// may take a death back; and what is owned does not die at grade `block`.
+    fn shown(&mut self, map: Map, written: &RoaringBitmap, word: Word) {
         let Map { allocated, free, .. } = map;
         if !free.is_disjoint(&self.journal) {
             self.broken = Some(Reason("a map has the journal free".into()));
@@ -230,13 +241,20 @@ impl RuleJ {
         }
         let allocated = allocated - &self.journal;
         self.free -= &allocated;
-        let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
-        let uncertain = self.deaths.revoke(revoked);
-        self.live |= &uncertain;
-        self.suspect(uncertain | ((&allocated & &self.candidates) - written));
+        if word == Word::Tool || self.options.grade == Grade::Block {
+            self.revoke(&allocated);
+        }
+        self.suspect((&allocated & &self.candidates) - written);
         self.candidates -= &allocated;
         self.candidates |= &free & &self.live;
         self.free |= free;
+    }
+
+    fn revoke(&mut self, allocated: &RoaringBitmap) {
+        let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { allocated };
+        let uncertain = self.deaths.revoke(revoked);
+        self.live |= &uncertain;
+        self.suspect(uncertain);
     }
 
     /// The present content of `blocks` may be that of an owner who is gone.
@@ -316,7 +334,8 @@ impl RuleJ {
                 if !self.survey.is_in_order() {
                     dead -= self.lately.within(&dead);
                 }
-                self.shown(Map { block, allocated, free }, &exempt);
+                let word = if self.survey.is_in_order() { Word::Guest } else { Word::Tool };
+                self.shown(Map { block, allocated, free }, &exempt, word);
                 self.condemn(dead);
             }
             Err(reason) => self.broken = Some(reason),

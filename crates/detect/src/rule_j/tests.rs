@@ -78,16 +78,64 @@ fn a_write_revives() {
 }
 
 #[test]
-fn a_block_that_is_allocated_again_is_not_dead_but_suspicious() {
+fn what_was_condemned_is_dead_though_another_has_the_block() {
     let mut disk = mounted(&[]);
     disk.data(50);
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
     disk.commit(7, 7, &[]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [50]);
+}
+
+#[test]
+fn a_new_owner_who_writes_revives_what_was_condemned() {
+    let mut disk = mounted(&[]);
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.commit(6, 4, &[50]);
+    disk.commit(7, 7, &[]);
     assert_eq!(disk.write_at(50 * 1024 + 512, &[1; 512]), [50]);
+    assert_eq!(disk.dead(), []);
     assert_eq!(disk.data(50), [50]);
     assert_eq!(disk.data(50), []);
+}
+
+#[test]
+fn an_unmount_in_order_takes_no_death_back() {
+    let mut disk = mounted(&[]);
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.commit(6, 4, &[50]);
+    disk.commit(7, 7, &[]);
+    disk.write(MAP, &map(&[]));
+    disk.log(0, &superblock(8, 0));
+    disk.mark(0);
+    disk.wait(500);
+    assert!(disk.dead().contains(&50));
+}
+
+#[test]
+fn at_grade_block_what_is_owned_does_not_die() {
+    let mut disk = mounted(&[]);
+    disk.rule.options.grade = Grade::Block;
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.commit(6, 4, &[50]);
+    disk.commit(7, 7, &[]);
+    assert_eq!(disk.dead(), []);
+}
+
+#[test]
+fn a_tool_takes_back_what_it_finds_an_owner_of() {
+    let mut disk = mounted(&[]);
+    disk.data(50);
+    disk.commit_other(5, 1);
+    disk.commit(6, 4, &[50]);
+    disk.log(0, &superblock(7, 0));
+    disk.mark(0);
+    disk.write(MAP, &map(&[]));
+    disk.wait(500);
+    assert!(!disk.dead().contains(&50));
 }
 
 #[test]
@@ -166,8 +214,10 @@ fn commits_wait_for_those_before_them() {
     disk.log(6, &header(2, 6));
     disk.commit(7, 7, &[]);
     assert_eq!(disk.dead(), []);
+    assert_eq!(disk.figure("free by a committed map"), 0);
     disk.read();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.figure("free by a committed map"), 0);
+    assert_eq!(disk.dead(), [50]);
     assert_eq!(disk.figure("commits received"), 3);
 }
 

@@ -275,7 +275,7 @@ impl<F: Format> Literal<F> {
         self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
             let old = self.cell(block).count + 2 <= number;
-            if allocated { self.shown_allocated(block, old) } else { self.cell(block).free = true }
+            if allocated { self.shown_allocated(block, old, false) } else { self.cell(block).free = true }
         }
     }
 
@@ -299,12 +299,12 @@ impl<F: Format> Literal<F> {
     }
 
     /// `old`: the content is older than what showed the block free.
-    fn shown_allocated(&mut self, block: Block, old: bool) {
+    fn shown_allocated(&mut self, block: Block, old: bool, by_tool: bool) {
         let marks = self.options.grade != Grade::Block;
         let cell = self.cell(block);
         cell.suspicious |= marks && old && cell.is_candidate();
         cell.free = false;
-        if cell.stage.take().is_some() {
+        if (by_tool || !marks) && cell.stage.take().is_some() {
             (cell.live, cell.suspicious) = (true, cell.suspicious || marks);
         }
     }
@@ -405,7 +405,7 @@ impl<F: Format> Literal<F> {
         for (block, allocated) in self.shown(map, content) {
             if allocated {
                 let old = !self.cell(block).touched;
-                self.shown_allocated(block, old);
+                self.shown_allocated(block, old, by_tool);
                 continue;
             }
             let settle = self.options.settle_ms;
