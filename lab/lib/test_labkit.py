@@ -392,7 +392,8 @@ class AccountsTest(unittest.TestCase):
         writes = [(15, self.first), (35, None), (36, self.second)]
         self.assertEqual(self.totals(self.reused(), writes, [(36, False), (37, True), (38, True)], journal={7}), (3, 1, 0, 0))
         self.assertEqual(self.totals(self.reused(), writes, [], journal={7}), (0, 0, 0, 0))
-        self.assertEqual(self.totals(self.reused(), [(5, ())], [(37, True)], journal={7}), (1, 1, 0, 0))
+        self.assertEqual(self.totals(self.reused(), [], [(37, True)], journal={7}), (1, 1, 0, 0))
+        self.assertEqual(self.totals(self.reused(), [(5, ())], [(37, True), (38, True)], journal={7}), (2, 1, 0, 0))
 
     def test_an_untagged_block_dies_when_a_file_takes_it(self):
         writes = [(5, None), (35, self.second)]

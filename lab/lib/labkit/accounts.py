@@ -8,8 +8,8 @@ A *layer* is content of one owner that was put into a block: of one block of one
 file, since that was last freed. Later writes of the same owner replace it; at
 the grade `content` each is a layer of its own, dead when the next comes.
 Content without a tag (indirect blocks, directories) is one owner as well. What stands in
-a journal is a copy, whatever it is of: each write is a layer of its own, zeros are nothing, and
-none is missed by these accounts, as the journal is searched.
+a journal is a copy, whatever it is of: each write is a layer of its own (the zeros that mkfs
+puts there too), and none is missed by these accounts, as the journal is searched.
 
 Invariants of `Block`:
 1. `layers` are those not yet destroyed, the oldest first; the last one is what
@@ -78,8 +78,7 @@ class Accounts:
         """Everything that happened, in any order; acts count `since` then."""
         events = self.events
         for write in writes:
-            is_blank = self.in_journal(write.block) and write.is_zeros
-            if not self.is_fixed(write.block) and not is_blank:
+            if not self.is_fixed(write.block):
                 events.setdefault(write.block, []).append((write.time, 0, write))
         for act in acts:
             first, end = act.start // self.block_bytes, -(-(act.start + act.length) // self.block_bytes)
