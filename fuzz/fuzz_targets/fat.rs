@@ -84,8 +84,8 @@ fn probed(prober: Prober, disk: &Disk<'_>) -> Probe {
 
 type Names = BTreeMap<u32, i64>;
 
-fn count(format: &dyn Format, block: u32, old: &[u8], new: &[u8], names: &mut Names) {
-    for change in format.diff(block, Kind::Map, old, new) {
+fn count(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8], names: &mut Names) {
+    for change in format.diff(block, kind, old, new) {
         let (link, by) = match change {
             Change::Unlinked(link) => (link, -1),
             Change::Linked(link) => (link, 1),
@@ -111,16 +111,28 @@ fn check(format: &dyn Format, before: &Disk<'_>, after: &Disk<'_>) {
     for block in format.survey(Kind::Map).into_iter().flatten().take(8) {
         assert_eq!(format.kind(block), Kind::Map);
         let [old, new] = [before, after].map(|it| it.read(place(block)));
-        let nothing = vec![0; old.len()];
-        let (mut history, mut look) = (Names::new(), Names::new());
-        count(format, block, &nothing, &old, &mut history);
-        count(format, block, &old, &new, &mut history);
-        count(format, block, &nothing, &new, &mut look);
-        assert_eq!(history, look);
+        check_names(format, block, Kind::Map, &old, &new);
         let Ok(shown) = format.map(place(block), &new) else { continue };
         assert!(shown.windows(2).all(|pair| pair[0].blocks.end <= pair[1].blocks.start));
         assert!(shown.iter().all(|it| it.blocks.end <= format.blocks()));
     }
+    for block in
+        format.survey(Kind::Inodes).into_iter().flatten().filter(|it| format.kind(*it) == Kind::Inodes)
+    {
+        let [old, new] = [before, after].map(|it| it.read(place(block)));
+        check_names(format, block, Kind::Inodes, &old, &new);
+        check_names(format, format.blocks() - 1, Kind::Pointers(1), &old, &new);
+    }
+}
+
+/// What is linked over a history is what a single look at its end shows.
+fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8]) {
+    let nothing = vec![0; old.len()];
+    let (mut history, mut look) = (Names::new(), Names::new());
+    count(format, block, kind, &nothing, old, &mut history);
+    count(format, block, kind, old, new, &mut history);
+    count(format, block, kind, &nothing, new, &mut look);
+    assert_eq!(history, look);
 }
 
 fuzz_target!(|data: &[u8]| {

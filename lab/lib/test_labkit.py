@@ -217,8 +217,8 @@ class RelayTest(unittest.TestCase):
             return relay
 
     def test_zeros_take_the_place_of_a_block_only_as_a_whole(self):
-        noted = self.noted((0, bytes(512)), (512, bytes(512)), (1024, bytes(1024))).writes
-        self.assertEqual([(it.block, it.is_zeros) for it in noted], [(1, True)])
+        noted = self.noted((0, bytes(512)), (512, bytes(512)), (1024, bytes(1024)), (1024, bytes(1024))).writes
+        self.assertEqual([(it.block, it.is_zeros) for it in noted], [(0, True), (1, True), (1, True)])
 
     def test_old_content_behind_another_files_is_carried(self):
         first, other = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 1, 0, 2)

@@ -40,6 +40,7 @@ class Relay:
         self.writes, self.trimmed_bytes, self.requests = [], 0, 0
         self.kept = [] if keep else None
         self.carry, self.carried = carry, {}
+        self.noted = set()
         self.failure = None
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -121,7 +122,9 @@ class Relay:
             piece = payload[at:at + self.block_bytes - within]
             found = sectors.parse(piece[:sectors.RECORD]) or next((it.tag for it in sectors.finds(piece)), None)
             is_zeros = not found and not any(piece)
-            if not is_zeros or len(piece) == self.block_bytes:  # a part of zeros takes nothing's place
+            # A part of zeros takes nothing's place.
+            if not is_zeros or len(piece) == self.block_bytes or block not in self.noted:
+                self.noted.add(block)
                 self.writes.append(Write(now, block, found, is_zeros))
             if self.carry and found:
                 self.carried.update(_carried((offset + at) // sectors.SECTOR, found, piece))

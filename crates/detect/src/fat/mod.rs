@@ -8,10 +8,13 @@
 //! 2. Only blocks that may hold data are ever named.
 //! 3. The table's word is final: a chain that leads to an entry of 0 ends there
 //!    for Linux and for every check, whatever else names the cluster.
-//! 4. Nothing that is read can make this panic, loop, or take more memory than
+//! 4. What a directory says names the first cluster of a file, and holds up no
+//!    death: it may be older or newer than the table.
+//! 5. Nothing that is read can make this panic, loop, or take more memory than
 //!    the bytes handed in.
 
 use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot};
+use self::directory::{Head, heads};
 use self::table::{Entry, Width};
 use crate::bytes::u16_at;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Link, Probe, Reason, Shown};
@@ -20,6 +23,7 @@ use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
 mod boot;
+mod directory;
 mod table;
 
 /// What is read first: the boot sector, and where ext2 would say that it is one.
@@ -27,6 +31,10 @@ const HEAD_BYTES: u64 = 2048;
 /// Where that is.
 const EXT2_MAGIC_AT: usize = 1080;
 const EXT2_MAGIC: u16 = 0xEF53;
+
+/// What a block of a directory is taken for: it names the first clusters of files, and
+/// of directories like itself.
+const DIRECTORY: Kind = Kind::Pointers(1);
 
 /// A FAT file system from the first byte of the disk on.
 #[derive(Debug)]
@@ -68,10 +76,10 @@ struct Difference {
     linked: Vec<Link>,
 }
 
-fn join(links: &mut Vec<Link>, blocks: Range<Block>) {
+fn join(links: &mut Vec<Link>, blocks: Range<Block>, kind: Kind) {
     match links.last_mut() {
-        Some(last) if last.blocks.end == blocks.start => last.blocks.end = blocks.end,
-        _ => links.push(Link { blocks, kind: Kind::Data }),
+        Some(last) if last.blocks.end == blocks.start && last.kind == kind => last.blocks.end = blocks.end,
+        _ => links.push(Link { blocks, kind }),
     }
 }
 
@@ -169,11 +177,45 @@ impl Fat {
         for n in entries.start.max(FIRST_CLUSTER)..entries.end {
             let [was, is] = [old, new].map(|bytes| self.boot.width.entry(bytes, from, n));
             if was != is && is.is_whole {
-                difference.unlinked_by(self.named(was.value));
-                difference.linked_by(self.named(is.value));
+                difference.unlinked_by(self.named(was.value), Kind::Data);
+                difference.linked_by(self.named(is.value), Kind::Data);
             }
         }
         difference
+    }
+
+    /// What of `bytes`, a block of a directory, is entries: the root directory of
+    /// FAT12 and FAT16 may begin in the middle of a block.
+    fn entries<'a>(&self, block: Block, bytes: &'a [u8]) -> &'a [u8] {
+        let root = self.boot.root();
+        let skipped = if root.is_empty() { 0 } else { root.start.saturating_sub(self.bytes_of(block).start) };
+        usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default()
+    }
+
+    fn diff_directory(&self, block: Block, old: &[u8], new: &[u8]) -> Difference {
+        let mut difference = Difference::default();
+        let [old, new] = [old, new].map(|bytes| heads(self.entries(block, bytes), self.boot.width));
+        let at = |heads: &[Option<Head>], n: usize| heads.get(n).copied().flatten();
+        for n in 0..old.len().max(new.len()) {
+            let (was, is) = (at(&old, n), at(&new, n));
+            if was != is {
+                was.into_iter().for_each(|it| difference.unlinked_by(self.named(it.cluster), it.kind()));
+                is.into_iter().for_each(|it| difference.linked_by(self.named(it.cluster), it.kind()));
+            }
+        }
+        difference
+    }
+
+    /// The bytes of the root directory that lie in a fixed place: of FAT32 its first
+    /// cluster.
+    fn root(&self) -> Range<u64> {
+        match self.boot.width {
+            Width::Fat32 => {
+                let blocks = self.cluster(self.boot.bpb_root_clus);
+                self.bytes_of(blocks.start).start..self.bytes_of(blocks.end).start
+            }
+            _ => self.boot.root(),
+        }
     }
 
     /// It is the same in all but its state: as Linux mounts and unmounts it.
@@ -199,12 +241,12 @@ impl Fat {
 }
 
 impl Difference {
-    fn unlinked_by(&mut self, blocks: Option<Range<Block>>) {
-        blocks.into_iter().for_each(|it| join(&mut self.unlinked, it));
+    fn unlinked_by(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
+        blocks.into_iter().for_each(|it| join(&mut self.unlinked, it, kind));
     }
 
-    fn linked_by(&mut self, blocks: Option<Range<Block>>) {
-        blocks.into_iter().for_each(|it| join(&mut self.linked, it));
+    fn linked_by(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
+        blocks.into_iter().for_each(|it| join(&mut self.linked, it, kind));
     }
 }
 
@@ -235,23 +277,23 @@ impl Format for Fat {
 
     fn kind(&self, block: Block) -> Kind {
         let contains = |bytes: Range<u64>| self.blocks_of(&bytes).contains(&block);
-        if u64::from(block) * self.block_bytes >= self.boot.heap() {
-            return Kind::Data;
-        }
         match block {
             0 => Kind::Geometry,
             _ if contains(self.boot.fat()) => Kind::Map,
-            _ => Kind::Fixed,
+            _ if contains(self.root()) => Kind::Inodes,
+            _ if u64::from(block) * self.block_bytes < self.boot.heap() => Kind::Fixed,
+            _ => Kind::Data,
         }
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        let range = match kind {
-            Kind::Geometry => 0..1,
-            Kind::Map | Kind::Inodes => self.blocks_of(&self.boot.fat()),
-            _ => return Vec::new(),
-        };
-        Vec::from([range])
+        let (table, root) = (self.blocks_of(&self.boot.fat()), self.blocks_of(&self.root()));
+        match kind {
+            Kind::Geometry => std::iter::once(0..1).collect(),
+            Kind::Map => std::iter::once(table).collect(),
+            Kind::Inodes => Vec::from([table, root]),
+            _ => Vec::new(),
+        }
     }
 
     fn map_is_final(&self) -> bool {
@@ -278,6 +320,7 @@ impl Format for Fat {
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
         match kind {
             Kind::Map => self.diff_table(block, old, new).changes(),
+            Kind::Inodes | DIRECTORY => self.diff_directory(block, old, new).changes(),
             _ => Vec::new(),
         }
     }

@@ -118,11 +118,13 @@ fn the_places_are_those_of_the_specification() {
     let format = fat16();
     assert_eq!((format.name(), format.block_bytes(), format.blocks()), ("fat16", 2048, 49 + 10_000));
     let kinds: Vec<_> = [0, 1, 20, 21, 40, 41, 48, 49].iter().map(|it| format.kind(*it)).collect();
-    let (boot, map, fixed) = (Kind::Geometry, Kind::Map, Kind::Fixed);
-    assert_eq!(kinds, [boot, map, map, fixed, fixed, fixed, fixed, Kind::Data]);
+    let (boot, map, fixed, root) = (Kind::Geometry, Kind::Map, Kind::Fixed, Kind::Inodes);
+    assert_eq!(kinds, [boot, map, map, fixed, fixed, root, root, Kind::Data]);
     let survey = |kind| format.survey(kind).into_iter().flatten().collect::<Vec<_>>();
     assert_eq!(survey(Kind::Map), (1..21).collect::<Vec<_>>());
     assert_eq!(survey(Kind::Geometry), [0]);
+    assert_eq!(survey(Kind::Inodes), (1..21).chain(41..49).collect::<Vec<_>>());
+    assert_eq!((fat32().kind(1056), fat32().kind(1057)), (root, Kind::Data));
 }
 
 #[test]
@@ -332,4 +334,96 @@ fn a_refusal_names_the_field() {
 fn the_figures_are_those_of_the_boot_sector() {
     let figures = fat16().figures();
     assert!(figures.contains(&("clusters", 10_000)) && figures.contains(&("bytes in a cluster", 2048)));
+}
+
+/// An entry of a directory: DIR_Name's first byte, DIR_Attr, first cluster, when it was created.
+fn entry(name: u8, attr: u8, cluster: u32, created: u8) -> Vec<u8> {
+    let mut entry = vec![b' '; 32];
+    (entry[0], entry[11], entry[13]) = (name, attr, created);
+    put16(&mut entry, 20, (cluster >> 16) as u16);
+    put16(&mut entry, 26, cluster as u16);
+    entry
+}
+
+fn directory(entries: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = entries.concat();
+    bytes.resize(2048, 0);
+    bytes
+}
+
+#[test]
+fn a_directory_names_the_first_clusters_of_files() {
+    let format = fat16();
+    let held = directory(&[entry(b'A', 0x20, 3, 0), entry(b'B', 0x20, 9, 0), entry(b'C', 0x20, 0, 0)]);
+    for kind in [Kind::Inodes, DIRECTORY] {
+        assert_eq!(named(&format.pointers(41, kind, &held)), [(true, 50..51), (true, 56..57)]);
+    }
+}
+
+#[test]
+fn a_directory_in_a_directory_is_one() {
+    let held = directory(&[entry(b'A', 0x20, 3, 0), entry(b'D', 0x10, 4, 0)]);
+    let kinds: Vec<_> = fat16().pointers(41, Kind::Inodes, &held).into_iter().collect();
+    let link = |blocks, kind| Change::Linked(Link { blocks, kind });
+    assert_eq!(kinds, [link(50..51, Kind::Data), link(51..52, DIRECTORY)]);
+}
+
+#[test]
+fn entries_that_are_about_no_file_name_nothing() {
+    let dots =
+        [entry(b'.', 0x10, 3, 0), entry(0xE5, 0x20, 3, 0), entry(b'V', 0x08, 3, 0), entry(b'L', 0x0F, 3, 0)];
+    let far = [entry(b'F', 0x20, 1, 0), entry(b'G', 0x20, 10_002, 0)];
+    let behind = [entry(0, 0, 0, 0), entry(b'H', 0x20, 3, 0)];
+    let held = directory(&[&dots[..], &far, &behind].concat());
+    assert_eq!(fat16().pointers(41, Kind::Inodes, &held), []);
+}
+
+#[test]
+fn a_deleted_entry_unlinks_its_first_cluster() {
+    let (held, gone) = (directory(&[entry(b'A', 0x20, 3, 0)]), directory(&[entry(0xE5, 0x20, 3, 0)]));
+    assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &gone)), [(false, 50..51)]);
+    assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &directory(&[]))), [(false, 50..51)]);
+}
+
+#[test]
+fn another_name_or_time_of_creation_is_another_generation() {
+    let held = directory(&[entry(b'A', 0x20, 3, 0)]);
+    let again = [(false, 50..51), (true, 50..51)];
+    for other in [entry(b'B', 0x20, 3, 0), entry(b'A', 0x20, 3, 1)] {
+        assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &directory(&[other]))), again);
+    }
+    let mut grown = entry(b'A', 0x20, 3, 0);
+    put32(&mut grown, 28, 4711);
+    assert_eq!(fat16().diff(41, Kind::Inodes, &held, &directory(&[grown])), []);
+}
+
+#[test]
+fn only_fat32_has_more_than_16_bits_of_a_first_cluster() {
+    let held = directory(&[entry(b'A', 0x20, 0x1_0002, 0)]);
+    assert_eq!(named(&fat16().pointers(41, Kind::Inodes, &held)), [(true, 49..50)]);
+    assert_eq!(named(&fat32().pointers(1056, Kind::Inodes, &held[..512])), []);
+    let held = directory(&[entry(b'A', 0x20, 65_497, 0)]);
+    assert_eq!(
+        named(&fat32().pointers(1056, Kind::Inodes, &held[..512])),
+        [(true, 1056 + 65_495..1056 + 65_496)]
+    );
+}
+
+#[test]
+fn a_root_directory_that_begins_in_the_middle_of_a_block_is_read_from_there() {
+    // 5 reserved sectors, two tables of 83: the root directory begins at sector 171,
+    // the clusters at 172: blocks of 2048 bytes, the root in the last quarter of one.
+    let mut boot = boot16();
+    put16(&mut boot, 0x0E, 5);
+    put16(&mut boot, 0x16, 83);
+    put16(&mut boot, 0x11, 16);
+    put16(&mut boot, 0x13, 172 + 40_000);
+    let format = fat(&boot, &[0xF8, 0xFF, 0xFF, 0xFF]);
+    assert_eq!((format.block_bytes(), format.kind(42), format.kind(43)), (2048, Kind::Inodes, Kind::Data));
+    let table = table16(&[4; 100]);
+    let held = [
+        &[&table[..], &vec![0; 1536 - table.len()]].concat()[..],
+        &directory(&[entry(b'A', 0x20, 2, 0)])[..512],
+    ];
+    assert_eq!(named(&format.pointers(42, Kind::Inodes, &held.concat())), [(true, 43..44)]);
 }

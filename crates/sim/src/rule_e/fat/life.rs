@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// What there is, and what may happen.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Blocks of data, at most 5.
+    /// Blocks of data, at most 4.
     pub data: Block,
     /// How much is inferred.
     pub options: Options,
@@ -110,7 +110,7 @@ impl Life {
     /// If the versions of the rules disagree on that.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let toy = FatToy { blocks: DATA + setup.data, was_clean: true, is_final: setup.is_final };
+        let toy = FatToy { blocks: DATA + setup.data + 1, was_clean: true, is_final: setup.is_final };
         let twin = attach(setup, toy, toy.disk(), Millis(1_000_000));
         let mut this = Self {
             setup: setup.clone(),
@@ -153,7 +153,8 @@ impl Life {
     /// What is destroyed before a write is what the write replaces: the
     /// metadata is not.
     fn is_spared(&self, block: Block) -> Result<(), String> {
-        if block < DATA { Err(format!("safety: block {block} is metadata")) } else { Ok(()) }
+        let is_data = self.toy.data().contains(&block);
+        if is_data { Ok(()) } else { Err(format!("safety: block {block} is metadata")) }
     }
 
     /// `block` leaves memory: its bytes, and what they say.

@@ -2,9 +2,10 @@
 //!
 //! It gives the disk what FAT gives, and no more. What is written is as it is in
 //! memory; what was freed is not written any more; a free block is used again at
-//! once. Where a file begins stands in directories, which have no block here.
+//! once. Where a file begins stands in the directory, which is written for the rules to
+//! see; the guest itself never forgets it, as if it had others.
 
-use super::{DATA, END, ENTRIES, FatToy, TABLE, entries, table};
+use super::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, directory, entries, table};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub struct Memory {
     entries: Vec<u8>,
     /// The first block of each file that has one.
     pub heads: [Option<Block>; FILES],
+    /// How often each file was made anew.
+    generations: [u8; FILES],
     /// Blocks that are allocated to files, and the stay that each is in.
     pub stays: BTreeMap<Block, u16>,
     /// What differs from the disk, or may.
@@ -39,7 +42,9 @@ impl Memory {
         let entries = entries(disk);
         let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
         let (stays, dirty) = (BTreeMap::new(), BTreeSet::new());
-        let mut this = Self { toy, entries, heads, stays, dirty, touched: 0 };
+        let lies = &disk[toy.directory() as usize];
+        let generations = std::array::from_fn(|file| lies[file * HEAD_BYTES + 1]);
+        let mut this = Self { toy, entries, heads, generations, stays, dirty, touched: 0 };
         let blocks = (0..FILES).flat_map(|file| this.chain(file));
         this.stays = blocks.filter_map(|it| Some((it, stay_of(&disk[it as usize])?))).collect();
         this
@@ -80,7 +85,7 @@ impl Memory {
         assert!(!self.is_allocated(block), "only what is free is allocated");
         match self.chain(file).last() {
             Some(last) => self.set(*last, block as u8),
-            None => self.heads[file] = Some(block),
+            None => self.begin(file, Some(block)),
         }
         self.set(block, END);
         self.stays.insert(block, stay);
@@ -98,8 +103,22 @@ impl Memory {
         match chain[..len.min(chain.len())].last() {
             Some(last) if len < chain.len() => self.set(*last, END),
             Some(_) => {}
-            None => self.heads[file] = None,
+            None => self.begin(file, None),
         }
+    }
+
+    /// `file` begins at `head`, as another one than before.
+    fn begin(&mut self, file: usize, head: Option<Block>) {
+        self.heads[file] = head;
+        self.generations[file] = self.generations[file].wrapping_add(u8::from(head.is_some()));
+        if self.toy.is_final {
+            self.dirty.insert(self.toy.directory());
+        }
+    }
+
+    fn directory(&self) -> Bytes {
+        let entry = |file: usize| [self.heads[file].unwrap_or(0) as u8, self.generations[file]];
+        directory(&std::array::from_fn::<_, FILES, _>(entry))
     }
 
     /// Writes `block` of a file again.
@@ -115,6 +134,9 @@ impl Memory {
         self.dirty.remove(&block);
         if block < DATA {
             return table(block - TABLE, &self.entries);
+        }
+        if block == self.toy.directory() {
+            return self.directory();
         }
         let mut bytes = [0; BLOCK_BYTES];
         let [low, high] = self.stays[&block].to_le_bytes();
@@ -133,7 +155,7 @@ impl Memory {
             match chain[..own].last() {
                 Some(last) if !self.leads_on(*last, chain.get(own)) => self.set(*last, END),
                 Some(_) => {}
-                None => self.heads[file] = None,
+                None => self.begin(file, None),
             }
         }
         for block in self.toy.data().filter(|it| !taken.contains(it)) {

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | 0 | the superblock, as in [`crate::rule_e::toy`] |
 //! | 1, 2 | the table: [`ENTRIES`] entries of one byte in each, one a block of the disk |
-//! | the rest | data |
+//! | then | data |
+//! | the last | the root directory, where the table is final: a head and its generation a file |
 //!
 //! An entry of 0 is a free block, of a block's number the next one of its
 //! chain, anything else the end of one.
@@ -18,6 +19,7 @@ use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::properties::{Properties, VFAT};
+use std::iter;
 use std::ops::Range;
 
 /// Entries in a block of the table.
@@ -28,11 +30,21 @@ pub const TABLE: Block = 1;
 pub const DATA: Block = 3;
 /// The end of a chain.
 pub const END: u8 = 0xFF;
+/// Bytes of an entry of the directory: the first block of a file, and its generation.
+pub const HEAD_BYTES: usize = 2;
+
+/// The directory that has `heads`: first blocks, and generations.
+#[must_use]
+pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
+    let mut bytes = [0; BLOCK_BYTES];
+    bytes.iter_mut().zip(heads.as_flattened()).for_each(|(byte, it)| *byte = *it);
+    bytes
+}
 
 /// Where everything lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FatToy {
-    /// Blocks of the disk, at most twice [`ENTRIES`].
+    /// Blocks of the disk, with the directory; at most twice [`ENTRIES`].
     pub blocks: Block,
     /// What the superblock said when it was probed.
     pub was_clean: bool,
@@ -67,7 +79,13 @@ impl FatToy {
     /// The blocks of data.
     #[must_use]
     pub fn data(&self) -> Range<Block> {
-        DATA..self.blocks
+        DATA..self.directory()
+    }
+
+    /// The block of the directory.
+    #[must_use]
+    pub fn directory(&self) -> Block {
+        self.blocks - 1
     }
 
     /// An empty file system.
@@ -82,6 +100,13 @@ impl FatToy {
     fn link(&self, entry: u8) -> Option<Link> {
         let block = Block::from(entry);
         self.data().contains(&block).then(|| Link { blocks: block..block + 1, kind: Kind::Data })
+    }
+
+    fn diff_directory(&self, old: &[u8], new: &[u8]) -> Vec<Change> {
+        let heads = old.chunks_exact(HEAD_BYTES).zip(new.chunks_exact(HEAD_BYTES));
+        let changed: Vec<_> = heads.filter(|(old, new)| old != new).collect();
+        let lost = changed.iter().filter_map(|(old, _)| self.link(old[0])).map(Change::Unlinked);
+        lost.chain(changed.iter().filter_map(|(_, new)| self.link(new[0])).map(Change::Linked)).collect()
     }
 }
 
@@ -110,17 +135,20 @@ impl Format for FatToy {
         match block {
             SUPER => Kind::Geometry,
             TABLE..DATA => Kind::Map,
-            _ => Kind::Data,
+            _ if block != self.directory() => Kind::Data,
+            _ if self.is_final => Kind::Inodes,
+            _ => Kind::Fixed,
         }
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        let range = match kind {
-            Kind::Geometry => SUPER..SUPER + 1,
-            Kind::Map | Kind::Inodes => TABLE..DATA,
-            _ => return Vec::new(),
-        };
-        Vec::from([range])
+        let root = self.is_final.then(|| self.directory()..self.blocks);
+        match kind {
+            Kind::Geometry => iter::once(SUPER..SUPER + 1).collect(),
+            Kind::Map => iter::once(TABLE..DATA).collect(),
+            Kind::Inodes => iter::once(TABLE..DATA).chain(root).collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn map_is_final(&self) -> bool {
@@ -136,7 +164,7 @@ impl Format for FatToy {
             let at = entry_at(block).start.0.checked_sub(at.start.0)?;
             bytes.get(at as usize).copied()
         };
-        let shown = (0..self.blocks).filter_map(|block| Some((block, byte(block)?)));
+        let shown = (0..self.directory()).filter_map(|block| Some((block, byte(block)?)));
         let shown: Vec<_> =
             shown.map(|(it, entry)| Shown { blocks: it..it + 1, allocated: entry != 0 }).collect();
         match shown.iter().find(|it| !it.allocated && it.blocks.start < DATA) {
@@ -146,8 +174,10 @@ impl Format for FatToy {
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        if kind != Kind::Map {
-            return Vec::new();
+        match kind {
+            Kind::Map => {}
+            Kind::Inodes => return self.diff_directory(old, new),
+            _ => return Vec::new(),
         }
         let first = (block - TABLE) as usize * ENTRIES;
         let is_of_data = |n: &usize| self.data().contains(&((first + n) as Block));

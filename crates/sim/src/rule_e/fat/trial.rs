@@ -67,7 +67,7 @@ fn walked_wild(seed: u64) -> Part {
 fn walked_life(seed: u64, compares: bool) -> Part {
     let grade = if seed % 8 == 5 { Grade::Block } else { Grade::Generation };
     let setup = Setup {
-        data: 2 + (seed / 2 % 4) as u32,
+        data: 2 + (seed / 2 % 3) as u32,
         options: Options { grade, eager: false, reorder_window_ms: 1000, settle_ms: 8000 },
         passes_ms: vec![100, 1500, 2500],
         reorders: !seed.is_multiple_of(3),

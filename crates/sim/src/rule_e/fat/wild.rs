@@ -1,7 +1,7 @@
 //! Whatever a guest may write to a FAT, and in whatever order: the two versions
 //! of the rules must agree.
 
-use super::{DATA, END, ENTRIES, FatToy, TABLE, entry_at};
+use super::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, directory, entry_at};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, SUPER, Super, place};
 use crate::rule_e::twin;
@@ -25,6 +25,8 @@ pub enum Step {
     Entry(Block, u8),
     /// The second block of the table is written: entries 4 and on.
     Table([u8; ENTRIES]),
+    /// The directory is written.
+    Directory([[u8; HEAD_BYTES]; 2]),
     /// The superblock is written.
     Super(Super),
     /// Something that is wanted is read.
@@ -56,8 +58,10 @@ pub struct Theme {
     pub steps: Vec<Step>,
 }
 
-/// The blocks of the disk: 3 to 6 are data.
-const BLOCKS: Block = 7;
+/// The blocks of the disk: 3 to 6 are data, 7 is the directory.
+const BLOCKS: Block = 8;
+/// The end of the data.
+const DATA_END: Block = BLOCKS - 1;
 
 /// Two versions of the rules, and a guest that knows no rules.
 #[derive(Debug)]
@@ -105,6 +109,7 @@ impl Space for Wild {
             Step::Free(block) => self.twin.free(block),
             Step::Entry(block, entry) => self.twin.write(entry_at(block), &[entry], true).map(drop),
             Step::Table(entries) => self.write_table(entries),
+            Step::Directory(heads) => self.write(BLOCKS - 1, &directory(&heads)),
             Step::Super(content) => self.write(SUPER, &content.bytes()),
             Step::Read => self.twin.read_one().map(drop),
             Step::Cut => {
@@ -138,11 +143,12 @@ impl Space for Wild {
 #[must_use]
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
-    for block in DATA..BLOCKS {
+    for block in DATA..DATA_END {
         steps.extend([Step::Data(block), Step::Half(block), Step::Free(block)]);
         steps.extend([0, 3, 4, 5, END].map(|entry| Step::Entry(block, entry)));
     }
     steps.extend(tables());
+    steps.extend(directories());
     steps.extend(supers());
     steps.extend([Step::Read; 6]);
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
@@ -153,6 +159,12 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
 fn tables() -> [Step; 5] {
     [[0; 4], [5, END, 0, 0], [END, 4, 0, 0], [5, 6, END, 0], [5, 4, 0, 0]].map(Step::Table)
+}
+
+/// Nothing, one file, the same as another one, a second, two that have the same block.
+fn directories() -> [Step; 5] {
+    let both = [[[0, 0], [0, 0]], [[3, 1], [0, 0]], [[3, 2], [0, 0]], [[3, 2], [5, 1]], [[4, 1], [4, 2]]];
+    both.map(Step::Directory)
 }
 
 fn supers() -> [Step; 3] {
@@ -173,7 +185,7 @@ pub fn themes() -> Vec<Theme> {
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(4), Step::Free(4)];
     let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, END), (5, 4)].map(|(it, to)| Step::Entry(it, to));
     let data = [Step::Data(4), Step::Data(3)];
-    let (tables, mounts) = (tables(), supers());
+    let (tables, directories, mounts) = (tables(), directories(), supers());
     vec![
         theme("fat: entries", false, usual, &[&entries, &data, &near]),
         theme("fat: entries, eager", false, options(Grade::Generation, true), &[&entries, &data, &near]),
@@ -182,6 +194,15 @@ pub fn themes() -> Vec<Theme> {
         theme("fat: tables", false, usual, &[&tables, &data, &near]),
         theme("fat: tables, not in use", true, usual, &[&tables, &data, &near]),
         theme("fat: tables and entries", false, usual, &[&tables, &entries[..2], &data]),
+        theme("fat: directories", false, usual, &[&directories, &entries[..2], &data, &near]),
+        theme("fat: directories, by content", false, by(Grade::Content), &[&directories, &data, &near]),
+        theme("fat: directories, not in use", true, usual, &[&directories, &tables[..2], &data, &near]),
+        theme(
+            "fat: mounts and directories",
+            true,
+            usual,
+            &[&mounts, &directories[..4], &entries[..2], &data],
+        ),
         theme("fat: mounts", true, usual, &[&mounts, &entries[..4], &data, &near]),
         theme("fat: mounts and tables", true, usual, &[&mounts, &tables[..3], &data, &near]),
         Theme {
