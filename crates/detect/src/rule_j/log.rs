@@ -29,6 +29,9 @@ pub(super) struct Log {
     position: Position,
     /// Written, and not part of a transaction that was received since.
     fresh: RoaringBitmap,
+    /// Written in parts, of which not all have been read: may be of the next
+    /// transaction.
+    torn: RoaringBitmap,
     /// Blocks of the next transaction that are the log's own.
     records: BTreeMap<u32, Held>,
     maps_held: usize,
@@ -108,6 +111,7 @@ impl Log {
             superblock: superblock.clone(),
             position: Position::Unknown(next),
             fresh: RoaringBitmap::new(),
+            torn: RoaringBitmap::new(),
             records: BTreeMap::new(),
             maps_held: 0,
             copies_bytes: 0,
@@ -132,7 +136,7 @@ impl Log {
 
     /// Whether it is between two transactions, as far as has been seen.
     pub(super) fn is_between(&self) -> bool {
-        self.fresh.is_empty() && self.records.is_empty()
+        self.fresh.is_empty() && self.torn.is_empty() && self.records.is_empty()
     }
 
     /// The number of the next transaction, at least; and where it begins, if
@@ -155,7 +159,14 @@ impl Log {
 
     /// `index` gets new content, of which a part is known at most.
     pub(super) fn torn(&mut self, index: u32) {
+        self.gone(index);
+        self.torn.insert(index);
+    }
+
+    /// `index` holds nothing any more.
+    pub(super) fn gone(&mut self, index: u32) {
         self.fresh.remove(index);
+        self.torn.remove(index);
         self.forget(index);
     }
 
@@ -184,7 +195,7 @@ impl Log {
         if !self.superblock.log.contains(&index) {
             return News::None;
         }
-        self.forget(index);
+        self.gone(index);
         self.fresh.insert(index);
         self.keep_copy(index, block);
         match self.superblock.records.read(block) {
@@ -353,7 +364,7 @@ impl Log {
         ring(log, tail, len).into_iter().for_each(|part| {
             dead.remove_range(part);
         });
-        dead - &self.fresh
+        dead - &self.fresh - &self.torn
     }
 
     /// The blocks of the transactions before the next one, as if they did not

@@ -283,7 +283,7 @@ impl RuleJ {
                 _ => {}
             }
             if let (Some(index), Some(log)) = (index, &mut self.log) {
-                log.torn(index);
+                log.gone(index);
                 self.parts.forget(index);
                 self.reads.written(block, false);
             }

@@ -288,6 +288,21 @@ fn what_was_written_before_a_commit_was_read_may_have_been_written_after_it() {
 }
 
 #[test]
+fn what_was_written_in_parts_and_not_read_yet_is_no_residue() {
+    let mut disk = mounted(&[]);
+    disk.is_lazy = true;
+    let at = u64::from(place(2)) * 1024;
+    disk.write_at(at, &[9; 512]);
+    disk.log(0, &superblock(5, 1));
+    assert_eq!(disk.dead(), []);
+    disk.write_at(at + 512, &[9; 512]);
+    disk.log(0, &superblock(5, 1));
+    assert_eq!(disk.dead(), []);
+    disk.read();
+    assert_eq!(disk.dead(), []);
+}
+
+#[test]
 fn a_copy_that_is_wanted_is_no_residue_yet() {
     let mut disk = mounted(&[50]);
     disk.log(2, &map(&[50]));

@@ -70,6 +70,16 @@ impl Rules for Both {
         self.twin.write(extent, bytes, true)
     }
 
+    fn write_in_parts(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let start = u64::from(block) * u64::from(self.area.block_bytes);
+        let extent = |start, part: &[u8]| Extent::new(start, part.len() as u64);
+        let mut taken = self.twin.write(extent(start, first), first, true)?;
+        let start = start + first.len() as u64;
+        taken.extend(self.twin.write(extent(start, second), second, true)?);
+        Ok(taken)
+    }
+
     fn read_one(&mut self) -> Result<bool, String> {
         self.twin.read_one()
     }

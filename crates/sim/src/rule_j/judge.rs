@@ -206,6 +206,12 @@ impl Judge {
         }
     }
 
+    /// The rules have to read before they can go on, and may lose their place
+    /// until then.
+    pub fn waits(&mut self) {
+        self.is_new = true;
+    }
+
     /// Evidence begins to be made durable.
     pub fn cut(&mut self) {
         self.cut = Some((self.newest, self.tails.len()));

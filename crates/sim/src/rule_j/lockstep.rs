@@ -53,7 +53,7 @@ pub fn judged(seed: u64) -> Part {
 }
 
 fn lived(seed: u64, compares: bool) -> Part {
-    let setup = setup_of(seed);
+    let setup = Setup { splits: seed % 11 < 5, ..setup_of(seed) };
     taken("a guest that journals, above the product", seed, || Play::new(&setup, both(compares)))
 }
 

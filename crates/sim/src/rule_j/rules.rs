@@ -17,6 +17,14 @@ pub trait Rules: fmt::Debug {
     /// Two versions of the rules disagree.
     fn write(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String>;
 
+    /// The same, in two parts; as a whole to rules that know no parts.
+    ///
+    /// # Errors
+    /// Two versions of the rules disagree.
+    fn write_in_parts(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        self.write(block, bytes)
+    }
+
     /// Reads something that is wanted; false: nothing is.
     ///
     /// # Errors

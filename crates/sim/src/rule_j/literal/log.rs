@@ -184,7 +184,9 @@ impl Log {
             }
             Position::Known(next, begins) if (tid == next) == (start == begins) && !is_lower(next, tid) => {
                 let lives = self.area.between(start, begins);
-                let is_dead = |at: &At| !self.fresh.contains(at) && self.area.between(start, *at) >= lives;
+                let is_in_parts = |at: &At| self.parts.contains_key(at) || self.unread.contains(at);
+                let is_written = |at: &At| self.fresh.contains(at) || is_in_parts(at);
+                let is_dead = |at: &At| !is_written(at) && self.area.between(start, *at) >= lives;
                 Some((1..self.area.len).filter(is_dead).collect())
             }
             Position::Known(next, _) if is_lower(next, tid) => {

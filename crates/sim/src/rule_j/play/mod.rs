@@ -48,6 +48,8 @@ pub struct Setup {
     pub unmounts: bool,
     /// Metadata and the tail go on their way one by one, or not at all.
     pub checkpoints: bool,
+    /// Blocks of the log may arrive in parts.
+    pub splits: bool,
     /// Time passes.
     pub passes_ms: Vec<u64>,
 }
@@ -69,6 +71,7 @@ impl Setup {
             restarts: true,
             unmounts: true,
             checkpoints: true,
+            splits: false,
             passes_ms: vec![100, 1500],
         }
     }
@@ -139,6 +142,8 @@ pub enum Step {
     MoveTail,
     /// Something arrives.
     Land(Block),
+    /// Something of the log arrives, in two parts.
+    Split(Block),
     /// All that is logged arrives, and the commit block.
     Finish,
     /// The commit block arrives once more.
@@ -179,6 +184,8 @@ pub struct Play {
     judge: Judge,
     next_generation: u8,
     is_cut: bool,
+    /// What arrives next does so in two parts.
+    splits: bool,
 }
 
 impl Play {
@@ -198,6 +205,7 @@ impl Play {
             rules: rules(setup, disk),
             next_generation: 1,
             is_cut: false,
+            splits: false,
         };
         while this.rules.read_one().expect("nothing has happened yet") {}
         this.step(Step::Mount(false)).expect("nothing has happened yet");
@@ -206,7 +214,12 @@ impl Play {
 
     /// `bytes` arrive.
     fn arrive(&mut self, block: Block, bytes: &[u8]) -> Result<(), String> {
-        for taken in self.rules.write(block, bytes)? {
+        let taken = if std::mem::take(&mut self.splits) {
+            self.rules.write_in_parts(block, bytes)?
+        } else {
+            self.rules.write(block, bytes)?
+        };
+        for taken in taken {
             self.judge.destroyed(taken);
         }
         if self.rules.is_over() {
@@ -234,6 +247,17 @@ impl Play {
             self.judge.has_seen();
         }
         Ok(())
+    }
+
+    /// The same, in two parts, which have to be read.
+    fn split(&mut self, block: Block) -> Result<(), String> {
+        if !self.rules.read_at_once() {
+            self.judge.waits();
+        }
+        self.splits = true;
+        let landed = self.land(block);
+        self.splits = false;
+        landed
     }
 
     fn land_all(&mut self) -> Result<(), String> {
@@ -318,6 +342,7 @@ impl Play {
             Step::Acknowledge => self.with(Journaled::acknowledge),
             Step::MoveTail => self.with(Journaled::move_tail),
             Step::Land(block) => self.land(block)?,
+            Step::Split(block) => self.split(block)?,
             Step::Finish => self.finish_commit()?,
             Step::Again => self.again()?,
             Step::Sync(places) => self.sync(places)?,

@@ -57,7 +57,10 @@ impl Play {
 
     fn journal(&self, guest: &Journaled) -> Vec<Step> {
         let log = guest.wire().iter().filter(|(_, it)| matches!(it.what, What::Log(_)));
-        let mut steps: Vec<_> = log.map(|(block, _)| Step::Land(*block)).collect();
+        let mut steps: Vec<_> = log.clone().map(|(block, _)| Step::Land(*block)).collect();
+        if self.setup.splits {
+            steps.extend(log.map(|(block, _)| Step::Split(*block)));
+        }
         steps.extend(guest.can_commit().then_some(Step::Commit));
         steps.extend(guest.can_send_commit().then_some(Step::SendCommit));
         steps.extend(guest.is_committing().then_some(Step::Finish));
