@@ -15,6 +15,8 @@ _WATCHER = re.compile(r"^\s*([\d,]+) .*<quietus_detect::disk::Disk as quietus_co
 class CountedQuietus(Quietus):
     """Our server in valgrind, which counts every instruction that it executes; some 50 times slower."""
 
+    start_seconds_max = 300
+
     def argv(self):
         need("valgrind", "callgrind_control", "callgrind_annotate")
         return ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={self.profile}", *super().argv()]

@@ -47,6 +47,7 @@ class Server:
     """
 
     kind = ""
+    start_seconds_max = 20
 
     def __init__(self, work, name, size):
         self.work, self.name, self.size = work, name, size
@@ -81,7 +82,7 @@ class Server:
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.launch()
-        wait_until(f"{self.kind} on {self.socket}", self._is_up)
+        wait_until(f"{self.kind} on {self.socket}", self._is_up, self.start_seconds_max)
         return self
 
     def _is_up(self):
