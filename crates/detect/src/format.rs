@@ -107,13 +107,24 @@ pub trait Format: Send + fmt::Debug {
     /// not mounted, and was unmounted in order.
     fn was_clean(&self) -> bool;
 
+    /// Whether it says on the disk that it is in use, whoever mounts it. If not, it
+    /// may be when it was clean, and what it holds be on its way.
+    fn tells_of_mounts(&self) -> bool {
+        true
+    }
+
+    /// Whether a map alone proves nothing, not even to the eager.
+    fn always_two_witnesses(&self) -> bool {
+        false
+    }
+
     /// What `block` is for, by its place alone; [`Kind::Data`] where that
     /// decides nothing.
     fn kind(&self, block: Block) -> Kind;
 
     /// The blocks whose place makes them of `kind`, [`Kind::Geometry`],
-    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint. Maps that hold
-    /// pointers are among the inodes too.
+    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint. Maps and
+    /// geometry that hold pointers are among the inodes too.
     fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
 
     /// What `bytes`, a part of a map written at `at`, say of the blocks that
@@ -154,12 +165,21 @@ pub trait Format: Send + fmt::Debug {
     }
 
     /// `block`, of [`Kind::Geometry`], holds `content` from now on, which made
-    /// it no other file system.
-    fn learn(&mut self, _block: Block, _content: &[u8]) {}
+    /// it no other file system. Says whether there are more inodes than before:
+    /// then [`Format::survey`] and [`Format::kind`] know them.
+    fn learn(&mut self, _block: Block, _content: &[u8]) -> bool {
+        false
+    }
+
+    /// Why it cannot be known what `block`, one of those of inodes, names when it
+    /// holds `content`. Then it names nothing, and may name anything.
+    fn unknown(&self, _block: Block, _content: &[u8]) -> Option<Reason> {
+        None
+    }
 
     /// How pointers change when `block`, of `kind` [`Kind::Inodes`],
-    /// [`Kind::Pointers`], or [`Kind::Map`] where [`Format::survey`] counts maps
-    /// among the inodes, changes from `old` to `new`. A block of zeros names
+    /// [`Kind::Pointers`], or another one where [`Format::survey`] counts it among
+    /// the inodes, changes from `old` to `new`. A block of zeros names
     /// nothing. The same pointer of the same generation in both is no change.
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
 

@@ -8,6 +8,7 @@
 
 mod bits;
 mod bytes;
+mod difference;
 mod disk;
 pub mod exfat;
 pub mod ext2;
@@ -15,6 +16,7 @@ pub mod fat;
 pub mod format;
 mod jbd2;
 pub mod mutant;
+pub mod ntfs;
 pub mod options;
 pub mod partition;
 mod plan;

@@ -50,6 +50,9 @@ pub const EXT2: Properties =
 pub const EXT2_SYNC: Properties = Properties { reuse_ordering: true, ..EXT2 };
 /// VFAT, and exFAT.
 pub const VFAT: Properties = Properties { block_exclusivity: true, delete_suppression: true, ..NONE };
+/// NTFS, as drivers that are known do it (`docs/decisions/0011-ntfs.md`): below
+/// ntfs-3g what was deleted is still written.
+pub const NTFS: Properties = Properties { block_exclusivity: true, generation_marking: true, ..NONE };
 /// ext3 and ext4, `data=writeback`. Unlike the paper's, today's gives blocks of
 /// data away at once.
 pub const EXT3_WRITEBACK: Properties =
@@ -127,6 +130,7 @@ mod tests {
         assert_eq!(of(EXT2), [true, true, true, false]);
         assert_eq!(of(EXT2_SYNC), [true; 4]);
         assert_eq!(of(VFAT), [true, true, false, false]);
+        assert_eq!(of(NTFS), [true, false, true, false]);
         assert_eq!(of(EXT3_WRITEBACK), [true, true, true, false]);
         assert_eq!(of(EXT3_ORDERED), [true; 4]);
         assert_eq!(of(EXT3_JOURNAL), [true; 4]);

@@ -154,6 +154,15 @@ impl Watch {
     }
 }
 
+/// What is going on, in words.
+fn state_of(rule: &dyn Rule) -> String {
+    match (rule.progress(), rule.hindrance()) {
+        (Some(_), _) => "searching it".into(),
+        (None, Some(why)) => format!("watching it, nothing is called dead: {why}"),
+        (None, None) => "watching it".into(),
+    }
+}
+
 impl Watcher for Watch {
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.untouched = false;
@@ -298,7 +307,7 @@ impl Watcher for Watch {
                 };
                 let properties = rule.format().properties();
                 status.file_system = Some(rule.format().name().into());
-                status.state = if rule.progress().is_some() { "searching it" } else { "watching it" }.into();
+                status.state = state_of(&**rule);
                 status.properties = named(&properties.named());
                 status.inferred = named(&properties.inferable().named());
                 status.figures =

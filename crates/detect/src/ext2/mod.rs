@@ -16,12 +16,13 @@
 use self::inode::Inode;
 use self::journal::Found;
 use self::layout::{Descriptor, Layout, Region};
-use self::names::{Difference, Pointer};
+use self::names::Pointer;
 use self::scan::Scan;
 use self::state::State;
 use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superblock};
 use crate::bits;
 use crate::bytes;
+use crate::difference::Difference;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::properties::{EXT2, EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
@@ -349,16 +350,15 @@ impl Format for Ext {
         }
     }
 
-    fn learn(&mut self, block: Block, content: &[u8]) {
-        let Some(Region { kind: Kind::Geometry, group, .. }) = self.layout.region(block) else { return };
-        let group = *group as usize;
-        if block == self.superblock.super_block(0) {
-            return;
-        }
-        if let Ok(new) = Descriptor::all_from_bytes(&self.superblock, content) {
-            let known = self.descriptors[group..].iter_mut();
+    fn learn(&mut self, block: Block, content: &[u8]) -> bool {
+        if let Some(Region { kind: Kind::Geometry, group, .. }) = self.layout.region(block)
+            && block != self.superblock.super_block(0)
+            && let Ok(new) = Descriptor::all_from_bytes(&self.superblock, content)
+        {
+            let known = self.descriptors[*group as usize..].iter_mut();
             known.zip(new).for_each(|(known, new)| known.is_uninit = new.is_uninit);
         }
+        false
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
@@ -373,4 +373,4 @@ impl Format for Ext {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,8 +7,9 @@
 //!    may be one link.
 
 use super::bytes::u32_at;
-use super::names::{Pointer, kind};
+use super::names::Pointer;
 use super::{Ext, extents};
+use crate::difference::kind;
 use crate::format::{Block, Change, Kind, Link};
 use std::ops::Range;
 

@@ -400,15 +400,15 @@ fn only_places_in_descriptors_matter() {
 }
 
 /// Numbers from a seed.
-pub(super) struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    pub(super) fn below(&mut self, limit: u32) -> u32 {
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % u64::from(limit)) as u32
     }
 
-    pub(super) fn bytes(&mut self, len: u32) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, len: u32) -> Vec<u8> {
         (0..len).map(|_| self.below(256) as u8).collect()
     }
 

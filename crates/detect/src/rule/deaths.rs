@@ -99,6 +99,21 @@ impl Deaths {
         }
     }
 
+    /// As [`Self::renamed`], for all of `run`.
+    pub(crate) fn renamed_all(&mut self, run: RangeInclusive<Block>, now: Millis) {
+        let mut found = RoaringBitmap::new();
+        for set in [&mut self.ready, &mut self.named, &mut self.cut] {
+            if !set.is_empty() {
+                found.extend(set.range(run.clone()));
+                set.remove_range(run.clone());
+            }
+        }
+        if !found.is_empty() {
+            self.young |= found;
+            self.since.get_or_insert(now);
+        }
+    }
+
     pub(crate) fn settle(&mut self, now: u64, period: u64) {
         self.scour |= self.unlinked.expire(now, period);
     }

@@ -68,6 +68,11 @@ pub trait Rule: Send + fmt::Debug {
     /// Why nothing can be inferred any more, if that is so.
     fn broken(&self) -> Option<&Reason>;
 
+    /// Why nothing is called dead for now, if that is so.
+    fn hindrance(&self) -> Option<&Reason> {
+        None
+    }
+
     /// Figures for the status, by name, in blocks.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 

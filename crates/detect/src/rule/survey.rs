@@ -47,6 +47,15 @@ impl Survey {
         Self { block_bytes, inodes, owed, maps: None, total }
     }
 
+    /// There are more inodes.
+    pub(crate) fn owe(&mut self, more: &RoaringBitmap) {
+        let mut runs = more.iter();
+        let ranges = std::iter::from_fn(|| runs.next_range()).map(|run| *run.start()..*run.end() + 1);
+        self.inodes.extend(pieces(ranges.collect(), self.block_bytes));
+        self.owed |= more;
+        self.total += more.len() * self.block_bytes;
+    }
+
     /// Whether `block` of inodes has not been counted before; it has now.
     pub(crate) fn owes_inodes(&mut self, block: Block) -> bool {
         self.owed.remove(block)

@@ -61,6 +61,10 @@ pub struct RuleE {
     fixed: RoaringBitmap,
     /// Those of them that must be seen before they change.
     sources: RoaringBitmap,
+    /// Blocks of inodes of which it cannot be known what they name.
+    unknown: RoaringBitmap,
+    /// Why, of the last one.
+    unknown_why: Option<Reason>,
     /// All names have been known once.
     surveyed: bool,
     changed: bool,
@@ -88,11 +92,14 @@ impl RuleE {
         live.insert_range(0..format.blocks());
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
+        let in_order = seen_from_start && format.tells_of_mounts();
         if was_clean {
-            survey.reread_maps(format.survey(Kind::Map), now, seen_from_start);
+            survey.reread_maps(format.survey(Kind::Map), now, in_order);
+        }
+        if !in_order {
+            lately.extend(&live);
         }
         if !seen_from_start {
-            lately.extend(&live);
             recent.extend(&live);
         }
         let sources = placed(&*format, [Kind::Geometry, Kind::Inodes]);
@@ -113,6 +120,8 @@ impl RuleE {
             in_use: !was_clean,
             fixed,
             sources,
+            unknown: RoaringBitmap::new(),
+            unknown_why: None,
             surveyed: false,
             changed: false,
             broken: None,
@@ -268,7 +277,21 @@ impl RuleE {
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,
         }
-        self.format.learn(block, new);
+        if self.format.learn(block, new) {
+            self.grown();
+        }
+    }
+
+    /// There are more inodes: what lies there is read, and is data no more.
+    fn grown(&mut self) {
+        let sources = placed(&*self.format, [Kind::Geometry, Kind::Inodes]);
+        let more = &sources - &self.sources;
+        self.live |= &more;
+        self.deaths.revoke(&more);
+        self.doubted.subtract(&more);
+        self.survey.owe(&more);
+        self.fixed |= more;
+        self.sources = sources;
     }
 
     /// Everything it holds has been written, so that its maps can be believed
@@ -282,6 +305,19 @@ impl RuleE {
         self.inodes_read(block, kind, old);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
+        self.note_unknown(block, new);
+    }
+
+    fn note_unknown(&mut self, block: Block, content: &[u8]) {
+        match self.format.unknown(block, content) {
+            Some(reason) => {
+                self.unknown.insert(block);
+                self.unknown_why = Some(reason);
+            }
+            None => {
+                self.unknown.remove(block);
+            }
+        }
     }
 
     /// Counts the names in inodes that are seen for the first time.
@@ -289,6 +325,7 @@ impl RuleE {
         if self.survey.owes_inodes(block) {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);
+            self.note_unknown(block, content);
         }
     }
 
@@ -318,13 +355,13 @@ impl RuleE {
 
     /// Whether whatever names a block has been seen, where that counts.
     fn knows_names(&self) -> bool {
-        !self.asks_names() || (self.survey.is_done() && self.names.are_known())
+        !self.asks_names() || (self.survey.is_done() && self.names.are_known() && self.unknown.is_empty())
     }
 
     /// Whether a block that is named may not be dead, whatever a map says.
     fn asks_names(&self) -> bool {
         let is_final = self.format.map_is_final() && !mutant::is(Mutant::NoMapIsFinal);
-        !self.options.eager && !is_final
+        (!self.options.eager || self.format.always_two_witnesses()) && !is_final
     }
 
     /// Those of `blocks` whose present content may be dead.
@@ -373,7 +410,10 @@ impl Rule for RuleE {
         for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
             let new = overlaid(self.grid.extent_of(block), old, extent, content);
             match self.format.kind(block) {
-                Kind::Geometry => self.geometry_written(block, old, &new),
+                Kind::Geometry => {
+                    self.inodes_written(block, Kind::Geometry, old, &new);
+                    self.geometry_written(block, old, &new);
+                }
                 Kind::Map if mutant::is(Mutant::MapHoldsNoPointers) => {}
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => self.pointers_written(block, old, &new),
@@ -400,7 +440,7 @@ impl Rule for RuleE {
                     self.map_reread(block, extent, content);
                     self.inodes_read(block, Kind::Map, part);
                 }
-                Kind::Inodes => self.inodes_read(block, Kind::Inodes, part),
+                kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
                 _ => self.pointers_read(block, part),
             }
         }
@@ -480,6 +520,10 @@ impl Rule for RuleE {
 
     fn broken(&self) -> Option<&Reason> {
         self.broken.as_ref()
+    }
+
+    fn hindrance(&self) -> Option<&Reason> {
+        self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty())
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

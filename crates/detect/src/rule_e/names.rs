@@ -129,6 +129,18 @@ impl Names {
         }
     }
 
+    /// Whether all of `blocks` are named, and none more than once.
+    fn are_alone(&self, blocks: &Range<Block>) -> bool {
+        self.again.range(blocks.clone()).next().is_none()
+            && self.named.range_cardinality(blocks.clone()) == blocks.len() as u64
+    }
+
+    /// Takes the only name of each of `blocks`.
+    fn unname_all(&mut self, blocks: &Range<Block>) {
+        self.guessed.remove_range(blocks.clone());
+        self.named.remove_range(blocks.clone());
+    }
+
     /// Whether it is named no more. If it is, what is left may be guesses.
     fn unname(&mut self, block: Block) -> bool {
         if take_one(&mut self.again, block) {
@@ -215,15 +227,29 @@ impl RuleE {
         self.figures.guessed += if guess { link.blocks.len() as u64 } else { 0 };
         self.names.name_all(link.blocks.clone(), guess);
         self.lately.insert(link.blocks.start..=last);
-        for block in link.blocks.clone() {
-            self.deaths.renamed(block, self.clock.now);
-            if let Kind::Pointers(level) = link.kind {
-                self.names.link_pointers(block, level);
-            }
+        self.deaths.renamed_all(link.blocks.start..=last, self.clock.now);
+        if let Kind::Pointers(level) = link.kind {
+            link.blocks.clone().for_each(|block| self.names.link_pointers(block, level));
+        }
+    }
+
+    /// Most files: all of `blocks` had this name only.
+    fn unlinked_alone(&mut self, blocks: &Range<Block>) {
+        self.names.unname_all(blocks);
+        self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
+        if self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored) {
+            let mut live = RoaringBitmap::new();
+            live.insert_range(blocks.clone());
+            live &= &self.live;
+            self.figures.unlinked += live.len();
+            self.deaths.unlink_all(&live);
         }
     }
 
     fn unlinked(&mut self, link: &Link) {
+        if link.kind == Kind::Data && link.blocks.len() > 1 && self.names.are_alone(&link.blocks) {
+            return self.unlinked_alone(&link.blocks);
+        }
         for block in link.blocks.clone() {
             if self.names.unname(block) {
                 self.deaths.renamed(block, self.clock.now);

@@ -14,7 +14,8 @@ const SETS: usize = 9;
 
 impl RuleE {
     pub(super) fn known(&self) -> Option<Vec<u8>> {
-        if self.is_broken() || !self.survey.is_done() || !self.names.is_settled() {
+        if self.is_broken() || !self.survey.is_done() || !self.names.is_settled() || !self.unknown.is_empty()
+        {
             return None;
         }
         let [named, guessed, uncertain] = self.names.sets();

@@ -195,6 +195,8 @@ pub enum Detect {
     Fat,
     /// exFAT.
     Exfat,
+    /// NTFS.
+    Ntfs,
 }
 
 /// Which deaths count.

@@ -12,7 +12,7 @@ use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
-use quietus_detect::{exfat, ext2, fat};
+use quietus_detect::{exfat, ext2, fat, ntfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -64,10 +64,11 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
     };
     let probers: Vec<Prober> = match args.detect {
         Detect::Off => return None,
-        Detect::Auto => vec![ext2::probe, fat::probe, exfat::probe],
+        Detect::Auto => vec![ext2::probe, fat::probe, exfat::probe, ntfs::probe],
         Detect::Ext2 => vec![ext2::probe],
         Detect::Fat => vec![fat::probe],
         Detect::Exfat => vec![exfat::probe],
+        Detect::Ntfs => vec![ntfs::probe],
     };
     Some(Box::new(Disk::new(disk_bytes, probers, options)))
 }

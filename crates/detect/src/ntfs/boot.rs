@@ -1,0 +1,122 @@
+//! The boot sector: sizes, and where `$MFT` begins.
+
+use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::format::Reason;
+
+/// Bytes that are read of the boot sector, whatever the size of a sector.
+pub(super) const BOOT_BYTES: u64 = 512;
+/// Largest cluster that Windows makes.
+const CLUSTER_BYTES_MAX: u64 = 2 << 20;
+/// Sizes that a record may have.
+const RECORD_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
+/// Largest block of ours.
+const BLOCK_BYTES_MAX: u64 = 4096;
+/// Numbers of sectors from here on stand for powers of two.
+const SHIFTS_FROM: u8 = 0xF4;
+
+/// What a boot sector says, consistent in itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Boot {
+    pub cluster_bytes: u64,
+    pub record_bytes: u64,
+    pub clusters: u64,
+    pub mft_lcn: u64,
+    pub mftmirr_lcn: u64,
+    pub volume_serial_number: u64,
+}
+
+/// Whether these bytes claim to be a boot sector of NTFS.
+pub(super) fn is_boot(bytes: &[u8]) -> bool {
+    bytes.get(3..11) == Some(b"NTFS    ") && u16_at(bytes, 510) == 0xAA55
+}
+
+fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+}
+
+impl Boot {
+    /// The boot sector in `bytes`, of a disk of `disk_bytes`.
+    ///
+    /// # Errors
+    /// Names a field that cannot be true, or what is not understood.
+    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+        check_zeros(bytes)?;
+        let sector_bytes = u64::from(u16_at(bytes, 0x0B));
+        ensure(sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes), "bytes_per_sector")?;
+        let cluster_sectors = cluster_sectors(byte(bytes, 0x0D));
+        ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster")?;
+        let cluster_bytes = sector_bytes * cluster_sectors;
+        ensure(cluster_bytes <= CLUSTER_BYTES_MAX, "sectors_per_cluster")?;
+        let record_bytes = record_bytes(byte(bytes, 0x40), cluster_bytes);
+        ensure(RECORD_BYTES.contains(&record_bytes), "clusters_per_mft_record")?;
+        let number_of_sectors = u64_at(bytes, 0x28);
+        if u128::from(number_of_sectors) * u128::from(sector_bytes) > disk_bytes.into() {
+            return Err(Reason("the file system ends beyond the disk".into()));
+        }
+        let found = Self {
+            cluster_bytes,
+            record_bytes,
+            clusters: number_of_sectors / cluster_sectors,
+            mft_lcn: u64_at(bytes, 0x30),
+            mftmirr_lcn: u64_at(bytes, 0x38),
+            volume_serial_number: u64_at(bytes, 0x48),
+        };
+        found.check()?;
+        Ok(found)
+    }
+
+    fn check(&self) -> Result<(), Reason> {
+        if self.cluster_bytes < self.record_bytes {
+            let text = format!("clusters of {} bytes, smaller than a record of $MFT", self.cluster_bytes);
+            return Err(Reason(format!("it has {text}, which are not understood")));
+        }
+        ensure(self.blocks() <= u64::from(u32::MAX), "number_of_sectors")?;
+        ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn")?;
+        let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
+        ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn")
+    }
+
+    /// Bytes in a block: clusters are made of whole ones, and they of records.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.cluster_bytes.min(BLOCK_BYTES_MAX)
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> u64 {
+        self.clusters * (self.cluster_bytes / self.block_bytes())
+    }
+}
+
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or_default()
+}
+
+/// What a FAT would have in these fields is 0 here.
+fn check_zeros(bytes: &[u8]) -> Result<(), Reason> {
+    ensure(u16_at(bytes, 0x0E) == 0, "reserved_sectors")?;
+    ensure(byte(bytes, 0x10) == 0, "fats")?;
+    ensure(u16_at(bytes, 0x11) == 0, "root_entries")?;
+    ensure(u16_at(bytes, 0x13) == 0, "sectors")?;
+    ensure(u16_at(bytes, 0x16) == 0, "sectors_per_fat")?;
+    ensure(u32_at(bytes, 0x20) == 0, "large_sectors")
+}
+
+/// Sectors in a cluster; 0 where that makes no sense. 0xF8 stands for 2^8.
+fn cluster_sectors(sectors_per_cluster: u8) -> u64 {
+    match sectors_per_cluster {
+        SHIFTS_FROM.. => 1 << sectors_per_cluster.wrapping_neg(),
+        sectors => sectors.into(),
+    }
+}
+
+/// Bytes in a record: so many clusters, or, where it is negative, 2^-n bytes; 0
+/// where that makes no sense.
+fn record_bytes(clusters_per_mft_record: u8, cluster_bytes: u64) -> u64 {
+    match clusters_per_mft_record.cast_signed() {
+        clusters @ 0.. => u64::from(clusters.unsigned_abs()) * cluster_bytes,
+        shift => 1_u64.checked_shl(shift.unsigned_abs().into()).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests;
