@@ -9,8 +9,8 @@ use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
 use std::collections::VecDeque;
 
-/// Where a file system says that it is one: all bytes that a prober may ask
-/// for first lie before this.
+/// Where a file system says that it is one: all bytes that a prober asks for
+/// first lie before this.
 const HEAD_BYTES: u64 = 128 << 10;
 /// What a view begins with.
 const VIEW_MAGIC: &[u8] = b"QUIETWA1";
@@ -26,6 +26,8 @@ pub struct Watch {
     state: State,
     /// When to look for a file system.
     seek_at: Option<Millis>,
+    /// What was asked for when one was looked for last.
+    looked_at: Vec<Extent<Addr>>,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
     /// What the file system being watched was found by, as it is now.
@@ -55,6 +57,7 @@ impl Watch {
             probers,
             state: State::Idle("nothing was looked for yet".into()),
             seek_at: Some(Millis(0)),
+            looked_at: Vec::new(),
             untouched: true,
             head: Contents::default(),
             view: None,
@@ -74,6 +77,7 @@ impl Watch {
 
     fn seek(&mut self, now: Millis) {
         self.seek_at = None;
+        self.looked_at.clear();
         self.state =
             State::Seeking { contents: Contents::default(), asked: Vec::new(), queue: VecDeque::new() };
         self.probe(now);
@@ -86,6 +90,7 @@ impl Watch {
             match prober(self.disk_bytes, contents) {
                 Probe::Needs(extents) => {
                     asked.extend(&extents);
+                    self.looked_at.extend(&extents);
                     queue.extend(extents);
                     return;
                 }
@@ -139,6 +144,11 @@ impl Watch {
         self.seek_at = Some(Millis(now.0 + QUIET_MS));
     }
 
+    /// Whether what was looked for in vain may be there once `extent` is written.
+    fn may_be_found_in(&self, extent: Extent<Addr>) -> bool {
+        extent.start.0 < HEAD_BYTES || self.looked_at.iter().any(|it| it.overlaps(extent))
+    }
+
     fn rule(&self) -> Option<&dyn Rule> {
         match &self.state {
             State::Attached(rule) => Some(&**rule),
@@ -166,15 +176,13 @@ fn state_of(rule: &dyn Rule) -> String {
 impl Watcher for Watch {
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.untouched = false;
-        match &mut self.state {
-            State::Attached(rule) => {
-                if let Content::Bytes(bytes) = content {
-                    self.head.overwrite(extent, bytes);
-                }
-                rule.arrived(now, extent, content);
+        if let State::Attached(rule) = &mut self.state {
+            if let Content::Bytes(bytes) = content {
+                self.head.overwrite(extent, bytes);
             }
-            _ if extent.start.0 < HEAD_BYTES => self.idle("the head of the disk is being written", now),
-            _ => {}
+            rule.arrived(now, extent, content);
+        } else if self.may_be_found_in(extent) {
+            self.idle("the head of the disk is being written", now);
         }
         self.review(now);
     }

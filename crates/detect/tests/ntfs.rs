@@ -296,6 +296,23 @@ fn a_clean_volume_proves_nothing_before_the_guest_was_active() {
 }
 
 #[test]
+fn one_that_is_refused_is_looked_at_again_wherever_it_is_mended() {
+    let mut bytes = std::fs::read(made("ntfs.refused", 192, &["-c", "2097152"])).unwrap();
+    let record_6 = found(&bytes).survey(Kind::Inodes)[0].start as usize * 4096 + 6 * 1024;
+    assert!(record_6 > 1 << 20);
+    bytes[record_6 + 510] ^= 1;
+    let mut watched = Watched::new(bytes, false);
+    let why = "record 6 of $MFT makes no sense: the update sequence";
+    assert_eq!(watched.disk.status().state, why);
+    let mut mended = watched.bytes[record_6..record_6 + 512].to_vec();
+    mended[510] ^= 1;
+    watched.write(record_6, &mended);
+    watched.pass(1000);
+    watched.pass(1000);
+    assert_eq!(watched.disk.status().file_system.as_deref(), Some("ntfs"));
+}
+
+#[test]
 fn nothing_dies_while_a_record_is_torn() {
     let (before, after, clusters, record, map) = deleted("ntfs.torn");
     let mut watched = Watched::new(before, false);
@@ -308,6 +325,7 @@ fn nothing_dies_while_a_record_is_torn() {
     watched.write_as(&torn, record);
     watched.write_as(&after, map);
     assert!(watched.dead().is_empty());
+    assert!(watched.disk.is_idle(), "who waits until all is done would wait for ever");
     let state = watched.disk.status().state;
     assert!(
         state.contains("nothing is called dead: record") && state.contains("the update sequence"),

@@ -67,6 +67,11 @@ class FileSystem:
         return self.name == "ntfs"
 
     @property
+    def rests_at_unmount(self):
+        """Whether an unmount shows on the disk that all is written."""
+        return self.name != "ntfs"
+
+    @property
     def left_out(self):
         """The workload's operations that it does not know."""
         return [] if self.name.startswith("ext") or self.name == "ntfs" else ["link"]

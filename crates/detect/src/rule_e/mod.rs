@@ -507,7 +507,8 @@ impl Rule for RuleE {
     }
 
     fn is_idle(&self) -> bool {
-        self.survey.is_idle() && self.names.are_known() && self.deaths.is_idle()
+        let waits = !self.unknown.is_empty() && self.asks_names();
+        self.survey.is_idle() && self.names.are_known() && (waits || self.deaths.is_idle())
     }
 
     fn wakes_at(&self) -> Option<Millis> {

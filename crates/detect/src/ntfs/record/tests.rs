@@ -61,6 +61,13 @@ fn what_the_update_sequence_replaced_is_put_back() {
     assert_eq!(value, Some(Value::Resident(&long)));
 }
 
+#[test]
+fn where_there_are_no_clusters_the_pairs_are_what_was_left() {
+    let mut bytes = sound();
+    put(&mut bytes, SECOND + 0x18, &u64::MAX.to_le_bytes());
+    assert_eq!(read(&bytes), Ok(0));
+}
+
 macro_rules! lies {
     ($($name:ident: $field:literal, $at:expr, $value:expr;)*) => {
         $(#[test]
