@@ -251,9 +251,7 @@ impl Play {
 
     /// The same, in two parts, which have to be read.
     fn split(&mut self, block: Block) -> Result<(), String> {
-        if !self.rules.read_at_once() {
-            self.judge.waits();
-        }
+        self.judge.waits();
         self.splits = true;
         let landed = self.land(block);
         self.splits = false;
