@@ -32,9 +32,10 @@ impl Disk {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    fn serve(&self) -> Server {
+    fn serve(&self, args: &[&str]) -> Server {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let child = quietus.arg("serve").arg(self.path()).stdout(Stdio::piped()).spawn().expect("it runs");
+        let serve = quietus.arg("serve").arg(self.path()).args(args).stdout(Stdio::piped());
+        let child = serve.spawn().expect("it runs");
         let mut server = Server(child);
         let mut line = String::new();
         let out = server.0.stdout.as_mut().expect("a pipe");
@@ -113,7 +114,7 @@ fn dead_content_that_comes_back_fails_the_proof() {
 #[test]
 fn a_running_server_answers_and_keeps_a_second_one_out() {
     let disk = Disk::new(&["--size", "64M"]);
-    let mut server = disk.serve();
+    let mut server = disk.serve(&[]);
     assert_eq!(disk.json("status", &[])["served"], true);
     assert_eq!(disk.json("verify", &[])["ok"], true);
     let second = disk.run("serve", &[]);
@@ -123,7 +124,7 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
     // A crash leaves neither a lock nor a socket in the way.
     server.0.kill().expect("it lives");
     server.0.wait().expect("it ends");
-    let again = disk.serve();
+    let again = disk.serve(&[]);
     drop(again);
     assert_eq!(disk.json("status", &[])["served"], false);
 }
@@ -254,7 +255,7 @@ fn deleted_files_go_from_partitions(script: &str, sectors: &[u64]) {
         |what: &str| sectors.iter().map(|it| format!("fs{it} {what}. ").repeat(2)).collect::<Vec<_>>();
     assert!(names("deleted").iter().all(|it| holds(&image, it.as_bytes())));
     let disk = Disk::new(&["--adopt", text, "--idle-after", "100ms"]);
-    let server = disk.serve();
+    let server = disk.serve(&[]);
     let gone = || names("deleted").iter().all(|it| !holds(&image, it.as_bytes()));
     let start = std::time::Instant::now();
     while !gone() && start.elapsed().as_secs() < 60 {
@@ -290,4 +291,47 @@ fn deleted_files_go_from_partitions_of_an_mbr_wherever_they_begin() {
 fn deleted_files_go_from_partitions_of_a_gpt() {
     let script = "label: gpt\nstart=2048, size=2048\nstart=4096, size=2048\n";
     deleted_files_go_from_partitions(script, &[2048, 4096]);
+}
+
+/// What `status` calls the file system on `image` when it is served with `--detect detect`.
+fn detected(image: &Path, detect: &str) -> Value {
+    let disk =
+        Disk::new(&["--adopt", image.to_str().expect("text"), "--deadline", "1h", "--idle-after", "1h"]);
+    let _server = disk.serve(&["--detect", detect]);
+    let start = std::time::Instant::now();
+    loop {
+        let status = disk.json("status", &[]);
+        let watch = &status["watch"];
+        let is_decided = !watch["file_system"].is_null()
+            || watch.is_null()
+            || watch["state"].as_str().is_some_and(|it| it.starts_with("no file system"));
+        if is_decided {
+            return watch["file_system"].clone();
+        }
+        assert!(start.elapsed().as_secs() < 60, "{status}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_is_watched_can_be_chosen() {
+    let made = [
+        ("ext4", "ext2", "mke2fs", &["-q", "-F", "-O", "has_journal,extent"][..]),
+        ("fat16", "fat", "mkfs.vfat", &[]),
+        ("exfat", "exfat", "mkfs.exfat", &[]),
+        ("ntfs", "ntfs", "mkntfs", &["-q", "-F"]),
+    ];
+    for (name, detect, mkfs, options) in made {
+        let dir = tempfile::tempdir().expect("a directory");
+        let image = dir.path().join("image");
+        std::fs::File::create(&image).and_then(|it| it.set_len(32 << 20)).expect("an image");
+        let args: Vec<&str> = options.iter().copied().chain(image.to_str()).collect();
+        if tool(mkfs, &args, "").is_none() {
+            eprintln!("skipped: no {mkfs}");
+            continue;
+        }
+        let others = ["ext2", "fat", "exfat", "ntfs", "off"].into_iter().filter(|it| *it != detect);
+        assert_eq!([detected(&image, "auto"), detected(&image, detect)], [name, name]);
+        others.for_each(|other| assert_eq!(detected(&image, other), Value::Null, "{name}, {other}"));
+    }
 }

@@ -189,7 +189,8 @@ pub enum Detect {
     Auto,
     /// None.
     Off,
-    /// ext2.
+    /// ext2, ext3, ext4.
+    #[value(aliases = ["ext3", "ext4"])]
     Ext2,
     /// FAT12, FAT16, FAT32.
     Fat,
