@@ -62,6 +62,11 @@ class Guest:
         if status != 0:
             raise LabError(f"the guest's {' '.join(command[:3])} ended with {status}")
 
+    def stay_active(self, seconds):
+        """Another session, in which small files come and go for as long and a half: what is left in doubt settles."""
+        once = "head -c 65536 /dev/zero > later; sync; sleep .4; rm later; sync; sleep .4"
+        self.must(["sh", "-c", f"for n in $(seq {int(seconds * 2)}); do {once}; done"])
+
 
 class Story:
     """What the workload said: its operations, and when each became known here.

@@ -54,7 +54,10 @@ class Relay:
 
     def _accept(self):
         while True:
-            client, _ = self.listener.accept()
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return  # nobody needs the relay any more
             server = socket.socket(socket.AF_UNIX)
             try:
                 server.connect(self.upstream)
