@@ -1,38 +1,20 @@
 //! FAT under rule E, on trial: enumerated, and by chance.
 
+mod trial;
+
 use quietus_sim::rule_e::fat::trial::{parts, searched, walked};
-use quietus_sim::rule_e::trial::Part;
-use quietus_sim::verdict::silence_panics;
+use trial::{assert_searched, assert_walked};
 
 /// Steps tried in each part.
 const TRANSITIONS: u64 = 15_000;
 const WALKS: u64 = 4_000;
 
-fn assert_kept(part: &Part) {
-    if let Some((history, broken)) = &part.failure {
-        eprintln!("{}: {broken}\n{history}", part.name);
-        std::process::exit(1);
-    }
-}
-
 #[test]
 fn both_versions_and_the_judge_agree_in_every_enumerated_state_of_fat() {
-    silence_panics();
-    for n in 0..parts() {
-        let part = searched(n, TRANSITIONS);
-        assert_kept(&part);
-        assert!(part.transitions >= TRANSITIONS && part.states > 500, "too little was searched: {part:?}");
-    }
+    assert_searched(parts(), searched, TRANSITIONS, 500);
 }
 
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks_through_fat() {
-    silence_panics();
-    let mut steps = 0;
-    for seed in 0..WALKS {
-        let part = walked(seed);
-        assert_kept(&part);
-        steps += part.transitions;
-    }
-    assert!(steps > WALKS * 30, "the walks are short: {steps} steps");
+    assert_walked(walked, WALKS);
 }

@@ -1,43 +1,26 @@
 //! Rule J, on trial.
 
-use quietus_sim::rule_e::trial::Part;
+mod trial;
+
 use quietus_sim::rule_j::guest::Mode;
 use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::text::{Counts, RULE, Reading, Residue};
 use quietus_sim::rule_j::trial::{parts, read, reread, searched};
 use quietus_sim::verdict::silence_panics;
+use trial::{assert_searched, assert_walked};
 
 /// Steps tried in each part.
 const TRANSITIONS: u64 = 4_000;
 const WALKS: u64 = 1_500;
 
-fn assert_kept(part: &Part) {
-    if let Some((history, broken)) = &part.failure {
-        eprintln!("{}: {broken}\n{history}", part.name);
-        std::process::exit(1);
-    }
-}
-
 #[test]
 fn the_rule_by_the_letter_never_destroys_what_somebody_owns() {
-    silence_panics();
-    let mut steps = 0;
-    for seed in 0..WALKS {
-        let part = read(RULE, seed);
-        assert_kept(&part);
-        steps += part.transitions;
-    }
-    assert!(steps > WALKS * 30, "the walks are short: {steps} steps");
+    assert_walked(|seed| read(RULE, seed), WALKS);
 }
 
 #[test]
 fn the_rule_by_the_letter_holds_in_every_enumerated_state() {
-    silence_panics();
-    for n in 0..parts() {
-        let part = searched(n, TRANSITIONS);
-        assert_kept(&part);
-        assert!(part.transitions >= TRANSITIONS && part.states > 100, "too little was searched: {part:?}");
-    }
+    assert_searched(parts(), searched, TRANSITIONS, 100);
 }
 
 /// The first walk that finds `reading` wrong, and what it says.

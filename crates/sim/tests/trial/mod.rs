@@ -1,0 +1,33 @@
+//! What every trial of a rule has to show: that nothing broke, and that enough was tried.
+
+use quietus_sim::rule_e::trial::Part;
+use quietus_sim::verdict::silence_panics;
+
+fn assert_kept(part: &Part) {
+    if let Some((history, broken)) = &part.failure {
+        eprintln!("{}: {broken}\n{history}", part.name);
+        std::process::exit(1);
+    }
+}
+
+/// Each of `parts` parts tries at least `transitions` steps, in more than `states` states.
+pub fn assert_searched(parts: usize, searched: fn(usize, u64) -> Part, transitions: u64, states: u64) {
+    silence_panics();
+    for n in 0..parts {
+        let part = searched(n, transitions);
+        assert_kept(&part);
+        assert!(part.transitions >= transitions && part.states > states, "too little was searched: {part:?}");
+    }
+}
+
+/// `walks` walks have more than 30 steps on average.
+pub fn assert_walked(walked: impl Fn(u64) -> Part, walks: u64) {
+    silence_panics();
+    let mut steps = 0;
+    for seed in 0..walks {
+        let part = walked(seed);
+        assert_kept(&part);
+        steps += part.transitions;
+    }
+    assert!(steps > walks * 30, "the walks are short: {steps} steps");
+}
