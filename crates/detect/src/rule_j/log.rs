@@ -160,7 +160,9 @@ impl Log {
     /// `index` gets new content, of which a part is known at most.
     pub(super) fn torn(&mut self, index: u32) {
         self.gone(index);
-        self.torn.insert(index);
+        if self.superblock.log.contains(&index) {
+            self.torn.insert(index);
+        }
     }
 
     /// `index` holds nothing any more.
@@ -320,7 +322,8 @@ impl Log {
                 self.begin(tid, start);
                 News::None
             }
-            Position::Known(course) if course.tid.is_before(tid) => {
+            // While something waits to be read, what is missing may have been received.
+            Position::Known(course) if course.tid.is_before(tid) && self.torn.is_empty() => {
                 self.begin(tid, start);
                 self.fresh.clear();
                 News::Restarted(self.everything())

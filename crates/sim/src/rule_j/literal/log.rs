@@ -65,7 +65,14 @@ impl Log {
 
     /// Whether `tail` is what the guest writes when it has replayed the log.
     pub fn is_replayed(&self, tail: Tail) -> bool {
-        matches!(self.position, Position::Known(next, _) if tail.start != 0 && is_lower(next, tail.tid))
+        let is_higher =
+            matches!(self.position, Position::Known(next, _) if tail.start != 0 && is_lower(next, tail.tid));
+        is_higher && self.has_read_all()
+    }
+
+    /// Whether nothing has been written in parts that are to come or to be read.
+    fn has_read_all(&self) -> bool {
+        self.parts.is_empty() && self.unread.is_empty()
     }
 
     /// Whether `tail` says that the log is empty, and has a number that was used.
@@ -189,7 +196,7 @@ impl Log {
                 let is_dead = |at: &At| !is_written(at) && self.area.between(start, *at) >= lives;
                 Some((1..self.area.len).filter(is_dead).collect())
             }
-            Position::Known(next, _) if is_lower(next, tid) => {
+            Position::Known(next, _) if is_lower(next, tid) && self.has_read_all() => {
                 self.fresh.clear();
                 self.noted.clear();
                 self.position = Position::Known(tid, start);
