@@ -41,6 +41,9 @@ impl RuleJ {
             return self.superblock_seen(content, read);
         }
         let Some(log) = &mut self.log else { return };
+        if read && log.is_stale(index) {
+            return log.gone(index);
+        }
         let format = &self.format;
         let is_map = |block: u64| {
             Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)

@@ -32,6 +32,8 @@ pub(super) struct Log {
     /// Written in parts, of which not all have been read: may be of the next
     /// transaction.
     torn: RoaringBitmap,
+    /// Those of them that were written for a transaction before the next one.
+    stale: RoaringBitmap,
     /// Blocks of the next transaction that are the log's own.
     records: BTreeMap<u32, Held>,
     maps_held: usize,
@@ -112,6 +114,7 @@ impl Log {
             position: Position::Unknown(next),
             fresh: RoaringBitmap::new(),
             torn: RoaringBitmap::new(),
+            stale: RoaringBitmap::new(),
             records: BTreeMap::new(),
             maps_held: 0,
             copies_bytes: 0,
@@ -165,10 +168,17 @@ impl Log {
         }
     }
 
+    /// Whether what was written to `index` in parts was so long ago that it is none of
+    /// the next transaction's.
+    pub(super) fn is_stale(&self, index: u32) -> bool {
+        self.stale.contains(index)
+    }
+
     /// `index` holds nothing any more.
     pub(super) fn gone(&mut self, index: u32) {
         self.fresh.remove(index);
         self.torn.remove(index);
+        self.stale.remove(index);
         self.forget(index);
     }
 
@@ -259,6 +269,7 @@ impl Log {
     /// The next transaction begins here.
     fn begin(&mut self, tid: Tid, begin: u32) {
         self.position = Position::Known(Course::new(tid, begin));
+        self.stale |= &self.torn;
         self.records.clear();
         (self.maps_held, self.copies_bytes) = (0, 0);
     }
