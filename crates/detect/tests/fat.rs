@@ -3,22 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "tests may panic, and read real files")]
 
+mod tool;
+
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Contents, Format, Kind, Probe, Prober};
 use quietus_detect::{exfat, fat};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Runs a tool, and gives what it prints.
-fn run(program: &str, args: &[&str]) -> String {
-    let mut command = Command::new(program);
-    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
-    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use tool::run;
 
 /// A file system of `kib`.
 fn made(program: &str, name: &str, kib: u64, args: &[&str]) -> PathBuf {

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "tests may panic, and read real files")]
 
+mod tool;
+
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict, Watcher};
 use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe};
@@ -10,16 +12,7 @@ use quietus_detect::options::Options;
 use quietus_detect::{Disk, ntfs};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// Runs a tool, and gives what it prints.
-fn run(program: &str, args: &[&str]) -> String {
-    let mut command = Command::new(program);
-    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
-    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use tool::run;
 
 fn at(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)

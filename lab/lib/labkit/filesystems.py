@@ -104,11 +104,11 @@ class FileSystem:
         data = f"data={self.mode}" if self.has_journal else ""
         return ",".join(filter(None, [data, self.mount_more, *more]))
 
-    def make(self, work, uri, kernel=None, extra=()):
-        """Makes the file system, in a guest that mounts it once."""
+    def make(self, work, uri, kernel=None, more=""):
+        """Makes the file system, in a guest that mounts it once; `more` is for mkfs."""
         fs = self.name if self.name.startswith("ext") else self.driver
-        maker = Guest(work, uri, fs, kernel=kernel, extra=extra)
-        maker.must(["true"], "--mkfs", self.mkfs())
+        maker = Guest(work, uri, fs, kernel=kernel)
+        maker.must(["true"], "--mkfs", f"{self.mkfs()} {more}".strip())
 
     def guest(self, work, uri, *more_mount, **options):
         """A `Guest` that mounts it."""

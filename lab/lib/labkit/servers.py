@@ -9,6 +9,8 @@ import subprocess
 from .workspace import LabError, end, need, wait_until
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+# Options of create: nothing is destroyed unasked.
+NEVER = ["--idle-after", "1h", "--deadline", "2h"]
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

@@ -10,6 +10,8 @@ from .workspace import LabError, need
 SMALL_FILES = os.path.join(ROOT, "lab", "lib", "small-files")
 BENCH_GUEST = os.path.join(ROOT, "lab", "lib", "bench-guest")
 NAMES = ["PostMark", "busy hour", "small files"]
+# By their passes.
+POLICIES = {"1": "clear", "2": "purge-2", "4": "4", "6": "6"}
 
 Took = namedtuple("Took", "seconds blocks_read blocks_written")
 
@@ -26,17 +28,18 @@ class Workloads:
     """All of them, as large as the options say."""
 
     def __init__(self, options, work):
-        self.options = options
+        self.options, self.work = options, work
         need(*["postmark"] * ("PostMark" in options.workloads.split(",")))
         self.share = work.directory("share")
         with open(os.path.join(self.share, "postmark"), "w") as file:
             file.write(f"set location /mnt/disk\nset number {options.files}\nset transactions {options.files}\n"
                        "set seed 42\nrun\nquit\n")
 
-    def mkfs(self, fs):
-        """The words for mkfs: an ext gets as many inodes as the largest of them wants."""
+    def make(self, fs, uri):
+        """Makes the file system: an ext gets as many inodes as the largest of them wants."""
         files = max(self.options.files, self.options.small_files)
-        return fs.mkfs() + (f" -N {files * 6 // 5}" if fs.name.startswith("ext") else "")
+        more = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
+        fs.make(self.work, uri, self.options.kernel, more=more)
 
     def run(self, guest, name):
         """Runs one of `NAMES` in a guest; what it took."""
