@@ -234,15 +234,16 @@ impl Play {
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let Some(sent) = guest.landed(block) else { return Ok(()) };
         let (finished, brings_map) = (guest.finished(), guest.commits_map());
-        match sent.what {
-            What::Log(tid) => self.judge.logged(block, tid),
-            What::Tail(tail) => self.judge.tail(tail),
-            What::Data | What::Checkpoint(_) => {}
+        if let What::Tail(tail) = sent.what {
+            self.judge.tail(tail);
         }
         if let Some(tid) = finished {
             self.judge.finished(tid, brings_map);
         }
         self.arrive(block, &sent.bytes)?;
+        if let What::Log(tid) = sent.what {
+            self.judge.logged(block, tid);
+        }
         if finished.is_some() && self.rules.read_at_once() {
             self.judge.has_seen();
         }
