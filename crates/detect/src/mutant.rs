@@ -54,6 +54,8 @@ pub enum Mutant {
     /// Rule J: a transaction that is received by a read counts as if it had just
     /// arrived.
     LateIsInTime,
+    /// Rule J: a block of the log that is read counts as the one that was written last.
+    OvertakenIsNewest,
     /// Rule J: the log's escapes are left in the maps.
     EscapeKept,
     /// Rule J: a write does not put a death off.
@@ -88,7 +90,7 @@ impl Mutant {
     ];
 
     /// Those of rule J, which shares some with rule E.
-    pub const RULE_J: [Self; 16] = [
+    pub const RULE_J: [Self; 17] = [
         Self::OneCommitProves,
         Self::CommitBeforeItsBlocks,
         Self::ChecksumIgnored,
@@ -96,6 +98,7 @@ impl Mutant {
         Self::LossIgnored,
         Self::CandidatesForgotten,
         Self::LateIsInTime,
+        Self::OvertakenIsNewest,
         Self::EscapeKept,
         Self::WriteOutsideWindow,
         Self::WantedIsResidue,

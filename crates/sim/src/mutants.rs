@@ -4,7 +4,9 @@ use crate::history::History;
 use crate::rule_e::fat::trial as fat;
 use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
-use crate::rule_j::lockstep;
+use crate::rule_j::guest::Mode;
+use crate::rule_j::play::Setup;
+use crate::rule_j::{known, lockstep};
 use crate::shrink::shrink;
 use crate::soak::soak;
 use crate::violation::Violation;
@@ -86,8 +88,13 @@ pub fn hunt_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<(u64, Part)
 #[must_use]
 pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     detect::activate(Some(mutant));
+    let ordered = Setup::large(Mode::Ordered);
+    let known = known::histories().into_iter();
+    let mut known = known
+        .filter_map(|(name, it)| Some(format!("{name}, {}", lockstep::retold(&ordered, &it, false).err()?)));
     let mut walks = (0..walks_max).map(lockstep::judged);
-    let caught = walks.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
+    let caught =
+        known.next().or_else(|| walks.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1))));
     detect::activate(None);
     caught
 }

@@ -16,22 +16,18 @@ impl RuleJ {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
         self.revive(block..=block);
         if at == self.grid.extent_of(block) {
-            self.parts.forget(index);
             self.reads.written(block, false);
             return self.journal_seen(index, part, false);
         }
         let is_whole = self.part_written(index, at);
         self.reads.written(block, is_whole || index == 0);
-        if let Some(log) = &mut self.log {
-            log.torn(index);
-        }
     }
 
     /// Says whether all parts of the journal's block `index` have been written.
     fn part_written(&mut self, index: u32, at: Extent<Addr>) -> bool {
         let bytes = u64::from(self.format.block_bytes());
         let start = at.start.0 % bytes;
-        self.parts.arrived(index, start, start + at.len, bytes)
+        self.log.as_mut().is_some_and(|log| log.part_written(index, start..start + at.len, bytes))
     }
 
     /// The journal's block `index` holds `content`, which was `read` after it was
@@ -41,14 +37,11 @@ impl RuleJ {
             return self.superblock_seen(content, read);
         }
         let Some(log) = &mut self.log else { return };
-        if read && log.is_stale(index) {
-            return log.gone(index);
-        }
         let format = &self.format;
         let is_map = |block: u64| {
             Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
         };
-        let news = log.written(index, content, &is_map);
+        let news = log.written(index, content, read, &is_map);
         self.heard(news, read);
     }
 
@@ -56,7 +49,7 @@ impl RuleJ {
         match Superblock::from_bytes(content, self.place.len()) {
             Ok(superblock) => {
                 let news = match &mut self.log {
-                    Some(log) => log.tail_moved(superblock),
+                    Some(log) => log.tail_moved(superblock, read),
                     None => self.log_seen(superblock),
                 };
                 self.heard(news, read);

@@ -6,6 +6,7 @@
 //! 2. What lies from the tail up to the beginning of the next transaction, or
 //!    was written since, is never called dead.
 
+use super::parts::Parts;
 use crate::jbd2::Tid;
 use crate::jbd2::record::{Record, RecordKind, Tag};
 use crate::jbd2::superblock::Superblock;
@@ -32,8 +33,9 @@ pub(super) struct Log {
     /// Written in parts, of which not all have been read: may be of the next
     /// transaction.
     torn: RoaringBitmap,
-    /// Those of them that were written for a transaction before the next one.
-    stale: RoaringBitmap,
+    parts: Parts,
+    /// The block of the journal that was written last.
+    newest: u32,
     /// Blocks of the next transaction that are the log's own.
     records: BTreeMap<u32, Held>,
     maps_held: usize,
@@ -114,12 +116,13 @@ impl Log {
             position: Position::Unknown(next),
             fresh: RoaringBitmap::new(),
             torn: RoaringBitmap::new(),
-            stale: RoaringBitmap::new(),
+            parts: Parts::default(),
+            newest: 0,
             records: BTreeMap::new(),
             maps_held: 0,
             copies_bytes: 0,
         };
-        let news = log.tail_moved(superblock);
+        let news = log.tail_moved(superblock, false);
         (log, news)
     }
 
@@ -160,30 +163,28 @@ impl Log {
         fits
     }
 
-    /// `index` gets new content, of which a part is known at most.
-    pub(super) fn torn(&mut self, index: u32) {
-        self.gone(index);
-        if self.superblock.log.contains(&index) {
-            self.torn.insert(index);
+    /// `bytes` of `index` are written, which has `block_bytes`. Says whether it is to
+    /// be read: all of it may be of the next transaction.
+    pub(super) fn part_written(&mut self, index: u32, bytes: Range<u64>, block_bytes: u64) -> bool {
+        self.newest = index;
+        if !self.superblock.log.contains(&index) {
+            return false;
         }
-    }
-
-    /// Whether what was written to `index` in parts was so long ago that it is none of
-    /// the next transaction's.
-    pub(super) fn is_stale(&self, index: u32) -> bool {
-        self.stale.contains(index)
+        self.forget(index);
+        self.torn.insert(index);
+        self.parts.arrived(index, bytes.start, bytes.end, block_bytes)
     }
 
     /// `index` holds nothing any more.
     pub(super) fn gone(&mut self, index: u32) {
-        self.fresh.remove(index);
         self.torn.remove(index);
-        self.stale.remove(index);
+        self.parts.forget(index);
         self.forget(index);
     }
 
     /// What was held of `index` is not what lies there any more.
     fn forget(&mut self, index: u32) {
+        self.fresh.remove(index);
         if let Some(held) = self.records.remove(&index) {
             if let Held::Descriptor(_, maps) = held {
                 self.maps_held -= maps.len();
@@ -202,18 +203,36 @@ impl Log {
         }
     }
 
-    /// `index` holds `block` now. `is_map` tells which blocks are maps.
-    pub(super) fn written(&mut self, index: u32, block: &[u8], is_map: &dyn Fn(u64) -> bool) -> News {
-        if !self.superblock.log.contains(&index) {
+    /// `index` holds `block` now; that was `read`, after it came in parts. `is_map` tells
+    /// which blocks are maps.
+    pub(super) fn written(
+        &mut self,
+        index: u32,
+        block: &[u8],
+        read: bool,
+        is_map: &dyn Fn(u64) -> bool,
+    ) -> News {
+        let late = self.is_late(index, read);
+        let is_old = read && !self.torn.contains(index);
+        if is_old || !self.superblock.log.contains(&index) {
             return News::None;
         }
         self.gone(index);
         self.fresh.insert(index);
         self.keep_copy(index, block);
         match self.superblock.records.read(block) {
-            Some(record) => self.record_written(index, record, is_map),
-            None => self.follow(),
+            Some(record) => self.record_written(index, record, late, is_map),
+            None => self.follow(late),
         }
+    }
+
+    /// Whether something else has been written since `index` was, which was `read` or
+    /// is written now.
+    fn is_late(&mut self, index: u32, read: bool) -> bool {
+        if !read {
+            self.newest = index;
+        }
+        self.newest != index && !mutant::is(Mutant::OvertakenIsNewest)
     }
 
     fn keep_copy(&mut self, index: u32, block: &[u8]) {
@@ -224,12 +243,18 @@ impl Log {
         }
     }
 
-    fn record_written(&mut self, index: u32, record: Record, is_map: &dyn Fn(u64) -> bool) -> News {
+    fn record_written(
+        &mut self,
+        index: u32,
+        record: Record,
+        late: bool,
+        is_map: &dyn Fn(u64) -> bool,
+    ) -> News {
         match &self.position {
             Position::Known(course) if course.tid == record.tid => {
                 self.hold(index, record.kind, is_map);
                 let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
-                if too_many { News::Lost } else { self.follow() }
+                if too_many { News::Lost } else { self.follow(late) }
             }
             Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
             // A block of what was received, written once more.
@@ -239,14 +264,14 @@ impl Log {
             }
             Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
             Position::Unknown(least) if !record.tid.is_before(*least) => {
-                if record.kind == RecordKind::Commit {
+                // What came after it would be taken for older.
+                if record.kind == RecordKind::Commit && !late {
                     let begin = self.advance(index, 1);
-                    self.fresh.clear();
-                    self.begin(record.tid.next(), begin);
+                    self.begin(record.tid.next(), begin, late);
                 }
                 News::None
             }
-            _ => self.follow(),
+            _ => self.follow(late),
         }
     }
 
@@ -266,10 +291,24 @@ impl Log {
         self.records.insert(index, held);
     }
 
-    /// The next transaction begins here.
-    fn begin(&mut self, tid: Tid, begin: u32) {
+    /// The next transaction begins here. Unless it is `late` to say so, nothing of it
+    /// has arrived: the guest did not know that it may begin.
+    fn begin(&mut self, tid: Tid, begin: u32, late: bool) {
         self.position = Position::Known(Course::new(tid, begin));
-        self.stale |= &self.torn;
+        self.forget_records();
+        if !late {
+            self.all_is_old();
+        }
+    }
+
+    /// Nothing that has arrived is of the next transaction.
+    fn all_is_old(&mut self) {
+        self.fresh.clear();
+        self.torn.clear();
+        self.parts.clear();
+    }
+
+    fn forget_records(&mut self) {
         self.records.clear();
         (self.maps_held, self.copies_bytes) = (0, 0);
     }
@@ -283,12 +322,12 @@ impl Log {
     }
 
     /// Follows the next transaction as far as it has arrived.
-    fn follow(&mut self) -> News {
+    fn follow(&mut self, late: bool) -> News {
         let log = self.superblock.log.clone();
         let Position::Known(course) = &mut self.position else { return News::None };
         while let Some(held) = self.records.get(&course.at) {
             let blocks = match held {
-                Held::Commit => return self.end(),
+                Held::Commit => return self.end(late),
                 Held::Revoke => 1,
                 Held::Descriptor(copies, maps) => {
                     course.expect(maps, &log);
@@ -306,7 +345,7 @@ impl Log {
 
     /// Its commit block has been reached: it is received, if all of it has
     /// arrived.
-    fn end(&mut self) -> News {
+    fn end(&mut self, late: bool) -> News {
         let Position::Known(course) = &mut self.position else { return News::None };
         let next = advanced(&self.superblock.log, course.at, 1);
         let parts = ring(&self.superblock.log, course.begin, course.len + 1);
@@ -318,25 +357,25 @@ impl Log {
         parts.into_iter().for_each(|part| {
             self.fresh.remove_range(part);
         });
-        self.begin(tid.next(), next);
+        self.begin(tid.next(), next, late);
         News::Received(Received { tid, maps })
     }
 
-    /// The journal's superblock is written.
-    pub(super) fn tail_moved(&mut self, superblock: Superblock) -> News {
+    /// The journal's superblock is written, or `read` after that.
+    pub(super) fn tail_moved(&mut self, superblock: Superblock, read: bool) -> News {
+        let late = self.is_late(0, read);
         let (tid, start) = (superblock.s_sequence, superblock.s_start);
         let is_same_log = superblock.log == self.superblock.log;
         self.superblock = superblock;
         let Some(start) = start else { return self.emptied(tid) };
         match &self.position {
             Position::Empty(least) if !tid.is_before(*least) => {
-                self.begin(tid, start);
+                self.begin(tid, start, late);
                 News::None
             }
             // While something waits to be read, what is missing may have been received.
-            Position::Known(course) if course.tid.is_before(tid) && self.torn.is_empty() => {
-                self.begin(tid, start);
-                self.fresh.clear();
+            Position::Known(course) if course.tid.is_before(tid) && self.torn.is_empty() && !late => {
+                self.begin(tid, start, late);
                 News::Restarted(self.everything())
             }
             Position::Known(course) if is_same_log && course.has_tail(tid, start) => {
@@ -354,9 +393,8 @@ impl Log {
     fn emptied(&mut self, tid: Tid) -> News {
         let is_back = tid.is_before(self.next().0) && !mutant::is(Mutant::RenumberingIgnored);
         self.position = Position::Empty(tid);
-        self.fresh.clear();
-        self.records.clear();
-        (self.maps_held, self.copies_bytes) = (0, 0);
+        self.forget_records();
+        self.all_is_old();
         let all = self.everything();
         if is_back { News::Renumbered(all) } else { News::Dead(all) }
     }
@@ -391,8 +429,7 @@ impl Log {
     pub(super) fn lose(&mut self) {
         let (next, _) = self.next();
         self.position = Position::Unknown(next);
-        self.records.clear();
-        (self.maps_held, self.copies_bytes) = (0, 0);
+        self.forget_records();
     }
 
     fn advance(&self, at: u32, blocks: u32) -> u32 {

@@ -31,7 +31,6 @@ use crate::rule::survey::Survey;
 use crate::rule::{Grid, Rule, overlaid, split};
 use commits::{Commits, Map};
 use log::Log;
-use parts::Parts;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Content, Scope, Verdict};
@@ -69,7 +68,6 @@ pub struct RuleJ {
     log: Option<Log>,
     commits: Commits,
     reads: Reads,
-    parts: Parts,
     /// Where the log was left at the last stop.
     resumes: Option<(Tid, u32)>,
     /// It is mounted, as far as it says itself.
@@ -129,7 +127,6 @@ impl RuleJ {
             log: None,
             commits: Commits::default(),
             reads: Reads::default(),
-            parts: Parts::default(),
             resumes: None,
             in_use: !format.was_clean(),
             format,
@@ -284,7 +281,6 @@ impl RuleJ {
             }
             if let (Some(index), Some(log)) = (index, &mut self.log) {
                 log.gone(index);
-                self.parts.forget(index);
                 self.reads.written(block, false);
             }
         }

@@ -16,7 +16,7 @@ impl Parts {
     /// `block_bytes`, have arrived. Says whether all of it has, by now.
     pub(super) fn arrived(&mut self, index: u32, start: u64, end: u64, block_bytes: u64) -> bool {
         if self.0.len() >= BLOCKS_MAX {
-            self.0.clear();
+            self.clear();
         }
         let sectors = self.0.entry(index).or_default();
         *sectors |= below(end / SECTOR_BYTES) & !below(start.div_ceil(SECTOR_BYTES));
@@ -30,6 +30,11 @@ impl Parts {
     /// The parts of `index` that have arrived are none of what lies there next.
     pub(super) fn forget(&mut self, index: u32) {
         self.0.remove(&index);
+    }
+
+    /// Nothing that has arrived is part of what lies anywhere next.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use toy::*;
 
+mod parts;
 mod toy;
 
 /// Mounted, all of what was dead before handed out.
@@ -241,9 +242,7 @@ fn blocks_written_in_parts_are_read() {
     disk.data(50);
     disk.commit_other(5, 1);
     for (index, bytes) in [(4, descriptor(6, &[(MAP, 0)])), (5, map(&[50])), (6, header(2, 6))] {
-        let at = u64::from(place(index)) * 1024;
-        disk.write_at(at, &bytes[..512]);
-        disk.write_at(at + 512, &bytes[512..]);
+        disk.log_in_parts(index, &bytes);
     }
     assert_eq!(disk.dead(), [50]);
 }
@@ -275,9 +274,7 @@ fn what_was_written_before_a_commit_was_read_may_have_been_written_after_it() {
     disk.log(1, &descriptor(5, &[(40, 0)]));
     disk.log(2, &[9; BYTES]);
     disk.is_lazy = true;
-    let at = u64::from(place(3)) * 1024;
-    disk.write_at(at, &header(2, 5)[..512]);
-    disk.write_at(at + 512, &header(2, 5)[512..]);
+    disk.log_in_parts(3, &header(2, 5));
     disk.data(50);
     disk.read();
     assert_eq!(disk.figure("commits received"), 1);

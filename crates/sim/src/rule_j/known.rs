@@ -1,9 +1,11 @@
 //! Histories that are worth keeping: what each number of the rule is there for.
 
 use super::play::Step::{
-    self, Acknowledge, Again, Commit, Do, Finish, Land, Mount, Sync, Unmount, Work, Write,
+    self, Acknowledge, Again, Checkpoint, Commit, Do, Finish, Land, Mount, MoveTail, Split, Sync, Unmount,
+    Work, Write,
 };
 use crate::rule_e::guest::deeds::Deed::{Create, Grow};
+use crate::rule_e::toy::TABLE;
 
 /// The journal's superblock: it is written before the first transaction.
 const SUPERBLOCK: Step = Land(3);
@@ -20,6 +22,7 @@ pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
             early(&[Sync(true), Unmount, Mount(false)]),
         ),
         ("a_commit_block_that_comes_twice_is_one_commit", twice()),
+        ("what_came_before_the_last_transaction_was_read_is_needed_to_recover_the_next", overtaken()),
     ]
 }
 
@@ -36,4 +39,12 @@ fn written() -> Vec<Step> {
 
 fn twice() -> Vec<Step> {
     [&written()[..], &[Finish, Again, Work, Again, Work]].concat()
+}
+
+/// Two transactions of three blocks, the copy in each of which is read when both have
+/// come; and the tail moves up to the second.
+fn overtaken() -> Vec<Step> {
+    let first = [Do(Create(0)), Commit, SUPERBLOCK, Commit, Split(5), Finish, Acknowledge];
+    let second = [Checkpoint(TABLE), Land(TABLE), MoveTail, Do(Create(1)), Commit, Split(8)];
+    [&first[..], &second, &[Work, SUPERBLOCK, Work]].concat()
 }

@@ -99,6 +99,8 @@ pub struct Literal<F> {
     was_unknown: bool,
     /// The journal's superblock is to be read.
     wants_superblock: bool,
+    /// Something of the log was written since it was.
+    superblock_overtaken: bool,
     is_over: bool,
 }
 
@@ -133,6 +135,7 @@ impl<F: Format> Literal<F> {
             settled: BTreeSet::new(),
             was_unknown: false,
             wants_superblock: true,
+            superblock_overtaken: false,
             is_over: false,
             format,
         };
@@ -213,10 +216,12 @@ impl<F: Format> Literal<F> {
         if at > 0 {
             self.is_written(block);
         }
+        self.log.overtakes(at);
+        self.superblock_overtaken = at > 0 && self.wants_superblock;
         match (at, is_whole) {
             (0, true) => {
                 self.wants_superblock = false;
-                self.tail_written(bytes);
+                self.tail_written(bytes, false);
             }
             (0, false) => self.wants_superblock = true,
             (_, true) => self.log_written(at, bytes, false),
@@ -226,17 +231,18 @@ impl<F: Format> Literal<F> {
 
     /// A block of the log has arrived; `late`: it had to be read.
     fn log_written(&mut self, at: At, bytes: &[u8], late: bool) {
-        if self.log.written(at, bytes) {
+        let overtaken = self.log.is_overtaken(at);
+        if self.log.written(at, bytes, overtaken) {
             self.lost();
         }
-        self.receive(Some(at).filter(|_| !late), late);
+        self.receive(Some(at).filter(|_| !late), late, overtaken);
         self.note_position();
     }
 
     /// Takes the commits that have been received [3], [4].
-    fn receive(&mut self, coming: Option<At>, late: bool) {
+    fn receive(&mut self, coming: Option<At>, late: bool, overtaken: bool) {
         loop {
-            let (tid, copies) = match self.log.receive() {
+            let (tid, copies) = match self.log.receive(overtaken) {
                 Next::Incomplete => break,
                 Next::TooLong => return self.lost(),
                 Next::Received(tid, copies) => (tid, copies),
@@ -340,17 +346,17 @@ impl<F: Format> Literal<F> {
     }
 
     /// The journal's superblock is written, or read [6].
-    fn tail_written(&mut self, bytes: &[u8]) {
+    fn tail_written(&mut self, bytes: &[u8], overtaken: bool) {
         let Some(tail) = self.area.tail(bytes) else { return self.stop() };
         let goes_back = self.log.goes_back(tail);
-        if self.log.is_replayed(tail) || goes_back {
+        if self.log.is_replayed(tail, overtaken) || goes_back {
             self.nothing_is_free();
         }
         if goes_back {
             let received = self.received;
             self.cells.values_mut().for_each(|it| it.count = received);
         }
-        match self.log.tail(tail) {
+        match self.log.tail(tail, overtaken) {
             Some(residue) => {
                 for at in residue {
                     let cell = self.cell(self.area.block(at));
@@ -361,7 +367,7 @@ impl<F: Format> Literal<F> {
             }
             None => self.lost(),
         }
-        self.receive(None, false);
+        self.receive(None, false, false);
         self.note_position();
     }
 

@@ -170,6 +170,14 @@ impl Disk {
         self.write(place(index), bytes);
     }
 
+    /// The same in two parts, after which it has to be read.
+    pub(super) fn log_in_parts(&mut self, index: u32, bytes: &[u8]) {
+        let (first, second) = bytes.split_at(BYTES / 2);
+        let at = u64::from(place(index)) * BYTES as u64;
+        self.write_at(at, first);
+        self.write_at(at + first.len() as u64, second);
+    }
+
     /// Transaction `tid`, which has the map with `free`, from the log's block
     /// `at` on, in three blocks.
     pub(super) fn commit(&mut self, tid: u32, at: u32, free: &[Block]) {

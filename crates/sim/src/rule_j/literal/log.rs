@@ -37,6 +37,8 @@ pub(super) struct Log {
     parts: BTreeMap<At, BTreeSet<usize>>,
     /// Of these all have: they are to be read.
     unread: BTreeSet<At>,
+    /// Of these, those that something else of the journal was written after.
+    overtaken: BTreeSet<At>,
 }
 
 impl Log {
@@ -48,6 +50,7 @@ impl Log {
             fresh: BTreeSet::new(),
             parts: BTreeMap::new(),
             unread: BTreeSet::new(),
+            overtaken: BTreeSet::new(),
         }
     }
 
@@ -64,10 +67,10 @@ impl Log {
     }
 
     /// Whether `tail` is what the guest writes when it has replayed the log.
-    pub fn is_replayed(&self, tail: Tail) -> bool {
+    pub fn is_replayed(&self, tail: Tail, overtaken: bool) -> bool {
         let is_higher =
             matches!(self.position, Position::Known(next, _) if tail.start != 0 && is_lower(next, tail.tid));
-        is_higher && self.has_read_all()
+        is_higher && self.has_read_all() && !overtaken
     }
 
     /// Whether nothing has been written in parts that are to come or to be read.
@@ -90,6 +93,25 @@ impl Log {
         self.noted.remove(&at);
         self.parts.remove(&at);
         self.unread.remove(&at);
+        self.overtaken.remove(&at);
+    }
+
+    /// Something arrives at `at`: later than all that is to be read.
+    pub fn overtakes(&mut self, at: At) {
+        self.overtaken = self.unread.clone();
+        self.overtaken.remove(&at);
+    }
+
+    pub fn is_overtaken(&self, at: At) -> bool {
+        self.overtaken.contains(&at)
+    }
+
+    /// Nothing that has arrived is of the next transaction.
+    fn all_is_old(&mut self) {
+        self.fresh.clear();
+        self.parts.clear();
+        self.unread.clear();
+        self.overtaken.clear();
     }
 
     /// Some sectors of `at` are written.
@@ -109,8 +131,9 @@ impl Log {
         &self.unread
     }
 
-    /// `at` is written. Says whether the position is lost by that.
-    pub fn written(&mut self, at: At, bytes: &[u8]) -> bool {
+    /// `at` is written, and was `overtaken` before it was read. Says whether the
+    /// position is lost by that.
+    pub fn written(&mut self, at: At, bytes: &[u8], overtaken: bool) -> bool {
         self.gone(at);
         self.fresh.insert(at);
         let Some(header) = self.area.header(bytes) else { return false };
@@ -123,9 +146,11 @@ impl Log {
                 self.fresh.remove(&at);
             }
             Position::Known(..) => return true,
-            Position::Unknown(least) if header.kind == Own::Commit && !is_lower(header.tid, least) => {
+            Position::Unknown(least)
+                if header.kind == Own::Commit && !is_lower(header.tid, least) && !overtaken =>
+            {
                 self.position = Position::Known(header.tid.wrapping_add(1), behind);
-                self.fresh.clear();
+                self.all_is_old();
             }
             Position::Empty(least) => return !is_lower(header.tid, least),
             _ => {}
@@ -134,7 +159,7 @@ impl Log {
     }
 
     /// Follows the next transaction from its beginning.
-    pub fn receive(&mut self) -> Next {
+    pub fn receive(&mut self, overtaken: bool) -> Next {
         let Position::Known(next, start) = self.position else { return Next::Incomplete };
         let (mut len, mut copies) = (0, Vec::new());
         while len + 1 < self.area.len - 1 {
@@ -147,19 +172,22 @@ impl Log {
                     copies.extend((1..).zip(tags).map(|(n, tag)| (self.area.ahead(at, n), *tag)));
                     len += tags.len() as u32;
                 }
-                Some(Own::Commit) => return self.ends(next, start, len, copies),
+                Some(Own::Commit) => return self.ends((next, start, len), copies, overtaken),
             }
         }
         Next::TooLong
     }
 
-    fn ends(&mut self, next: Tid, start: At, len: u32, copies: Vec<(At, Tag)>) -> Next {
+    fn ends(&mut self, (next, start, len): (Tid, At, u32), copies: Vec<(At, Tag)>, overtaken: bool) -> Next {
         let all: Vec<_> = (0..len).map(|n| self.area.ahead(start, n)).collect();
         if !all.iter().all(|it| self.fresh.contains(it)) {
             return Next::Incomplete;
         }
         for at in all {
             self.fresh.remove(&at);
+        }
+        if !overtaken {
+            self.all_is_old();
         }
         self.noted.clear();
         self.position = Position::Known(next.wrapping_add(1), self.area.ahead(start, len));
@@ -176,16 +204,19 @@ impl Log {
     }
 
     /// The superblock says `tail`: what is residue; none: the position is lost.
-    pub fn tail(&mut self, tail: Tail) -> Option<Vec<At>> {
+    pub fn tail(&mut self, tail: Tail, overtaken: bool) -> Option<Vec<At>> {
         let Tail { start, tid } = tail;
         if start == 0 {
-            self.fresh.clear();
+            self.all_is_old();
             self.noted.clear();
             self.position = Position::Empty(tid);
             return Some((1..self.area.len).collect());
         }
         match self.position {
             Position::Empty(least) if !is_lower(tid, least) => {
+                if !overtaken {
+                    self.all_is_old();
+                }
                 self.position = Position::Known(tid, start);
                 Some(Vec::new())
             }
@@ -196,8 +227,8 @@ impl Log {
                 let is_dead = |at: &At| !is_written(at) && self.area.between(start, *at) >= lives;
                 Some((1..self.area.len).filter(is_dead).collect())
             }
-            Position::Known(next, _) if is_lower(next, tid) && self.has_read_all() => {
-                self.fresh.clear();
+            Position::Known(..) if self.is_replayed(tail, overtaken) => {
+                self.all_is_old();
                 self.noted.clear();
                 self.position = Position::Known(tid, start);
                 Some((1..self.area.len).collect())

@@ -75,7 +75,7 @@ impl<F: Format> Version for Literal<F> {
         let bytes = self.format.block_bytes() as usize;
         for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
             if block == self.area.block(0) && std::mem::take(&mut self.wants_superblock) {
-                self.tail_written(content);
+                self.tail_written(content, self.superblock_overtaken);
             }
             if let Some(at) = self.area.at(block).filter(|at| self.log.unread().contains(at)) {
                 self.log_written(at, content, true);
@@ -147,7 +147,8 @@ impl<F: Format> Version for Literal<F> {
         }
         let review = self.review.as_ref();
         let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
-        (&self.log, self.in_use, review, &self.maps, self.wants_superblock).hash(&mut hasher);
+        (&self.log, self.in_use, review, &self.maps).hash(&mut hasher);
+        (self.wants_superblock, self.superblock_overtaken).hash(&mut hasher);
         for commit in &self.commits {
             (self.received - commit.number, &commit.maps).hash(&mut hasher);
         }
