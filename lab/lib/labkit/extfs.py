@@ -17,22 +17,46 @@ def _spans(text):
     return [range(int(match[1]), int(match[2] or match[1]) + 1) for match in _NUMBERS.finditer(text)]
 
 
+def make(path, kind, size, *words):
+    """An image of `size` bytes with an ext2, ext3 or ext4, blocks of 4 KiB; `words` are more arguments of mke2fs."""
+    with open(path, "wb") as file:
+        file.truncate(size)
+    status, text = tool("mke2fs", "-q", "-F", "-t", kind, "-b", "4096", *words, path)
+    if status != 0:
+        raise LabError(f"mke2fs {path}: {text[-300:]}")
+
+
 def layout(image, unit_bytes):
     """The `Layout` of an ext2, ext3 or ext4, in its blocks or clusters; LabError if dumpe2fs cannot tell."""
-    status, text = tool("dumpe2fs", image)
-    if status != 0:
-        raise LabError(f"dumpe2fs {image}: {text[-300:]}")
+    text = _dumped(image)
     found = parse(text)
     found.journal = _journal(image) if _JOURNAL in text else set()
     return found.in_clusters(unit_bytes // int(_BLOCK.search(text)[1]))
 
 
+def _dumped(image):
+    status, text = tool("dumpe2fs", image)
+    if status != 0:
+        raise LabError(f"dumpe2fs {image}: {text[-300:]}")
+    return text
+
+
+def free_ranges(device):
+    """(start, length) in bytes of all that no file has; of a file system that is frozen or not mounted."""
+    text = _dumped(device)
+    block_bytes = int(_BLOCK.search(text)[1])
+    return [(span.start * block_bytes, len(span) * block_bytes) for span in _free_spans(text)]
+
+
+def _free_spans(text):
+    lines = [line for line in text.splitlines() if line.startswith("  Free blocks:")]
+    return [span for line in lines for span in _spans(line.partition(":")[2])]
+
+
 def parse(text):
     """From what dumpe2fs prints; it does not say where the journal is."""
-    free, fixed = set(), set()
+    free, fixed = set().union(*_free_spans(text)), set()
     for line in text.splitlines():
-        if line.strip().startswith("Free blocks:"):
-            free.update(*_spans(line.partition(":")[2]))
         for place in _FIXED.findall(line):
             fixed.update(*_spans(place))
     return Layout(free, fixed)

@@ -48,6 +48,20 @@ def fill(server, offset=0, length=None):
         f"--offset={offset}", f"--size={length or server.size}", "--end_fsync=1")
 
 
+def allocated_bytes(path):
+    """What a file, or everything below a directory, takes on the host."""
+    if not os.path.isdir(path):
+        return _allocated(path)
+    return sum(_allocated(os.path.join(root, name)) for root, _, names in os.walk(path) for name in names)
+
+
+def _allocated(path):
+    try:
+        return os.lstat(path).st_blocks * 512
+    except FileNotFoundError:
+        return 0  # it went while we looked
+
+
 def median(values):
     """The median; 0 of nothing."""
     return statistics.median(values) if values else 0

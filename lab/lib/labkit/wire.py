@@ -4,6 +4,7 @@ Written for the tests that kill the server: nothing is retried, buffered or
 hidden. Fixed newstyle, simple replies (proto.md of the NBD project).
 """
 
+import os
 import socket
 import struct
 
@@ -24,16 +25,16 @@ class Disconnected(Exception):
 
 
 class Client:
-    """One connection to the default export of a unix socket."""
+    """One connection to an export, by default the first, of a unix socket."""
 
-    def __init__(self, path, timeout=30):
+    def __init__(self, path, timeout=30, export=""):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(timeout)
         self.read_lengths = {}
         self.cookie = 0
         try:
             self.socket.connect(path)
-            self.size, self.flags = self._negotiate()
+            self.size, self.flags = self._negotiate(export.encode())
         except OSError as error:
             self.socket.close()
             raise Disconnected(str(error)) from error
@@ -58,10 +59,10 @@ class Client:
             count -= len(part)
         return b"".join(parts)
 
-    def _negotiate(self):
+    def _negotiate(self, name):
         magic, option_magic, _ = struct.unpack(">8sQH", self._receive(18))
         assert magic == b"NBDMAGIC" and option_magic == _OPTION_MAGIC, "not a newstyle server"
-        go = struct.pack(">IH", 0, 0)
+        go = struct.pack(">I", len(name)) + name + struct.pack(">H", 0)
         self.socket.sendall(struct.pack(">IQII", 3, _OPTION_MAGIC, _OPT_GO, len(go)) + go)
         export = None
         while True:
@@ -102,3 +103,21 @@ class Client:
         if error:
             raise OSError(error, f"command {command} at {offset}+{length}")
         return data
+
+    def many(self, requests, depth=64):
+        """All `requests`, (command, offset, length, payload), with as many in flight, and a flush; OSError if one failed."""
+        flying = 0
+        for request in requests:
+            self.send(*request)
+            flying += 1
+            if flying == depth:
+                self._must_receive()
+                flying -= 1
+        for _ in range(flying):
+            self._must_receive()
+        self.call(FLUSH, 0, 0)
+
+    def _must_receive(self):
+        _, error, _ = self.receive()
+        if error:
+            raise OSError(error, os.strerror(error))
