@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import canaries, extfs, fatfs, filesystems, forensics, guest, measure, recovery, replay, sectors  # noqa: E402
 from labkit import styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
+from labkit.bases import Base, alive_bytes  # noqa: E402
 from labkit.checker import Check  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.latencies import Destroyed, percentile  # noqa: E402
@@ -668,6 +669,43 @@ class MeasureTest(unittest.TestCase):
             with open(file.name) as changed:
                 self.assertEqual(changed.read(), "a\n<!-- x: begin -->\nnew\n<!-- x: end -->\nb\n")
             self.assertRaises(LabError, measure.publish, file.name, "y", "")
+
+
+class BaseTest(unittest.TestCase):
+    """What lies below an overlay."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = os.path.join(self.directory.name, "base")
+        with open(self.path, "wb") as file:
+            file.write(b"golden" * 4096)
+
+    def test_a_base_that_was_changed_is_told(self):
+        base = Base(self.path)
+        base.check()
+        os.chmod(self.path, 0o600)
+        with open(self.path, "r+b") as file:
+            file.write(b"G")
+        self.assertRaises(LabError, base.check)
+
+    def test_only_blocks_in_use_that_differ_are_alive(self):
+        image = self.path + ".new"
+        with open(image, "wb") as file:
+            file.write(b"golden" * 4096)
+        for block in (1, 3):
+            with open(image, "r+b") as file:
+                file.seek(block * 4096 + 7)
+                file.write(b"new")
+        self.assertEqual(alive_bytes(self.path, image, set(), 4096), 8192)
+        self.assertEqual(alive_bytes(self.path, image, {0, 3}, 4096), 4096)
+
+    def test_what_is_free_is_told_in_bytes(self):
+        image = self.path + ".ext2"
+        extfs.make(image, "ext2", 8 << 20)
+        free = extfs.free_ranges(image)
+        blocks = {block for start, length in free for block in range(start // 4096, (start + length) // 4096)}
+        self.assertEqual(blocks, extfs.layout(image, 4096).free)
 
 
 if __name__ == "__main__":

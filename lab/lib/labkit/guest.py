@@ -45,12 +45,16 @@ class Guest:
 
     def must_hold(self, command, meanwhile, hear):
         """As `must`; a command that waits for a line once it has said `end`: `meanwhile()` comes before that."""
-        process = self.work.spawn(self.argv(command, "--stdin"), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.converse(command, {"end": meanwhile}, hear=hear)
+
+    def converse(self, command, answers, *options, hear=lambda line: None):
+        """As `must`; a command that waits for a line after each of those in `answers`, until that was called."""
+        process = self.work.spawn(self.argv(command, "--stdin", *options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   text=True, errors="replace")
         for line in process.stdout:
             hear(line.rstrip("\n"))
-            if line.rstrip("\n") == "end":
-                meanwhile()
+            if line.rstrip("\n") in answers:
+                answers[line.rstrip("\n")]()
                 process.stdin.write("\n")
                 process.stdin.flush()
         if process.wait() != 0:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 
@@ -29,6 +30,13 @@ def quietus_binary():
     if not os.access(path, os.X_OK):
         raise LabError(f"no {path}: run 'make build' first, or set QUIETUS")
     return os.path.abspath(path)
+
+
+def sparse(path, size):
+    """Makes a file of zeros; its path."""
+    with open(path, "wb") as file:
+        file.truncate(size)
+    return path
 
 
 def accepts(path):
@@ -67,8 +75,12 @@ class Server:
 
     def create(self):
         """Makes the disk: a sparse file."""
-        with open(self.medium, "wb") as file:
-            file.truncate(self.size)
+        sparse(self.medium, self.size)
+
+    def put(self, content):
+        """What the disk begins with, before it is served."""
+        with open(self.medium, "r+b") as medium:
+            medium.write(content)
 
     def argv(self):
         """The command that serves the disk."""
@@ -105,6 +117,22 @@ class Server:
         """kill -9."""
         self.process.kill()
         self.process.wait()
+
+    @property
+    def files(self):
+        """The file or the directory that holds all of the disk."""
+        return self.medium
+
+    def flat(self):
+        """The path of a raw image of the disk's content; where the medium is none, a copy made now."""
+        return self.medium
+
+    def _copied(self):
+        path = os.path.join(self.directory, "flat")
+        if os.path.exists(path):
+            os.unlink(path)
+        subprocess.run(["nbdcopy", "--no-extents", "--connections=1", self.uri, path], check=True)
+        return path
 
     def cpu_ms(self):
         """Processor time that the server has used, in milliseconds."""
@@ -144,6 +172,7 @@ class Quietus(Server):
 
     kind = "quietus"
     create_options = ()
+    export = "disk"  # its name: that of the directory
 
     def __init__(self, work, name, size, create_options=(), serve_options=()):
         self.binary = quietus_binary()
@@ -151,10 +180,14 @@ class Quietus(Server):
         self.serve_options = list(serve_options)
         super().__init__(work, name, size)
 
-    def create(self):
-        self.disk = os.path.join(self.directory, "disk")
+    def create(self, *words):
+        self.disk = os.path.join(self.directory, self.export)
         self.medium = os.path.join(self.disk, "data")
-        self.tool("create", "--size", str(self.size), *self.create_options)
+        self.tool("create", "--size", str(self.size), *words, *self.create_options)
+
+    @property
+    def files(self):
+        return self.disk
 
     def argv(self):
         return [self.binary, "serve", self.disk, "--nbd", f"unix:{self.socket}",
@@ -170,6 +203,53 @@ class Quietus(Server):
         return _last_json(done.stdout)
 
 
+class Overlay(Quietus):
+    """Our server, of a copy-on-write file above an image that is never written to: `base`, or one of zeros.
+
+    `medium` holds what was written, in any order: the content is told by `flat`."""
+
+    def __init__(self, work, name, size, create_options=(), serve_options=(), base=None):
+        self.base = base
+        super().__init__(work, name, size, create_options, serve_options)
+
+    def create(self, *words):
+        self.base = self.base or sparse(os.path.join(self.directory, "base"), self.size)
+        super().create("--store", "overlay", "--base", self.base, *words)
+
+    def put(self, content):
+        with open(self.base, "r+b") as base:
+            base.write(content)
+        shutil.rmtree(self.disk)
+        self.create()
+
+    def flat(self):
+        return self._copied()
+
+
+class QemuOverlay(QemuNbd):
+    """qemu-nbd on a qcow2 file above such an image."""
+
+    kind = "qcow2"
+
+    def __init__(self, work, name, size, base=None):
+        self.base = base
+        super().__init__(work, name, size)
+
+    def create(self):
+        need("qemu-img")
+        self.base = self.base or sparse(os.path.join(self.directory, "base"), self.size)
+        self.medium = os.path.join(self.directory, "image.qcow2")
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", self.base, "-F", "raw", self.medium, str(self.size)],
+                       check=True)
+
+    def argv(self):
+        argv = super().argv()
+        return [*argv[:2], "qcow2", *argv[3:-1], "--detect-zeroes=unmap", self.medium]
+
+    def flat(self):
+        return self._copied()
+
+
 def _last_json(text):
     """The JSON in `text`: all of it, or its last line."""
     try:
@@ -180,3 +260,11 @@ def _last_json(text):
 
 
 KINDS = {cls.kind: cls for cls in (Quietus, Nbdkit, QemuNbd)}
+# Ours by where content lives, and what to compare it with.
+STORES = {"in-place": Quietus, "overlay": Overlay}
+PEERS = {"in-place": [Nbdkit, QemuNbd], "overlay": [QemuOverlay]}
+
+
+def add_store_argument(parser):
+    """`--store`, of ours."""
+    parser.add_argument("--store", choices=sorted(STORES), default="in-place", help="of quietus (default in-place)")

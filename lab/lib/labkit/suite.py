@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 
-from .servers import KINDS, Quietus
+from .servers import KINDS, STORES, Quietus
 from .workspace import LabError, Workspace, end_session
 
 MIB = 1 << 20
@@ -36,7 +36,8 @@ def suite(name, needs=(), only=None):
 class Stage:
     """One suite's server, files and processes."""
 
-    def __init__(self, work, kind, short, built):
+    def __init__(self, work, kind, short, built, store="in-place"):
+        self.store = STORES[store]
         self.work, self.kind, self.short, self.built_in = work, kind, short, built
         self.servers = 0
 
@@ -44,11 +45,10 @@ class Stage:
         """A running server of a new disk, of zeros or with the bytes `fill`."""
         self.servers += 1
         name = name or f"disk{self.servers}"
-        options = options if self.kind == Quietus.kind else {}
-        server = KINDS[self.kind](self.work, name, size, **options)
+        is_ours = self.kind == Quietus.kind
+        server = (self.store if is_ours else KINDS[self.kind])(self.work, name, size, **(options if is_ours else {}))
         if fill is not None:
-            with open(server.medium, "r+b") as medium:
-                medium.write(fill)
+            server.put(fill)
         return server.start()
 
     def serve_shared(self, size):
@@ -135,7 +135,7 @@ def run_suite(function, options, built):
     try:
         _check_needs(function, options.server)
         with Workspace(options.dir, options.keep) as work:
-            function(Stage(work, options.server, options.short, built))
+            function(Stage(work, options.server, options.short, built, options.store))
     except Skip as skip:
         verdict, reason = "SKIP", str(skip)
     except (Failure, LabError, OSError, ValueError, KeyError) as error:
