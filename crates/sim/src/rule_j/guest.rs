@@ -340,6 +340,12 @@ impl Journaled {
         committing.filter(|_| !self.is_logging()).map(|it| it.logged.tid)
     }
 
+    /// Where the commit block of what commits lies.
+    #[must_use]
+    pub fn commit_block(&self) -> Option<Block> {
+        self.committing.as_ref().map(|it| it.commit.0)
+    }
+
     /// Whether what commits has a map in it.
     #[must_use]
     pub fn commits_map(&self) -> bool {

@@ -50,6 +50,8 @@ pub struct Judge {
     ends: BTreeMap<Tid, Holds>,
     /// The newest transaction that is on the disk.
     newest: Tid,
+    /// The newest transaction whose commit block is.
+    ended: Tid,
     /// Commits, of all mounts, that brought a map.
     commits: u64,
     /// The rules have no map before so many.
@@ -76,6 +78,7 @@ impl Judge {
             is_mounted: false,
             ends: BTreeMap::from([(0, Holds::new())]),
             newest: 0,
+            ended: 0,
             commits: 0,
             knows_from: 1,
             is_new: false,
@@ -153,8 +156,11 @@ impl Judge {
         });
     }
 
-    /// A block of the log has been written by `tid`.
-    pub fn logged(&mut self, block: Block, tid: Tid) {
+    /// A block of the log has been written by `tid`, and is its commit block?
+    pub fn logged(&mut self, block: Block, tid: Tid, is_commit: bool) {
+        if is_commit {
+            self.ended = tid;
+        }
         if let Some(at) = self.area.at(block) {
             self.log.insert(at, tid);
         }
@@ -168,8 +174,10 @@ impl Judge {
     /// The rules have seen all that there was to see.
     pub fn has_seen(&mut self) {
         if std::mem::take(&mut self.is_new) {
-            // The first commit shows where the next one begins.
-            self.knows_from = self.commits + 2;
+            // The first commit block that comes from here on shows where the next
+            // transaction begins. That of one that is still on its way has come.
+            let missed = u64::from(self.ended > self.newest);
+            self.knows_from = self.commits + missed + 2;
         }
         let knows = !self.is_new && self.commits >= self.knows_from;
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();

@@ -234,6 +234,7 @@ impl Play {
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let Some(sent) = guest.landed(block) else { return Ok(()) };
         let (finished, brings_map) = (guest.finished(), guest.commits_map());
+        let is_commit = guest.commit_block() == Some(block);
         if let What::Tail(tail) = sent.what {
             self.judge.tail(tail);
         }
@@ -242,7 +243,7 @@ impl Play {
         }
         self.arrive(block, &sent.bytes)?;
         if let What::Log(tid) = sent.what {
-            self.judge.logged(block, tid);
+            self.judge.logged(block, tid, is_commit);
         }
         if finished.is_some() && self.rules.read_at_once() {
             self.judge.has_seen();
