@@ -15,12 +15,23 @@ impl RuleJ {
     pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
         self.revive(block..=block);
+        if self.log.is_none() && index > 0 {
+            self.cannot_resume();
+        }
         if at == self.grid.extent_of(block) {
             self.reads.written(block, false);
             return self.journal_seen(index, part, false);
         }
         let is_whole = self.part_written(index, at);
         self.reads.written(block, is_whole || index == 0);
+    }
+
+    /// The log goes on before it was found again: what has come of the next transaction
+    /// would be taken for older.
+    fn cannot_resume(&mut self) {
+        if self.resumes.take().is_some() {
+            self.lose_maps();
+        }
     }
 
     /// Says whether all parts of the journal's block `index` have been written.

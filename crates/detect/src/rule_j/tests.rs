@@ -621,6 +621,19 @@ fn a_stop_below_an_unmounted_file_system_forgets_nothing() {
 }
 
 #[test]
+fn what_came_before_the_log_was_found_again_is_no_residue() {
+    let mut disk = mounted(&[50]);
+    disk.commit_other(5, 1);
+    disk.is_lazy = true;
+    let mut disk = disk.restarted(true);
+    disk.commit_other(6, 4);
+    disk.read();
+    disk.log(0, &superblock(5, 1));
+    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.figure("free by a committed map"), 0);
+}
+
+#[test]
 fn amid_a_transaction_nothing_is_kept() {
     let mut disk = mounted(&[]);
     disk.log(1, &descriptor(5, &[(40, 0)]));

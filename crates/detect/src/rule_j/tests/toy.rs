@@ -122,7 +122,9 @@ impl Disk {
         let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
         assert!(rule.resume(&view));
         let mut disk = Self { rule, ..self };
-        disk.read();
+        if !disk.is_lazy {
+            disk.read();
+        }
         disk
     }
 
