@@ -21,7 +21,7 @@ from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
-from labkit.shadow import Request, Shadow  # noqa: E402
+from labkit.shadow import FlushedShadow, Request, Shadow  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
 
 SIZE = 64 * 1024
@@ -669,6 +669,44 @@ class MeasureTest(unittest.TestCase):
             with open(file.name) as changed:
                 self.assertEqual(changed.read(), "a\n<!-- x: begin -->\nnew\n<!-- x: end -->\nb\n")
             self.assertRaises(LabError, measure.publish, file.name, "y", "")
+
+
+class FlushedShadowTest(unittest.TestCase):
+    """What may be found after a kill where only a flush is a promise."""
+
+    def setUp(self):
+        self.shadow = FlushedShadow(SIZE)
+        self.first = write(self.shadow, 1, 4096, 4096)
+
+    def flush(self, number):
+        """One that is answered."""
+        self.shadow.sent(number, Request(wire.FLUSH, 0, 0))
+        self.shadow.acknowledged(number, b"")
+
+    def test_what_was_not_flushed_may_be_lost_and_nothing_else_be_found(self):
+        self.shadow.killed()
+        self.assertEqual(self.shadow.check(4096, bytes(4096)), [])
+        self.assertEqual(len(self.shadow.check(4096, tags.content(9, 4096, 4096))), 8)
+
+    def test_what_was_flushed_may_not_be_lost(self):
+        self.flush(2)
+        self.shadow.killed()
+        self.assertEqual(len(self.shadow.check(4096, bytes(4096))), 8)
+
+    def test_a_flush_keeps_only_what_was_acknowledged_before_it_was_sent(self):
+        self.shadow.sent(2, Request(wire.FLUSH, 0, 0))
+        write(self.shadow, 3, 8192, 4096)
+        self.shadow.acknowledged(2, b"")
+        self.shadow.killed()
+        self.assertEqual(self.shadow.check(8192, bytes(4096)), [])
+        self.assertEqual(len(self.shadow.check(4096, bytes(4096))), 8)
+
+    def test_what_was_written_durably_is_kept_and_what_it_replaced_is_not(self):
+        new = tags.content(2, 4096, 4096)
+        self.shadow.sent(2, Request(wire.WRITE, 4096, 4096, new, is_durable=True))
+        self.shadow.acknowledged(2, b"")
+        self.shadow.killed()
+        self.assertEqual(len(self.shadow.check(4096, self.first)), 8)
 
 
 class BaseTest(unittest.TestCase):

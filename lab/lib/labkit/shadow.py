@@ -9,14 +9,15 @@ Invariants that `Shadow` keeps:
 
 from . import tags
 from .tags import SECTOR
-from .wire import READ
+from .wire import FLUSH, READ
 
 
 class Request:
-    """A request under way; `after` is what it makes of its range."""
+    """A request under way; `after` is what it makes of its range, which `is_durable` with its reply, if so told."""
 
-    def __init__(self, command, offset, length, after=b""):
+    def __init__(self, command, offset, length, after=b"", is_durable=False):
         self.command, self.offset, self.length, self.after = command, offset, length, after
+        self.is_durable = is_durable
 
     @property
     def end(self):
@@ -48,8 +49,12 @@ class Shadow:
         if request.command == READ:
             return [] if now == data else [self._complaint(request.offset, now, data)]
         if request.after:
-            self.live[request.offset:request.end] = request.after
+            self.changed(request.offset, request.after)
         return []
+
+    def changed(self, offset, content):
+        """The disk holds `content` there now."""
+        self.live[offset:offset + len(content)] = content
 
     def killed(self):
         """The server is gone: what was in flight may or may not have happened."""
@@ -89,6 +94,55 @@ class Shadow:
     @staticmethod
     def _complaint(offset, expected, found):
         return (f"byte {offset}: expected {describe(expected)}, found {describe(found)}")
+
+
+class FlushedShadow(Shadow):
+    """The same of a disk that need not keep, over a kill, what was acknowledged and not flushed.
+
+    Each sector then has what was `kept`, or any of what was acknowledged `since`: by
+    sector, (number of the request, content), the oldest first.
+    """
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.kept, self.since, self.number = bytearray(size), {}, 0
+
+    def sent(self, cookie, request):
+        super().sent(cookie, request)
+        request.covers = self.number
+
+    def acknowledged(self, cookie, data):
+        request = self.in_flight[cookie]
+        complaints = super().acknowledged(cookie, data)
+        if request.command == FLUSH:
+            self._keep(self.since, request.covers)
+        elif request.is_durable:
+            self._keep(range(request.offset // SECTOR, request.end // SECTOR), self.number)
+        return complaints
+
+    def changed(self, offset, content):
+        super().changed(offset, content)
+        self.number += 1
+        for at in range(0, len(content), SECTOR):
+            self.since.setdefault((offset + at) // SECTOR, []).append((self.number, content[at:at + SECTOR]))
+
+    def _keep(self, sectors, covered):
+        for sector in list(sectors):
+            found = [content for number, content in self.since[sector] if number <= covered]
+            later = [it for it in self.since.pop(sector) if it[0] > covered]
+            if found:
+                self.kept[sector * SECTOR:(sector + 1) * SECTOR] = found[-1]
+            if later:
+                self.since[sector] = later
+
+    def settled(self):
+        super().settled()
+        self.kept[:] = self.live
+        self.since.clear()
+
+    def _may_be(self, offset, content):
+        later = [it for _, it in self.since.get(offset // SECTOR, ())]
+        return content in (self.kept[offset:offset + SECTOR], *later) or super()._may_be(offset, content)
 
 
 def describe(content):
