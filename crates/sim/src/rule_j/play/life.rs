@@ -3,7 +3,7 @@
 use super::Play;
 use crate::rule_e::guest::mend;
 use crate::rule_e::toy::{SUPER, Super};
-use crate::rule_j::guest::{Journaled, Start};
+use crate::rule_j::guest::{Journaled, Start, What};
 use crate::rule_j::log::Tail;
 use crate::rule_j::place::{narrowed, widened};
 use crate::rule_j::recovery::recovery;
@@ -97,10 +97,22 @@ impl Play {
         if lands {
             self.land_all()?;
         }
+        if self.lies_there() {
+            self.land_log()?;
+        }
         let Some(guest) = self.guest.take() else { return Ok(()) };
         self.next_generation = guest.crash().1;
         self.judge.crashed();
         Ok(())
+    }
+
+    /// Whether the same as all that is on its way to the log lies there already, of
+    /// an older transaction: a recovery takes it for what did not arrive.
+    fn lies_there(&self) -> bool {
+        let disk = self.rules.disk();
+        let sent = self.guest.iter().flat_map(Journaled::wire);
+        let mut log = sent.filter(|(_, it)| matches!(it.what, What::Log(_)));
+        log.all(|(block, it)| disk[*block as usize] == it.bytes)
     }
 
     /// A check replays the log, empties it, and mends what there is to mend.
