@@ -1,23 +1,31 @@
 //! A set of blocks, in memory that grows with what is irregular about it.
 
-use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::units::{Addr, Address, BLOCK_BYTES, Extent};
 use roaring::RoaringBitmap;
 use std::io;
+use std::marker::PhantomData;
 
 /// Blocks in one bitmap of the set: as many as its 32-bit index can name.
 const SHARD_BLOCKS: u64 = 1 << 32;
 
 /// A set of blocks of [`BLOCK_BYTES`] each. At most about one bit a block
 /// (compressed bitmaps), and next to nothing where all or none are in it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct BlockSet {
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockSet<A = Addr> {
     shards: Vec<RoaringBitmap>,
+    space: PhantomData<A>,
 }
 
-impl BlockSet {
+impl<A> Default for BlockSet<A> {
+    fn default() -> Self {
+        Self { shards: Vec::new(), space: PhantomData }
+    }
+}
+
+impl<A: Address> BlockSet<A> {
     /// Adds every block that `extent` touches.
-    pub fn insert(&mut self, extent: Extent<Addr>) {
-        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+    pub fn insert(&mut self, extent: Extent<A>) {
+        let (first, end) = (extent.start.get() / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
         for (shard, from, to) in shards(first, end) {
             if self.shards.len() <= shard {
                 self.shards.resize_with(shard + 1, RoaringBitmap::new);
@@ -27,8 +35,8 @@ impl BlockSet {
     }
 
     /// Takes out every block that lies wholly within `extent`.
-    pub fn remove(&mut self, extent: Extent<Addr>) {
-        let (first, end) = (extent.start.0.div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
+    pub fn remove(&mut self, extent: Extent<A>) {
+        let (first, end) = (extent.start.get().div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
         for (shard, from, to) in shards(first, end.max(first)) {
             if let Some(bits) = self.shards.get_mut(shard) {
                 bits.remove_range(from..=to);
@@ -38,14 +46,65 @@ impl BlockSet {
 
     /// The first run of bytes within `extent` whose blocks are in the set.
     #[must_use]
-    pub fn first_run(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+    pub fn first_run(&self, extent: Extent<A>) -> Option<Extent<A>> {
+        let (first, end) = (extent.start.get() / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
         shards(first, end).find_map(|(shard, from, to)| {
             let run = self.shards.get(shard)?.range(from..=to).next_range()?;
             let base = shard as u64 * SHARD_BLOCKS;
             let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
             Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES).overlap(extent)
         })
+    }
+
+    /// Whether block number `block` is in the set.
+    #[must_use]
+    pub fn contains(&self, block: u64) -> bool {
+        let bits = self.shards.get((block / SHARD_BLOCKS) as usize);
+        bits.is_some_and(|bits| bits.contains((block % SHARD_BLOCKS) as u32))
+    }
+
+    /// Adds all blocks of `other`.
+    pub fn union(&mut self, other: &Self) {
+        if self.shards.len() < other.shards.len() {
+            self.shards.resize_with(other.shards.len(), RoaringBitmap::new);
+        }
+        self.shards.iter_mut().zip(&other.shards).for_each(|(bits, more)| *bits |= more);
+    }
+
+    /// Takes out all blocks of `other`.
+    pub fn subtract(&mut self, other: &Self) {
+        self.shards.iter_mut().zip(&other.shards).for_each(|(bits, less)| *bits -= less);
+    }
+
+    /// The last run of bytes within `extent` whose blocks are in the set.
+    #[must_use]
+    pub fn last_run(&self, extent: Extent<A>) -> Option<Extent<A>> {
+        let (first, end) = (extent.start.get() / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        let mut shards: Vec<_> = shards(first, end).collect();
+        while let Some((shard, from, to)) = shards.pop() {
+            let run = self.shards.get(shard).and_then(|bits| bits.range(from..=to).next_range_back());
+            if let Some(run) = run {
+                let base = shard as u64 * SHARD_BLOCKS;
+                let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
+                return Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES).overlap(extent);
+            }
+        }
+        None
+    }
+
+    /// The runs of bytes within `extent` whose blocks are in the set, in order.
+    pub fn runs_within(&self, extent: Extent<A>) -> impl Iterator<Item = Extent<A>> + '_ {
+        let mut rest = extent;
+        std::iter::from_fn(move || {
+            let run = self.first_run(rest)?;
+            rest = Extent::between(run.end(), extent.end());
+            Some(run)
+        })
+    }
+
+    /// All runs of blocks in the set, in order, as bytes.
+    pub fn runs(&self) -> impl Iterator<Item = Extent<A>> + '_ {
+        self.runs_within(Extent::between(0, self.shards.len() as u64 * SHARD_BLOCKS * BLOCK_BYTES))
     }
 
     /// How many blocks are in the set.
@@ -84,7 +143,11 @@ impl BlockSet {
             shards.push(RoaringBitmap::deserialize_from(bits)?);
             bytes = rest;
         }
-        if bytes.is_empty() { Ok(Self { shards }) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if bytes.is_empty() {
+            Ok(Self { shards, space: PhantomData })
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 }
 

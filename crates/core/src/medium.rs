@@ -56,6 +56,24 @@ pub trait Medium {
     /// [`MediumError`].
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
 
+    /// Cuts off all bytes from `bytes` on. Only called on a medium that grows
+    /// with what is written.
+    ///
+    /// # Errors
+    /// [`MediumError`]; it may then be cut off, or not.
+    fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
+        Err(MediumError {
+            kind: MediumErrorKind::Io,
+            message: format!("cutting it off at {bytes}: it has a fixed size"),
+        })
+    }
+
+    /// Where the next byte from `pos` on lies that may not be zero: a medium
+    /// that cannot say, says `pos`.
+    fn next_data(&self, pos: Pos) -> Pos {
+        pos
+    }
+
     /// Brings `extent` into the host's cache: advice, without effect on what
     /// is stored.
     fn prefetch(&self, extent: Extent<Pos>) {

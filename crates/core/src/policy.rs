@@ -113,7 +113,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Its passes; at least one, at most [`PASSES_MAX`].
+    /// Its passes, at most [`PASSES_MAX`]. None of them says that what dies is
+    /// freed, and not destroyed: a store whose content has no fixed place can.
     #[must_use]
     pub fn passes(&self) -> &[Pattern] {
         &self.passes
@@ -129,8 +130,9 @@ impl fmt::Display for Policy {
 /// A policy that cannot be understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no policy: use clear, purge-2, 4, 6, dod-3, gutmann-35, or passes \
-     such as random,ff,zero or 924924 (hexadecimal bytes that repeat), at most {PASSES_MAX}"
+    "{0:?} is no policy: use clear, purge-2, 4, 6, dod-3, gutmann-35, passes \
+     such as random,ff,zero or 924924 (hexadecimal bytes that repeat), at most {PASSES_MAX}, \
+     or, with an overlay, none"
 )]
 pub struct BadPolicy(String);
 
@@ -151,6 +153,9 @@ impl FromStr for Policy {
             "gutmann-35" => GUTMANN,
             patterns => patterns,
         };
+        if name == "none" {
+            return Ok(Self { name: name.into(), passes: Vec::new() });
+        }
         let passes: Option<Vec<Pattern>> = passes.split(',').map(pattern).collect();
         match passes {
             Some(passes) if passes.len() <= PASSES_MAX => Ok(Self { name: name.into(), passes }),
@@ -191,8 +196,8 @@ mod tests {
 
     #[test]
     fn named_policies_have_the_passes_of_their_names() {
-        let counts = ["clear", "purge-2", "4", "6", "dod-3", "gutmann-35"].map(passes);
-        assert_eq!(counts, [1, 2, 4, 6, 3, 35]);
+        let counts = ["none", "clear", "purge-2", "4", "6", "dod-3", "gutmann-35"].map(passes);
+        assert_eq!(counts, [0, 1, 2, 4, 6, 3, 35]);
     }
 
     #[test]

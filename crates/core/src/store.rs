@@ -1,166 +1,291 @@
 //! The only part that knows where bytes live.
 
-use crate::blocks::BlockSet;
-use crate::extents::ExtentMap;
-use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+mod held;
+mod in_place;
+pub mod overlay;
 
-/// Where the content of the disk lives on the medium, and which of it is data.
-pub trait Store {
+pub use in_place::InPlace;
+pub use overlay::Overlay;
+
+use crate::request::Buf;
+use crate::units::{Addr, Extent, Pos};
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// Which medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// The one that holds the disk's content.
+    Data,
+    /// The one that holds the journal.
+    Journal,
+    /// The one that says where content is, if it has no fixed place.
+    Map,
+    /// The image that shows through where the disk was not changed. It is only
+    /// read.
+    Base,
+    /// None: it reads as zeros, and what is written there is not kept.
+    Nowhere,
+}
+
+/// Where bytes lie that lie side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// On which medium.
+    pub on: Target,
+    /// Where there.
+    pub extent: Extent<Pos>,
+}
+
+impl Place {
+    /// The beginning of `on`: where acts take place that concern all of it.
+    #[must_use]
+    pub fn all_of(on: Target) -> Self {
+        Self { on, extent: Extent::new(0, 0) }
+    }
+}
+
+/// Where some bytes lie, in their order: in one place or in several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    first: Place,
+    rest: Vec<Place>,
+}
+
+impl From<Place> for Places {
+    fn from(first: Place) -> Self {
+        Self { first, rest: Vec::new() }
+    }
+}
+
+impl FromIterator<Place> for Places {
+    /// # Panics
+    /// If there is no place.
+    fn from_iter<I: IntoIterator<Item = Place>>(all: I) -> Self {
+        let mut all = all.into_iter();
+        let mut places = Self::from(all.next().expect("some bytes lie in some place"));
+        all.for_each(|place| places.push(place));
+        places
+    }
+}
+
+impl Places {
+    /// Appends a place; one with the last if it goes on where that ends.
+    pub fn push(&mut self, place: Place) {
+        let last = self.rest.last_mut().unwrap_or(&mut self.first);
+        if last.on == place.on && (last.on == Target::Nowhere || last.extent.end() == place.extent.start.0) {
+            last.extent.len += place.extent.len;
+        } else {
+            self.rest.push(place);
+        }
+    }
+
+    /// The first, or only one.
+    #[must_use]
+    pub fn first(&self) -> Place {
+        self.first
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        std::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+
+    /// All, each with the part of the bytes that lies there.
+    pub fn parts(&self) -> impl Iterator<Item = (Place, Range<usize>)> + '_ {
+        let mut from = 0;
+        self.iter().map(move |place| {
+            let part = from..from + place.extent.len as usize;
+            from = part.end;
+            (place, part)
+        })
+    }
+
+    /// How many bytes lie there.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.iter().map(|place| place.extent.len).sum()
+    }
+}
+
+/// Where the content of the disk lives, and which of it is data.
+///
+/// A store whose content has a fixed place needs no more than the methods
+/// without a body.
+pub trait Store: Debug + Send {
     /// Bytes of the disk that the guest sees.
     fn size(&self) -> u64;
 
     /// Where `extent` lives.
-    fn place(&self, extent: Extent<Addr>) -> Extent<Pos>;
+    ///
+    /// # Panics
+    /// If a part of the map for it is [absent](Store::absent).
+    fn place(&self, extent: Extent<Addr>) -> Places;
 
-    /// `extent` is about to hold data.
-    fn hold(&mut self, extent: Extent<Addr>);
+    /// `extent` is about to be written; where to. A block of which it covers a
+    /// part was [raised](Store::to_raise) before.
+    ///
+    /// # Panics
+    /// As [`Store::place`], or if it [cannot grow](Store::is_closed).
+    fn hold(&mut self, extent: Extent<Addr>) -> Places;
+
+    /// What was written where [`Store::hold`] said is there now; or, if it
+    /// failed, may be there in part.
+    fn written(&mut self, extent: Extent<Addr>, is_there: bool) {
+        let _ = (extent, is_there);
+    }
 
     /// `extent` reads as zeros, and holds no data any more.
+    ///
+    /// # Panics
+    /// As [`Store::place`].
     fn void(&mut self, extent: Extent<Addr>);
 
-    /// The first run within `extent` that holds data, or may hold some.
+    /// The first run within `extent` that holds data of its own, or may hold
+    /// some: what could be destroyed.
     fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>>;
+
+    /// The first run within `extent` that shows data, or may show some.
+    fn first_shown(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.first_held(extent)
+    }
+
+    /// The first run within `extent` that shows data and can be made to show
+    /// none.
+    fn first_mortal(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.first_held(extent)
+    }
 
     /// Bytes in blocks that hold data, or may hold some.
     fn held_bytes(&self) -> u64;
-}
 
-/// Parts of blocks that are known to hold nothing while the rest does. With one
-/// more, some are forgotten.
-const GAPS_MAX: usize = 1 << 16;
-/// What begins and ends within such a sector counts as all of it.
-const SECTOR_BYTES: u64 = 512;
+    /// What it wants to know again after a clean stop.
+    fn view(&self) -> Vec<u8>;
 
-/// The disk image or block device as it is: byte n lives at n.
-///
-/// Invariants:
-/// 1. What holds no data reads as zeros.
-/// 2. A gap lies in blocks of `held`; a block that is all gaps is not held.
-#[derive(Clone, Debug)]
-pub struct InPlace {
-    size: u64,
-    held: BlockSet,
-    /// Parts of held blocks that hold nothing. They may be forgotten: then they
-    /// are taken for data.
-    gaps: ExtentMap<Addr, ()>,
-}
-
-impl InPlace {
-    /// A disk of `size` bytes of which `held` may hold data.
-    #[must_use]
-    pub fn new(size: u64, held: BlockSet) -> Self {
-        Self { size, held, gaps: ExtentMap::default() }
+    /// Whether content has a fixed place, and so a place before it is written.
+    fn is_fixed(&self) -> bool {
+        true
     }
 
-    /// The blocks that hold data, or may hold some.
-    #[must_use]
-    pub fn held(&self) -> &BlockSet {
-        &self.held
+    /// The bytes that change together with those of `extent`.
+    fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        extent
     }
 
-    fn holds(&self, block: Extent<Addr>) -> bool {
-        self.held.first_run(block).is_some()
+    /// The blocks of which `extent` covers a part only.
+    fn edges(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let _ = extent;
+        Vec::new()
     }
 
-    /// Where `extent` covers a part of a block that held nothing, the rest goes
-    /// on to hold nothing.
-    fn leave_gaps(&mut self, extent: Extent<Addr>) {
-        for block in edges(extent) {
-            if !self.holds(block) {
-                self.add_gap(Extent::between(block.start.0, extent.start.0.max(block.start.0)));
-                self.add_gap(Extent::between(extent.end().min(block.end()), block.end()));
-            }
-        }
+    /// The blocks of which `extent` covers a part, and that need a place of
+    /// their own before that part is written or, with `zeros`, becomes zeros.
+    fn to_raise(&self, extent: Extent<Addr>, zeros: bool) -> Vec<Extent<Addr>> {
+        let _ = (extent, zeros);
+        Vec::new()
     }
 
-    fn add_gap(&mut self, extent: Extent<Addr>) {
-        let from = extent.start.0.next_multiple_of(SECTOR_BYTES);
-        let to = extent.end() / SECTOR_BYTES * SECTOR_BYTES;
-        if from < to && self.gaps.len() < GAPS_MAX {
-            self.gaps.insert(Extent::between(from, to), ());
-        }
+    /// The first part of the map that has to be read before anything is done
+    /// with `extent`.
+    fn absent(&self, extent: Extent<Addr>) -> Option<Place> {
+        let _ = extent;
+        None
     }
 
-    fn void_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
-        if !self.holds(block) {
-            return;
-        }
-        self.add_gap(part);
-        let gap_bytes: u64 = self.gaps.within(block).map(|(gap, ())| gap.len).sum();
-        if gap_bytes == block.len {
-            self.void_blocks(block);
-        }
+    /// A part of the map that was absent.
+    fn loaded(&mut self, place: Place, bytes: &[u8]) {
+        let _ = (place, bytes);
     }
 
-    fn void_blocks(&mut self, blocks: Extent<Addr>) {
-        self.held.remove(blocks);
-        self.gaps.remove(blocks);
-    }
-}
-
-impl Store for InPlace {
-    fn size(&self) -> u64 {
-        self.size
+    /// Whether nothing may be written to a new place now.
+    fn is_closed(&self) -> bool {
+        false
     }
 
-    fn place(&self, extent: Extent<Addr>) -> Extent<Pos> {
-        Extent::new(extent.start.0, extent.len)
+    /// Whether the map of `extent` is durable.
+    fn is_sealed(&self, extent: Extent<Addr>) -> bool {
+        let _ = extent;
+        true
     }
 
-    fn hold(&mut self, extent: Extent<Addr>) {
-        self.leave_gaps(extent);
-        self.held.insert(extent);
-        if !self.gaps.is_empty() {
-            self.gaps.remove(outward(extent, SECTOR_BYTES));
-        }
+    /// Whether so much of the map is not durable that it should be made so.
+    fn wants_seal(&self) -> bool {
+        false
     }
 
-    fn void(&mut self, extent: Extent<Addr>) {
-        // The last block may be cut off by the end of the disk.
-        let end =
-            if extent.end() == self.size { extent.end().next_multiple_of(BLOCK_BYTES) } else { extent.end() };
-        let extent = Extent::between(extent.start.0, end);
-        for block in edges(extent) {
-            if let Some(part) = block.overlap(extent) {
-                self.void_part(part, block);
-            }
-        }
-        let (from, to) = (extent.start.0.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
-        if from < to {
-            self.void_blocks(Extent::between(from, to));
-        }
+    /// What has to be written to the map to make it durable as it is now, once
+    /// the content is. One at a time: [`Store::sealed`] tells of its end.
+    fn seal(&mut self) -> Vec<(Place, Buf)> {
+        Vec::new()
     }
 
-    fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let mut rest = extent;
-        loop {
-            let run = self.held.first_run(rest)?;
-            let Some((gap, ())) = self.gaps.within(run).next() else { return Some(run) };
-            if gap.start != run.start {
-                return Some(Extent::between(run.start.0, gap.start.0));
-            }
-            rest = Extent::between(gap.end(), extent.end());
-        }
+    /// What [`Store::seal`] said is durable.
+    fn sealed(&mut self) {}
+
+    /// What there is to tidy up next, if anything: with `all`, even what is
+    /// hardly worth it. One at a time, until [`Store::tidied`] or
+    /// [`Store::left_untidy`].
+    fn chore(&mut self, all: bool) -> Option<Chore> {
+        let _ = all;
+        None
     }
 
-    fn held_bytes(&self) -> u64 {
-        self.held.len() * BLOCK_BYTES
+    /// Whether there is something to tidy up.
+    fn has_chores(&self, all: bool) -> bool {
+        let _ = all;
+        false
+    }
+
+    /// Whether there may be copies of content in space that is nobody's.
+    fn has_residue(&self) -> bool {
+        false
+    }
+
+    /// Whether it is to be tidied up at once, not only when the disk is idle.
+    fn is_tidy(&self) -> bool {
+        false
+    }
+
+    /// `chore` is done; with what was read, if it was to read.
+    fn tidied(&mut self, chore: &Chore, read: &[u8]) {
+        let _ = (chore, read);
+    }
+
+    /// `content`, which a chore moves, is at its new place.
+    ///
+    /// # Panics
+    /// As [`Store::place`].
+    fn moved(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
+        let _ = (content, to);
+    }
+
+    /// `chore` was given up before its end.
+    fn left_untidy(&mut self, chore: &Chore) {
+        let _ = chore;
+    }
+
+    /// What there is to know of an overlay.
+    fn overlay_status(&self) -> Option<overlay::OverlayStatus> {
+        None
     }
 }
 
-/// The blocks of which `extent` covers a part only: none, one or two.
-fn edges(extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-    let first = extent.start.0 / BLOCK_BYTES * BLOCK_BYTES;
-    let last = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
-    let head = (first != extent.start.0).then_some(first);
-    let tail = (last != extent.end() && Some(last) != head).then_some(last);
-    head.into_iter().chain(tail).map(|start| Extent::new(start, BLOCK_BYTES))
+/// Work on space that nobody's content lies in, or on where content lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Chore {
+    /// Destroy what lies here; it is nobody's.
+    Destroy(Vec<Extent<Pos>>),
+    /// Give this space back.
+    Punch(Vec<Extent<Pos>>),
+    /// Cut the medium off here.
+    Shrink(Pos),
+    /// Read this part of the map.
+    Search(Extent<Pos>),
+    /// Copy content to another place.
+    Move {
+        /// It.
+        contents: Vec<Extent<Addr>>,
+        /// To here: a place for each.
+        to: Vec<Extent<Pos>>,
+    },
 }
-
-/// `extent`, made larger until it begins and ends at a multiple of `bytes`.
-fn outward(extent: Extent<Addr>, bytes: u64) -> Extent<Addr> {
-    Extent::between(extent.start.0 / bytes * bytes, extent.end().next_multiple_of(bytes))
-}
-
-#[cfg(test)]
-mod tests;

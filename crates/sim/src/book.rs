@@ -10,6 +10,8 @@
 //! 2. A kill of the process keeps (1): versions that were replied to stand.
 //!    A request that was under way may or may not have had its effect, for
 //!    each sector; the first read that shows it decides it for good.
+//!    Where the process alone knew where content is, as with an overlay, a kill
+//!    may undo versions like a power cut.
 //! 3. A power cut may undo versions, back to the newest one that is durable:
 //!    replied to before a flush was sent that was replied to, or of a write
 //!    with FUA, or of a death (trim, zeros, purge): a death is durable at its
@@ -136,6 +138,12 @@ impl Book {
         self.reads_open = 0;
     }
 
+    /// The process was killed, and only it knew what was not durable.
+    pub fn forgotten(&mut self) {
+        self.restarted();
+        self.pieces.values_mut().for_each(Piece::unsettle);
+    }
+
     /// The power was cut.
     pub fn power_cut(&mut self) {
         self.restarted();
@@ -195,7 +203,12 @@ impl Book {
                 piece.visible(reading.since).collect::<Vec<_>>()
             )));
         };
-        if piece.is_open(reading.since) && piece.may_decide(self.life, reading.since, reading.newest) {
+        // A few bytes may be those of several versions.
+        let is_sure = fits.iter().all(|it| *it == value);
+        if is_sure
+            && piece.is_open(reading.since)
+            && piece.may_decide(self.life, reading.since, reading.newest)
+        {
             self.change(part, |piece| piece.decide(value, moment));
         }
         Ok(())

@@ -6,8 +6,8 @@ mod make;
 
 use crate::content::Tag;
 use crate::medium::FaultKind;
+use quietus_core::store::{Target, overlay::Mode};
 use quietus_core::units::{Addr, Extent};
-use quietus_core::volume::Target;
 
 /// A disk, and what happens to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +49,10 @@ pub struct Setup {
     pub tells_holes: bool,
     /// What is on the medium at first.
     pub origin: Origin,
+    /// It is an overlay that gives space back so, above a base with that content.
+    pub overlay: Option<Mode>,
+    /// Of that base.
+    pub base_bytes: u64,
 }
 
 /// What a medium holds when a disk is created on it.

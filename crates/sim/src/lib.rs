@@ -21,6 +21,7 @@ pub mod book;
 pub mod content;
 pub mod dice;
 pub mod history;
+pub mod media;
 pub mod medium;
 #[cfg(feature = "mutants")]
 pub mod mutants;

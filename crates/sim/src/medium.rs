@@ -80,6 +80,10 @@ pub struct SimMedium {
 
 #[derive(Debug)]
 struct Platter {
+    /// How long it is, and how long a power cut leaves it: all of it, unless it
+    /// grows.
+    len: u64,
+    durable_len: u64,
     /// What is read.
     cache: Vec<u8>,
     /// What a power cut leaves.
@@ -118,6 +122,8 @@ impl SimMedium {
         assert_eq!(size % SECTOR_BYTES as u64, 0, "a medium has whole sectors");
         let count = size as usize / SECTOR_BYTES;
         let inner = Platter {
+            len: size,
+            durable_len: size,
             cache: vec![0; size as usize],
             durable: vec![0; size as usize],
             sectors: vec![Sector::default(); count],
@@ -131,6 +137,17 @@ impl SimMedium {
             dice: Dice::new(size),
         };
         Self { inner: RefCell::new(inner) }
+    }
+
+    /// One without a byte, that grows to `size_max` bytes with what is written.
+    #[must_use]
+    pub fn growing(size_max: u64, passes_min: usize, punch: bool, power: Power) -> Self {
+        let medium = Self::new(size_max, passes_min, punch, power);
+        {
+            let mut inner = medium.inner.borrow_mut();
+            (inner.len, inner.durable_len) = (0, 0);
+        }
+        medium
     }
 
     /// Decides chance from now on.
@@ -193,6 +210,14 @@ impl SimMedium {
         look(&self.inner.borrow().remains)
     }
 
+    /// How many bytes it has space for.
+    #[must_use]
+    pub fn space(&self) -> u64 {
+        let inner = self.inner.borrow();
+        let within = inner.sectors.iter().take((inner.len as usize).div_ceil(SECTOR_BYTES));
+        within.filter(|sector| sector.has_space).count() as u64 * SECTOR_BYTES as u64
+    }
+
     /// Hands `look` the bytes of `extent` as they are read now.
     pub fn peek<T>(&self, extent: Extent<Pos>, look: impl FnOnce(&[u8]) -> T) -> T {
         look(&self.inner.borrow().cache[indices(extent, 0)])
@@ -239,6 +264,7 @@ impl Platter {
     }
 
     fn put(&mut self, sector: usize, part: Extent<Pos>, bytes: &[u8]) {
+        self.len = self.len.max(part.end());
         self.cache[indices(part, 0)].copy_from_slice(bytes);
         let mask = Mask::of_part(part);
         let state = self.soil(sector);
@@ -303,6 +329,7 @@ impl Platter {
     }
 
     fn destage_some(&mut self, sectors_max: u64) {
+        self.durable_len = self.durable_len.max(self.len);
         for _ in 0..sectors_max {
             if self.dirty.is_empty() {
                 return;
@@ -315,6 +342,7 @@ impl Platter {
     }
 
     fn sync(&mut self) {
+        self.durable_len = self.len;
         for sector in std::mem::take(&mut self.dirty) {
             self.sectors[sector as usize].is_listed = false;
             self.settle(sector as usize);
@@ -324,6 +352,7 @@ impl Platter {
     /// A sync of `sectors` failed: any subset made it, the rest counts as clean.
     fn sync_some(&mut self, sectors: impl Iterator<Item = usize>) {
         let percent = self.dice.pick(&[0, 50, 90]);
+        self.durable_len = self.durable_len.max(self.len);
         for sector in sectors {
             if self.dice.chance(percent) {
                 self.settle(sector);
@@ -333,13 +362,33 @@ impl Platter {
         }
     }
 
+    /// Beyond its end there is nothing, on the medium too.
+    fn cut_off(&mut self) {
+        let first = (self.len as usize).div_ceil(SECTOR_BYTES);
+        for sector in first..self.sectors.len() {
+            if self.sectors[sector].had_space {
+                self.remains.give_back(sector);
+                self.sectors[sector].had_space = false;
+            }
+        }
+        self.durable[first * SECTOR_BYTES..].fill(0);
+    }
+
+    /// What it grew by is lost with the end that it had: what lay there is not
+    /// the host's file any more, and nobody's to destroy.
     fn cut_power(&mut self) {
         let percent = self.dice.pick(&[0, 0, 20, 50, 80, 100]);
+        let (short, long) = (self.len.min(self.durable_len), self.len.max(self.durable_len));
+        let has_shrunk = self.len < self.durable_len;
+        self.len = if self.dice.chance(50) { short } else { long };
+        self.durable_len = self.len;
         for sector in std::mem::take(&mut self.dirty) {
-            if self.dice.chance(percent) {
+            let is_beyond = sector as usize * SECTOR_BYTES >= self.len as usize;
+            if self.dice.chance(percent) && (has_shrunk || !is_beyond) {
                 self.settle(sector as usize);
             }
         }
+        self.cut_off();
         self.cache.copy_from_slice(&self.durable);
         for state in &mut self.sectors {
             *state = Sector { has_space: state.had_space, had_space: state.had_space, ..Sector::default() };
@@ -363,12 +412,17 @@ fn error(kind: MediumErrorKind, message: &str) -> MediumError {
 
 impl Medium for SimMedium {
     fn size(&self) -> u64 {
-        self.inner.borrow().cache.len() as u64
+        self.inner.borrow().len
     }
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Read)?;
+        assert!(
+            pos.0 + into.len() as u64 <= inner.len,
+            "a read beyond the end, {} bytes at {pos:?}",
+            into.len()
+        );
         into.copy_from_slice(&inner.cache[indices(Extent::<Pos>::new(pos.0, into.len() as u64), 0)]);
         Ok(())
     }
@@ -387,6 +441,7 @@ impl Medium for SimMedium {
             return Err(error);
         }
         sectors.for_each(|sector| inner.settle(sector));
+        inner.durable_len = inner.durable_len.max(pos.0 + from.len() as u64);
         Ok(())
     }
 
@@ -413,6 +468,15 @@ impl Medium for SimMedium {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, false);
+        Ok(())
+    }
+
+    fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.admit(FaultKind::Write)?;
+        let cut = Extent::between(bytes, inner.len);
+        inner.zero(cut, true);
+        inner.len = bytes;
         Ok(())
     }
 

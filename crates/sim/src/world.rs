@@ -15,14 +15,14 @@ use crate::book::{Book, Moment, Reading, Value};
 use crate::content::{Tag, fill};
 use crate::dice::Dice;
 use crate::history::{Ask, Deed, History, Setup, Step};
-use crate::medium::{Fault, FaultKind, Power, SimMedium};
+use crate::media::SimMedia;
+use crate::medium::{Fault, FaultKind, SimMedium};
 use crate::violation::{Oracle, Violation};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Op, Request, RequestId};
-use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
-use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Target, Volume};
+use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Volume};
 use std::collections::BTreeMap;
 
 /// Most turns and ticks until a disk that is left alone has met all its
@@ -35,10 +35,8 @@ const IDLE_TICKS_MAX: usize = 8;
 pub struct World {
     setup: Setup,
     policy: Policy,
-    power: Power,
-    data: SimMedium,
-    journal: SimMedium,
-    volume: Volume<InPlace>,
+    media: SimMedia,
+    volume: Volume,
     checkpoint: Option<Checkpoint>,
     now: Millis,
     moment: Moment,
@@ -127,8 +125,7 @@ pub fn run(history: &History) -> Result<Figures, Violation> {
 impl World {
     fn step(&mut self, step: &Step) -> Result<(), Violation> {
         self.dice = Dice::new(step.salt);
-        self.data.reseed(self.dice.roll());
-        self.journal.reseed(self.dice.roll());
+        self.media.all().for_each(|medium| medium.reseed(self.dice.roll()));
         for _ in 0..step.turns {
             self.turn()?;
         }
@@ -141,7 +138,7 @@ impl World {
             Deed::Kill => self.kill(),
             Deed::PowerCut { again_after } => self.cut_power(again_after),
             Deed::Fault { target, kind, after } => {
-                self.medium(target).plan(Fault { kind, after });
+                self.media.on(target).plan(Fault { kind, after });
                 Ok(())
             }
         }
@@ -159,13 +156,6 @@ impl World {
         self.cut_power(None)?;
         self.read_everything()?;
         self.drain()
-    }
-
-    fn medium(&self, target: Target) -> &SimMedium {
-        match target {
-            Target::Data => &self.data,
-            Target::Journal => &self.journal,
-        }
     }
 
     fn wait(&mut self, ms: u64) -> Result<(), Violation> {
@@ -254,19 +244,23 @@ impl World {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
-        self.done.push(io.perform(&self.data, &self.journal, &mut self.scratch));
-        let (data, journal) = (self.data.take_fired(), self.journal.take_fired());
-        if data.contains(&FaultKind::Sync) {
+        self.done.push(io.perform(&self.media.get(), &mut self.scratch));
+        let journal = self.media.journal.take_fired();
+        let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
+        if content.contains(&FaultKind::Sync) {
             self.book.sync_failed();
         }
-        self.figures.failures += (data.len() + journal.len()) as u64;
-        self.trouble.extend(data.into_iter().chain(journal));
+        self.figures.failures += (content.len() + journal.len()) as u64;
+        self.trouble.extend(content.into_iter().chain(journal));
     }
 
     fn destage(&mut self) {
         if self.dice.chance(self.setup.destage_percent) {
-            self.data.destage(self.dice.range(1, 16));
-            self.journal.destage(self.dice.range(0, 4));
+            self.media.data.destage(self.dice.range(1, 16));
+            self.media.journal.destage(self.dice.range(0, 4));
+            if let Some((map, _)) = &self.media.overlay {
+                map.destage(self.dice.range(0, 4));
+            }
         }
     }
 
@@ -275,7 +269,7 @@ impl World {
         let Some(from) = self.holes_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
         let to = (from + self.dice.range(1, 16) * 4096).min(self.setup.disk_bytes);
         let part = Extent::<Pos>::between(from, to);
-        for hole in self.data.holes().into_iter().filter_map(|hole| hole.overlap(part)) {
+        for hole in self.media.data.holes().into_iter().filter_map(|hole| hole.overlap(part)) {
             self.tell(Event::Hole(Extent::new(hole.start.0, hole.len)))?;
         }
         self.holes_from = (to < self.setup.disk_bytes).then_some(to);

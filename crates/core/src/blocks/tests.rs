@@ -13,7 +13,7 @@ fn runs(set: &BlockSet, mut extent: Extent<Addr>) -> Vec<Extent<Addr>> {
 
 #[test]
 fn touched_blocks_are_in_and_only_whole_ones_go_out() {
-    let mut set = BlockSet::default();
+    let mut set = BlockSet::<Addr>::default();
     set.insert(Extent::new(100, 9000));
     assert_eq!(set.len(), 3);
     set.remove(Extent::new(1, 8191));
@@ -23,7 +23,7 @@ fn touched_blocks_are_in_and_only_whole_ones_go_out() {
 
 #[test]
 fn a_run_across_the_sixteen_tebibyte_seam_is_found_on_both_sides() {
-    let mut set = BlockSet::default();
+    let mut set = BlockSet::<Addr>::default();
     set.insert(Extent::between(16 * TIB - 8192, 16 * TIB + 4096));
     assert_eq!(set.len(), 3);
     assert_eq!(runs(&set, Extent::new(0, 40 * TIB)).iter().map(|run| run.len).sum::<u64>(), 12288);
@@ -33,7 +33,7 @@ fn a_run_across_the_sixteen_tebibyte_seam_is_found_on_both_sides() {
 
 #[test]
 fn sixteen_full_tebibytes_stay_small() {
-    let mut set = BlockSet::default();
+    let mut set = BlockSet::<Addr>::default();
     set.insert(Extent::new(0, 16 * TIB));
     assert_eq!(set.len(), 1 << 32);
     assert!(set.to_bytes().len() < 1 << 20);
@@ -41,13 +41,13 @@ fn sixteen_full_tebibytes_stay_small() {
 
 #[test]
 fn survives_its_checkpoint_and_refuses_half_of_it() {
-    let mut set = BlockSet::default();
+    let mut set = BlockSet::<Addr>::default();
     set.insert(Extent::new(0, 70_000));
     set.insert(Extent::new(17 * TIB, 1));
     let bytes = set.to_bytes();
     assert_eq!(BlockSet::from_bytes(&bytes).expect("a whole checkpoint"), set);
     for len in 1..bytes.len() {
-        if let Ok(part) = BlockSet::from_bytes(&bytes[..len]) {
+        if let Ok(part) = BlockSet::<Addr>::from_bytes(&bytes[..len]) {
             assert!(part.len() < set.len(), "half a checkpoint passed for the whole");
         }
     }

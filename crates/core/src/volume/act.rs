@@ -9,21 +9,17 @@
 //! owed, and more passes than due do no harm.
 
 use super::bytes::{slice, windows};
-use super::{Command, Done, Purpose, Receipt, Target, Volume, io::IoOp};
+use super::sealing::Waiter;
+use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
-use crate::mutant::{self, Mutant};
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
-use crate::store::Store;
-use crate::units::{Addr, Extent, Millis};
+use crate::store::{Chore, Place, Places, Store, Target};
+use crate::units::{Addr, Extent};
 
-/// Most runs in one act.
-const RUNS_MAX: usize = 4096;
-/// A write that waits for its bytes takes this many runs with it, so that those
-/// behind it need not wait as well.
-const DEMAND_RUNS: u64 = 2;
 /// Runs over which a pass is under way at once.
 const FILLS_MAX: usize = 4;
 /// The same while a guest is at work: it shares the medium, and its processors.
@@ -31,12 +27,14 @@ const FILLS_AT_WORK_MAX: usize = 1;
 /// Longest hole that is made at once: a host file system keeps others out of
 /// the file meanwhile.
 const HOLE_BYTES_MAX: u64 = 2 << 20;
+/// Blocks of content that moves, read and written at once.
+const MOVES_AT_ONCE: usize = 64;
 
 /// An act under way.
 #[derive(Debug)]
 pub(super) struct Act {
     kind: Kind,
-    runs: Vec<Extent<Addr>>,
+    pub(super) runs: Vec<Extent<Addr>>,
     /// The same bytes as holes, with neighbours as one.
     spans: Vec<Extent<Addr>>,
     /// Content to put back, a buffer a run.
@@ -50,7 +48,11 @@ pub(super) struct Act {
     /// The commit that the act waits for.
     recording: Option<u64>,
     /// It does not give way to requests.
-    urgent: bool,
+    pub(super) urgent: bool,
+    /// What it tidies up, if it does.
+    chore: Option<Chore>,
+    /// There was no space for it: it is given up.
+    is_futile: bool,
 }
 
 /// The kinds of act.
@@ -63,11 +65,13 @@ pub(super) enum Kind {
     Keep { suspicious: bool },
     /// Give back the space of what was destroyed.
     GiveBack,
+    /// Tidy up where nobody's content lies.
+    Tidy,
 }
 
 /// One step of an act.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Step {
+pub(super) enum Step {
     /// Read the content of each run.
     Read,
     /// Copy all content to the slots.
@@ -90,6 +94,18 @@ enum Step {
     Released,
     /// Note that the obligation is met.
     Met,
+    /// Forget where each run was: it reads as zeros.
+    Void,
+    /// Make durable where content is.
+    Seal,
+    /// Write the content to its new place.
+    Copy,
+    /// Note that content is there now.
+    Rebind,
+    /// Cut the medium off.
+    Shrink,
+    /// Read a part of the map.
+    Search,
 }
 
 impl Act {
@@ -99,7 +115,7 @@ impl Act {
             Kind::Shred | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Keep { .. } => request.op != Op::Flush,
+            Kind::Keep { .. } | Kind::Tidy => request.op != Op::Flush,
         };
         concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
     }
@@ -111,7 +127,8 @@ impl Act {
 
     /// Whether it is given up when a write waits for another one.
     fn gives_way(&self) -> bool {
-        !matches!(self.kind, Kind::Keep { .. }) && !self.urgent
+        let must_end = matches!(self.chore, Some(Chore::Move { .. } | Chore::Shrink(_)));
+        !matches!(self.kind, Kind::Keep { .. }) && !self.urgent && !must_end
     }
 
     fn is_at_rest(&self) -> bool {
@@ -122,29 +139,32 @@ impl Act {
     fn may_go_on(&self, fills_max: usize) -> bool {
         let Some(step) = self.steps.last() else { return false };
         let max = if step.is_fill() { fills_max } else { 1 };
-        self.recording.is_none() && self.under_way < max && self.next < self.places(step).len()
+        self.recording.is_none() && !self.is_futile && self.under_way < max && self.next < self.count(step)
     }
 
     /// A place is done; the step is, when it was the last.
     fn place_done(&mut self) {
-        if self.steps.last().is_some_and(|step| self.next == self.places(step).len()) && self.is_at_rest() {
+        if self.steps.last().is_some_and(|step| self.next == self.count(step)) && self.is_at_rest() {
             self.steps.pop();
             self.next = 0;
         }
     }
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     pub(super) fn drive_act(&mut self, out: &mut Vec<Command>) {
         if self.config.read_only {
             return;
         }
         let hindered = self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
-        if hindered || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
+        let futile = self.act.as_ref().is_some_and(|act| act.is_futile);
+        if hindered || futile || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
             if !self.act.as_ref().is_some_and(Act::is_at_rest) {
                 return;
             }
-            self.act = None;
+            if let Some(chore) = self.act.take().and_then(Act::into_chore) {
+                self.store.left_untidy(&chore);
+            }
             self.settle(out);
         }
         if self.act.is_none() {
@@ -153,280 +173,88 @@ impl<S: Store> Volume<S> {
         self.step(out);
     }
 
-    fn choose(&mut self) -> Option<Act> {
-        let crowded = !self.has_room();
-        if crowded {
-            self.coarsen();
-        } else if let Some(act) = self.first_demand().and_then(|request| self.demanded(request)) {
-            return Some(act);
-        }
-        let urgent = crowded || self.wants_room();
-        if !urgent && !self.is_due() {
-            return self.space_act();
-        }
-        let act = self.swept(self.sweep).or_else(|| self.swept(0));
-        if let Some(act) = &act {
-            self.sweep = act.runs.last().map_or(0, |run| run.end());
-        } else if self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
-            self.all_due = false;
-        }
-        act.map(|act| Act { urgent: act.urgent || urgent, ..act }).or_else(|| self.space_act())
-    }
-
-    /// Whether it is time for what has been pending since `since`.
-    pub(super) fn is_due_since(&self, since: Millis) -> bool {
-        let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
-        !self.halting && (self.all_due || idle || self.now.since(since) >= self.config.deadline_ms)
-    }
-
-    /// Whether acts may go on although nobody waits for them.
-    pub(super) fn is_due(&mut self) -> bool {
-        if self.halting {
-            return false;
-        }
-        if self.is_due_since(self.now) {
-            return true;
-        }
-        if !self.is_overdue() {
-            return false;
-        }
-        // The hint may be older than what is left.
-        let queued = self.state.ledger.iter().filter(|(_, it)| it.is_queued());
-        self.oldest = queued.map(|(_, it)| it.since).min();
-        self.is_overdue()
-    }
-
-    fn is_overdue(&self) -> bool {
-        self.oldest.is_some_and(|since| self.now.since(since) >= self.config.deadline_ms)
-    }
-
-    /// Makes one of suspicious extents that lie close together, by suspecting
-    /// what is between them: that costs overwrites later, and room in the
-    /// ledger never runs out.
-    fn coarsen(&mut self) {
-        let limit = self.journal.shape().entries_max() / 2;
-        let mut gap_bytes_max = self.config.run_bytes_max;
-        let suspicious = |it: &Obligation| it.due == Due::Suspicious;
-        while self.state.ledger.iter().filter(|(_, it)| suspicious(it)).count() > limit {
-            let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, *it)).collect();
-            for pair in all.windows(2) {
-                let gap = Extent::<Addr>::between(pair[0].0.end(), pair[1].0.start.0);
-                if suspicious(&pair[0].1) && suspicious(&pair[1].1) && gap.len <= gap_bytes_max {
-                    self.change(Change::Oblige(gap, Due::Suspicious, Cause::Scour));
-                }
-            }
-            gap_bytes_max = gap_bytes_max.saturating_mul(2);
-            if gap_bytes_max > self.store.size().saturating_mul(2) {
-                return;
-            }
-        }
-    }
-
-    /// The act that `request`, a write, waits for.
-    fn demanded(&self, request: &Request) -> Option<Act> {
-        let window = self.config.run_bytes_max * DEMAND_RUNS;
-        let from = request.extent.start.0 / window * window;
-        let to = request.extent.end().next_multiple_of(window).min(self.store.size());
-        let dead = self.state.ledger.within(request.extent).find(|(_, it)| it.is_dead());
-        if let Some((_, it)) = dead {
-            let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
-            return self.shred(runs, it.due, true);
-        }
-        self.shred_then_write()
-    }
-
-    /// Destroys what is suspicious before all writes that wait for that, as far
-    /// as the slots go, so that they share the syncs.
-    fn shred_then_write(&self) -> Option<Act> {
-        let mut left = u64::from(self.journal.shape().slots);
-        let (mut runs, mut contents) = (Vec::new(), Vec::new());
-        for request in self.demands() {
-            let owed = || self.state.ledger.within(request.extent);
-            let Op::Write(data) = &request.op else { continue };
-            if owed().any(|(_, it)| it.is_dead()) || owed().any(|(run, _)| self.is_busy(run)) {
-                continue;
-            }
-            let taken = self.pieces_for_slots(owed(), &mut left);
-            contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
-            runs.extend(taken);
-        }
-        self.keep(runs, Some(contents))
-    }
-
-    /// The first act that is due from `from` on, with as much of its kind as
-    /// shares its syncs.
-    fn swept(&self, from: u64) -> Option<Act> {
-        let rest = Extent::between(from.min(self.store.size()), self.store.size());
-        let mut ready = self.state.ledger.within(rest).filter(|(extent, it)| self.is_ready(*extent, it));
-        let (first, it) = ready.next()?;
-        match it.due {
-            Due::Shred { .. } => {
-                let rest = Extent::between(first.start.0, rest.end());
-                self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
-            }
-            Due::Scour => {
-                let scour = ready.filter(|(_, it)| it.due == Due::Scour);
-                let mut left = u64::from(self.journal.shape().slots);
-                self.keep(self.pieces_for_slots(std::iter::once((first, it)).chain(scour), &mut left), None)
-            }
-            Due::Suspicious => None,
-        }
-    }
-
-    /// Whether the act that `it` calls for may begin: its evidence is durable,
-    /// and nobody is reading what would change under him.
-    fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::ActBeforeCommit)
-            || !self.undurable.iter().any(|(_, fresh)| fresh.overlaps(extent));
-        let busy = if it.is_dead() { self.is_exposed(extent) } else { self.is_busy(extent) };
-        it.is_queued() && durable && !busy
-    }
-
-    /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
-    fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
-        let mut left = bytes_max;
-        let ready = self
-            .state
-            .ledger
-            .within(extent)
-            .filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
-        let take = runs.take(RUNS_MAX).take_while(|run| {
-            let fits = left > 0;
-            left = left.saturating_sub(run.len);
-            fits
-        });
-        take.collect()
-    }
-
-    /// As many of these extents, cut to pieces, as the slots that are left can
-    /// hold.
-    fn pieces_for_slots<'a>(
-        &self,
-        extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
-        left: &mut u64,
-    ) -> Vec<Extent<Addr>> {
-        let run_bytes = self.config.run_bytes_max.next_multiple_of(SLOT_BYTES);
-        let mut runs = Vec::new();
-        for (extent, _) in extents {
-            for run in extent.pieces(run_bytes.min((*left).max(1) * SLOT_BYTES)) {
-                let need = run.len.div_ceil(SLOT_BYTES);
-                if need > *left {
-                    return runs;
-                }
-                *left -= need;
-                runs.push(run);
-            }
-        }
-        runs
-    }
-
-    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, urgent: bool) -> Option<Act> {
-        let no_hole = due == (Due::Shred { no_hole: true });
-        let passes = self.config.policy.passes();
-        let leaves_zeros = passes.last().is_some_and(Pattern::is_zeros);
-        let mut steps = Vec::new();
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        if !leaves_zeros {
-            let hole = self.capabilities.punch && !no_hole;
-            let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
-            steps.extend([zeros, Step::Sync]);
-        }
-        if mutant::is(Mutant::ReceiptBeforeSync) {
-            let last_sync = steps.iter().rposition(|step| *step == Step::Sync);
-            steps.remove(last_sync.expect("each pass has a sync"));
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Shred, runs, Vec::new(), steps, urgent)
-    }
-
-    fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<Act> {
-        if runs.iter().any(|run| self.is_busy(*run)) {
-            return None;
-        }
-        let suspicious = contents.is_none();
-        let mut steps = Vec::new();
-        if suspicious {
-            steps.push(Step::Read);
-        }
-        if !mutant::is(Mutant::KeepNothing) {
-            steps.extend([Step::Log, Step::Held]);
-        }
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        steps.extend([Step::Restore, Step::Sync, Step::Released]);
-        if !mutant::is(Mutant::KeepSlots) {
-            self.pass_steps(&mut steps, Step::FillSlots, &Step::SyncJournal);
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Keep { suspicious }, runs, contents.unwrap_or_default(), steps, true)
-    }
-
-    fn pass_steps(&self, steps: &mut Vec<Step>, pass: fn(Pattern) -> Step, sync: &Step) {
-        let passes = self.config.policy.passes();
-        for (n, pattern) in passes.iter().enumerate() {
-            steps.push(pass(pattern.clone()));
-            if n + 1 == passes.len() || !mutant::is(Mutant::FoldPasses) {
-                steps.push(sync.clone());
-            }
-        }
-    }
-
     /// Begins as much of the present step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
-        let due = self.is_due() || self.act.as_ref().is_some_and(Act::gives_back);
+        let due =
+            self.is_due() || self.act.as_ref().is_some_and(|act| act.gives_back() || act.chore.is_some());
         let at_work = self.is_at_work();
-        while let Some(act) = &mut self.act {
+        while let Some(act) = &self.act {
             let fills_max = if at_work && !act.urgent { FILLS_AT_WORK_MAX } else { FILLS_MAX };
             let may = act.may_go_on(fills_max) && (act.urgent || due);
             let (true, Some(step)) = (may, act.steps.last().cloned()) else { return };
             let place = act.next;
-            act.next += 1;
+            let needed = act.runs_at(&step, place).to_vec();
+            if !needed.into_iter().all(|run| self.has_map(run, out)) {
+                return;
+            }
+            if let Some(act) = &mut self.act {
+                act.next += 1;
+            }
             self.begin_step(step, place, out);
         }
     }
 
     fn begin_step(&mut self, step: Step, place: usize, out: &mut Vec<Command>) {
         match step {
-            Step::Held => self.record_held(),
-            Step::Released => self.record(&[Change::Release]),
-            Step::Met => self.record_met(),
-            step => {
-                let (target, at, op) = self.step_io(step, place);
-                if let Some(act) = &mut self.act {
-                    act.under_way += 1;
-                }
-                self.io(Purpose::Act, target, at, op, out);
-            }
+            Step::Held => return self.record_held(),
+            Step::Released => return self.record(&[Change::Release]),
+            Step::Met => return self.record_met(),
+            Step::Void | Step::Rebind => return self.change_map(&step, place),
+            _ => {}
         }
+        if let Some(act) = &mut self.act {
+            act.under_way += 1;
+        }
+        if step == Step::Seal {
+            return self.seal(Waiter::Act, out);
+        }
+        let (at, op) = self.step_io(step, place);
+        self.io(Purpose::Act, at, op, out);
     }
 
-    fn step_io(&mut self, step: Step, index: usize) -> (Target, u64, IoOp) {
+    fn change_map(&mut self, step: &Step, place: usize) {
+        let Some(act) = &mut self.act else { return };
+        match (&act.chore, step) {
+            (Some(Chore::Move { contents, to }), Step::Rebind) => {
+                self.store.moved(contents[place], to[place])
+            }
+            _ => self.store.void(act.runs[place]),
+        }
+        act.place_done();
+    }
+
+    fn step_io(&mut self, step: Step, index: usize) -> (Places, IoOp) {
         let seed = self.seed();
         let act = self.act.as_ref().expect("a step is of an act");
-        let place = self.store.place(act.places(&step)[index]);
-        let slots = self.journal.shape().slot(Slot(0)).0;
+        let at = act.at(&step, index, &*self.store);
+        let slots = |len| Place {
+            on: Target::Journal,
+            extent: Extent::new(self.journal.shape().slot(Slot(0)).0, len),
+        };
         match step {
-            Step::Read => (Target::Data, place.start.0, IoOp::Read { len: place.len }),
+            Step::Read | Step::Search => (at, IoOp::Read),
             Step::Fill(pattern) => {
-                self.state.counters.passed_bytes += place.len;
-                (Target::Data, place.start.0, IoOp::Fill { len: place.len, pattern, seed })
+                self.state.counters.passed_bytes += at.bytes();
+                (at, IoOp::Fill { pattern, seed })
             }
-            Step::Punch => (Target::Data, place.start.0, IoOp::Punch { len: place.len }),
-            Step::Restore => {
+            Step::Punch => (at, IoOp::Punch),
+            Step::Shrink => (at, IoOp::Shrink),
+            Step::Restore | Step::Copy => {
                 let data = act.contents[index].clone();
-                (Target::Data, place.start.0, IoOp::Write { data, durable: false })
+                (at, IoOp::Write { data, durable: false })
             }
             Step::Log => {
                 let data = act.slot_bytes();
-                (Target::Journal, slots, IoOp::Write { data, durable: true })
+                (slots(data.len() as u64).into(), IoOp::Write { data, durable: true })
             }
             Step::FillSlots(pattern) => {
-                let len = act.slot_bytes().len() as u64;
-                (Target::Journal, slots, IoOp::Fill { len, pattern, seed })
+                (slots(act.slot_bytes().len() as u64).into(), IoOp::Fill { pattern, seed })
             }
-            Step::SyncJournal => (Target::Journal, 0, IoOp::Sync),
-            Step::Sync => (Target::Data, 0, IoOp::Sync),
-            Step::Held | Step::Released | Step::Met => unreachable!("these are no input or output"),
+            Step::SyncJournal => (Place::all_of(Target::Journal).into(), IoOp::Sync),
+            Step::Sync => (Place::all_of(Target::Data).into(), IoOp::Sync),
+            Step::Held | Step::Released | Step::Met | Step::Void | Step::Rebind | Step::Seal => {
+                unreachable!("these are no input or output")
+            }
         }
     }
 
@@ -458,12 +286,12 @@ impl<S: Store> Volume<S> {
                 let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
                 for run in runs {
                     // With no_hole the zeros are data, and stay.
-                    if self.state.ledger.within(run).all(|(_, it)| dead(it)) {
+                    if self.store.is_fixed() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
                         self.destroyed(run);
                     }
                 }
             }
-            Kind::GiveBack => unreachable!("space that is given back was destroyed before"),
+            Kind::GiveBack | Kind::Tidy => unreachable!("it meets no obligation"),
             Kind::Keep { .. } => {
                 self.state.counters.scoured_bytes += bytes;
                 changes.push(Change::Clean);
@@ -486,14 +314,39 @@ impl<S: Store> Volume<S> {
     pub(super) fn act_io_done(&mut self, buf: Buf) {
         let Some(act) = &mut self.act else { return };
         act.under_way -= 1;
-        if act.steps.last() == Some(&Step::Read) {
+        if matches!(act.steps.last(), Some(Step::Read | Step::Search)) {
             act.contents.push(buf);
         }
         act.place_done();
-        if act.steps.is_empty()
-            && let Some(act) = self.act.take()
-        {
-            self.gave_back(&act.runs);
+        self.end_unrecorded();
+    }
+
+    /// Where content is is durable.
+    pub(super) fn act_sealed(&mut self) {
+        let Some(act) = &mut self.act else { return };
+        act.under_way -= 1;
+        act.place_done();
+        self.end_unrecorded();
+    }
+
+    /// Ends an act that is over, if nobody has to be told.
+    fn end_unrecorded(&mut self) {
+        let Some(act) = self.act.take_if(|act| act.steps.is_empty()) else { return };
+        match act.chore {
+            None => self.gave_back(&act.runs),
+            Some(chore) => self.store.tidied(&chore, act.contents.first().map_or(&[], Buf::as_slice)),
+        }
+    }
+
+    /// Tidying up is no reason to stop when there is no space for it.
+    pub(super) fn act_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        match &mut self.act {
+            Some(act) if act.chore.is_some() && error.kind == MediumErrorKind::NoSpace => {
+                act.under_way -= 1;
+                act.is_futile = true;
+                self.put_off_chores();
+            }
+            _ => self.latch(&format!("destroying: {error}"), out),
         }
     }
 
@@ -507,13 +360,27 @@ impl<S: Store> Volume<S> {
         if act.steps.is_empty()
             && let Some(act) = self.act.take()
         {
-            out.push(Command::Receipt(self.receipt(act)));
+            let receipt = self.receipt(act);
+            self.receipts.push(receipt);
+        }
+        self.give_receipts(out);
+    }
+
+    /// Hands receipts out, once no copy can be left of what they are for.
+    pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
+        if !self.receipts.is_empty() && !self.store.has_residue() {
+            out.extend(self.receipts.drain(..).map(Command::Receipt));
         }
     }
 
     fn receipt(&self, act: Act) -> Receipt {
-        let done = if matches!(act.kind, Kind::Keep { .. }) { Done::Scoured } else { Done::Shredded };
-        Receipt { act: done, extents: act.runs, passes: self.config.policy.passes().len() }
+        let passes = self.config.policy.passes().len();
+        let done = match act.kind {
+            Kind::Keep { .. } => Done::Scoured,
+            _ if passes == 0 && !self.store.is_fixed() => Done::Freed,
+            _ => Done::Shredded,
+        };
+        Receipt { act: done, extents: act.runs, passes }
     }
 
     /// The medium failed. Kept content may be in the slots only: those bytes
@@ -526,7 +393,7 @@ impl<S: Store> Volume<S> {
 fn met(kind: Kind, run: Extent<Addr>) -> Change {
     match kind {
         Kind::Keep { suspicious: true } => Change::Oblige(run, Due::Suspicious, Cause::Scour),
-        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack => Change::Clear(run),
+        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack | Kind::Tidy => Change::Clear(run),
     }
 }
 
@@ -539,7 +406,7 @@ impl Step {
 }
 
 impl Act {
-    fn new(
+    pub(super) fn new(
         kind: Kind,
         runs: Vec<Extent<Addr>>,
         contents: Vec<Buf>,
@@ -550,8 +417,35 @@ impl Act {
         let mut spans = ExtentMap::default();
         runs.iter().for_each(|run| spans.insert(*run, ()));
         let spans = spans.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
-        let act = Self { kind, runs, spans, contents, steps, next: 0, under_way: 0, recording: None, urgent };
-        (!act.runs.is_empty()).then_some(act)
+        let act = Self {
+            kind,
+            runs,
+            spans,
+            contents,
+            steps,
+            next: 0,
+            under_way: 0,
+            recording: None,
+            urgent,
+            chore: None,
+            is_futile: false,
+        };
+        (!act.runs.is_empty() || kind == Kind::Tidy).then_some(act)
+    }
+
+    /// Does `chore`; what is destroyed gets `passes`.
+    pub(super) fn tidy(chore: Chore, passes: Vec<Step>) -> Option<Self> {
+        let (runs, steps) = match &chore {
+            Chore::Destroy(_) => (Vec::new(), passes),
+            Chore::Punch(_) => (Vec::new(), vec![Step::Punch]),
+            Chore::Shrink(_) => (Vec::new(), vec![Step::Shrink]),
+            Chore::Search(_) => (Vec::new(), vec![Step::Search]),
+            Chore::Move { contents, .. } => {
+                (contents.clone(), vec![Step::Read, Step::Copy, Step::Sync, Step::Rebind, Step::Seal])
+            }
+        };
+        let act = Self::new(Kind::Tidy, runs, Vec::new(), steps, false)?;
+        Some(Self { chore: Some(chore), ..act })
     }
 
     /// Gives back the space of `runs`.
@@ -559,17 +453,63 @@ impl Act {
         Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
     }
 
+    /// Whether content moves by it that `is_busy`.
+    pub(super) fn moves_any(&self, is_busy: impl Fn(Extent<Addr>) -> bool) -> bool {
+        matches!(self.chore, Some(Chore::Move { .. })) && self.runs.iter().any(|run| is_busy(*run))
+    }
+
+    /// What it tidies up, given up.
+    pub(super) fn into_chore(self) -> Option<Chore> {
+        self.chore
+    }
+
     /// Whether nothing is destroyed by it.
     pub(super) fn gives_back(&self) -> bool {
         self.kind == Kind::GiveBack
     }
 
-    /// Where a step is done. What is done once, for all runs, has one place.
-    fn places(&self, step: &Step) -> &[Extent<Addr>] {
+    /// At how many places a step is done. What is done once, for all runs, has
+    /// one place.
+    fn count(&self, step: &Step) -> usize {
+        match (&self.chore, step) {
+            (Some(Chore::Destroy(slots)), Step::Fill(_)) | (Some(Chore::Punch(slots)), Step::Punch) => {
+                slots.len()
+            }
+            (Some(Chore::Move { .. }), Step::Read | Step::Copy) => self.runs.len().div_ceil(MOVES_AT_ONCE),
+            (_, Step::Punch) => self.spans.len(),
+            (_, Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind) => self.runs.len(),
+            _ => 1,
+        }
+    }
+
+    /// The runs whose place has to be known for a step at one of its places.
+    fn runs_at(&self, step: &Step, index: usize) -> &[Extent<Addr>] {
+        let is_move = matches!(self.chore, Some(Chore::Move { .. }));
         match step {
-            Step::Punch => &self.spans,
-            Step::Read | Step::Fill(_) | Step::Restore => &self.runs,
-            _ => &self.runs[..1],
+            Step::Read if is_move => chunk(&self.runs, index),
+            Step::Fill(_) if self.chore.is_some() => &[],
+            Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind => {
+                &self.runs[index..=index]
+            }
+            Step::Punch if self.chore.is_none() => &self.spans[index..=index],
+            _ => &[],
+        }
+    }
+
+    /// Where a step does its input or output at one of its places.
+    fn at(&self, step: &Step, index: usize, store: &dyn Store) -> Places {
+        let data = |extent: &Extent<_>| Place { on: Target::Data, extent: *extent };
+        match (&self.chore, step) {
+            (Some(Chore::Destroy(slots) | Chore::Punch(slots)), Step::Fill(_) | Step::Punch) => {
+                data(&slots[index]).into()
+            }
+            (Some(Chore::Shrink(to)), Step::Shrink) => data(&Extent::new(to.0, 0)).into(),
+            (Some(Chore::Search(part)), Step::Search) => Place { on: Target::Map, extent: *part }.into(),
+            (Some(Chore::Move { to, .. }), Step::Copy) => chunk(to, index).iter().map(data).collect(),
+            _ => match self.runs_at(step, index) {
+                [] => Place::all_of(Target::Nowhere).into(),
+                runs => runs.iter().flat_map(|run| store.place(*run).iter().collect::<Vec<_>>()).collect(),
+            },
         }
     }
 
@@ -589,4 +529,10 @@ impl Act {
         }
         bytes
     }
+}
+
+/// What of `all` is moved with place number `index`.
+fn chunk<T>(all: &[T], index: usize) -> &[T] {
+    let from = index * MOVES_AT_ONCE;
+    &all[from..all.len().min(from + MOVES_AT_ONCE)]
 }

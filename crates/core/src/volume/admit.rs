@@ -1,21 +1,16 @@
 //! Requests: when they may begin, what they do, how they end.
 
 use super::bytes::{mask, zero_blocks};
+use super::dying::Deaths;
+use super::sealing::Waiter;
 use super::watching::is_own;
-use super::{Command, Purpose, Target, Volume, io::IoOp, needs_medium_writes, refusal};
-use crate::journal::Change;
+use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, refusal};
 use crate::ledger::{Cause, Due};
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::Store;
+use crate::store::{Place, Target};
 use crate::units::{Addr, Extent};
-
-/// Most pieces of a request that become obligations in one go.
-const PIECES_MAX: usize = 1024;
-/// Entries of the ledger that only acts may use: destroying the middle of an
-/// entry makes two of it.
-const ENTRIES_RESERVED: usize = 16;
 
 /// A request that has begun.
 #[derive(Debug)]
@@ -24,7 +19,7 @@ pub(super) struct Running {
     pub(super) extent: Extent<Addr>,
     /// Later ones to the same bytes wait for it.
     pub(super) is_ordered: bool,
-    stage: Stage,
+    pub(super) stage: Stage,
     /// Parts that were dead when it began: zeros to a reader.
     masks: Vec<Extent<Addr>>,
     /// Payload to hand back.
@@ -33,16 +28,22 @@ pub(super) struct Running {
 
 /// How far a request has come.
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// The watcher is shown what is about to be replaced: `seen` now, then the
     /// rest, the next one last.
     Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
     /// Its only input or output is under way.
     Io,
+    /// A block of which it changes a part gets a place of its own: it is read
+    /// first, then written.
+    Raise { request: Request, block: Extent<Addr>, is_read: bool },
     /// A write is under way; these parts of it are zeros, and dead after it.
-    ThenOblige(Vec<Extent<Addr>>),
+    Write { zeros: Vec<Extent<Addr>>, durable: bool },
+    /// What was written is made durable, and where that is; then these parts
+    /// get their obligation.
+    Seal(Deaths),
     /// These parts are still to be given an obligation.
-    Oblige { rest: Vec<Extent<Addr>>, due: Due, cause: Cause },
+    Oblige(Deaths),
     /// This part is still to be zeroed where it holds nothing.
     Provide(Extent<Addr>),
     /// All its changes are in this commit or an earlier one.
@@ -57,13 +58,13 @@ pub(super) struct Waiting {
     /// What may be dead there, while the ledger has no room for it.
     reused: Vec<Extent<Addr>>,
     /// The watcher has seen what it replaces.
-    seen: bool,
-    obstacle: Obstacle,
+    pub(super) seen: bool,
+    pub(super) obstacle: Obstacle,
 }
 
 /// Why a request cannot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Obstacle {
+pub(super) enum Obstacle {
     /// An earlier request changes the same bytes.
     Order,
     /// An act is going on there.
@@ -72,9 +73,11 @@ enum Obstacle {
     Ledger,
     /// The ledger has no room for the obligation that is to be met first.
     Room,
+    /// It is not known where its bytes are, or nowhere is room for them.
+    Map,
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         self.last_request = self.now;
         if let Some(refusal) = self.refuse(&request) {
@@ -113,7 +116,7 @@ impl<S: Store> Volume<S> {
     /// The watcher has seen all that `request` replaces, which had to be before
     /// an act destroys it: it goes on, or waits for that act, ahead of all that
     /// came after it.
-    fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+    pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
         match self.ready(&waiting, 0) {
             Ok(_) => self.carry_out(id, waiting.request, out),
@@ -182,10 +185,11 @@ impl<S: Store> Volume<S> {
         let request = &waiting.request;
         let extent = request.extent;
         if request.op.is_ordered() {
-            let behind = self.running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
+            let bytes = self.store.together(extent);
+            let behind = self.running.iter().any(|it| it.is_ordered && it.extent.overlaps(bytes))
                 || self.waiting[..earlier]
                     .iter()
-                    .any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent));
+                    .any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(bytes));
             if behind {
                 return Err(Obstacle::Order);
             }
@@ -203,7 +207,10 @@ impl<S: Store> Volume<S> {
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
             && self.state.ledger.overlaps(extent);
-        if obliged { Err(Obstacle::Ledger) } else { Ok(needs) }
+        if obliged {
+            return Err(Obstacle::Ledger);
+        }
+        if self.lacks_map(request, &needs) { Err(Obstacle::Map) } else { Ok(needs) }
     }
 
     /// Begins what had to wait and need not any more.
@@ -242,7 +249,7 @@ impl<S: Store> Volume<S> {
 
     /// Whether a request waits for the ledger to shrink.
     pub(super) fn wants_room(&self) -> bool {
-        self.running.iter().any(|it| matches!(it.stage, Stage::Oblige { .. }))
+        self.running.iter().any(|it| matches!(it.stage, Stage::Oblige(_)))
             || self.waiting.iter().any(|it| it.obstacle == Obstacle::Room)
     }
 
@@ -287,6 +294,9 @@ impl<S: Store> Volume<S> {
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        if let Some(block) = self.to_raise(&request).first() {
+            return self.raise(id, request, *block, out);
+        }
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
         let (due, cause) = match op {
@@ -297,31 +307,58 @@ impl<S: Store> Volume<S> {
             }
             Op::Read => return self.begin_read(id, extent, out),
             Op::Write(buf) => return self.begin_write(id, extent, buf, fua, out),
-            Op::Flush => return self.begin_io(id, extent, IoOp::Sync, out),
-            Op::Cache => return self.begin_io(id, extent, IoOp::Prefetch { len: extent.len }, out),
-            Op::Zero { no_hole: true, fast: true } => {
+            Op::Flush => return self.begin_flush(id, out),
+            Op::Cache => {
+                self.run(id, extent, false, Stage::Io);
+                self.io(Purpose::Request(id), self.store.place(extent), IoOp::Prefetch, out);
+                return;
+            }
+            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
                 let slow = Refusal::NotSupported("zeros that keep their space take time");
                 return out.push(Command::Reply(id, Err(slow)));
             }
-            Op::Zero { no_hole, .. } => shred(no_hole, Cause::WriteZeroes),
+            // Where content has no fixed place none can be kept for it.
+            Op::Zero { no_hole, .. } => shred(no_hole && self.store.is_fixed(), Cause::WriteZeroes),
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge => shred(false, Cause::Purge),
+            Op::Scour if self.config.policy.passes().is_empty() => {
+                let none = Refusal::NotSupported("the policy destroys nothing");
+                return out.push(Command::Reply(id, Err(none)));
+            }
             Op::Scour => (Due::Scour, Cause::Scour),
         };
-        self.run(id, extent, true, Stage::Oblige { rest: vec![extent], due, cause });
+        let deaths = Deaths { rest: vec![extent], due, cause };
+        if due != Due::Scour && self.store.edges(extent).into_iter().any(|edge| !self.store.is_sealed(edge)) {
+            // Else a crash could leave an obligation for a part of a block that
+            // has no place of its own.
+            self.run(id, extent, true, Stage::Seal(deaths));
+            return self.seal(Waiter::Request(id), out);
+        }
+        self.run(id, extent, true, Stage::Oblige(deaths));
         self.oblige_more(id, out);
     }
 
-    fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_ordered: bool, stage: Stage) -> &mut Running {
+    pub(super) fn run(
+        &mut self,
+        id: RequestId,
+        extent: Extent<Addr>,
+        is_ordered: bool,
+        stage: Stage,
+    ) -> &mut Running {
         let running = Running { id, extent, is_ordered, stage, masks: Vec::new(), buf: Buf::new() };
         self.running.push(running);
         self.running.last_mut().expect("it was just put there")
     }
 
-    fn begin_io(&mut self, id: RequestId, extent: Extent<Addr>, op: IoOp, out: &mut Vec<Command>) {
-        let at = self.store.place(extent).start.0;
-        self.run(id, extent, false, Stage::Io);
-        self.io(Purpose::Request(id), Target::Data, at, op, out);
+    fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let nothing = Extent::new(0, 0);
+        if self.is_sealed() {
+            self.run(id, nothing, false, Stage::Io);
+            self.io(Purpose::Request(id), Place::all_of(Target::Data), IoOp::Sync, out);
+        } else {
+            self.run(id, nothing, false, Stage::Seal(Deaths::zeros(Vec::new())));
+            self.seal(Waiter::Request(id), out);
+        }
     }
 
     fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
@@ -329,9 +366,8 @@ impl<S: Store> Volume<S> {
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
         }
-        let at = self.store.place(extent).start.0;
         self.run(id, extent, false, Stage::Io).masks = masks;
-        self.io(Purpose::Request(id), Target::Data, at, IoOp::Read { len: extent.len }, out);
+        self.io(Purpose::Request(id), self.store.place(extent), IoOp::Read, out);
     }
 
     fn begin_write(
@@ -342,16 +378,19 @@ impl<S: Store> Volume<S> {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        self.cover(extent);
-        self.hold(extent);
+        let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
+        let all_zeros = zeros.iter().map(|run| run.len).sum::<u64>() == extent.len;
+        if all_zeros && !self.store.is_fixed() {
+            // No place is taken for it, only to be given back.
+            self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros))).buf = data;
+            return self.oblige_more(id, out);
+        }
+        let places = self.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);
         }
-        let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        let stage = if zeros.is_empty() { Stage::Io } else { Stage::ThenOblige(zeros) };
-        self.run(id, extent, true, stage);
-        let at = self.store.place(extent).start.0;
-        self.io(Purpose::Request(id), Target::Data, at, IoOp::Write { data, durable }, out);
+        self.run(id, extent, true, Stage::Write { zeros, durable });
+        self.io(Purpose::Request(id), places, IoOp::Write { data, durable }, out);
     }
 
     pub(super) fn request_io_done(
@@ -363,15 +402,13 @@ impl<S: Store> Volume<S> {
         let running = self.running_mut(id);
         match (result, &mut running.stage) {
             (result, Stage::Look { .. }) => self.shown(id, result, out),
+            (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
+            (result, Stage::Write { zeros, durable }) => {
+                let (zeros, durable) = (std::mem::take(zeros), *durable);
+                self.write_done(id, result, zeros, durable, out);
+            }
             (result, _) if is_own(id) => self.own_look_done(id, result),
             (Err(error), _) => self.request_failed(id, &error, out),
-            (Ok(buf), Stage::ThenOblige(zeros)) => {
-                let rest = std::mem::take(zeros);
-                running.buf = buf;
-                let due = Due::Shred { no_hole: false };
-                running.stage = Stage::Oblige { rest, due, cause: Cause::ZeroBlock };
-                self.oblige_more(id, out);
-            }
             (Ok(_), Stage::Provide(rest)) => {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
@@ -382,6 +419,37 @@ impl<S: Store> Volume<S> {
                 }
                 self.finish(id, Ok(buf), out);
             }
+        }
+    }
+
+    pub(super) fn write_done(
+        &mut self,
+        id: RequestId,
+        result: Result<Buf, MediumError>,
+        zeros: Vec<Extent<Addr>>,
+        durable: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let running = self.running_mut(id);
+        let extent = running.extent;
+        self.store.written(extent, result.is_ok());
+        match result {
+            Err(error) => return self.request_failed(id, &error, out),
+            Ok(buf) => self.running_mut(id).buf = buf,
+        }
+        if durable && !self.store.is_sealed(extent) {
+            self.running_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
+            self.seal(Waiter::Request(id), out);
+        } else {
+            self.die(id, Deaths::zeros(zeros), out);
+        }
+    }
+
+    /// What `id` wrote, and where that is, is durable.
+    pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let running = self.running_mut(id);
+        if let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) {
+            self.die(id, deaths, out);
         }
     }
 
@@ -416,7 +484,7 @@ impl<S: Store> Volume<S> {
         self.looked(extent, &result);
     }
 
-    fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
+    pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
         let running = self.running_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
@@ -429,12 +497,12 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    fn running_mut(&mut self, id: RequestId) -> &mut Running {
+    pub(super) fn running_mut(&mut self, id: RequestId) -> &mut Running {
         let mut running = self.running.iter_mut().rev();
         running.find(|it| it.id == id).expect("a request runs until it is finished")
     }
 
-    fn take_running(&mut self, id: RequestId) -> Running {
+    pub(super) fn take_running(&mut self, id: RequestId) -> Running {
         let index = self.running.iter().rposition(|it| it.id == id);
         self.running.swap_remove(index.expect("a request is finished once"))
     }
@@ -444,106 +512,7 @@ impl<S: Store> Volume<S> {
         out.push(Command::Reply(id, outcome));
     }
 
-    /// Goes on with every request that waited for room in the ledger.
-    pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
-        let waiting = self.running.iter().filter(|it| matches!(it.stage, Stage::Oblige { .. }));
-        for id in waiting.map(|it| it.id).collect::<Vec<_>>() {
-            self.oblige_more(id, out);
-        }
-    }
-
-    /// Gives as much of the request its obligations as there is room for.
-    fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let Stage::Oblige { rest, due, cause } = &mut self.running_mut(id).stage else { return };
-        let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
-        let mut pieces = 0;
-        while let Some(extent) = rest.pop() {
-            if pieces == PIECES_MAX || !self.has_room() {
-                rest.push(extent);
-                break;
-            }
-            pieces += 1;
-            rest.extend(self.oblige_first(extent, due, cause, out));
-        }
-        if !rest.is_empty() {
-            self.running_mut(id).stage = Stage::Oblige { rest, due, cause };
-            return;
-        }
-        let extent = self.running_mut(id).extent;
-        if due == (Due::Shred { no_hole: true }) {
-            return self.provide_more(id, extent, out);
-        }
-        self.await_commit(id, out);
-    }
-
-    pub(super) fn has_room(&self) -> bool {
-        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
-    }
-
-    /// Gives the first run of data within `extent` its obligation; returns
-    /// what lies behind it.
-    pub(super) fn oblige_first(
-        &mut self,
-        extent: Extent<Addr>,
-        due: Due,
-        cause: Cause,
-        out: &mut Vec<Command>,
-    ) -> Option<Extent<Addr>> {
-        let Some(run) = self.store.first_held(extent) else {
-            self.state.counters.freed_unwritten_bytes += extent.len;
-            return None;
-        };
-        self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
-        let first = self.state.ledger.within(run).next().map(|(found, it)| (found, *it));
-        let end = match first {
-            Some((found, it)) if found.start == run.start => {
-                let met = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
-                if met {
-                    self.state.counters.freed_again_bytes += found.len;
-                } else {
-                    self.oblige(found, due, cause, out);
-                }
-                found.end()
-            }
-            found => {
-                let end = found.map_or(run.end(), |(found, _)| found.start.0);
-                self.oblige(Extent::between(run.start.0, end), due, cause, out);
-                end
-            }
-        };
-        (end < extent.end()).then(|| Extent::between(end, extent.end()))
-    }
-
-    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
-        out.push(Command::Died(cause, extent));
-        let seq = self.change(Change::Oblige(extent, due, cause));
-        self.undurable.push((seq, extent));
-        self.oldest = Some(self.oldest.unwrap_or(self.now).min(self.now));
-        self.state.counters.died(cause, extent.len);
-    }
-
-    /// Zeros, one after the other, the parts of `rest` that hold nothing, so
-    /// that they have space; then the request waits for its commit.
-    fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
-            return self.await_commit(id, out);
-        }
-        let held = self.store.first_held(rest);
-        let gap_end = held.map_or(rest.end(), |run| run.start.0);
-        let gap = Extent::<Addr>::between(rest.start.0, gap_end);
-        if let (true, Some(held)) = (gap.is_empty(), held) {
-            return self.provide_more(id, Extent::between(held.end(), rest.end()), out);
-        }
-        if gap.is_empty() {
-            return self.await_commit(id, out);
-        }
-        self.running_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
-        self.hold(gap);
-        let at = self.store.place(gap).start.0;
-        self.io(Purpose::Request(id), Target::Data, at, IoOp::Zero { len: gap.len }, out);
-    }
-
-    fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.finish(id, Err(self.frozen()), out);
         }
@@ -557,7 +526,7 @@ impl<S: Store> Volume<S> {
         }
     }
 
-    fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let buf = std::mem::take(&mut self.running_mut(id).buf);
         self.finish(id, Ok(buf), out);
     }
@@ -572,7 +541,7 @@ impl<S: Store> Volume<S> {
 
     /// The requests that no input or output is under way for.
     pub(super) fn awaiting_commit(&self) -> Vec<RequestId> {
-        let waits = |it: &&Running| matches!(it.stage, Stage::Commit(_) | Stage::Oblige { .. });
+        let waits = |it: &&Running| matches!(it.stage, Stage::Commit(_) | Stage::Oblige(_) | Stage::Seal(_));
         self.running.iter().filter(waits).map(|it| it.id).collect()
     }
 }

@@ -1,9 +1,9 @@
 //! The journal's commits: one at a time, and what each one's end sets free.
 
-use super::{Command, Purpose, Target, Volume, io::IoOp};
+use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
-use crate::store::Store;
-use crate::units::Pos;
+use crate::store::{Place, Target};
+use crate::units::{Extent, Pos};
 
 /// A commit under way.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Committing {
     mark: Option<(Pos, Vec<u8>)>,
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     /// Makes `change` now in memory, and with the next commit on the medium.
     /// Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
@@ -27,8 +27,7 @@ impl<S: Store> Volume<S> {
         }
         let commit = self.journal.commit(&self.state);
         self.committing = Some(Committing { seq: commit.seq, mark: commit.mark });
-        let write = IoOp::Write { data: commit.bytes, durable: true };
-        self.io(Purpose::Commit, Target::Journal, commit.pos.0, write, out);
+        self.write_journal(commit.pos, commit.bytes, true, out);
     }
 
     pub(super) fn commit_done(&mut self, out: &mut Vec<Command>) {
@@ -36,8 +35,7 @@ impl<S: Store> Volume<S> {
         let seq = committing.seq;
         if let Some((pos, data)) = committing.mark.take() {
             self.committing = Some(committing);
-            let write = IoOp::Write { data, durable: false };
-            self.io(Purpose::Commit, Target::Journal, pos.0, write, out);
+            self.write_journal(pos, data, false, out);
         }
         if seq > self.durable_seq {
             self.durable_seq = seq;
@@ -45,5 +43,10 @@ impl<S: Store> Volume<S> {
             self.finish_committed(seq, out);
             self.act_committed(seq, out);
         }
+    }
+
+    fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
+        let place = Place { on: Target::Journal, extent: Extent::new(pos.0, data.len() as u64) };
+        self.io(Purpose::Commit, place, IoOp::Write { data, durable }, out);
     }
 }

@@ -12,7 +12,6 @@ use super::act::Kind;
 use super::{Command, Volume};
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
-use crate::store::Store;
 use crate::units::{Addr, Extent};
 
 /// Most parts of the disk that this is remembered of.
@@ -58,7 +57,7 @@ impl Layers {
     }
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     /// `extent` is about to be written; what holds nothing is not held yet.
     pub(super) fn cover(&mut self, extent: Extent<Addr>) {
         if !self.has_layers() {
@@ -87,7 +86,7 @@ impl<S: Store> Volume<S> {
     pub(super) fn uncover(&mut self, run: Extent<Addr>, kind: Kind) {
         self.layers.0.remove(run);
         match kind {
-            Kind::Shred | Kind::GiveBack => {}
+            Kind::Shred | Kind::GiveBack | Kind::Tidy => {}
             Kind::Keep { suspicious: true } => self.layers.note(run, Layer::Single),
             Kind::Keep { suspicious: false } => self.layers.note(run, Layer::Bare),
         }

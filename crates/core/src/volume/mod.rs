@@ -20,17 +20,23 @@
 mod act;
 mod admit;
 mod bytes;
+mod choose;
 mod commit;
+mod dying;
 mod io;
 mod layers;
 mod open;
+mod paging;
 mod query;
+mod raise;
+mod sealing;
 mod space;
 #[cfg(test)]
 mod tests;
+mod tidy;
 mod watching;
 
-pub use io::{Io, IoId, IoOp, Target};
+pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::Status;
 
@@ -40,7 +46,7 @@ use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
 use crate::policy::Policy;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::Store;
+use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
 use serde::{Deserialize, Serialize};
@@ -141,16 +147,18 @@ pub enum Done {
     Shredded,
     /// All below the content was destroyed; the content is kept.
     Scoured,
+    /// The space is free; nothing was destroyed, as the policy has no passes.
+    Freed,
 }
 
 /// A disk. See the module's documentation.
 #[derive(Debug)]
-pub struct Volume<S> {
+pub struct Volume {
     config: Config,
     capabilities: Capabilities,
     entropy: [u8; 32],
     nonce: u64,
-    store: S,
+    store: Box<dyn Store>,
     /// Written since the disk was opened; none once all holes are known.
     fresh: Option<crate::blocks::BlockSet>,
     layers: layers::Layers,
@@ -167,6 +175,15 @@ pub struct Volume<S> {
     running: Vec<admit::Running>,
     waiting: Vec<admit::Waiting>,
     act: Option<Act>,
+    /// Acts that are done, while there may be copies of what they destroyed.
+    receipts: Vec<Receipt>,
+    /// Where content is, being made durable.
+    sealing: sealing::Sealing,
+    paging: paging::Paging,
+    /// Since when there is something to tidy up.
+    untidy_since: Option<Millis>,
+    /// Nothing is tidied up before: there was no space for it.
+    tidy_from: Millis,
     /// Destroyed and zero; its space is still to be given back.
     spare: ExtentMap<Addr, ()>,
     /// Since when there is such space.
@@ -193,11 +210,13 @@ enum Purpose {
     Request(RequestId),
     Commit,
     Act,
-    /// Evidence of deaths is made durable.
-    Proof,
+    /// Where content is is made durable.
+    Seal,
+    /// A part of the map is read.
+    Page,
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     /// Takes one event that happened at `now`, and appends what follows from
     /// it to `out`.
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
@@ -222,10 +241,11 @@ impl<S: Store> Volume<S> {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
-            (Purpose::Proof, Ok(_)) => self.proof_done(),
-            (Purpose::Proof, Err(error)) => self.latch(&format!("syncing: {error}"), out),
+            (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
+            (Purpose::Page, result) => self.page_read(id, result, out),
+            (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
-            (Purpose::Act, Err(error)) => self.latch(&format!("destroying: {error}"), out),
+            (Purpose::Act, Err(error)) => self.act_failed(&error, out),
         }
     }
 
@@ -242,6 +262,9 @@ impl<S: Store> Volume<S> {
         self.oblige_waiting(out);
         self.drive_watching(out);
         self.drive_act(out);
+        self.give_receipts(out);
+        self.drive_paging(out);
+        self.drive_sealing(out);
         self.commit_pending(out);
     }
 
@@ -253,13 +276,21 @@ impl<S: Store> Volume<S> {
             && self.waiting.is_empty()
             && !self.journal.has_pending()
             && self.has_seen_all()
+            && self.store.is_fixed()
     }
 
-    fn io(&mut self, purpose: Purpose, target: Target, at: u64, op: IoOp, out: &mut Vec<Command>) {
+    /// Where `extent` lies now; none if that is not known in memory.
+    #[must_use]
+    pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
+        self.store.absent(extent).is_none().then(|| self.store.place(extent))
+    }
+
+    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) -> IoId {
         let id = IoId(self.io_next);
         self.io_next += 1;
         self.purposes.insert(id, purpose);
-        out.push(Command::Io(Io { id, target, pos: crate::units::Pos(at), op }));
+        out.push(Command::Io(Io { id, at: at.into(), op }));
+        id
     }
 
     /// The medium failed: nothing more is written (invariant 7).
@@ -270,6 +301,7 @@ impl<S: Store> Volume<S> {
         self.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
+        self.sealing.give_up();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

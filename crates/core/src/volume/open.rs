@@ -1,16 +1,19 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
 use super::layers::Layers;
-use super::{Config, Volume};
+use super::paging::Paging;
+use super::sealing::Sealing;
+use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::journal::{
     self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
 use crate::ledger::{Cause, Due};
-use crate::medium::{Medium, MediumError};
+use crate::medium::{Capabilities, Medium, MediumError};
 use crate::policy::Seed;
-use crate::store::InPlace;
+use crate::store::overlay::{MapError, Overlay, Setup};
+use crate::store::{InPlace, Store, Target};
 use crate::units::{Addr, Extent, Millis, Pos};
 use std::collections::HashMap;
 
@@ -31,6 +34,8 @@ pub struct Opening {
     pub now: Millis,
     /// The last stop's checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
+    /// For an overlay; none for a disk whose content has a fixed place.
+    pub overlay: Option<Setup>,
 }
 
 /// What was known at a clean stop.
@@ -40,8 +45,8 @@ pub struct Checkpoint {
     pub generation: u64,
     /// Of the same frame.
     pub seq: u64,
-    /// The blocks that held data.
-    pub held: BlockSet,
+    /// What the store knew ([`Store::view`]).
+    pub store: Vec<u8>,
     /// What the watcher knew.
     pub watch: Vec<u8>,
 }
@@ -63,6 +68,12 @@ pub enum OpenError {
         /// Bytes of the disk.
         disk: u64,
     },
+    /// The map of an overlay cannot be used.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A medium that an overlay needs was not given.
+    #[error("an overlay needs its map and its base")]
+    NoMap,
     /// Content under a conservative overwrite is not where it was put.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
@@ -82,7 +93,7 @@ impl Checkpoint {
         bytes.extend(self.seq.to_le_bytes());
         bytes.extend((self.watch.len() as u64).to_le_bytes());
         bytes.extend(&self.watch);
-        bytes.extend(self.held.to_bytes());
+        bytes.extend(&self.store);
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
@@ -100,17 +111,17 @@ impl Checkpoint {
         let (generation, body) = body.split_first_chunk()?;
         let (seq, body) = body.split_first_chunk()?;
         let (watch_len, body) = body.split_first_chunk()?;
-        let (watch, held) = body.split_at_checked(usize::try_from(u64::from_le_bytes(*watch_len)).ok()?)?;
+        let (watch, store) = body.split_at_checked(usize::try_from(u64::from_le_bytes(*watch_len)).ok()?)?;
         Some(Self {
             generation: u64::from_le_bytes(*generation),
             seq: u64::from_le_bytes(*seq),
-            held: BlockSet::from_bytes(held).ok()?,
+            store: store.to_vec(),
             watch: watch.to_vec(),
         })
     }
 }
 
-impl Volume<InPlace> {
+impl Volume {
     /// Writes an empty journal, and says which checkpoint goes with it: `held`
     /// may hold data. `dead` lies on the medium and belongs to nobody: it reads
     /// as zeros from now on, and is destroyed.
@@ -140,7 +151,7 @@ impl Volume<InPlace> {
         let mut blocks = BlockSet::default();
         held.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
         let (generation, seq) = writer.position();
-        Ok(Checkpoint { generation, seq, held: blocks, watch: Vec::new() })
+        Ok(Checkpoint { generation, seq, store: blocks.to_bytes(), watch: Vec::new() })
     }
 
     /// Opens a disk: reads its journal, puts content back that was under a
@@ -148,52 +159,59 @@ impl Volume<InPlace> {
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then that cannot be done again.
-    pub fn open(mut opening: Opening, data: &dyn Medium, journal: &dyn Medium) -> Result<Self, OpenError> {
-        if data.size() < opening.size {
-            return Err(OpenError::Short { medium: data.size(), disk: opening.size });
-        }
+    pub fn open(mut opening: Opening, media: &Media<'_>) -> Result<Self, OpenError> {
+        let journal = media.journal;
         let mut found = journal::scan(journal, opening.disk, opening.size)?;
         let shape = found.head.shape;
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
+        let (mut store, fresh) = open_store(&opening, media)?;
         if opening.config.read_only {
             if !found.state.slots.held.is_empty() {
                 return Err(OpenError::NeedsRecovery);
             }
         } else {
-            restore(&mut found, data, journal)?;
+            restore(&mut found, &mut *store, media)?;
             found.state.slots.dirty |= slots_hold_something(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
-        Ok(Self::assemble(opening, found, writer, data))
+        let capabilities = media.data.capabilities();
+        Ok(Self::assemble(opening, found, writer, store, fresh, capabilities))
     }
 
-    fn assemble(opening: Opening, found: Recovered, journal: Journal, data: &dyn Medium) -> Self {
-        let clean = opening.checkpoint;
-        let fresh = clean.is_none().then(BlockSet::default);
-        let (held, watch_view) =
-            clean.map_or_else(|| (everything(opening.size), Vec::new()), |it| (it.held, it.watch));
-        let durable_seq = journal.position().1;
+    fn assemble(
+        opening: Opening,
+        found: Recovered,
+        journal: Journal,
+        store: Box<dyn Store>,
+        fresh: Option<BlockSet>,
+        capabilities: Capabilities,
+    ) -> Self {
         Self {
-            capabilities: data.capabilities(),
+            capabilities,
             entropy: opening.entropy,
             nonce: 1,
-            store: InPlace::new(opening.size, held),
+            store,
             fresh,
             layers: Layers::default(),
             oldest: (!found.state.ledger.is_empty()).then_some(Millis(0)),
             state: found.state,
+            durable_seq: journal.position().1,
             journal,
             committing: None,
-            durable_seq,
             undurable: Vec::new(),
             io_next: 0,
             purposes: HashMap::new(),
             running: Vec::new(),
             waiting: Vec::new(),
             act: None,
+            receipts: Vec::new(),
+            sealing: Sealing::default(),
+            paging: Paging::default(),
+            untidy_since: None,
+            tidy_from: Millis(0),
             spare: ExtentMap::default(),
             spare_since: opening.now,
             sweep: 0,
@@ -204,10 +222,32 @@ impl Volume<InPlace> {
             last_request: opening.now,
             latched: None,
             watching: None,
-            watch_view,
+            watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
             config: opening.config,
         }
     }
+}
+
+/// The disk's store, as the last clean stop left it; and, where nobody knows
+/// which blocks hold data, the blocks that were written since, none so far.
+fn open_store(opening: &Opening, media: &Media<'_>) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
+    let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
+    let size = opening.size;
+    let Some(setup) = &opening.overlay else {
+        if media.data.size() < size {
+            return Err(OpenError::Short { medium: media.data.size(), disk: size });
+        }
+        let held = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
+        let fresh = held.is_none().then(BlockSet::default);
+        return Ok((Box::new(InPlace::new(size, held.unwrap_or_else(|| everything(size)))), fresh));
+    };
+    let (Some(map), Some(base)) = (media.map, media.base) else { return Err(OpenError::NoMap) };
+    let config = &opening.config;
+    let secure = !config.policy.passes().is_empty();
+    let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
+    let media = (media.data, map, base);
+    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, clean.as_ref(), media)?;
+    Ok((Box::new(overlay), None))
 }
 
 /// Until it is known better, every block may hold data.
@@ -217,25 +257,42 @@ fn everything(size: u64) -> BlockSet {
     held
 }
 
-/// Puts content back that was being kept when the disk stopped.
-fn restore(found: &mut Recovered, data: &dyn Medium, journal: &dyn Medium) -> Result<(), OpenError> {
+/// Puts content back that was being kept when the disk stopped. Where it has no
+/// place any more, it was not durable, and nobody was told so.
+fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> Result<(), OpenError> {
     if found.state.slots.held.is_empty() {
         return Ok(());
     }
+    let journal = media.journal;
     for (slot, (extent, crc)) in &found.state.slots.held {
         let mut content = vec![0; extent.len as usize];
         journal.read(found.head.shape.slot(*slot), &mut content)?;
         if Crc(crc32c::crc32c(&content)) != *crc {
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
-        data.write(Pos(extent.start.0), &content, false)?;
+        load_map(store, *extent, media)?;
+        for (place, part) in store.place(*extent).parts() {
+            if place.on == Target::Data {
+                media.data.write(place.extent.start, &content[part], false)?;
+            }
+        }
     }
-    data.sync()?;
+    media.data.sync()?;
     let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();
     found.state.apply(Change::Release, Millis(0));
     for extent in extents {
         // Some passes may be missing below what was put back just now.
         found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
+    }
+    Ok(())
+}
+
+/// Reads the part of the map that `extent` needs.
+fn load_map(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> Result<(), OpenError> {
+    while let Some(place) = store.absent(extent) {
+        let mut bytes = vec![0; place.extent.len as usize];
+        media.map.ok_or(OpenError::NoMap)?.read(place.extent.start, &mut bytes)?;
+        store.loaded(place, &bytes);
     }
     Ok(())
 }

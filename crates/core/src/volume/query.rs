@@ -3,7 +3,6 @@
 use super::{Config, Volume};
 use crate::ledger::{Counters, Due};
 use crate::request::Liveness;
-use crate::store::{InPlace, Store};
 use crate::units::{Addr, Extent, Millis};
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +40,12 @@ pub struct Status {
     pub holes_unknown: bool,
     /// What the watcher knows; none if nothing is to be inferred.
     pub watch: Option<crate::watch::WatchStatus>,
+    /// What there is to know of an overlay, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<crate::store::overlay::OverlayStatus>,
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     /// What it knows of itself.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -64,6 +66,7 @@ impl<S: Store> Volume<S> {
             counters: self.state.counters,
             holes_unknown: self.holes_unknown(),
             watch: self.watch_status(),
+            overlay: self.store.overlay_status(),
         }
     }
 
@@ -99,7 +102,7 @@ impl<S: Store> Volume<S> {
             return (found.end(), liveness);
         }
         let end = owed.map_or(extent.end(), |(found, _)| found.start.0);
-        match self.store.first_held(Extent::between(extent.start.0, end)) {
+        match self.store.first_shown(Extent::between(extent.start.0, end)) {
             Some(run) if run.start == extent.start => (run.end(), Liveness::Live),
             Some(run) => (run.start.0, Liveness::Dead),
             None => (end, Liveness::Dead),
@@ -136,7 +139,7 @@ impl<S: Store> Volume<S> {
         let oldest = self.oldest.filter(|_| self.has_queued());
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
-        (!asleep).then_some(first)
+        (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
     }
 
     pub(super) fn has_queued(&self) -> bool {
@@ -169,6 +172,7 @@ impl<S: Store> Volume<S> {
             && self.running.is_empty()
             && self.waiting.is_empty()
             && !self.journal.has_pending()
+            && (!self.stopping || self.is_sealed() || self.latched.is_some())
     }
 
     /// Whether it is at rest and owes nothing that it could do unasked.
@@ -179,7 +183,7 @@ impl<S: Store> Volume<S> {
     }
 }
 
-impl Volume<InPlace> {
+impl Volume {
     /// What a clean stop keeps: which blocks hold data. Valid only if nothing
     /// is written to the journal after it.
     #[must_use]
@@ -189,7 +193,7 @@ impl Volume<InPlace> {
         known.then(|| super::open::Checkpoint {
             generation,
             seq,
-            held: self.store.held().clone(),
+            store: self.store.view(),
             watch: self.watch_view(),
         })
     }

@@ -13,7 +13,7 @@
 
 use super::{Volume, act::Act};
 use crate::policy::Pattern;
-use crate::store::Store;
+use crate::store::Places;
 use crate::units::{Addr, Extent, Millis};
 
 /// A guest is at work when its last request is not as old as this, unless the
@@ -25,11 +25,12 @@ const SPARE_MAX: usize = 1 << 16;
 /// Holes in one act.
 const HOLES_MAX: usize = 64;
 
-impl<S: Store> Volume<S> {
-    /// `extent` is about to hold data.
-    pub(super) fn hold(&mut self, extent: Extent<Addr>) {
-        self.store.hold(extent);
+impl Volume {
+    /// `extent` is about to be written; where to.
+    pub(super) fn hold(&mut self, extent: Extent<Addr>) -> Places {
+        self.cover(extent);
         self.spare.remove(extent);
+        self.store.hold(extent)
     }
 
     /// What lay in `run` is gone, and `run` reads as zeros.
@@ -98,6 +99,6 @@ impl<S: Store> Volume<S> {
 
     /// Whether there is something to do that nobody asks for.
     pub(super) fn has_unasked(&self) -> bool {
-        self.has_queued() || !self.spare.is_empty()
+        self.has_queued() || !self.spare.is_empty() || !self.is_sealed() || self.has_chores()
     }
 }

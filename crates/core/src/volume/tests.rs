@@ -7,7 +7,6 @@ use crate::journal::Shape;
 use crate::medium::Medium;
 use crate::policy::Scratch;
 use crate::request::Liveness;
-use crate::store::InPlace;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -66,7 +65,7 @@ impl Medium for Memory {
 struct Bench {
     data: Memory,
     journal: Memory,
-    volume: Volume<InPlace>,
+    volume: Volume,
     todo: VecDeque<Io>,
     replies: HashMap<RequestId, Outcome>,
     receipts: Vec<Receipt>,
@@ -84,9 +83,16 @@ impl Bench {
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
         let config = Config::new(policy.parse().unwrap());
-        let opening =
-            Opening { config, disk: DISK, size: SIZE, entropy: [3; 32], now: Millis(0), checkpoint };
-        let volume = Volume::open(opening, &data, &journal).unwrap();
+        let opening = Opening {
+            config,
+            disk: DISK,
+            size: SIZE,
+            entropy: [3; 32],
+            now: Millis(0),
+            checkpoint,
+            overlay: None,
+        };
+        let volume = Volume::open(opening, &Media::fixed(&data, &journal)).unwrap();
         let (todo, replies) = (VecDeque::new(), HashMap::new());
         Self { data, journal, volume, todo, replies, receipts: Vec::new(), next: 0, now: 0 }
     }
@@ -113,7 +119,7 @@ impl Bench {
 
     fn step(&mut self) -> bool {
         let Some(io) = self.todo.pop_front() else { return false };
-        let (id, result) = io.perform(&self.data, &self.journal, &mut Scratch::default());
+        let (id, result) = io.perform(&Media::fixed(&self.data, &self.journal), &mut Scratch::default());
         self.tell(Event::Completed(id, result));
         true
     }
@@ -385,8 +391,9 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
         entropy: [3; 32],
         now: Millis(0),
         checkpoint: None,
+        overlay: None,
     };
-    let error = Volume::open(opening, &data, &journal).expect_err("the slot is damaged");
+    let error = Volume::open(opening, &Media::fixed(&data, &journal)).expect_err("the slot is damaged");
     assert_eq!(error, OpenError::Slot(0, 4096, 0));
 }
 
@@ -426,7 +433,7 @@ fn under_way(bench: &Bench) -> String {
     let letter = |io: &Io| match io.op {
         IoOp::Fill { .. } => 'p',
         IoOp::Sync => 's',
-        IoOp::Punch { .. } => 'h',
+        IoOp::Punch => 'h',
         _ => '-',
     };
     bench.todo.iter().map(letter).collect()

@@ -3,12 +3,12 @@
 //! obligations once their evidence is durable.
 
 use super::admit::Running;
-use super::{Command, Purpose, Target, Volume, io::IoOp};
+use super::sealing::Waiter;
+use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
-use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
 
@@ -48,7 +48,7 @@ pub(super) fn is_own(id: RequestId) -> bool {
     id.0 >= OWN_REQUESTS
 }
 
-impl<S: Store> Volume<S> {
+impl Volume {
     /// Lets `watcher` infer deaths from now on.
     pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
         let view = std::mem::take(&mut self.watch_view);
@@ -144,8 +144,7 @@ impl<S: Store> Volume<S> {
 
     /// Reads the content of `seen` for request `id`.
     pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
-        let at = self.store.place(seen).start.0;
-        self.io(Purpose::Request(id), Target::Data, at, IoOp::Read { len: seen.len }, out);
+        self.io(Purpose::Request(id), self.store.place(seen), IoOp::Read, out);
     }
 
     /// The parts of `extent` that are dead: zeros to whoever looks.
@@ -208,10 +207,10 @@ impl<S: Store> Volume<S> {
         if changes.iter().any(|id| self.is_under_way(*id)) {
             return;
         }
-        self.io(Purpose::Proof, Target::Data, 0, IoOp::Sync, out);
         if let Some(watching) = &mut self.watching {
             watching.proof = Proof::Syncs;
         }
+        self.seal(Waiter::Proof, out);
     }
 
     /// Begins a batch of evidence, if it is time to and none is under way.

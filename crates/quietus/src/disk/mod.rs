@@ -163,6 +163,7 @@ impl DiskDir {
             entropy: entropy()?,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
+            overlay: None,
         })
     }
 

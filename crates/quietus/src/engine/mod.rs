@@ -20,11 +20,12 @@ use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_core::ledger::Obligation;
+use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
-use quietus_core::store::InPlace;
+use quietus_core::store::{Place, Target};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Target, Volume};
+use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,6 +58,7 @@ struct Shared {
     disk: [u8; 16],
     data: FileMedium,
     journal: FileMedium,
+    overlay: Option<OverlayMedia>,
     started: Instant,
     inner: Mutex<Inner>,
     /// Told whenever a request has ended or the volume may have come to rest.
@@ -68,8 +70,14 @@ struct Shared {
     journalist: Journalist,
 }
 
+/// The media that only an overlay has.
+struct OverlayMedia {
+    map: FileMedium,
+    base: Arc<FileMedium>,
+}
+
 struct Inner {
-    volume: Volume<InPlace>,
+    volume: Volume,
     replies: HashMap<RequestId, ReplyTo>,
     next_request: u64,
     commands: Vec<Command>,
@@ -98,7 +106,7 @@ impl Engine {
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let mut volume = Volume::open(opening, &data, &journal)?;
+        let mut volume = Volume::open(opening, &Media::fixed(&data, &journal))?;
         // A watcher reads an order into the arrival of requests.
         let multi_connection = watcher.is_none();
         if let Some(watcher) = watcher {
@@ -124,6 +132,7 @@ impl Engine {
             disk,
             data,
             journal,
+            overlay: None,
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -195,11 +204,7 @@ impl Engine {
         self.wait_until(Volume::is_drained, step)
     }
 
-    fn wait_until(
-        &self,
-        reached: impl Fn(&Volume<InPlace>) -> bool,
-        mut step: impl FnMut(&Status) -> bool,
-    ) -> bool {
+    fn wait_until(&self, reached: impl Fn(&Volume) -> bool, mut step: impl FnMut(&Status) -> bool) -> bool {
         let mut inner = self.shared.lock();
         while !reached(&inner.volume) {
             if !step(&inner.volume.status()) {
@@ -224,7 +229,7 @@ impl Engine {
             self.wait_until_drained(step);
         }
         self.shared.tell(Event::Stop { drain: false });
-        let settled = |volume: &Volume<InPlace>| volume.is_at_rest() && !volume.holes_unknown();
+        let settled = |volume: &Volume| volume.is_at_rest() && !volume.holes_unknown();
         self.wait_until(settled, |status| status.latched.is_none());
         let mut inner = self.shared.lock();
         inner.closed = true;
@@ -314,6 +319,31 @@ impl Shared {
         }
     }
 
+    fn media(&self) -> Media<'_> {
+        let overlay = self.overlay.as_ref();
+        Media {
+            map: overlay.map(|it| &it.map as &dyn Medium),
+            base: overlay.map(|it| &*it.base as &dyn Medium),
+            ..Media::fixed(&self.data, &self.journal)
+        }
+    }
+
+    /// Reads if that does not have to wait for the device; else nothing.
+    fn read_cached(&self, place: Place, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+        let overlay = self.overlay.as_ref();
+        let medium = match place.on {
+            Target::Data => &self.data,
+            Target::Journal => &self.journal,
+            Target::Map => &overlay?.map,
+            Target::Base => &overlay?.base,
+            Target::Nowhere => {
+                into.fill(0);
+                return Some(Ok(()));
+            }
+        };
+        medium.read_cached(place.extent.start, into)
+    }
+
     fn dispatch(&self, action: Action) {
         match action {
             Action::Reply(reply, outcome) => reply.send(outcome),
@@ -327,13 +357,14 @@ impl Shared {
     /// Does `io` if that does not block, else leaves it to a worker. Returns
     /// what follows.
     fn perform_here(&self, io: Io) -> Vec<Action> {
-        let IoOp::Read { len } = io.op else {
-            let (id, result) = io.perform(&self.data, &self.journal, &mut Scratch::default());
+        if io.op != IoOp::Read {
+            let (id, result) = io.perform(&self.media(), &mut Scratch::default());
             return self.apply(Event::Completed(id, result));
-        };
-        let mut buf = buffers::take(len as usize);
-        match self.data.read_cached(io.pos, &mut buf) {
-            Some(result) => self.apply(Event::Completed(io.id, result.map(|()| buf))),
+        }
+        let mut buf = buffers::take(io.at.bytes() as usize);
+        let read = io.at.parts().map(|(place, part)| self.read_cached(place, &mut buf[part]));
+        match read.collect() {
+            Some(result) => self.apply(Event::Completed(io.id, Result::map(result, |()| buf))),
             None => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));
@@ -352,7 +383,7 @@ impl Shared {
                 let at_work = self.lock().volume.is_at_work();
                 self.data.be_gentle(at_work);
             }
-            let (id, result) = io.perform(&self.data, &self.journal, scratch);
+            let (id, result) = io.perform(&self.media(), scratch);
             let mut actions = self.apply(Event::Completed(id, result));
             let own =
                 actions.iter().position(|action| matches!(action, Action::Io(io) if is_pass(io) == kind));
@@ -404,8 +435,9 @@ impl Inner {
 
 /// Whether the thread that brought a request should do `io` itself.
 fn may_be_done_here(io: &Io, own_read: bool) -> bool {
-    match (&io.op, io.target) {
-        (IoOp::Read { len }, Target::Data) => own_read || *len <= LOOK_BYTES_MAX,
+    match (&io.op, io.at.first().on) {
+        (IoOp::Read, Target::Journal) => false,
+        (IoOp::Read, _) => own_read || io.at.bytes() <= LOOK_BYTES_MAX,
         (IoOp::Write { durable, .. }, Target::Data) => !durable,
         _ => false,
     }
@@ -413,7 +445,7 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
 
 /// Whether `io` is the bulk of destroying, which gives way to all else.
 fn is_pass(io: &Io) -> bool {
-    io.target == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch { .. })
+    io.at.first().on == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
 }
 
 /// What the workers take from.

@@ -78,6 +78,15 @@ impl Piece {
         });
     }
 
+    /// All but the oldest version that is possible may not have been.
+    pub(super) fn unsettle(&mut self) {
+        self.tidy();
+        let oldest = self.versions.iter().map(|it| it.order).min();
+        for version in &mut self.versions {
+            version.settled = (Some(version.order) == oldest).then_some(0);
+        }
+    }
+
     pub(super) fn tidy(&mut self) {
         self.versions.retain(|it| !it.is_gone);
     }

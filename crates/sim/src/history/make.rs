@@ -5,8 +5,8 @@ use crate::content::{CELL_BYTES, Tag};
 use crate::dice::Dice;
 use crate::medium::FaultKind;
 use crate::remanence::SECTOR_BYTES;
+use quietus_core::store::{Target, overlay::Mode};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
-use quietus_core::volume::Target;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
@@ -16,7 +16,7 @@ impl History {
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let setup = Setup::roll(&mut dice);
+        let setup = Setup::roll(&mut dice).perhaps_overlay(&mut Dice::new(!seed));
         let mood = Mood::roll(&mut dice, &setup);
         let count = dice.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut dice)).collect();
@@ -42,7 +42,19 @@ impl Setup {
             destage_percent: dice.pick(&[0, 5, 30]),
             tells_holes: dice.chance(50),
             origin: dice.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
+            overlay: None,
+            base_bytes: 0,
         }
+    }
+
+    /// The same disk as an overlay, more often than not.
+    fn perhaps_overlay(self, dice: &mut Dice) -> Self {
+        let modes = [None, None, Some(Mode::Packed), Some(Mode::Lazy), Some(Mode::Lazy), Some(Mode::Punch)];
+        let base_bytes =
+            if dice.chance(50) { self.disk_bytes } else { dice.range(1, self.disk_bytes / SECTOR) * SECTOR };
+        let overlay = dice.pick(&modes);
+        let policy = if overlay.is_some() && dice.chance(15) { "none" } else { self.policy };
+        Self { overlay, policy, base_bytes, ..self }
     }
 }
 
@@ -58,6 +70,8 @@ struct Mood {
     crash_weight: u64,
     fault_weight: u64,
     turns_max: u64,
+    /// What can fail.
+    targets: &'static [Target],
 }
 
 impl Mood {
@@ -72,6 +86,11 @@ impl Mood {
             crash_weight: dice.pick(&[0, 1, 5]),
             fault_weight: dice.pick(&[0, 0, 0, 2]),
             turns_max: dice.pick(&[2, 8, 40]),
+            targets: if setup.overlay.is_some() {
+                &[Target::Data, Target::Journal, Target::Map, Target::Base]
+            } else {
+                &[Target::Data, Target::Journal]
+            },
         }
     }
 
@@ -91,7 +110,7 @@ impl Mood {
             4 => Deed::Restart,
             5 => Deed::Kill,
             6 => Deed::PowerCut { again_after: dice.chance(30).then(|| dice.below(25) as u32) },
-            _ => fault(dice),
+            _ => self.fault(dice),
         }
     }
 
@@ -117,6 +136,12 @@ impl Mood {
         (ask, dice.chance(15))
     }
 
+    fn fault(&self, dice: &mut Dice) -> Deed {
+        let target = dice.pick(self.targets);
+        let kinds = [FaultKind::Read, FaultKind::Write, FaultKind::Sync, FaultKind::Sync, FaultKind::Space];
+        Deed::Fault { target, kind: dice.pick(&kinds), after: dice.below(8) as u32 }
+    }
+
     fn extent(&self, dice: &mut Dice) -> Extent<Addr> {
         let grain = match dice.below(100) {
             n if n < self.odd_percent => dice.pick(&[1, CELL_BYTES]),
@@ -133,12 +158,6 @@ impl Mood {
         let len = (dice.range(1, longest).div_ceil(grain) * grain).min(self.disk_bytes - start);
         Extent::new(start, len)
     }
-}
-
-fn fault(dice: &mut Dice) -> Deed {
-    let target = dice.pick(&[Target::Data, Target::Journal]);
-    let kinds = [FaultKind::Read, FaultKind::Write, FaultKind::Sync, FaultKind::Sync, FaultKind::Space];
-    Deed::Fault { target, kind: dice.pick(&kinds), after: dice.below(8) as u32 }
 }
 
 /// An index, as often as its weight says.

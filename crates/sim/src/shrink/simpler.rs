@@ -3,6 +3,7 @@
 
 use crate::history::{Ask, Deed, Origin, Setup, Step};
 use crate::remanence::SECTOR_BYTES;
+use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
 /// Steps simpler than `step`, the simplest first.
@@ -78,6 +79,8 @@ pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
         destage_percent: 0,
         tells_holes: false,
         origin: Origin::Empty,
+        overlay: None,
+        base_bytes: 0,
     };
     let now = || setup.clone();
     let all = [
@@ -93,6 +96,9 @@ pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
         Setup { destage_percent: plain.destage_percent, ..now() },
         Setup { tells_holes: plain.tells_holes, ..now() },
         Setup { origin: plain.origin, ..now() },
+        Setup { overlay: plain.overlay, ..now() },
+        Setup { overlay: setup.overlay.map(|_| Mode::Lazy), ..now() },
+        Setup { base_bytes: plain.base_bytes, ..now() },
     ];
     all.into_iter().filter(|it| it != setup).collect()
 }

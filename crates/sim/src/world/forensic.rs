@@ -18,12 +18,15 @@
 //! a request's that was not replied to.
 
 use super::World;
+use super::life::{ORIGIN, original};
 use crate::content::{Tag, is_content, marks};
 use crate::remanence::Trace;
 use crate::violation::{Oracle, Violation};
 use quietus_core::medium::Medium;
 use quietus_core::request::Liveness;
-use quietus_core::units::{Addr, Extent, Pos};
+use quietus_core::store::overlay::{Mode, OverlayStatus};
+use quietus_core::store::{Place, Places, Target};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
 
 impl World {
@@ -32,6 +35,10 @@ impl World {
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
         if receipt.passes != self.policy.passes().len() {
             return Err(found(format!("a receipt for {} passes", receipt.passes)));
+        }
+        if self.setup.overlay.is_some() {
+            // It may be given later than its act was done, and newer content be there.
+            return self.judge_late(receipt);
         }
         for extent in &receipt.extents {
             let found = self.survivor(|trace| {
@@ -46,29 +53,60 @@ impl World {
         Ok(())
     }
 
+    /// What was to be destroyed of the receipt's bytes is, unless there was
+    /// another death since.
+    fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
+        let dies_again = |part: &Extent<Addr>| self.volume.obligations().any(|(it, _)| it.overlaps(*part));
+        for extent in &receipt.extents {
+            let found =
+                self.survivor(|trace| self.doomed_part(trace, *extent).filter(|part| !dies_again(part)));
+            self.report(found, "a receipt")?;
+        }
+        Ok(())
+    }
+
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
-        let doomed = self.survivor(|trace| self.doomed_part(trace));
-        self.report(doomed, "all obligations are met")?;
         let whole = Extent::new(0, self.setup.disk_bytes);
+        let doomed = self.survivor(|trace| self.doomed_part(trace, whole));
+        self.report(doomed, "all obligations are met")?;
         self.report(self.copy_in_journal(whole), "all obligations are met, a copy in the journal")?;
-        let journal = Extent::new(0, self.journal.size());
-        let visible = self.journal.peek(journal, |bytes| marks(bytes).next());
+        let journal = Extent::new(0, self.media.journal.size());
+        let visible = self.media.journal.peek(journal, |bytes| marks(bytes).next());
         if let Some(mark) = visible {
             return Err(found(format!("{mark:?} can be read from the journal")));
         }
-        self.judge_dead(whole)
+        match self.volume.status().overlay {
+            Some(overlay) => self.judge_space(&overlay),
+            None => self.judge_dead(whole),
+        }
+    }
+
+    /// An overlay has no more space than its content needs, and nobody touches
+    /// its base.
+    fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
+        let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
+        let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
+        if overlay.medium_bytes > allowed || space > live {
+            return Err(found(format!("{live} bytes are live, {space} take up space, {overlay:?}")));
+        }
+        let base = self.media.on(Target::Base);
+        let is_whole = base.peek(Extent::new(0, base.size()), |bytes| {
+            let (content, rest) = bytes.split_at(original(&self.setup).len as usize);
+            is_content(ORIGIN, 0, content) && rest.iter().all(|byte| *byte == 0)
+        });
+        if is_whole { Ok(()) } else { Err(found("the base was changed".into())) }
     }
 
     /// The first trace on the data medium that `is_owed` finds part of lacking.
     fn survivor(&self, is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>) -> Option<(Trace, Extent<Addr>)> {
-        self.data.inspect(|remains| {
+        self.media.data.inspect(|remains| {
             let mut traces = remains.iter().map(|(_, trace)| trace);
             traces.find_map(|trace| Some((trace.clone(), is_owed(trace)?)))
         })
     }
 
     fn copy_in_journal(&self, extent: Extent<Addr>) -> Option<(Trace, Extent<Addr>)> {
-        self.journal.inspect(|remains| {
+        self.media.journal.inspect(|remains| {
             let mut traces = remains.iter().map(|(_, trace)| trace);
             traces.find_map(|trace| Some((trace.clone(), self.lacking(trace, extent).next()?)))
         })
@@ -81,15 +119,31 @@ impl World {
 
     /// Whether `part` of the disk's medium is now what write `tag` wrote there.
     fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
-        let place = Extent::<Pos>::new(part.start.0, part.len);
-        self.data.peek(place, |bytes| is_content(tag, part.start.0, bytes))
+        let Some(places) = self.volume.place(part).or_else(|| self.place_in_map(part)) else { return false };
+        places.parts().all(|(place, range)| {
+            let start = part.start.0 + range.start as u64;
+            place.on == Target::Data
+                && self.media.data.peek(place.extent, |bytes| is_content(tag, start, bytes))
+        })
     }
 
-    fn doomed_part(&self, trace: &Trace) -> Option<Extent<Addr>> {
-        let mut runs = self.book.doomed(trace.cell.extent());
+    /// Where `part` of one block lies, as the map on its medium says.
+    fn place_in_map(&self, part: Extent<Addr>) -> Option<Places> {
+        let block = part.start.0 / BLOCK_BYTES;
+        let entry = self.media.on(Target::Map).peek(Extent::new(4096 + 4 * block, 4), |bytes| {
+            u64::from(u32::from_le_bytes(bytes.try_into().expect("an entry has four bytes")))
+        });
+        let at = entry.checked_sub(2)? * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
+        Some(Place { on: Target::Data, extent: Extent::new(at, part.len) }.into())
+    }
+
+    fn doomed_part(&self, trace: &Trace, within: Extent<Addr>) -> Option<Extent<Addr>> {
+        let mut runs = self.book.doomed(trace.cell.extent().overlap(within)?);
         runs.find_map(|(run, dead_before, scoured_before)| {
             let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
-            let (is_dead, is_below) = (is_below(dead_before), is_below(scoured_before));
+            // What the base holds for ever can be overwritten without a pass.
+            let is_base = self.setup.overlay.is_some() && trace.tag == ORIGIN;
+            let (is_dead, is_below) = (is_below(dead_before), !is_base && is_below(scoured_before));
             if !is_dead && !is_below {
                 return None;
             }
@@ -107,7 +161,7 @@ impl World {
     /// Nothing of `extent` can be read, or would be once the cache is written.
     fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
         let place = Extent::<Pos>::new(extent.start.0, extent.len);
-        match self.data.peek(place, |bytes| marks(bytes).next()) {
+        match self.media.data.peek(place, |bytes| marks(bytes).next()) {
             Some(mark) => Err(found(format!("a receipt for {extent:?}, and {mark:?} can be read"))),
             None => Ok(()),
         }
@@ -118,7 +172,7 @@ impl World {
         let mut at = 0;
         for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
             let place = Extent::<Pos>::new(at, len);
-            let zeros = self.data.peek(place, |bytes| bytes.iter().all(|byte| *byte == 0));
+            let zeros = self.media.data.peek(place, |bytes| bytes.iter().all(|byte| *byte == 0));
             if liveness == Liveness::Dead && !zeros {
                 return Err(found(format!("{len} bytes at {at} are called dead, and are not zeros")));
             }

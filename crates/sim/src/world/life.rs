@@ -5,40 +5,41 @@ use crate::book::{Book, Value};
 use crate::content::{Tag, fill};
 use crate::dice::Dice;
 use crate::history::{History, Origin, Setup};
+use crate::media::SimMedia;
 use crate::medium::{Power, SimMedium};
 use crate::violation::Violation;
+use quietus_core::blocks::BlockSet;
 use quietus_core::journal::Shape;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::store::InPlace;
-use quietus_core::units::{Extent, Millis, Pos};
-use quietus_core::volume::{Checkpoint, Config, Event, Io, IoOp, OpenError, Opening, Volume};
+use quietus_core::store::overlay;
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use quietus_core::volume::{Checkpoint, Config, Event, OpenError, Opening, Volume};
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
 
 const DISK: [u8; 16] = *b"a simulated disk";
+/// No overlay needs more space than so many times the disk's.
+const GROWTH_MAX: u64 = 6;
 /// The tag of what was on the medium at first.
-const ORIGIN: Tag = Tag(0);
+pub(super) const ORIGIN: Tag = Tag(0);
 
 impl World {
     /// The disk of `history`, just created and opened.
     pub(super) fn new(history: &History) -> Result<Self, Violation> {
         let setup = history.setup.clone();
         let policy: Policy = setup.policy.parse().map_err(|error| bad_reply(format!("{error}")))?;
-        let (power, passes) = (Power::default(), policy.passes().len());
-        let shape = Shape { half_bytes: setup.half_bytes, slots: setup.slots };
-        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
-        let journal = SimMedium::new(shape.bytes(), passes, false, power.clone());
-        let checkpoint = create(&setup, shape, &data, &journal).map_err(|error| cannot("created", &error))?;
+        let (shape, media) = (shape(&setup), media(&setup, policy.passes().len()));
+        let checkpoint = create(&setup, shape, &media).map_err(|error| cannot("created", &*error))?;
         let mut dice = Dice::new(history.seed);
         let opening = opening(&setup, &policy, Some(&checkpoint), Millis(0), &mut dice);
-        let volume = Volume::open(opening, &data, &journal).map_err(|error| cannot("opened", &error))?;
+        let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
         let book = first_page(&setup);
         Ok(Self {
             setup,
             policy,
-            power,
-            data,
-            journal,
+            media,
             volume,
             checkpoint: Some(checkpoint),
             now: Millis(0),
@@ -64,11 +65,12 @@ impl World {
         self.is_stopping = true;
         self.tell(Event::Stop { drain: true })?;
         self.drain()?;
-        if !self.is_latched {
+        let is_clean = !self.is_latched;
+        if is_clean {
             self.checkpoint = self.volume.checkpoint().or(self.checkpoint.take());
         }
         self.lose_process();
-        self.book.restarted();
+        self.forget(is_clean);
         self.open(None)
     }
 
@@ -76,8 +78,18 @@ impl World {
     pub(super) fn kill(&mut self) -> Result<(), Violation> {
         self.figures.crashes += 1;
         self.lose_process();
-        self.book.restarted();
+        self.forget(false);
         self.open(None)
+    }
+
+    /// The process is gone, and with it, unless it stopped in peace, what only it
+    /// knew: where an overlay's content is.
+    fn forget(&mut self, is_clean: bool) {
+        if is_clean || self.setup.overlay.is_none() {
+            self.book.restarted();
+        } else {
+            self.book.forgotten();
+        }
     }
 
     /// The power is cut, comes back, and perhaps is cut again by a fuse while
@@ -90,9 +102,7 @@ impl World {
     }
 
     fn lose_power(&mut self) {
-        self.data.cut_power();
-        self.journal.cut_power();
-        self.power.restore();
+        self.media.cut_power();
         self.book.power_cut();
     }
 
@@ -100,7 +110,7 @@ impl World {
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
             if self.dice.chance(50) {
-                self.tear(io);
+                self.media.tear(io, &mut self.scratch);
             }
         }
         self.done.clear();
@@ -111,36 +121,21 @@ impl World {
     }
 
     pub(super) fn heal(&mut self) {
-        self.data.heal();
-        self.journal.heal();
-    }
-
-    fn tear(&mut self, io: Io) {
-        match &io.op {
-            IoOp::Write { data, .. } => self.medium(io.target).tear(io.pos, data),
-            IoOp::Fill { len, pattern, seed } => {
-                let mut bytes = vec![0; *len as usize];
-                pattern.fill(*seed, &mut bytes);
-                self.medium(io.target).tear(io.pos, &bytes);
-            }
-            IoOp::Sync => self.medium(io.target).destage(8),
-            IoOp::Punch { .. } | IoOp::Zero { .. } => self.perform(io),
-            IoOp::Read { .. } | IoOp::Prefetch { .. } => {}
-        }
+        self.media.all().for_each(SimMedium::heal);
     }
 
     fn open(&mut self, fuse: Option<u32>) -> Result<(), Violation> {
         if let Some(changes) = fuse {
-            self.power.light_fuse(changes);
+            self.media.power.light_fuse(changes);
         }
         let opening = opening(&self.setup, &self.policy, self.checkpoint.as_ref(), self.now, &mut self.dice);
-        let opened = Volume::open(opening, &self.data, &self.journal);
-        if self.power.is_off() {
+        let opened = Volume::open(opening, &self.media.get());
+        if self.media.power.is_off() {
             self.figures.cut_in_recovery += 1;
             self.lose_power();
             return self.open(None);
         }
-        self.power.restore();
+        self.media.power.restore();
         self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
         let unknown = self.volume.status().holes_unknown;
         self.holes_from = (unknown && self.setup.tells_holes).then_some(0);
@@ -164,36 +159,71 @@ fn opening(
     };
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
-    Opening { config, disk: DISK, size: setup.disk_bytes, entropy, now, checkpoint: checkpoint.cloned() }
+    let size = setup.disk_bytes;
+    let overlay = setup.overlay.map(|mode| overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
+    Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay }
+}
+
+fn shape(setup: &Setup) -> Shape {
+    Shape { half_bytes: setup.half_bytes, slots: setup.slots }
+}
+
+/// The media of a disk that is not made yet.
+fn media(setup: &Setup, passes: usize) -> SimMedia {
+    let power = Power::default();
+    let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
+    let journal = fixed(shape(setup).bytes());
+    let Some(_) = setup.overlay else {
+        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
+        return SimMedia { data, journal, overlay: None, power };
+    };
+    let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX;
+    let data = SimMedium::growing(data_max, passes, true, power.clone());
+    let overlay = Some((fixed(overlay::map_bytes(setup.disk_bytes)), fixed(setup.disk_bytes)));
+    SimMedia { data, journal, overlay, power }
+}
+
+/// The part of the disk whose content is on a medium at first.
+pub(super) fn original(setup: &Setup) -> Extent<Addr> {
+    let bytes = if setup.overlay.is_some() { setup.base_bytes } else { setup.disk_bytes };
+    Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })
+}
+
+fn base_data(setup: &Setup) -> BlockSet {
+    let mut blocks = BlockSet::default();
+    blocks.insert(original(setup));
+    blocks
 }
 
 /// Puts on the medium what is there at first, and makes the journal.
-fn create(
-    setup: &Setup,
-    shape: Shape,
-    data: &SimMedium,
-    journal: &SimMedium,
-) -> Result<Checkpoint, MediumError> {
+fn create(setup: &Setup, shape: Shape, media: &SimMedia) -> Result<Checkpoint, Box<dyn Error>> {
     let whole = Some(Extent::new(0, setup.disk_bytes));
-    if setup.origin != Origin::Empty {
-        let mut bytes = vec![0; setup.disk_bytes as usize];
-        fill(ORIGIN, 0, &mut bytes);
-        data.write(Pos(0), &bytes, true)?;
-    }
-    let held = whole.filter(|_| setup.origin == Origin::Adopted);
-    let dead = whole.filter(|_| setup.origin == Origin::Foreign);
-    Volume::<InPlace>::format(journal, shape, DISK, held, dead)
+    let mut bytes = vec![0; original(setup).len as usize];
+    fill(ORIGIN, 0, &mut bytes);
+    let journal = &media.journal;
+    let Some((map, base)) = &media.overlay else {
+        media.data.write(Pos(0), &bytes, true)?;
+        let held = whole.filter(|_| setup.origin == Origin::Adopted);
+        let dead = whole.filter(|_| setup.origin == Origin::Foreign);
+        return Ok(Volume::format(journal, shape, DISK, held, dead)?);
+    };
+    base.write(Pos(0), &bytes, true)?;
+    overlay::format_map(map, DISK, setup.disk_bytes)?;
+    Ok(Volume::format(journal, shape, DISK, None, None)?)
 }
 
 fn first_page(setup: &Setup) -> Book {
-    let value = if setup.origin == Origin::Adopted { Value::Content(ORIGIN) } else { Value::Zeros };
-    let mut book = Book::new(setup.disk_bytes, value);
-    if setup.origin == Origin::Foreign {
-        book.died(Tag(ORIGIN.0 + 1), Extent::new(0, setup.disk_bytes));
+    let mut book = Book::new(setup.disk_bytes, Value::Zeros);
+    let whole = Extent::new(0, setup.disk_bytes);
+    if setup.overlay.is_none() && setup.origin == Origin::Foreign {
+        book.died(Tag(ORIGIN.0 + 1), whole);
+    } else if !original(setup).is_empty() {
+        book.begin(ORIGIN, original(setup), Value::Content(ORIGIN));
+        book.settle(ORIGIN, original(setup), 0, true);
     }
     book
 }
 
-fn cannot(what: &str, error: &dyn std::error::Error) -> Violation {
+fn cannot(what: &str, error: &dyn Error) -> Violation {
     bad_reply(format!("a new disk cannot be {what}: {error}"))
 }

@@ -59,7 +59,10 @@ impl World {
         self.figures.refused += 1;
         let failed = |kind| self.trouble.contains(&kind);
         let may_be = match refusal {
-            Refusal::NotSupported(_) => matches!(pending.ask, Ask::Zero { fast: true, .. }),
+            Refusal::NotSupported(_) => {
+                matches!(pending.ask, Ask::Zero { fast: true, .. })
+                    || pending.ask == Ask::Scour && self.policy.passes().is_empty()
+            }
             Refusal::NoSpace(_) => failed(FaultKind::Space),
             Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
             Refusal::Io(_) => !self.trouble.is_empty(),
@@ -76,7 +79,7 @@ impl World {
         if pending.reading.is_some() {
             self.book.abandon_read();
         }
-        if matches!(refusal, Refusal::NotSupported(_)) {
+        if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::Scour {
             self.book.withdraw(tag, pending.extent);
         }
         Ok(())

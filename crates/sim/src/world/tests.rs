@@ -24,6 +24,8 @@ fn setup() -> Setup {
         destage_percent: 0,
         tells_holes: false,
         origin: Origin::Empty,
+        overlay: None,
+        base_bytes: 0,
     }
 }
 
@@ -62,7 +64,7 @@ fn a_receipt_for_what_is_still_there_is_false() {
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
     world.judge_receipt(&receipt(Done::Scoured)).expect("there is only what is there now");
-    world.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    world.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
 }
 
@@ -71,7 +73,7 @@ fn one_pass_of_two_is_not_enough_and_both_are() {
     let mut world = written();
     for pattern in [0xaa, 0] {
         assert_eq!(objection(world.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
-        world.data.write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true).expect("a write");
+        world.media.data.write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true).expect("a write");
     }
     world.judge_receipt(&receipt(Done::Shredded)).expect("it had its passes");
 }
@@ -81,7 +83,7 @@ fn a_copy_in_the_journal_is_found() {
     let mut world = written();
     let mut copy = vec![0; BLOCK as usize];
     fill(Tag(1), spot().start.0, &mut copy);
-    world.journal.write(Pos(40960), &copy, true).expect("a write");
+    world.media.journal.write(Pos(40960), &copy, true).expect("a write");
     assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
@@ -99,7 +101,7 @@ fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     let mut world = written();
     world.book.scoured(Tag(3), spot());
     world.judge_drained().expect("what is there now is kept");
-    world.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    world.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
@@ -128,7 +130,7 @@ fn content_that_changes_behind_the_disk_is_found() {
     let mut world = written();
     let mut other = vec![0; BLOCK as usize];
     fill(Tag(7), spot().start.0, &mut other);
-    world.data.write(Pos(spot().start.0), &other, true).expect("a write");
+    world.media.data.write(Pos(spot().start.0), &other, true).expect("a write");
     assert_eq!(objection(world.read_everything()), Oracle::Safety);
 }
 

@@ -4,15 +4,15 @@
 use super::Setup;
 use super::wide::PROBER;
 use crate::dice::Dice;
+use crate::media::SimMedia;
 use crate::medium::{Power, SimMedium};
 use quietus_core::journal::Shape;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Outcome, RequestId};
-use quietus_core::store::InPlace;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
-use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, IoOp, Opening, Target, Volume};
+use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, Opening, Volume};
 use quietus_detect::Watch;
 
 const DISK: [u8; 16] = *b"a file system...";
@@ -22,9 +22,8 @@ const DISK: [u8; 16] = *b"a file system...";
 pub struct Server {
     setup: Setup,
     policy: Policy,
-    data: SimMedium,
-    journal: SimMedium,
-    volume: Volume<InPlace>,
+    media: SimMedia,
+    volume: Volume,
     checkpoint: Option<Checkpoint>,
     now: Millis,
     dice: Dice,
@@ -50,18 +49,18 @@ impl Server {
         let shape = Shape { half_bytes: 8192, slots: setup.slots };
         let size = blocks.len() as u64 * BLOCK_BYTES;
         let data = SimMedium::new(size, passes, setup.punch, power.clone());
-        let journal = SimMedium::new(shape.bytes(), passes, false, power);
+        let journal = SimMedium::new(shape.bytes(), passes, false, power.clone());
         data.write(Pos(0), &blocks.concat(), true).map_err(|it| it.to_string())?;
         let whole = Some(Extent::new(0, size));
-        let checkpoint = Volume::<InPlace>::format(&journal, shape, DISK, whole, None);
+        let checkpoint = Volume::format(&journal, shape, DISK, whole, None);
         let checkpoint = Some(checkpoint.map_err(|it| it.to_string())?);
         let now = Millis(1_000_000);
-        let volume = open(setup, &policy, (&data, &journal), checkpoint.as_ref(), now)?;
+        let media = SimMedia { data, journal, overlay: None, power };
+        let volume = open(setup, &policy, &media, checkpoint.as_ref(), now)?;
         Ok(Self {
             setup: setup.clone(),
             policy,
-            data,
-            journal,
+            media,
             volume,
             checkpoint,
             now,
@@ -79,8 +78,8 @@ impl Server {
     /// Decides chance from now on.
     pub fn reseed(&mut self, seed: u64) {
         self.dice = Dice::new(seed);
-        self.data.reseed(self.dice.roll());
-        self.journal.reseed(self.dice.roll());
+        self.media.data.reseed(self.dice.roll());
+        self.media.journal.reseed(self.dice.roll());
     }
 
     /// Replies since this was last asked.
@@ -95,7 +94,7 @@ impl Server {
 
     /// The medium that holds the disk's content, and the journal's.
     pub fn media(&self) -> (&SimMedium, &SimMedium) {
-        (&self.data, &self.journal)
+        (&self.media.data, &self.media.journal)
     }
 
     /// Passes that are due.
@@ -109,7 +108,7 @@ impl Server {
     }
 
     /// The volume itself.
-    pub fn volume(&self) -> &Volume<InPlace> {
+    pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
@@ -150,8 +149,8 @@ impl Server {
     /// One act of input or output is done, or told to be done.
     pub fn turn(&mut self) -> Result<(), String> {
         if self.dice.chance(self.setup.destage_percent) {
-            self.data.destage(self.dice.range(1, 16));
-            self.journal.destage(self.dice.range(0, 4));
+            self.media.data.destage(self.dice.range(1, 16));
+            self.media.journal.destage(self.dice.range(0, 4));
         }
         if self.volume.holes_unknown() && self.dice.chance(20) {
             self.tell_of_holes()?;
@@ -163,7 +162,7 @@ impl Server {
         let choice = self.dice.index(choices);
         if choice < self.handed.len() {
             let io = self.handed.swap_remove(choice);
-            self.done.push(io.perform(&self.data, &self.journal, &mut self.scratch));
+            self.done.push(io.perform(&self.media.get(), &mut self.scratch));
             return Ok(());
         }
         let (id, result) = self.done.swap_remove(choice - self.handed.len());
@@ -171,7 +170,7 @@ impl Server {
     }
 
     fn tell_of_holes(&mut self) -> Result<(), String> {
-        for hole in self.data.holes() {
+        for hole in self.media.data.holes() {
             self.tell(Event::Hole(Extent::new(hole.start.0, hole.len)))?;
         }
         self.volume.holes_known();
@@ -203,8 +202,8 @@ impl Server {
     /// The power is cut, and comes back.
     pub fn cut_power(&mut self) -> Result<(), String> {
         self.lose_process();
-        self.data.cut_power();
-        self.journal.cut_power();
+        self.media.data.cut_power();
+        self.media.journal.cut_power();
         self.start()
     }
 
@@ -224,32 +223,14 @@ impl Server {
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
             if self.dice.chance(50) {
-                self.tear(io);
+                self.media.tear(io, &mut self.scratch);
             }
         }
         self.done.clear();
     }
 
-    fn tear(&mut self, io: Io) {
-        let medium = if io.target == Target::Data { &self.data } else { &self.journal };
-        match &io.op {
-            IoOp::Write { data, .. } => medium.tear(io.pos, data),
-            IoOp::Fill { len, pattern, seed } => {
-                let mut bytes = vec![0; *len as usize];
-                pattern.fill(*seed, &mut bytes);
-                medium.tear(io.pos, &bytes);
-            }
-            IoOp::Sync => medium.destage(8),
-            IoOp::Punch { .. } | IoOp::Zero { .. } => {
-                drop(io.perform(&self.data, &self.journal, &mut self.scratch));
-            }
-            IoOp::Read { .. } | IoOp::Prefetch { .. } => {}
-        }
-    }
-
     fn start(&mut self) -> Result<(), String> {
-        let media = (&self.data, &self.journal);
-        self.volume = open(&self.setup, &self.policy, media, self.checkpoint.as_ref(), self.now)?;
+        self.volume = open(&self.setup, &self.policy, &self.media, self.checkpoint.as_ref(), self.now)?;
         self.tell(Event::Tick)
     }
 }
@@ -257,22 +238,23 @@ impl Server {
 fn open(
     setup: &Setup,
     policy: &Policy,
-    (data, journal): (&SimMedium, &SimMedium),
+    media: &SimMedia,
     checkpoint: Option<&Checkpoint>,
     now: Millis,
-) -> Result<Volume<InPlace>, String> {
+) -> Result<Volume, String> {
     let config = Config {
         idle_after_ms: setup.idle_after_ms,
         deadline_ms: setup.deadline_ms,
         run_bytes_max: setup.run_bytes_max,
         ..Config::new(policy.clone())
     };
-    let size = data.size();
+    let size = media.data.size();
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&(now.0 ^ 0x5eed).to_le_bytes());
-    let opening = Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned() };
+    let opening =
+        Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay: None };
     let mut volume =
-        Volume::open(opening, data, journal).map_err(|it| format!("liveness: it cannot be opened: {it}"))?;
+        Volume::open(opening, &media.get()).map_err(|it| format!("liveness: it cannot be opened: {it}"))?;
     volume.watch(Box::new(Watch::new(size, vec![PROBER], setup.options)));
     Ok(volume)
 }

@@ -1,0 +1,137 @@
+//! Which bytes of a disk hold data, to the sector.
+
+use crate::blocks::BlockSet;
+use crate::extents::ExtentMap;
+use crate::units::{Addr, BLOCK_BYTES, Extent};
+
+/// Parts of blocks that are known to hold nothing while the rest does. With one
+/// more, some are forgotten.
+const GAPS_MAX: usize = 1 << 16;
+/// What begins and ends within such a sector counts as all of it.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// The bytes that hold data, or may hold some.
+///
+/// Invariant: a gap lies in blocks that are held; a block that is all gaps is
+/// not held.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// Of the disk.
+    size: u64,
+    blocks: BlockSet,
+    /// Parts of held blocks that hold nothing. They may be forgotten: then they
+    /// are taken for data.
+    gaps: ExtentMap<Addr, ()>,
+}
+
+impl Held {
+    /// Of a disk of `size` bytes, `blocks` may hold data.
+    pub(super) fn new(size: u64, blocks: BlockSet) -> Self {
+        Self { size, blocks, gaps: ExtentMap::default() }
+    }
+
+    /// The blocks.
+    pub(super) fn blocks(&self) -> &BlockSet {
+        &self.blocks
+    }
+
+    /// `extent` is about to hold data.
+    pub(super) fn hold(&mut self, extent: Extent<Addr>) {
+        self.leave_gaps(extent);
+        self.blocks.insert(extent);
+        if !self.gaps.is_empty() {
+            self.gaps.remove(outward(extent, SECTOR_BYTES));
+        }
+    }
+
+    /// `extent` holds nothing any more.
+    pub(super) fn void(&mut self, extent: Extent<Addr>) {
+        // The last block may be cut off by the end of the disk.
+        let end =
+            if extent.end() == self.size { extent.end().next_multiple_of(BLOCK_BYTES) } else { extent.end() };
+        let extent = Extent::between(extent.start.0, end);
+        for block in edges(extent) {
+            if let Some(part) = block.overlap(extent) {
+                self.void_part(part, block);
+            }
+        }
+        let (from, to) = (extent.start.0.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
+        if from < to {
+            self.void_blocks(Extent::between(from, to));
+        }
+    }
+
+    /// The first run within `extent` that holds data, or may hold some.
+    pub(super) fn first(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let mut rest = extent;
+        loop {
+            let run = self.blocks.first_run(rest)?;
+            let Some((gap, ())) = self.gaps.within(run).next() else { return Some(run) };
+            if gap.start != run.start {
+                return Some(Extent::between(run.start.0, gap.start.0));
+            }
+            rest = Extent::between(gap.end(), extent.end());
+        }
+    }
+
+    /// Bytes in blocks that hold data, or may hold some.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.len() * BLOCK_BYTES
+    }
+
+    fn holds(&self, block: Extent<Addr>) -> bool {
+        self.blocks.contains(block.start.0 / BLOCK_BYTES)
+    }
+
+    /// Where `extent` covers a part of a block that held nothing, the rest goes
+    /// on to hold nothing.
+    fn leave_gaps(&mut self, extent: Extent<Addr>) {
+        for block in edges(extent) {
+            if !self.holds(block) {
+                self.add_gap(Extent::between(block.start.0, extent.start.0.max(block.start.0)));
+                self.add_gap(Extent::between(extent.end().min(block.end()), block.end()));
+            }
+        }
+    }
+
+    fn add_gap(&mut self, extent: Extent<Addr>) {
+        let from = extent.start.0.next_multiple_of(SECTOR_BYTES);
+        let to = extent.end() / SECTOR_BYTES * SECTOR_BYTES;
+        if from < to && self.gaps.len() < GAPS_MAX {
+            self.gaps.insert(Extent::between(from, to), ());
+        }
+    }
+
+    fn void_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
+        if !self.holds(block) {
+            return;
+        }
+        self.add_gap(part);
+        let gap_bytes: u64 = self.gaps.within(block).map(|(gap, ())| gap.len).sum();
+        if gap_bytes == block.len {
+            self.void_blocks(block);
+        }
+    }
+
+    fn void_blocks(&mut self, blocks: Extent<Addr>) {
+        self.blocks.remove(blocks);
+        self.gaps.remove(blocks);
+    }
+}
+
+/// The blocks of which `extent` covers a part only: none, one or two.
+pub(super) fn edges(extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    let first = extent.start.0 / BLOCK_BYTES * BLOCK_BYTES;
+    let last = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
+    let head = (first != extent.start.0).then_some(first);
+    let tail = (last != extent.end() && Some(last) != head).then_some(last);
+    head.into_iter().chain(tail).map(|start| Extent::new(start, BLOCK_BYTES))
+}
+
+/// `extent`, made larger until it begins and ends at a multiple of `bytes`.
+pub(super) fn outward(extent: Extent<Addr>, bytes: u64) -> Extent<Addr> {
+    Extent::between(extent.start.0 / bytes * bytes, extent.end().next_multiple_of(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,593 @@
+//! An immutable base, and what was changed since, in a file that grows and shrinks.
+//!
+//! *Practical Techniques for Eliminating Storage of Deleted Data*, section 3:
+//! each block of the disk is in the base, purged, or in a slot of the data
+//! medium, and the map says which. A purged block reads as zeros, whatever the
+//! base holds there.
+//!
+//! Invariants:
+//! 1. The durable map names a slot only if what it is named for is durable
+//!    there: a write is in the map once it has ended ([`Store::written`]), and
+//!    the map is written after the content was synced.
+//! 2. A slot is used for something else, or cut off, only once the durable map
+//!    does not name it any more: until then it is in limbo.
+//! 3. With a policy that has passes, a slot is used again, or cut off, only once
+//!    what lay in it is destroyed.
+//! 4. No slot is named twice.
+//! 5. A block is in at most one of `held`, `purged` and `based`.
+//!
+//! Together they are the order of section 3.2.2: the map entry of what is purged
+//! is durable before the last block moves into its slot, and the map entry of
+//! what moves before the file is cut off.
+
+mod map;
+mod slots;
+
+use super::held::{Held, edges, outward};
+use super::{Chore, Place, Places, Store, Target};
+use crate::blocks::BlockSet;
+use crate::medium::Medium;
+use crate::request::Buf;
+use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
+pub use map::{MapError, format_map, map_bytes};
+use serde::{Deserialize, Serialize};
+use slots::Slots;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Blocks that move in one act.
+const MOVES_MAX: usize = 4096;
+/// Blocks at the end of the medium whose owners are remembered at once.
+const OWNERS_MAX: usize = 1 << 18;
+/// Bytes of the map that are read at once to find them.
+const SEARCH_BYTES: u64 = 1 << 20;
+/// In how many blocks one free slot is not worth moving another for.
+const DENSE_SLOTS: u64 = 4096;
+
+/// How the space of purged blocks is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The last blocks move into the holes at once.
+    Packed,
+    /// They do when the disk is idle, many at a time.
+    #[default]
+    Lazy,
+    /// Holes are left to the host's file system.
+    Punch,
+}
+
+/// What an overlay needs to be opened, besides its media.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How space is given back.
+    pub mode: Mode,
+    /// The blocks of the disk where the base holds data.
+    pub base_data: Arc<BlockSet>,
+}
+
+/// What there is to know of an overlay. All sizes are bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OverlayStatus {
+    /// How space is given back.
+    pub mode: Mode,
+    /// Of the data medium.
+    pub medium_bytes: u64,
+    /// There, and free.
+    pub free_bytes: u64,
+    /// There, nobody's, and still to be destroyed.
+    pub residue_bytes: u64,
+    /// Read as zeros though the base holds data.
+    pub purged_bytes: u64,
+    /// Shown by the base.
+    pub base_bytes: u64,
+    /// Of the map, in memory.
+    pub map_resident_bytes: u64,
+    /// Of the map, in memory and not durable.
+    pub map_unsealed_bytes: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Overlay {
+    size: u64,
+    mode: Mode,
+    base_bytes: u64,
+    base_data: Arc<BlockSet>,
+    /// In slots.
+    held: Held,
+    /// The base holds data there that does not show through any more.
+    purged: BlockSet,
+    /// The base shows data there.
+    based: BlockSet,
+    map: Map,
+    slots: Slots,
+    /// Slots of blocks that are being written: block → slot.
+    pending: BTreeMap<u64, u64>,
+    search: Search,
+}
+
+/// Who owns the slots at the end of the medium.
+#[derive(Debug, Default)]
+struct Search {
+    /// The first block whose page was not looked at; none while nobody searches.
+    next: Option<u64>,
+    /// Slot and block, the last slot last once the search is over.
+    owners: Vec<(u64, u64)>,
+    /// Something has changed since it began.
+    is_stale: bool,
+    /// Nobody was found, and nothing has changed since it began.
+    is_vain: bool,
+}
+
+impl Overlay {
+    /// Reads the map. `secure` says that free slots may hold what must be
+    /// destroyed; `clean` are those that do not, known only after a clean stop.
+    /// Else the map is written once more, unless it is to be left as it is.
+    ///
+    /// # Errors
+    /// [`MapError`]: what does not fit is never guessed at.
+    pub fn open(
+        size: u64,
+        disk: [u8; 16],
+        setup: &Setup,
+        secure: bool,
+        read_only: bool,
+        clean: Option<&BlockSet<Pos>>,
+        media: (&dyn Medium, &dyn Medium, &dyn Medium),
+    ) -> Result<Self, MapError> {
+        let (data, map, base) = media;
+        map::check_head(map, disk, size)?;
+        let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
+        let (mut held, mut purged, mut used) =
+            (BlockSet::default(), BlockSet::default(), BlockSet::default());
+        map::scan(map, size, clean.is_none() && !read_only, &mut |block, entry| {
+            let address = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
+            match entry {
+                BASE => {}
+                PURGED => purged.insert(address),
+                entry => {
+                    let slot = u64::from(entry - FIRST_SLOT);
+                    if slot >= slots.end() {
+                        return Err(MapError::Beyond { block, slot, slots: slots.end() });
+                    }
+                    if used.contains(slot) {
+                        return Err(MapError::Twice { block, slot });
+                    }
+                    used.insert(slots::extent(slot));
+                    held.insert(address);
+                }
+            }
+            Ok(())
+        })?;
+        slots.adopt(&used, clean.unwrap_or(&BlockSet::default()));
+        let mut based = BlockSet::clone(&setup.base_data);
+        based.subtract(&held);
+        based.subtract(&purged);
+        Ok(Self {
+            size,
+            mode: setup.mode,
+            base_bytes: base.size(),
+            base_data: Arc::clone(&setup.base_data),
+            held: Held::new(size, held),
+            purged,
+            based,
+            map: Map::default(),
+            slots,
+            pending: BTreeMap::new(),
+            search: Search::default(),
+        })
+    }
+
+    /// The blocks of `extent`, each with the part of it that lies in `extent`.
+    fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (u64, Extent<Addr>)> {
+        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        (first..end).filter_map(move |block| Some((block, address(block).overlap(extent)?)))
+    }
+
+    fn is_held(&self, block: u64) -> bool {
+        self.held.blocks().contains(block)
+    }
+
+    fn slot(&self, block: u64) -> u64 {
+        u64::from(self.map.get(block) - FIRST_SLOT)
+    }
+
+    /// Whether the map of this page is not all zeros.
+    fn has_page(&self, page: u64) -> bool {
+        let extent = page_extent(page);
+        self.held.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
+    }
+
+    fn place_block(&self, block: u64, part: Extent<Addr>, places: &mut Vec<Place>) {
+        if self.is_held(block) {
+            return places.push(in_slot(self.slot(block), part));
+        }
+        let shown = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
+        if !self.based.contains(block) || shown.is_empty() {
+            return places.push(nowhere(part.len));
+        }
+        places.push(Place { on: Target::Base, extent: shown });
+        if shown.len < part.len {
+            places.push(nowhere(part.len - shown.len));
+        }
+    }
+
+    /// `extent`, up to the end of the last block if it ends with the disk.
+    fn padded(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        let end =
+            if extent.end() == self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { extent.end() };
+        Extent::between(extent.start.0, end)
+    }
+
+    /// Makes page `page` of the map, if it is all zeros and not in memory.
+    fn begin_page(&mut self, page: u64) {
+        if !self.map.has(page) && !self.has_page(page) {
+            self.map.begin(page);
+        }
+    }
+
+    /// How many pages of the map may be in memory besides those that are not
+    /// durable: half a byte for each block, and a few.
+    fn pages_max(&self) -> usize {
+        256 + (self.held.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
+    }
+
+    fn is_worth_packing(&self, all: bool) -> bool {
+        let (free, used) = (self.slots.clean(), self.held.blocks().len());
+        let least = if all || self.mode == Mode::Packed { 0 } else { used / DENSE_SLOTS };
+        self.mode != Mode::Punch && free > least && !self.search.is_vain
+    }
+
+    /// Goes on to search for who owns the last slots; a part of the map that
+    /// has to be read for it.
+    fn search_on(&mut self) -> Option<Chore> {
+        let dense = self.dense_slots();
+        let end = self.size.div_ceil(BLOCK_BYTES);
+        while let Some(next) = self.search.next {
+            let rest = Extent::between((next * BLOCK_BYTES).min(self.size), self.size);
+            let Some(run) = self.held.blocks().first_run(rest) else {
+                self.search.next = None;
+                self.search.owners.sort_unstable();
+                return None;
+            };
+            let page = run.start.0 / BLOCK_BYTES / PAGE_BLOCKS;
+            if self.map.has(page) {
+                let blocks = page * PAGE_BLOCKS..end.min((page + 1) * PAGE_BLOCKS);
+                let entries: Vec<_> = blocks.map(|block| (block, self.map.get(block))).collect();
+                self.note_owners(dense, entries.into_iter());
+                self.search.next = Some((page + 1) * PAGE_BLOCKS);
+                continue;
+            }
+            let pages_max = SEARCH_BYTES / map::PAGE_BYTES;
+            let absent =
+                (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
+            let last = absent.last().unwrap_or(page);
+            return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
+        }
+        None
+    }
+
+    /// How many slots would do.
+    fn dense_slots(&self) -> u64 {
+        self.held.blocks().len() + self.pending.len() as u64
+    }
+
+    fn note_owners(&mut self, dense: u64, entries: impl Iterator<Item = (u64, u32)>) {
+        let slots = entries.filter(|(_, entry)| *entry >= FIRST_SLOT);
+        let last = slots
+            .map(|(block, entry)| (u64::from(entry - FIRST_SLOT), block))
+            .filter(|(slot, _)| *slot >= dense);
+        self.search.owners.extend(last);
+        if self.search.owners.len() > 2 * OWNERS_MAX {
+            // The last ones first: the others are found by another search.
+            self.search.owners.sort_unstable_by(|one, other| other.cmp(one));
+            self.search.owners.truncate(OWNERS_MAX);
+        }
+    }
+
+    /// The last blocks that were found, and the first slots that are free.
+    fn moves(&mut self) -> Option<Chore> {
+        let (mut contents, mut to) = (Vec::new(), Vec::new());
+        while contents.len() < MOVES_MAX
+            && let Some((slot, block)) = self.search.owners.pop()
+        {
+            if !self.is_held(block) || self.pending.contains_key(&block) {
+                continue;
+            }
+            let Some(free) = self.slots.take_below(slot) else {
+                self.search.owners.clear();
+                break;
+            };
+            let whole = address(block);
+            contents.push((slot, Extent::between(whole.start.0, whole.end().min(self.size))));
+            to.push(free);
+        }
+        // Both ascending, so that what lay side by side is read and written at once.
+        contents.sort_unstable_by_key(|(slot, _)| *slot);
+        to.sort_unstable();
+        let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
+        let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
+        (!contents.is_empty()).then_some(Chore::Move { contents, to })
+    }
+}
+
+impl Store for Overlay {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn place(&self, extent: Extent<Addr>) -> Places {
+        let mut places = Vec::new();
+        Self::blocks(extent).for_each(|(block, part)| self.place_block(block, part, &mut places));
+        places.into_iter().collect()
+    }
+
+    fn hold(&mut self, extent: Extent<Addr>) -> Places {
+        let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_held(*block)).collect();
+        for (block, _) in &fresh {
+            self.begin_page(block / PAGE_BLOCKS);
+        }
+        let slots = self.slots.take(fresh.len());
+        self.pending.extend(fresh.iter().map(|(block, _)| *block).zip(slots));
+        let places = Self::blocks(extent).map(|(block, part)| {
+            let slot = self.pending.get(&block).copied();
+            in_slot(slot.unwrap_or_else(|| self.slot(block)), part)
+        });
+        let places = places.collect();
+        for run in self.held.blocks().runs_within(extent).collect::<Vec<_>>() {
+            self.held.hold(run);
+        }
+        places
+    }
+
+    fn written(&mut self, extent: Extent<Addr>, is_there: bool) {
+        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        self.search.outdate();
+        let pending: Vec<_> = self.pending.range(first..end).map(|(block, slot)| (*block, *slot)).collect();
+        for (block, slot) in pending {
+            self.pending.remove(&block);
+            if !is_there {
+                self.slots.release(slot);
+                continue;
+            }
+            self.map.set(block, slot as u32 + FIRST_SLOT);
+            self.purged.remove(address(block));
+            self.based.remove(address(block));
+            self.held.hold(address(block));
+        }
+    }
+
+    fn void(&mut self, extent: Extent<Addr>) {
+        let padded = self.padded(extent);
+        let touched: Vec<_> = self.held.blocks().runs_within(outward(padded, BLOCK_BYTES)).collect();
+        let slots: Vec<_> =
+            touched.into_iter().flat_map(Self::blocks).map(|(block, _)| (block, self.slot(block))).collect();
+        self.held.void(extent);
+        for (block, slot) in slots {
+            if self.is_held(block) {
+                continue;
+            }
+            self.slots.free(slot, true);
+            if self.base_data.contains(block) {
+                self.map.set(block, PURGED);
+                self.purged.insert(address(block));
+            } else {
+                self.map.set(block, BASE);
+            }
+        }
+        let whole = padded.start.0.next_multiple_of(BLOCK_BYTES)..padded.end() / BLOCK_BYTES * BLOCK_BYTES;
+        if whole.is_empty() {
+            return;
+        }
+        for run in self.based.runs_within(Extent::between(whole.start, whole.end)).collect::<Vec<_>>() {
+            for (block, _) in Self::blocks(run) {
+                self.begin_page(block / PAGE_BLOCKS);
+                self.map.set(block, PURGED);
+                self.purged.insert(address(block));
+            }
+            self.based.remove(run);
+        }
+    }
+
+    fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.held.first(extent)
+    }
+
+    fn first_shown(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        first_of(self.held.first(extent), self.based.first_run(extent))
+    }
+
+    fn first_mortal(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let padded = self.padded(extent);
+        let (from, to) =
+            (padded.start.0.next_multiple_of(BLOCK_BYTES), padded.end() / BLOCK_BYTES * BLOCK_BYTES);
+        let based = (from < to).then(|| self.based.first_run(Extent::between(from, to))).flatten();
+        first_of(self.held.first(extent), based.and_then(|run| run.overlap(extent)))
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.held.bytes()
+    }
+
+    fn view(&self) -> Vec<u8> {
+        self.slots.destroyed().to_bytes()
+    }
+
+    fn is_fixed(&self) -> bool {
+        false
+    }
+
+    fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        let whole = outward(extent, BLOCK_BYTES);
+        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
+    }
+
+    fn edges(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let parts = edges(self.padded(extent));
+        parts.map(|edge| Extent::between(edge.start.0, edge.end().min(self.size))).collect()
+    }
+
+    fn to_raise(&self, extent: Extent<Addr>, zeros: bool) -> Vec<Extent<Addr>> {
+        let needs = |block: u64| !self.is_held(block) && (!zeros || self.based.contains(block));
+        let mut edges = self.edges(extent);
+        edges.retain(|edge| needs(edge.start.0 / BLOCK_BYTES));
+        edges
+    }
+
+    fn absent(&self, extent: Extent<Addr>) -> Option<Place> {
+        if extent.is_empty() {
+            return None;
+        }
+        let pages =
+            extent.start.0 / BLOCK_BYTES / PAGE_BLOCKS..=(extent.end() - 1) / BLOCK_BYTES / PAGE_BLOCKS;
+        let mut absent = pages.filter(|page| !self.map.has(*page) && self.has_page(*page));
+        absent.next().map(map::place)
+    }
+
+    fn loaded(&mut self, place: Place, bytes: &[u8]) {
+        if self.map.resident() >= self.pages_max() {
+            let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
+            self.map.throw_out(&pending);
+        }
+        self.map.load(place, bytes);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.slots.is_shrinking()
+    }
+
+    fn is_sealed(&self, extent: Extent<Addr>) -> bool {
+        if extent.len == self.size {
+            return self.map.is_sealed() && !self.slots.has_limbo();
+        }
+        let pages = extent.start.0 / BLOCK_BYTES / PAGE_BLOCKS..=extent.end() / BLOCK_BYTES / PAGE_BLOCKS;
+        self.map.are_sealed(pages)
+    }
+
+    fn wants_seal(&self) -> bool {
+        self.map.unsealed() > self.pages_max() / 2
+    }
+
+    fn seal(&mut self) -> Vec<(Place, Buf)> {
+        self.slots.seal();
+        self.map.seal()
+    }
+
+    fn sealed(&mut self) {
+        self.search.outdate();
+        self.slots.sealed();
+        self.map.sealed();
+    }
+
+    fn chore(&mut self, all: bool) -> Option<Chore> {
+        if let Some(chore) = self.slots.residue_chore().or_else(|| self.slots.begin_cut()) {
+            return Some(chore);
+        }
+        if self.mode == Mode::Punch {
+            return self.slots.begin_punch();
+        }
+        if self.search.next.is_none() && self.search.owners.is_empty() && self.is_worth_packing(all) {
+            (self.search.next, self.search.is_stale) = (Some(0), false);
+        }
+        let chore = self.search_on().or_else(|| self.moves());
+        self.search.is_vain = chore.is_none() && !self.search.is_stale;
+        chore
+    }
+
+    fn has_chores(&self, all: bool) -> bool {
+        self.slots.has_chores(self.mode == Mode::Punch) || self.is_worth_packing(all)
+    }
+
+    fn has_residue(&self) -> bool {
+        self.slots.residue() > 0
+    }
+
+    fn is_tidy(&self) -> bool {
+        self.mode == Mode::Packed
+    }
+
+    fn tidied(&mut self, chore: &Chore, read: &[u8]) {
+        if !matches!(chore, Chore::Search(_)) {
+            self.search.outdate();
+        }
+        match chore {
+            Chore::Destroy(slots) => self.slots.cleaned(slots),
+            Chore::Punch(slots) => self.slots.punched(slots, true),
+            Chore::Shrink(to) => self.slots.cut(*to, true),
+            Chore::Search(part) => {
+                let (dense, first) = (self.dense_slots(), map::first_block(*part));
+                let entries = read.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
+                self.note_owners(dense, (first..).zip(entries));
+                self.search.next = Some(first + part.len / 4);
+            }
+            Chore::Move { .. } => {}
+        }
+    }
+
+    fn moved(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
+        let block = content.start.0 / BLOCK_BYTES;
+        let from = self.slot(block);
+        self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
+        self.slots.free(from, false);
+    }
+
+    fn left_untidy(&mut self, chore: &Chore) {
+        self.search.outdate();
+        match chore {
+            Chore::Destroy(_) | Chore::Search(_) => {}
+            Chore::Punch(slots) => self.slots.punched(slots, false),
+            Chore::Shrink(to) => self.slots.cut(*to, false),
+            Chore::Move { to, .. } => to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES)),
+        }
+    }
+
+    fn overlay_status(&self) -> Option<OverlayStatus> {
+        Some(OverlayStatus {
+            mode: self.mode,
+            medium_bytes: self.slots.end() * BLOCK_BYTES,
+            free_bytes: self.slots.clean() * BLOCK_BYTES,
+            residue_bytes: self.slots.residue() * BLOCK_BYTES,
+            purged_bytes: self.purged.len() * BLOCK_BYTES,
+            base_bytes: self.based.len() * BLOCK_BYTES,
+            map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
+            map_unsealed_bytes: self.map.unsealed() as u64 * map::PAGE_BYTES,
+        })
+    }
+}
+
+impl Search {
+    /// Who owns what has changed.
+    fn outdate(&mut self) {
+        (self.is_stale, self.is_vain) = (true, false);
+    }
+}
+
+fn address(block: u64) -> Extent<Addr> {
+    Extent::new(block * BLOCK_BYTES, BLOCK_BYTES)
+}
+
+fn page_extent(page: u64) -> Extent<Addr> {
+    Extent::new(page * PAGE_BLOCKS * BLOCK_BYTES, PAGE_BLOCKS * BLOCK_BYTES)
+}
+
+/// Where `part` of a block lies when that is in `slot`.
+fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
+    let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
+    Place { on: Target::Data, extent: Extent::new(at, part.len) }
+}
+
+fn nowhere(len: u64) -> Place {
+    Place { on: Target::Nowhere, extent: Extent::new(0, len) }
+}
+
+/// The one of two runs that begins first, up to where the other begins.
+fn first_of(one: Option<Extent<Addr>>, other: Option<Extent<Addr>>) -> Option<Extent<Addr>> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    let (first, second) = if one.start <= other.start { (one, other) } else { (other, one) };
+    Some(Extent::between(first.start.0, first.end().min(second.start.0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! The map: what each block of the disk is, four bytes a block, in a file.
+//!
+//! Its format: `docs/formats/disk.md`. Only the pages of it that are needed are
+//! in memory, and those that are not durable.
+//!
+//! Invariant: an entry counts by itself. A page that a crash wrote in part, sector
+//! by sector, is one of which some entries are old, and both are true.
+
+use crate::medium::{Medium, MediumError};
+use crate::request::Buf;
+use crate::store::{Place, Target};
+use crate::units::{BLOCK_BYTES, Extent, Pos};
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+
+/// Bytes of a page; the first one is the head.
+pub(super) const PAGE_BYTES: u64 = 4096;
+/// Blocks that a page maps.
+pub(super) const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
+/// The base shows through.
+pub(super) const BASE: u32 = 0;
+/// It reads as zeros.
+pub(super) const PURGED: u32 = 1;
+/// It is in the first slot; one more for each slot that follows.
+pub(super) const FIRST_SLOT: u32 = 2;
+
+const MAGIC: &[u8; 8] = b"QUIETMAP";
+const VERSION: u32 = 1;
+/// Largest disk: slots are named with 32 bits.
+const SIZE_BYTES_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64 * BLOCK_BYTES;
+/// Bytes read at once when a disk is opened.
+const SCAN_BYTES: usize = 1 << 20;
+/// Longest write of the map.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
+/// Why a map cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MapError {
+    /// Its medium.
+    #[error("the map cannot be read: {0}")]
+    Medium(#[from] MediumError),
+    /// It is no map.
+    #[error("the map is damaged: {0}; restore it together with the data")]
+    Damaged(&'static str),
+    /// It is another disk's.
+    #[error("the map is of another disk, or of one of another size; restore the one of this disk")]
+    Foreign,
+    /// An entry names a slot that is not there.
+    #[error(
+        "block {block} is said to be in slot {slot}, and the data has {slots} slots: \
+         it was cut off; restore it together with the map"
+    )]
+    Beyond {
+        /// Of the disk.
+        block: u64,
+        /// Of the data.
+        slot: u64,
+        /// How many there are.
+        slots: u64,
+    },
+    /// Two entries name one slot.
+    #[error(
+        "block {block} is said to be in slot {slot}, and so is another: the map is damaged; restore it together with the data"
+    )]
+    Twice {
+        /// Of the disk.
+        block: u64,
+        /// Of the data.
+        slot: u64,
+    },
+    /// The disk is larger than a map can be.
+    #[error("an overlay has at most {SIZE_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// The length of the map of a disk of `size` bytes.
+#[must_use]
+pub fn map_bytes(size: u64) -> u64 {
+    PAGE_BYTES + size.div_ceil(BLOCK_BYTES).div_ceil(PAGE_BLOCKS) * PAGE_BYTES
+}
+
+/// Makes the map of a new disk on an empty medium of [`map_bytes`].
+///
+/// # Errors
+/// The medium's, or the disk is too large.
+pub fn format_map(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<(), MapError> {
+    if size > SIZE_BYTES_MAX {
+        return Err(MapError::TooLarge);
+    }
+    map.write(Pos(0), &head(disk, size), true)?;
+    Ok(())
+}
+
+fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(disk);
+    bytes.extend(size.to_le_bytes());
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+/// Checks that the map is of this disk.
+pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<(), MapError> {
+    let expected = head(disk, size);
+    if map.size() < map_bytes(size) {
+        return Err(MapError::Damaged("it was cut off"));
+    }
+    let mut found = vec![0; expected.len()];
+    map.read(Pos(0), &mut found)?;
+    let (body, crc) = found.split_at(found.len() - 4);
+    if !body.starts_with(MAGIC) || crc32c::crc32c(body).to_le_bytes() != crc {
+        return Err(MapError::Damaged("its head is none"));
+    }
+    if found == expected { Ok(()) } else { Err(MapError::Foreign) }
+}
+
+/// Tells every entry that is not [`BASE`], in order. With `rewrite` what was read
+/// is written once more, and synced: a sync that failed in an earlier life may
+/// have left it in the host's cache only, where it counts as clean.
+pub(super) fn scan(
+    map: &dyn Medium,
+    size: u64,
+    rewrite: bool,
+    tell: &mut dyn FnMut(u64, u32) -> Result<(), MapError>,
+) -> Result<(), MapError> {
+    let (blocks, end) = (size.div_ceil(BLOCK_BYTES), map_bytes(size));
+    let mut bytes = vec![0; SCAN_BYTES];
+    let mut at = PAGE_BYTES;
+    loop {
+        at = map.next_data(Pos(at)).0 / PAGE_BYTES * PAGE_BYTES;
+        if at >= end {
+            if rewrite {
+                map.sync()?;
+            }
+            return Ok(());
+        }
+        let len = (end - at).min(SCAN_BYTES as u64) as usize;
+        map.read(Pos(at), &mut bytes[..len])?;
+        if rewrite {
+            write_back(map, at, &bytes[..len])?;
+        }
+        for (n, entry) in bytes[..len].as_chunks::<4>().0.iter().enumerate() {
+            let (block, entry) = ((at - PAGE_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
+            if entry != BASE && block >= blocks {
+                return Err(MapError::Damaged("it names blocks beyond the end of the disk"));
+            }
+            if entry != BASE {
+                tell(block, entry)?;
+            }
+        }
+        at += len as u64;
+    }
+}
+
+/// Writes pages that were read at `at`, but for those that were never written.
+fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError> {
+    for (page, from) in bytes.chunks(PAGE_BYTES as usize).zip((at..).step_by(PAGE_BYTES as usize)) {
+        if page.iter().any(|byte| *byte != 0) || map.next_data(Pos(from)).0 < from + page.len() as u64 {
+            map.write(Pos(from), page, false)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where page `page` lies.
+pub(super) fn place(page: u64) -> Place {
+    Place { on: Target::Map, extent: Extent::between(position(page), position(page + 1)) }
+}
+
+/// Where page `page` begins.
+pub(super) fn position(page: u64) -> u64 {
+    PAGE_BYTES + page * PAGE_BYTES
+}
+
+/// The first block that this part of the map is for.
+pub(super) fn first_block(part: Extent<Pos>) -> u64 {
+    (part.start.0 - PAGE_BYTES) / 4
+}
+
+/// The pages in memory.
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    pages: HashMap<u64, Page>,
+    /// Changed since they were last sealed.
+    dirty: BTreeSet<u64>,
+    /// Being made durable.
+    sealing: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Page {
+    entries: Box<[u32]>,
+    /// Since pages were last thrown out.
+    was_used: Cell<bool>,
+}
+
+impl Map {
+    pub(super) fn has(&self, page: u64) -> bool {
+        self.pages.contains_key(&page)
+    }
+
+    /// # Panics
+    /// If the block's page is not in memory.
+    pub(super) fn get(&self, block: u64) -> u32 {
+        let page = self.pages.get(&(block / PAGE_BLOCKS)).expect("a page is in memory before it is needed");
+        page.was_used.set(true);
+        page.entries[(block % PAGE_BLOCKS) as usize]
+    }
+
+    /// Makes a page that is all zeros.
+    pub(super) fn begin(&mut self, page: u64) {
+        self.pages.insert(page, Page::new(vec![BASE; PAGE_BLOCKS as usize]));
+    }
+
+    /// Sets an entry.
+    ///
+    /// # Panics
+    /// If its page is not in memory.
+    pub(super) fn set(&mut self, block: u64, entry: u32) {
+        let number = block / PAGE_BLOCKS;
+        let page = self.pages.get_mut(&number).expect("a page is in memory before it is needed");
+        page.entries[(block % PAGE_BLOCKS) as usize] = entry;
+        page.was_used.set(true);
+        self.dirty.insert(number);
+    }
+
+    pub(super) fn load(&mut self, place: Place, bytes: &[u8]) {
+        let page = (place.extent.start.0 - PAGE_BYTES) / PAGE_BYTES;
+        if self.has(page) {
+            return;
+        }
+        let entries = bytes.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
+        self.pages.insert(page, Page::new(entries.collect()));
+    }
+
+    /// Forgets the pages that are durable and were not used since the last time,
+    /// but for those `in_use`.
+    pub(super) fn throw_out(&mut self, in_use: &BTreeSet<u64>) {
+        let kept = [in_use, &self.dirty, &self.sealing];
+        self.pages.retain(|page, it| it.was_used.replace(false) || kept.iter().any(|set| set.contains(page)));
+    }
+
+    pub(super) fn resident(&self) -> usize {
+        self.pages.len()
+    }
+
+    pub(super) fn unsealed(&self) -> usize {
+        self.dirty.len()
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.dirty.is_empty() && self.sealing.is_empty()
+    }
+
+    pub(super) fn are_sealed(&self, pages: RangeInclusive<u64>) -> bool {
+        self.dirty.range(pages.clone()).next().is_none() && self.sealing.range(pages).next().is_none()
+    }
+
+    /// The pages that are not durable, as they are now; neighbours as one.
+    pub(super) fn seal(&mut self) -> Vec<(Place, Buf)> {
+        self.sealing = std::mem::take(&mut self.dirty);
+        let mut writes: Vec<(Place, Buf)> = Vec::new();
+        for page in &self.sealing {
+            let bytes = self.pages[page].entries.iter().flat_map(|entry| entry.to_le_bytes());
+            let at = place(*page);
+            match writes.last_mut() {
+                Some((last, buf))
+                    if last.extent.end() == at.extent.start.0 && buf.len() < WRITE_BYTES_MAX =>
+                {
+                    last.extent.len += at.extent.len;
+                    buf.extend(bytes);
+                }
+                _ => writes.push((at, bytes.collect())),
+            }
+        }
+        writes
+    }
+
+    pub(super) fn sealed(&mut self) {
+        self.sealing.clear();
+    }
+}
+
+impl Page {
+    fn new(entries: Vec<u32>) -> Self {
+        Self { entries: entries.into(), was_used: Cell::new(true) }
+    }
+}

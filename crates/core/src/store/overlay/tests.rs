@@ -1,0 +1,279 @@
+//! What the simulator cannot say as plainly: the map, the slots, and what is
+//! refused.
+
+use super::*;
+use crate::medium::{Capabilities, MediumError};
+use std::cell::RefCell;
+
+const BLOCKS: u64 = 3000;
+const SIZE: u64 = BLOCKS * BLOCK_BYTES - 1024;
+const DISK: [u8; 16] = [4; 16];
+
+/// A medium without a cache that grows.
+#[derive(Default)]
+struct Memory(RefCell<Vec<u8>>);
+
+impl Memory {
+    fn of(bytes: u64) -> Self {
+        Self(RefCell::new(vec![0; bytes as usize]))
+    }
+
+    fn put(&self, write: &(Place, Buf)) {
+        self.write(write.0.extent.start, &write.1, false).unwrap();
+    }
+}
+
+impl Medium for Memory {
+    fn size(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        into.copy_from_slice(&self.0.borrow()[pos.0 as usize..][..into.len()]);
+        Ok(())
+    }
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        let mut bytes = self.0.borrow_mut();
+        let end = (pos.0 as usize + from.len()).max(bytes.len());
+        bytes.resize(end, 0);
+        bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+    fn sync(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        Ok(())
+    }
+    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+}
+
+fn blocks(first: u64, count: u64) -> Extent<Addr> {
+    Extent::between(first * BLOCK_BYTES, ((first + count) * BLOCK_BYTES).min(SIZE))
+}
+
+/// An overlay and its map, above a base that holds data in its first ten blocks.
+struct Bench {
+    data: Memory,
+    map: Memory,
+    overlay: Overlay,
+}
+
+impl Bench {
+    fn new(mode: Mode) -> Self {
+        let map = Memory::of(map_bytes(SIZE));
+        format_map(&map, DISK, SIZE).unwrap();
+        Self::open(mode, Memory::default(), map).unwrap()
+    }
+
+    fn open(mode: Mode, data: Memory, map: Memory) -> Result<Self, MapError> {
+        let mut base_data = BlockSet::default();
+        base_data.insert(blocks(0, 10));
+        let setup = Setup { mode, base_data: Arc::new(base_data) };
+        let base = Memory::of(10 * BLOCK_BYTES - 512);
+        let overlay = Overlay::open(SIZE, DISK, &setup, true, false, None, (&data, &map, &base))?;
+        Ok(Self { data, map, overlay })
+    }
+
+    fn reopen(self) -> Result<Self, MapError> {
+        Self::open(self.overlay.mode, self.data, self.map)
+    }
+
+    /// Reads the map for `extent`.
+    fn load(&mut self, extent: Extent<Addr>) {
+        while let Some(place) = self.overlay.absent(extent) {
+            let mut page = vec![0; place.extent.len as usize];
+            self.map.read(place.extent.start, &mut page).unwrap();
+            self.overlay.loaded(place, &page);
+        }
+    }
+
+    fn write(&mut self, extent: Extent<Addr>) -> Places {
+        self.load(extent);
+        let places = self.overlay.hold(extent);
+        places.iter().for_each(|it| {
+            self.data.write(it.extent.start, &vec![7; it.extent.len as usize], false).unwrap()
+        });
+        self.overlay.written(extent, true);
+        places
+    }
+
+    fn seal(&mut self) {
+        self.overlay.seal().iter().for_each(|write| self.map.put(write));
+        self.overlay.sealed();
+    }
+
+    fn on(&mut self, extent: Extent<Addr>) -> Vec<(Target, u64, u64)> {
+        self.load(extent);
+        self.overlay.place(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
+    }
+
+    /// Does chores until there are none; says which kinds there were.
+    fn tidy(&mut self) -> Vec<&'static str> {
+        let mut done = Vec::new();
+        while self.overlay.has_chores(true) {
+            let Some(chore) = self.overlay.chore(true) else { break };
+            let mut read = Vec::new();
+            done.push(match &chore {
+                Chore::Destroy(_) => "destroy",
+                Chore::Punch(_) => "punch",
+                Chore::Shrink(_) => "shrink",
+                Chore::Search(part) => {
+                    read.resize(part.len as usize, 0);
+                    self.map.read(part.start, &mut read).unwrap();
+                    "search"
+                }
+                Chore::Move { contents, to } => {
+                    for (content, to) in contents.iter().zip(to) {
+                        self.load(*content);
+                        self.overlay.moved(*content, *to);
+                    }
+                    self.seal();
+                    "move"
+                }
+            });
+            self.overlay.tidied(&chore, &read);
+        }
+        done.dedup();
+        done
+    }
+}
+
+#[test]
+fn a_block_is_in_the_base_or_in_a_slot_or_nowhere() {
+    let mut bench = Bench::new(Mode::Lazy);
+    assert_eq!(bench.on(blocks(9, 2)), [(Target::Base, 36864, 3584), (Target::Nowhere, 0, 512 + 4096)]);
+    bench.write(blocks(9, 2));
+    assert_eq!(bench.on(blocks(8, 3)), [(Target::Base, 32768, 4096), (Target::Data, 0, 8192)]);
+    assert_eq!(bench.overlay.first_shown(blocks(5, 100)), Some(blocks(5, 4)));
+    assert_eq!(bench.overlay.first_held(blocks(5, 100)), Some(blocks(9, 2)));
+}
+
+#[test]
+fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(3, 1));
+    bench.overlay.void(blocks(2, 2));
+    bench.overlay.void(blocks(50, 2));
+    assert_eq!(bench.on(blocks(2, 2)), [(Target::Nowhere, 0, 8192)]);
+    bench.seal();
+    let mut bench = bench.reopen().unwrap();
+    assert_eq!(bench.on(blocks(1, 3)), [(Target::Base, 4096, 4096), (Target::Nowhere, 0, 8192)]);
+    assert_eq!(bench.overlay.purged.len(), 2, "where the base holds nothing nothing is noted");
+}
+
+#[test]
+fn a_part_of_a_block_of_the_base_cannot_die_alone() {
+    let bench = Bench::new(Mode::Lazy);
+    let part = Extent::<Addr>::between(1024, 3 * BLOCK_BYTES + 512);
+    assert_eq!(bench.overlay.first_mortal(part), Some(blocks(1, 2)));
+    assert_eq!(bench.overlay.to_raise(part, true), [blocks(0, 1), blocks(3, 1)]);
+    assert_eq!(bench.overlay.to_raise(Extent::new(SIZE - 512, 512), true), []);
+    assert_eq!(bench.overlay.to_raise(Extent::new(SIZE - 512, 512), false), [blocks(BLOCKS - 1, 1)]);
+    assert_eq!(
+        bench.overlay.to_raise(blocks(BLOCKS - 1, 1), false),
+        [],
+        "the last block is whole where the disk ends"
+    );
+}
+
+#[test]
+fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 1));
+    bench.seal();
+    bench.overlay.void(blocks(100, 1));
+    assert_eq!(
+        bench.write(blocks(200, 1)).first().extent.start,
+        Pos(BLOCK_BYTES),
+        "a slot in limbo was used"
+    );
+    let sealing = bench.overlay.seal();
+    assert_eq!(
+        bench.write(blocks(201, 1)).first().extent.start,
+        Pos(2 * BLOCK_BYTES),
+        "the map is not written"
+    );
+    sealing.iter().for_each(|write| bench.map.put(write));
+    bench.overlay.sealed();
+    assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
+}
+
+#[test]
+fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 2500));
+    bench.seal();
+    bench.overlay.void(blocks(101, 2000));
+    bench.seal();
+    assert_eq!(bench.tidy(), ["move", "destroy", "shrink"]);
+    assert_eq!(bench.overlay.slots.end(), 500);
+    let mut bench = bench.reopen().unwrap();
+    let mut slots: Vec<_> =
+        [100].into_iter().chain(2101..2600).map(|block| bench.on(blocks(block, 1))[0].1).collect();
+    slots.sort_unstable();
+    assert!(slots.iter().enumerate().all(|(n, at)| *at == n as u64 * BLOCK_BYTES), "it is not dense");
+}
+
+#[test]
+fn a_mass_delete_of_everything_moves_nothing() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 2500));
+    bench.overlay.void(blocks(0, BLOCKS));
+    bench.seal();
+    assert_eq!(bench.tidy(), ["shrink"]);
+    assert_eq!(bench.overlay.slots.end(), 0);
+}
+
+#[test]
+fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 1));
+    bench.seal();
+    bench.write(blocks(101, 3));
+    let mut bench = bench.reopen().unwrap();
+    assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
+    assert_eq!(
+        bench.overlay.chore(false),
+        Some(Chore::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
+    );
+}
+
+#[test]
+fn pages_that_nobody_needs_are_not_kept() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(0, BLOCKS));
+    bench.seal();
+    assert_eq!(bench.overlay.map.resident(), 3);
+    bench.overlay.map.throw_out(&BTreeSet::from([1]));
+    bench.overlay.map.throw_out(&BTreeSet::from([1]));
+    assert_eq!(bench.overlay.map.resident(), 1);
+    assert!(bench.overlay.absent(blocks(0, BLOCKS)).is_some(), "it was thrown out");
+    bench.load(blocks(0, 2048));
+    assert_eq!(bench.overlay.absent(blocks(0, 2048)), None);
+    assert_eq!(bench.on(blocks(0, 2)), [(Target::Data, 0, 8192)]);
+}
+
+#[test]
+fn a_map_that_lies_is_refused() {
+    let with = |at: u64, entry: u32| {
+        let mut bench = Bench::new(Mode::Lazy);
+        bench.write(blocks(100, 4));
+        bench.seal();
+        bench.map.write(Pos(at), &entry.to_le_bytes(), false).unwrap();
+        bench.reopen().err()
+    };
+    let entry = |block: u64| map::PAGE_BYTES + block * 4;
+    assert_eq!(with(entry(5), 9), Some(MapError::Beyond { block: 5, slot: 7, slots: 4 }));
+    assert_eq!(with(entry(5), 3), Some(MapError::Twice { block: 101, slot: 1 }));
+    assert!(matches!(with(entry(BLOCKS), 1), Some(MapError::Damaged(_))));
+    assert!(matches!(with(0, 1), Some(MapError::Damaged(_))));
+    let foreign = Memory::of(map_bytes(SIZE));
+    format_map(&foreign, [5; 16], SIZE).unwrap();
+    assert_eq!(Bench::open(Mode::Lazy, Memory::default(), foreign).err(), Some(MapError::Foreign));
+    assert_eq!(format_map(&Memory::default(), DISK, 1 << 44), Err(MapError::TooLarge));
+}

@@ -1,0 +1,247 @@
+//! Which act is next, and what it consists of.
+
+use super::Volume;
+use super::act::{Act, Kind, Step};
+use super::bytes::{slice, windows};
+use crate::journal::{Change, SLOT_BYTES};
+use crate::ledger::{Cause, Due, Obligation};
+use crate::mutant::{self, Mutant};
+use crate::policy::Pattern;
+use crate::request::{Buf, Op, Request};
+use crate::units::{Addr, Extent, Millis};
+
+/// Most runs in one act.
+const RUNS_MAX: usize = 4096;
+/// A write that waits for its bytes takes this many runs with it, so that those
+/// behind it need not wait as well.
+const DEMAND_RUNS: u64 = 2;
+
+impl Volume {
+    pub(super) fn choose(&mut self) -> Option<Act> {
+        let crowded = !self.has_room();
+        if crowded {
+            self.coarsen();
+        } else if let Some(act) = self.first_demand().and_then(|request| self.demanded(request)) {
+            return Some(act);
+        }
+        let urgent = crowded || self.wants_room();
+        if !urgent && !self.is_due() {
+            return self.space_act().or_else(|| self.tidy_act());
+        }
+        let act = self.swept(self.sweep).or_else(|| self.swept(0));
+        if let Some(act) = &act {
+            self.sweep = act.runs.last().map_or(0, |run| run.end());
+        } else if self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+            self.all_due = false;
+        }
+        let act = act.map(|mut act| {
+            act.urgent |= urgent;
+            act
+        });
+        act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
+    }
+
+    /// Whether it is time for what has been pending since `since`.
+    pub(super) fn is_due_since(&self, since: Millis) -> bool {
+        let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
+        !self.halting && (self.all_due || idle || self.now.since(since) >= self.config.deadline_ms)
+    }
+
+    /// Whether acts may go on although nobody waits for them.
+    pub(super) fn is_due(&mut self) -> bool {
+        if self.halting {
+            return false;
+        }
+        if self.is_due_since(self.now) {
+            return true;
+        }
+        if !self.is_overdue() {
+            return false;
+        }
+        // The hint may be older than what is left.
+        let queued = self.state.ledger.iter().filter(|(_, it)| it.is_queued());
+        self.oldest = queued.map(|(_, it)| it.since).min();
+        self.is_overdue()
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.oldest.is_some_and(|since| self.now.since(since) >= self.config.deadline_ms)
+    }
+
+    /// Makes one of suspicious extents that lie close together, by suspecting
+    /// what is between them: that costs overwrites later, and room in the
+    /// ledger never runs out.
+    fn coarsen(&mut self) {
+        let limit = self.journal.shape().entries_max() / 2;
+        let mut gap_bytes_max = self.config.run_bytes_max;
+        let suspicious = |it: &Obligation| it.due == Due::Suspicious;
+        while self.state.ledger.iter().filter(|(_, it)| suspicious(it)).count() > limit {
+            let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, *it)).collect();
+            for pair in all.windows(2) {
+                let gap = Extent::<Addr>::between(pair[0].0.end(), pair[1].0.start.0);
+                if suspicious(&pair[0].1) && suspicious(&pair[1].1) && gap.len <= gap_bytes_max {
+                    self.change(Change::Oblige(gap, Due::Suspicious, Cause::Scour));
+                }
+            }
+            gap_bytes_max = gap_bytes_max.saturating_mul(2);
+            if gap_bytes_max > self.store.size().saturating_mul(2) {
+                return;
+            }
+        }
+    }
+
+    /// The act that `request`, a write, waits for.
+    fn demanded(&self, request: &Request) -> Option<Act> {
+        let window = self.config.run_bytes_max * DEMAND_RUNS;
+        let from = request.extent.start.0 / window * window;
+        let to = request.extent.end().next_multiple_of(window).min(self.store.size());
+        let dead = self.state.ledger.within(request.extent).find(|(_, it)| it.is_dead());
+        if let Some((_, it)) = dead {
+            let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
+            return self.shred(runs, it.due, true);
+        }
+        self.shred_then_write()
+    }
+
+    /// Destroys what is suspicious before all writes that wait for that, as far
+    /// as the slots go, so that they share the syncs.
+    fn shred_then_write(&self) -> Option<Act> {
+        let mut left = u64::from(self.journal.shape().slots);
+        let (mut runs, mut contents) = (Vec::new(), Vec::new());
+        for request in self.demands() {
+            let owed = || self.state.ledger.within(request.extent);
+            let Op::Write(data) = &request.op else { continue };
+            if owed().any(|(_, it)| it.is_dead()) || owed().any(|(run, _)| self.is_busy(run)) {
+                continue;
+            }
+            let taken = self.pieces_for_slots(owed(), &mut left);
+            contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
+            runs.extend(taken);
+        }
+        self.keep(runs, Some(contents))
+    }
+
+    /// The first act that is due from `from` on, with as much of its kind as
+    /// shares its syncs.
+    fn swept(&self, from: u64) -> Option<Act> {
+        let rest = Extent::between(from.min(self.store.size()), self.store.size());
+        let mut ready = self.state.ledger.within(rest).filter(|(extent, it)| self.is_ready(*extent, it));
+        let (first, it) = ready.next()?;
+        match it.due {
+            Due::Shred { .. } => {
+                let rest = Extent::between(first.start.0, rest.end());
+                self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
+            }
+            Due::Scour => {
+                let scour = ready.filter(|(_, it)| it.due == Due::Scour);
+                let mut left = u64::from(self.journal.shape().slots);
+                self.keep(self.pieces_for_slots(std::iter::once((first, it)).chain(scour), &mut left), None)
+            }
+            Due::Suspicious => None,
+        }
+    }
+
+    /// Whether the act that `it` calls for may begin: its evidence is durable,
+    /// and nobody is reading what would change under him.
+    fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
+        let durable = mutant::is(Mutant::ActBeforeCommit)
+            || !self.undurable.iter().any(|(_, fresh)| fresh.overlaps(extent));
+        let busy = if it.is_dead() { self.is_exposed(extent) } else { self.is_busy(extent) };
+        it.is_queued() && durable && !busy
+    }
+
+    /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
+    fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
+        let mut left = bytes_max;
+        let ready = self
+            .state
+            .ledger
+            .within(extent)
+            .filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
+        let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
+        let take = runs.take(RUNS_MAX).take_while(|run| {
+            let fits = left > 0;
+            left = left.saturating_sub(run.len);
+            fits
+        });
+        take.collect()
+    }
+
+    /// As many of these extents, cut to pieces, as the slots that are left can
+    /// hold.
+    fn pieces_for_slots<'a>(
+        &self,
+        extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+        left: &mut u64,
+    ) -> Vec<Extent<Addr>> {
+        let run_bytes = self.config.run_bytes_max.next_multiple_of(SLOT_BYTES);
+        let mut runs = Vec::new();
+        for (extent, _) in extents {
+            for run in extent.pieces(run_bytes.min((*left).max(1) * SLOT_BYTES)) {
+                let need = run.len.div_ceil(SLOT_BYTES);
+                if need > *left {
+                    return runs;
+                }
+                *left -= need;
+                runs.push(run);
+            }
+        }
+        runs
+    }
+
+    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, urgent: bool) -> Option<Act> {
+        let no_hole = due == (Due::Shred { no_hole: true });
+        let passes = self.config.policy.passes();
+        let leaves_zeros = passes.last().is_some_and(Pattern::is_zeros);
+        let mut steps = Vec::new();
+        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
+        let fixed = self.store.is_fixed();
+        // A block that has no place any more needs no zeros; the part of one does.
+        let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
+        if !leaves_zeros && (fixed || !runs.iter().all(is_whole)) {
+            let hole = fixed && self.capabilities.punch && !no_hole;
+            let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
+            steps.extend([zeros, Step::Sync]);
+        }
+        if mutant::is(Mutant::ReceiptBeforeSync) {
+            let last_sync = steps.iter().rposition(|step| *step == Step::Sync);
+            steps.remove(last_sync.expect("each pass has a sync"));
+        }
+        if !fixed {
+            steps.extend([Step::Void, Step::Seal]);
+        }
+        steps.push(Step::Met);
+        Act::new(Kind::Shred, runs, Vec::new(), steps, urgent)
+    }
+
+    fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<Act> {
+        if runs.iter().any(|run| self.is_busy(*run)) {
+            return None;
+        }
+        let suspicious = contents.is_none();
+        let mut steps = Vec::new();
+        if suspicious {
+            steps.push(Step::Read);
+        }
+        if !mutant::is(Mutant::KeepNothing) {
+            steps.extend([Step::Log, Step::Held]);
+        }
+        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
+        steps.extend([Step::Restore, Step::Sync, Step::Released]);
+        if !mutant::is(Mutant::KeepSlots) {
+            self.pass_steps(&mut steps, Step::FillSlots, &Step::SyncJournal);
+        }
+        steps.push(Step::Met);
+        Act::new(Kind::Keep { suspicious }, runs, contents.unwrap_or_default(), steps, true)
+    }
+
+    pub(super) fn pass_steps(&self, steps: &mut Vec<Step>, pass: fn(Pattern) -> Step, sync: &Step) {
+        let passes = self.config.policy.passes();
+        for (n, pattern) in passes.iter().enumerate() {
+            steps.push(pass(pattern.clone()));
+            if n + 1 == passes.len() || !mutant::is(Mutant::FoldPasses) {
+                steps.push(sync.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How what a request frees gets its obligations.
+
+use super::admit::{Running, Stage};
+use super::{Command, Purpose, Volume, io::IoOp};
+use crate::journal::Change;
+use crate::ledger::{Cause, Due};
+use crate::request::RequestId;
+use crate::units::{Addr, Extent};
+
+/// Most pieces of a request that become obligations in one go.
+const PIECES_MAX: usize = 1024;
+/// Entries of the ledger that only acts may use: destroying the middle of an
+/// entry makes two of it.
+const ENTRIES_RESERVED: usize = 16;
+
+/// Parts that are to be given an obligation.
+#[derive(Debug)]
+pub(super) struct Deaths {
+    pub(super) rest: Vec<Extent<Addr>>,
+    pub(super) due: Due,
+    pub(super) cause: Cause,
+}
+
+impl Deaths {
+    /// Of blocks of zeros that were written.
+    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
+        Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
+    }
+}
+
+impl Volume {
+    /// `deaths` of `id` get their obligation, if there are any.
+    pub(super) fn die(&mut self, id: RequestId, deaths: Deaths, out: &mut Vec<Command>) {
+        if deaths.rest.is_empty() {
+            return self.finish_with_buf(id, out);
+        }
+        self.running_mut(id).stage = Stage::Oblige(deaths);
+        self.oblige_more(id, out);
+    }
+
+    /// Goes on with every request that waited for room in the ledger.
+    pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
+        let waiting = self.running.iter().filter(|it| matches!(it.stage, Stage::Oblige(_)));
+        for id in waiting.map(Running::id).collect::<Vec<_>>() {
+            self.oblige_more(id, out);
+        }
+    }
+
+    /// Gives as much of the request its obligations as there is room for.
+    pub(super) fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running_mut(id).stage else { return };
+        let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
+        let mut pieces = 0;
+        while let Some(extent) = rest.pop() {
+            if pieces == PIECES_MAX || !self.has_room() {
+                rest.push(extent);
+                break;
+            }
+            pieces += 1;
+            rest.extend(self.oblige_first(extent, due, cause, out));
+        }
+        if !rest.is_empty() {
+            self.running_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            return;
+        }
+        let extent = self.running_mut(id).extent;
+        if due == (Due::Shred { no_hole: true }) {
+            return self.provide_more(id, extent, out);
+        }
+        self.await_commit(id, out);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+    }
+
+    /// Gives the first run of data within `extent` its obligation; returns
+    /// what lies behind it.
+    pub(super) fn oblige_first(
+        &mut self,
+        extent: Extent<Addr>,
+        due: Due,
+        cause: Cause,
+        out: &mut Vec<Command>,
+    ) -> Option<Extent<Addr>> {
+        let first =
+            if due == Due::Scour { self.store.first_held(extent) } else { self.store.first_mortal(extent) };
+        let Some(run) = first else {
+            self.state.counters.freed_unwritten_bytes += extent.len;
+            return None;
+        };
+        self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
+        // Below what has no place of its own there is nothing: it dies by whole blocks.
+        let has_place = self.store.first_held(run).is_some();
+        let first = {
+            let mut owed = self.state.ledger.within(run).filter(|(_, it)| has_place || it.is_dead());
+            owed.next().map(|(found, it)| (found, *it))
+        };
+        let end = match first {
+            Some((found, it)) if found.start == run.start => {
+                let met = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
+                if met {
+                    self.state.counters.freed_again_bytes += found.len;
+                } else {
+                    self.oblige(found, due, cause, out);
+                }
+                found.end()
+            }
+            found => {
+                let end = found.map_or(run.end(), |(found, _)| found.start.0);
+                self.oblige(Extent::between(run.start.0, end), due, cause, out);
+                end
+            }
+        };
+        (end < extent.end()).then(|| Extent::between(end, extent.end()))
+    }
+
+    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
+        out.push(Command::Died(cause, extent));
+        let seq = self.change(Change::Oblige(extent, due, cause));
+        self.undurable.push((seq, extent));
+        self.oldest = Some(self.oldest.unwrap_or(self.now).min(self.now));
+        self.state.counters.died(cause, extent.len);
+    }
+
+    /// Zeros, one after the other, the parts of `rest` that hold nothing, so
+    /// that they have space; then the request waits for its commit.
+    pub(super) fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
+        if self.latched.is_some() {
+            return self.await_commit(id, out);
+        }
+        let held = self.store.first_held(rest);
+        let gap_end = held.map_or(rest.end(), |run| run.start.0);
+        let gap = Extent::<Addr>::between(rest.start.0, gap_end);
+        if let (true, Some(held)) = (gap.is_empty(), held) {
+            return self.provide_more(id, Extent::between(held.end(), rest.end()), out);
+        }
+        if gap.is_empty() {
+            return self.await_commit(id, out);
+        }
+        self.running_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
+        let places = self.hold(gap);
+        self.io(Purpose::Request(id), places, IoOp::Zero, out);
+    }
+}

@@ -1,0 +1,127 @@
+//! Making durable what was written, and where it is.
+//!
+//! Where content has a fixed place that is a sync. Else the content is synced
+//! first, then the map is written as it was before that, and synced: so that it
+//! never names what a crash may have lost. One goes on at a time; who comes
+//! meanwhile shares the next.
+
+use super::{Purpose, Volume, io::IoOp};
+use crate::request::{Buf, RequestId};
+use crate::store::{Place, Target};
+use crate::units::Extent;
+
+/// What is being made durable, and who waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Sealing {
+    step: Step,
+    /// Of the map, to be written.
+    writes: Vec<(Place, Buf)>,
+    /// Writes under way.
+    under_way: usize,
+    waiters: Vec<Waiter>,
+    /// They wait for the next one.
+    next: Vec<Waiter>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Step {
+    #[default]
+    Rest,
+    /// The content is synced.
+    Content,
+    /// The map is written.
+    Map,
+    /// The map is synced.
+    MapSync,
+}
+
+/// Who waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waiter {
+    /// A request, that was carried out.
+    Request(RequestId),
+    /// The act under way.
+    Act,
+    /// The watcher's evidence.
+    Proof,
+    /// Nobody: it is time.
+    Nobody,
+}
+
+impl Volume {
+    /// Makes durable all that has been written by now; `waiter` is told.
+    pub(super) fn seal(&mut self, waiter: Waiter, out: &mut Vec<super::Command>) {
+        self.sealing.next.push(waiter);
+        self.begin_seal(out);
+    }
+
+    fn begin_seal(&mut self, out: &mut Vec<super::Command>) {
+        let sealing = &mut self.sealing;
+        if sealing.step != Step::Rest || sealing.next.is_empty() {
+            return;
+        }
+        sealing.waiters = std::mem::take(&mut sealing.next);
+        sealing.writes = self.store.seal();
+        sealing.step = Step::Content;
+        self.io(Purpose::Seal, Place::all_of(Target::Data), IoOp::Sync, out);
+    }
+
+    pub(super) fn seal_io_done(&mut self, out: &mut Vec<super::Command>) {
+        if self.latched.is_some() {
+            return;
+        }
+        let sealing = &mut self.sealing;
+        match sealing.step {
+            Step::Content if !sealing.writes.is_empty() => {
+                sealing.step = Step::Map;
+                let writes = std::mem::take(&mut sealing.writes);
+                sealing.under_way = writes.len();
+                for (place, data) in writes {
+                    self.io(Purpose::Seal, place, IoOp::Write { data, durable: false }, out);
+                }
+            }
+            Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,
+            Step::Map => {
+                sealing.step = Step::MapSync;
+                self.io(Purpose::Seal, Place::all_of(Target::Map), IoOp::Sync, out);
+            }
+            _ => self.sealed(out),
+        }
+    }
+
+    fn sealed(&mut self, out: &mut Vec<super::Command>) {
+        self.sealing.step = Step::Rest;
+        self.store.sealed();
+        for waiter in std::mem::take(&mut self.sealing.waiters) {
+            match waiter {
+                Waiter::Request(id) => self.request_sealed(id, out),
+                Waiter::Act => self.act_sealed(),
+                Waiter::Proof => self.proof_done(),
+                Waiter::Nobody => {}
+            }
+        }
+        self.begin_seal(out);
+    }
+
+    /// Seals what nobody asked for, when it is time.
+    pub(super) fn drive_sealing(&mut self, out: &mut Vec<super::Command>) {
+        if self.sealing.step != Step::Rest || self.is_sealed() {
+            return;
+        }
+        if self.store.wants_seal() || self.stopping || !self.halting && self.is_due_since(self.now) {
+            self.seal(Waiter::Nobody, out);
+        }
+    }
+
+    /// Whether it is durable where all content is.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.store.is_sealed(Extent::new(0, self.store.size()))
+    }
+}
+
+impl Sealing {
+    /// The medium failed.
+    pub(super) fn give_up(&mut self) {
+        (self.waiters, self.next) = (Vec::new(), Vec::new());
+    }
+}

@@ -1,0 +1,55 @@
+//! Tidying up: what a store wants done with space that nobody's content lies in,
+//! and with where content lies.
+
+use super::Volume;
+use super::act::{Act, Step};
+use crate::units::Millis;
+
+/// After so long there may be space for what there was none.
+const RETRY_MS: u64 = 10_000;
+
+impl Volume {
+    /// Does the next chore, if there is one and it is time.
+    pub(super) fn tidy_act(&mut self) -> Option<Act> {
+        if self.store.is_fixed() || !self.may_tidy() {
+            return None;
+        }
+        let chore = self.store.chore(self.all_due)?;
+        let mut passes = Vec::new();
+        self.pass_steps(&mut passes, Step::Fill, &Step::Sync);
+        let act = Act::tidy(chore, passes)?;
+        if !act.moves_any(|run| self.is_busy(run)) {
+            return Some(act);
+        }
+        act.into_chore().iter().for_each(|chore| self.store.left_untidy(chore));
+        None
+    }
+
+    fn may_tidy(&mut self) -> bool {
+        if self.halting || self.now < self.tidy_from || !self.store.has_chores(self.all_due) {
+            self.untidy_since = None;
+            return false;
+        }
+        let since = *self.untidy_since.get_or_insert(self.now);
+        self.store.is_tidy() || self.is_due_since(since) && !self.is_at_work() || self.is_overdue_since(since)
+    }
+
+    /// Whether there is something to tidy up, now or later.
+    pub(super) fn has_chores(&self) -> bool {
+        self.store.has_chores(self.all_due)
+    }
+
+    /// Whether all that is left to be done unasked is to tidy up.
+    pub(super) fn has_only_chores(&self) -> bool {
+        !self.has_queued() && self.spare.is_empty() && self.is_sealed()
+    }
+
+    /// There was no space for a chore: it is tried again later.
+    pub(super) fn put_off_chores(&mut self) {
+        self.tidy_from = Millis(self.now.0.saturating_add(RETRY_MS));
+    }
+
+    fn is_overdue_since(&self, since: Millis) -> bool {
+        self.now.since(since) >= self.config.deadline_ms
+    }
+}
