@@ -338,10 +338,15 @@ impl Volume {
         }
     }
 
-    /// Tidying up is no reason to stop when there is no space for it.
+    /// Tidying up is no reason to stop when there is no space for it, or when
+    /// what is to move cannot be read.
     pub(super) fn act_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        let is_harmless = |act: &Act| {
+            let reads = matches!(act.steps.last(), Some(Step::Read | Step::Search));
+            act.chore.is_some() && (reads || error.kind == MediumErrorKind::NoSpace)
+        };
         match &mut self.act {
-            Some(act) if act.chore.is_some() && error.kind == MediumErrorKind::NoSpace => {
+            Some(act) if is_harmless(act) => {
                 act.under_way -= 1;
                 act.is_futile = true;
                 self.put_off_chores();

@@ -174,7 +174,7 @@ impl Volume {
     }
 
     /// What those are told who wait for what a latched disk never does.
-    fn frozen(&self) -> Refusal {
+    pub(super) fn frozen(&self) -> Refusal {
         let reason = self.latched.clone().unwrap_or_default();
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }

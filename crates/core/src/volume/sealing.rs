@@ -51,13 +51,16 @@ pub(super) enum Waiter {
 impl Volume {
     /// Makes durable all that has been written by now; `waiter` is told.
     pub(super) fn seal(&mut self, waiter: Waiter, out: &mut Vec<super::Command>) {
-        self.sealing.next.push(waiter);
+        match (waiter, self.latched.is_some()) {
+            (Waiter::Request(id), true) => self.finish(id, Err(self.frozen()), out),
+            _ => self.sealing.next.push(waiter),
+        }
         self.begin_seal(out);
     }
 
     fn begin_seal(&mut self, out: &mut Vec<super::Command>) {
         let sealing = &mut self.sealing;
-        if sealing.step != Step::Rest || sealing.next.is_empty() {
+        if sealing.step != Step::Rest || sealing.next.is_empty() || self.latched.is_some() {
             return;
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
