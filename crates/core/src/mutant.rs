@@ -21,11 +21,21 @@ pub enum Mutant {
     KeepNothing,
     /// A read shows a dead block's content.
     UnmaskedRead,
+    /// The map is written before the content that it names is durable.
+    SealMapAlone,
+    /// A slot is used again though the durable map may name it.
+    ReuseAtOnce,
+    /// The old slot of what moved is not destroyed.
+    SpareResidue,
+    /// An obligation is cleared before the map is durable that forgets the slot.
+    MeetUnsealed,
+    /// A part of a block is written to a slot without the rest of it.
+    RaiseNothing,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -34,6 +44,11 @@ impl Mutant {
         Self::KeepSlots,
         Self::KeepNothing,
         Self::UnmaskedRead,
+        Self::SealMapAlone,
+        Self::ReuseAtOnce,
+        Self::SpareResidue,
+        Self::MeetUnsealed,
+        Self::RaiseNothing,
     ];
 }
 

@@ -208,7 +208,10 @@ impl Volume {
             steps.remove(last_sync.expect("each pass has a sync"));
         }
         if !fixed {
-            steps.extend([Step::Void, Step::Seal]);
+            steps.push(Step::Void);
+            if !mutant::is(Mutant::MeetUnsealed) {
+                steps.push(Step::Seal);
+            }
         }
         steps.push(Step::Met);
         Act::new(Kind::Shred, runs, Vec::new(), steps, urgent)

@@ -4,6 +4,7 @@
 use super::admit::{Obstacle, Stage, Waiting};
 use super::{Command, Purpose, Volume, io::IoOp, refusal};
 use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent};
 
@@ -40,6 +41,7 @@ impl Volume {
     /// their own yet. What is wholly dead needs none any more.
     pub(super) fn to_raise(&self, request: &Request) -> Vec<Extent<Addr>> {
         let zeros = match request.op {
+            _ if mutant::is(Mutant::RaiseNothing) => return Vec::new(),
             Op::Write(_) => false,
             Op::Trim | Op::Zero { .. } | Op::Purge => true,
             _ => return Vec::new(),

@@ -6,6 +6,7 @@
 //! meanwhile shares the next.
 
 use super::{Purpose, Volume, io::IoOp};
+use crate::mutant::{self, Mutant};
 use crate::request::{Buf, RequestId};
 use crate::store::{Place, Target};
 use crate::units::Extent;
@@ -66,7 +67,8 @@ impl Volume {
         sealing.waiters = std::mem::take(&mut sealing.next);
         sealing.writes = self.store.seal();
         sealing.step = Step::Content;
-        self.io(Purpose::Seal, Place::all_of(Target::Data), IoOp::Sync, out);
+        let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
+        self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
     }
 
     pub(super) fn seal_io_done(&mut self, out: &mut Vec<super::Command>) {

@@ -1,6 +1,7 @@
 //! The slots: which of them are free, and since when, and what they hold.
 
 use crate::blocks::BlockSet;
+use crate::mutant::{self, Mutant};
 use crate::store::Chore;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
@@ -117,8 +118,12 @@ impl Slots {
 
     /// `slot` is not named any more; what lay there `is_destroyed`, or is not.
     pub(super) fn free(&mut self, slot: u64, is_destroyed: bool) {
+        if mutant::is(Mutant::ReuseAtOnce) {
+            return self.clean.insert(extent(slot));
+        }
+        let is_clean = is_destroyed || !self.secure || mutant::is(Mutant::SpareResidue);
         let limbo = &mut self.limbo;
-        let set = if is_destroyed || !self.secure { &mut limbo.clean } else { &mut limbo.residue };
+        let set = if is_clean { &mut limbo.clean } else { &mut limbo.residue };
         set.insert(extent(slot));
     }
 
