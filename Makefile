@@ -69,6 +69,11 @@ lab:
 	lab/table8 --fs vfat,fat16,fat12 --operations 1500 --size 128M
 	lab/table8 --fs exfat --operations 1000 --size 64M
 	lab/power-cut-loop --fs vfat --cut alternate --rounds 5
+	lab/conformance --short --store overlay
+	lab/demo --store overlay
+	lab/kill9 --store overlay --rounds 100
+	lab/power-cut-loop --store overlay --fs ext2 --rounds 5
+	lab/overlays
 	lab/partitions
 	lab/facts
 	lab/facts --self-test
@@ -79,6 +84,10 @@ bench:
 	lab/setup build lab
 	$(MAKE) build
 	lab/bench --update docs/benchmarks.md
+	lab/bench --store overlay --update docs/benchmarks.md
+	lab/bench-overlay --update docs/benchmarks.md
+	lab/bench-shrink --update docs/benchmarks.md
+	lab/overlays --update docs/benchmarks.md
 	lab/bench-shred --update docs/benchmarks.md
 	lab/bench-sparse --update docs/benchmarks.md
 	lab/bench-detect --update docs/benchmarks.md
