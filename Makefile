@@ -75,6 +75,7 @@ lab:
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 5
 	lab/overlays
 	lab/partitions
+	lab/elsewhere
 	lab/facts
 	lab/facts --self-test
 	lab/judge

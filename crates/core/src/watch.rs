@@ -47,6 +47,9 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// `extent` is about to get new content; told in order of arrival.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// The guest reads `extent`; told in order of arrival with what changes.
+    fn read(&mut self, _extent: Extent<Addr>) {}
+
     /// Whose present content must be seen before `extent` gets a new one; in
     /// order, disjoint, each within the disk. They may go beyond `extent`.
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;

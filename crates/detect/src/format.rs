@@ -67,6 +67,9 @@ pub enum Geometry {
     Same,
     /// It is the same file system, and says that it is in use.
     InUse,
+    /// The same, and that it was mounted once more: whatever a recovery had to
+    /// write was written before.
+    Mounted,
     /// It was in use and has been unmounted, by the file system itself: all
     /// that it holds was written before.
     Unmounted,
@@ -193,6 +196,19 @@ pub trait Format: Send + fmt::Debug {
     /// twice.
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         None
+    }
+
+    /// Whether it has a journal that lies elsewhere, out of sight: a recovery from
+    /// it brings maps to the disk that are older than what lies there. It ends
+    /// before [`Geometry::Mounted`] is said, or that nothing is in use any more.
+    fn has_journal_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Whether somebody who has forgotten all that he knew of the file system, and
+    /// takes it over, reads something in `extent` before he writes anything.
+    fn is_opened_by(&self, _extent: Extent<Addr>) -> bool {
+        false
     }
 
     /// What it means that `block`, of [`Kind::Geometry`], changes from `old` to

@@ -37,6 +37,15 @@ pub enum Mutant {
     MapHoldsNoPointers,
     /// Names hold up deaths that they need not.
     NoMapIsFinal,
+    /// A journal elsewhere: a map counts though a recovery may have written it.
+    ReplayBelieved,
+    /// A journal elsewhere: who reads the superblock of a file system in use does
+    /// not take it over.
+    ReadsIgnored,
+    /// A journal elsewhere: what a map shows free is dead at once.
+    ReplayAtOnce,
+    /// A journal elsewhere: time settles that a map was not too old.
+    LateMapSettles,
     /// Rule J: a block that was written is dead after one commit that shows it
     /// free.
     OneCommitProves,
@@ -87,6 +96,16 @@ impl Mutant {
         Self::GuessesAreCertain,
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
+    ];
+
+    /// Those of rule E below a journal elsewhere.
+    pub const JOURNAL_ELSEWHERE: [Self; 6] = [
+        Self::ReplayBelieved,
+        Self::ReadsIgnored,
+        Self::ReplayAtOnce,
+        Self::LateMapSettles,
+        Self::WriteRevivesNothing,
+        Self::RereadWithoutExemption,
     ];
 
     /// Those of rule J, which shares some with rule E.

@@ -187,6 +187,12 @@ impl Watcher for Watch {
         self.review(now);
     }
 
+    fn read(&mut self, extent: Extent<Addr>) {
+        if let Some(rule) = self.rule_mut() {
+            rule.read(extent);
+        }
+    }
+
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.rule().map_or_else(Vec::new, |rule| rule.needs(extent))
     }

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
 use quietus_sim::rule_e::fat::trial as fat;
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
-use quietus_sim::rule_j::lockstep;
+use quietus_sim::rule_j::{elsewhere, lockstep};
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
 use quietus_sim::verdict::{silence_panics, verdict};
@@ -136,7 +136,9 @@ fn trial(transitions: u64, walks: u64) -> bool {
     is_well &= trial_of(fat::parts(), |n| fat::searched(n, transitions), walks, fat::walked);
     println!("below a journal:");
     let searched = |n| lockstep::searched(n, transitions);
-    trial_of(lockstep::parts(), searched, walks, lockstep::walked) && is_well
+    is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);
+    println!("below a journal elsewhere:");
+    trial_of(0, |n| elsewhere::walked(n as u64), walks, elsewhere::walked) && is_well
 }
 
 /// All parts of a search, and then walks; with their figures.
@@ -228,7 +230,7 @@ const RULE_WALKS_MAX: u64 = 4_000;
 #[cfg(feature = "mutants")]
 fn hunt_rules() -> bool {
     use quietus_detect::mutant::Mutant;
-    use quietus_sim::mutants::{hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j};
+    use quietus_sim::mutants::{hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j};
     let mut is_well = true;
     for mutant in Mutant::ALL {
         let twin = hunt_rule_e(mutant, RULE_WALKS_MAX);
@@ -238,6 +240,12 @@ fn hunt_rules() -> bool {
     println!("below a journal:");
     for mutant in Mutant::RULE_J {
         let (judge, twin) = (judge_rule_j(mutant, RULE_WALKS_MAX), hunt_rule_j(mutant, RULE_WALKS_MAX));
+        is_well &= judge.is_some() || twin.is_some();
+        tell(mutant, judge, twin);
+    }
+    println!("below a journal elsewhere:");
+    for mutant in Mutant::JOURNAL_ELSEWHERE {
+        let (judge, twin) = hunt_elsewhere(mutant, RULE_WALKS_MAX);
         is_well &= judge.is_some() || twin.is_some();
         tell(mutant, judge, twin);
     }

@@ -6,7 +6,7 @@ use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::play::Setup;
-use crate::rule_j::{known, lockstep};
+use crate::rule_j::{elsewhere, known, lockstep};
 use crate::shrink::shrink;
 use crate::soak::soak;
 use crate::violation::Violation;
@@ -97,4 +97,17 @@ pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
         known.next().or_else(|| walks.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1))));
     detect::activate(None);
     caught
+}
+
+/// As [`judge_rule_e`], below a journal elsewhere; and both versions on the same
+/// walks, up to the one that fails.
+#[must_use]
+pub fn hunt_elsewhere(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Option<(u64, Part)>) {
+    detect::activate(Some(mutant));
+    let mut judged = (0..walks_max).map(elsewhere::judged);
+    let judge = judged.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, elsewhere::walked(seed)));
+    let twin = walks.find(|(_, part)| part.failure.is_some());
+    detect::activate(None);
+    (judge, twin)
 }

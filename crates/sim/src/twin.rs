@@ -19,6 +19,9 @@ pub trait Version: fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// The guest reads `extent`.
+    fn read(&mut self, _extent: Extent<Addr>) {}
+
     /// Blocks that must be seen before `extent` changes.
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block>;
 
@@ -172,6 +175,16 @@ impl<const BYTES: usize> Twin<BYTES> {
         let taken = if layers { self.take(extent)? } else { Vec::new() };
         self.change(extent, Content::Bytes(bytes))?;
         Ok(taken)
+    }
+
+    /// The guest reads `block`.
+    ///
+    /// # Errors
+    /// The two disagree.
+    pub fn look(&mut self, block: Block) -> Result<(), String> {
+        self.rule.read(place::<BYTES>(block));
+        self.tell(|it, _| it.read(place::<BYTES>(block)));
+        self.compare()
     }
 
     /// The guest frees `block`.

@@ -82,11 +82,14 @@ impl Volume {
     /// `request` arrives. Returns what may be dead there, and must be destroyed
     /// before it is written over.
     pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
-        let layers = self.has_layers();
-        let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) else {
+        let (layers, extent) = (self.has_layers(), request.extent);
+        let Some(watching) = &mut self.watching else { return Vec::new() };
+        let Some(content) = content(&request.op) else {
+            if matches!(request.op, Op::Read | Op::Cache) {
+                watching.watcher.read(extent);
+            }
             return Vec::new();
         };
-        let extent = request.extent;
         // With one pass the write itself is all that would be done.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
         watching.watcher.arrived(self.now, extent, content);

@@ -263,6 +263,15 @@ impl Watcher for Disk {
         }
     }
 
+    fn read(&mut self, extent: Extent<Addr>) {
+        for index in self.touched(extent) {
+            let part = &mut self.parts[index];
+            if let Some(inner) = part.inner(extent) {
+                part.watch.read(inner);
+            }
+        }
+    }
+
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let parts = self.parts[self.touched(extent)].iter();
         let needed = parts.filter_map(|part| Some((part, part.watch.needs(part.inner(extent)?))));

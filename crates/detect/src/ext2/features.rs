@@ -28,7 +28,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('I', 0x1, "compression", false),
     ('I', 0x2, "filetype", true),
     ('I', 0x4, "needs_recovery", true),
-    ('I', 0x8, "journal_dev", false),
+    ('I', JOURNAL_DEV, "journal_dev", false),
     ('I', META_BG, "meta_bg", true),
     ('I', 0x40, "extents", true),
     ('I', WIDE, "64bit", true),
@@ -60,6 +60,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
 ];
 
 const HAS_JOURNAL: u32 = 0x4;
+const JOURNAL_DEV: u32 = 0x8;
 const LAZY_BG: u32 = 0x40;
 const SPARSE_SUPER2: u32 = 0x200;
 const META_BG: u32 = 0x10;
@@ -117,6 +118,11 @@ impl Features {
             group_csum: ro_compat & (UNINIT_BG | METADATA_CSUM) != 0,
         })
     }
+}
+
+/// Whether it is no file system, but another one's journal.
+pub(super) fn is_journal(superblock: &[u8]) -> bool {
+    u32_at(superblock, WORDS[1].0) & JOURNAL_DEV != 0
 }
 
 /// What a file system with the features of this superblock is called.

@@ -16,19 +16,31 @@ const NODES_BYTES_MAX: u64 = 16 << 20;
 /// What a superblock says of a journal. If any of it changes, it may be another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
+    /// 0: it is on another device.
     s_journal_inum: u32,
+    /// Of a journal on another device; its number there may change at a mount.
+    s_journal_uuid: [u8; 16],
     /// The copy of the pointers.
     s_jnl_blocks: [u8; 68],
 }
 
 impl Claim {
     pub(super) fn from_bytes(superblock: &[u8]) -> Self {
-        let s_jnl_blocks = superblock.get(0x10C..).and_then(<[u8]>::first_chunk);
         Self {
             s_journal_inum: u32_at(superblock, 0xE0),
-            s_jnl_blocks: s_jnl_blocks.copied().unwrap_or([0; 68]),
+            s_journal_uuid: bytes_at(superblock, 0xD0),
+            s_jnl_blocks: bytes_at(superblock, 0x10C),
         }
     }
+
+    /// Whether it lies on another device.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.s_journal_inum == 0
+    }
+}
+
+fn bytes_at<const N: usize>(superblock: &[u8], at: usize) -> [u8; N] {
+    superblock.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 /// How far it could be followed.
@@ -57,12 +69,9 @@ fn lies() -> Reason {
 /// The blocks of the journal of `ext`, of which the superblock says `claim`.
 ///
 /// # Errors
-/// It is on another device, or its inode makes no sense.
+/// Its inode makes no sense.
 pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Found, Reason> {
     let s_journal_inum = claim.s_journal_inum;
-    if s_journal_inum == 0 {
-        return Err(Reason("its journal is on another device, which is not understood".into()));
-    }
     let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
     let place = ext.extent_of(block);
     let Some(table) = contents.get(place) else { return Ok(Found::Needs(vec![place])) };

@@ -14,7 +14,7 @@
 //!    groups that were described by bytes handed in.
 
 use self::inode::Inode;
-use self::journal::Found;
+use self::journal::{Claim, Found};
 use self::layout::{Descriptor, Layout, Region};
 use self::names::Pointer;
 use self::scan::Scan;
@@ -48,7 +48,7 @@ pub struct Ext {
     descriptors: Vec<Descriptor>,
     layout: Layout,
     disk_bytes: u64,
-    /// The blocks of the journal.
+    /// The blocks of the journal, if it is not on another device.
     journal: Option<Vec<Range<Block>>>,
 }
 
@@ -79,7 +79,7 @@ fn probe_groups(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pr
 }
 
 fn probe_journal(mut ext: Ext, contents: &Contents) -> Result<Probe, Reason> {
-    if let Some(claim) = &ext.superblock.journal {
+    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_elsewhere()) {
         match journal::find(&ext, claim, contents)? {
             Found::Needs(missing) => return Ok(Probe::Needs(missing)),
             Found::At(blocks) => ext.journal = Some(blocks),
@@ -271,6 +271,18 @@ impl Format for Ext {
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         self.journal.clone()
+    }
+
+    fn has_journal_elsewhere(&self) -> bool {
+        self.superblock.journal.as_ref().is_some_and(Claim::is_elsewhere)
+    }
+
+    fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
+        self.superblock.superblocks(extent).any(|it| it.overlaps(extent))
+    }
+
+    fn map_needs_rest(&self) -> bool {
+        self.has_journal_elsewhere()
     }
 
     fn block_bytes(&self) -> u32 {

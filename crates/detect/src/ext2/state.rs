@@ -49,7 +49,8 @@ impl State {
     /// What it means that this state follows on `old`, of the same file system.
     pub(super) fn since(self, old: Self) -> Geometry {
         if self.is_in_use() {
-            Geometry::InUse
+            let is_counted = self.s_mnt_count == old.s_mnt_count.wrapping_add(1);
+            if is_counted { Geometry::Mounted } else { Geometry::InUse }
         } else if !self.is_clean() {
             Geometry::Same
         } else if old.is_in_use() && self.is_of_mount(old) {

@@ -82,6 +82,11 @@ impl Superblock {
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+        if features::is_journal(bytes) {
+            return Err(Reason(
+                "it is the journal of a file system elsewhere, and only that knows what it needs".into(),
+            ));
+        }
         let features = Features::from_bytes(bytes)?;
         if u32_at(bytes, 0x48) == EXT2_OS_HURD {
             return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));
@@ -244,6 +249,21 @@ impl Superblock {
     pub(super) fn super_block(&self, group: u32) -> Block {
         let first = self.group(group).start;
         first.max((SUPERBLOCK_AT / u64::from(self.block_bytes())) as Block)
+    }
+
+    /// The superblocks, copies too, of the groups that `extent` touches.
+    pub(super) fn superblocks(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+        let group_of = |at: u64| {
+            let block = (at / u64::from(self.block_bytes())).saturating_sub(self.s_first_data_block.into());
+            (block / u64::from(self.s_blocks_per_group)).min(self.groups().into()) as u32
+        };
+        let groups = group_of(extent.start.0)..group_of(extent.end()) + 1;
+        let at = |group| match u64::from(self.super_block(group)) * u64::from(self.block_bytes()) {
+            0 => SUPERBLOCK_AT,
+            at => at,
+        };
+        let copies = groups.filter(|group| self.has_super(*group));
+        copies.map(move |group| Extent::new(at(group), SUPERBLOCK_BYTES))
     }
 
     /// The block in which the descriptors in force from `group` on are, a

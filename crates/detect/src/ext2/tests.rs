@@ -350,7 +350,7 @@ fn mounting_and_unmounting_are_told_from_checking() {
     let mounted = with(&with(&clean, 0x3A, 0), 0x34, 4);
     let unmounted = with(&mounted, 0x3A, 1);
     assert_eq!(geometry(&clean, &clean), Geometry::Same);
-    assert_eq!(geometry(&clean, &mounted), Geometry::InUse);
+    assert_eq!(geometry(&clean, &mounted), Geometry::Mounted);
     assert_eq!(geometry(&mounted, &with(&mounted, 0xC, 99)), Geometry::InUse);
     assert_eq!(geometry(&mounted, &unmounted), Geometry::Unmounted);
     assert_eq!(geometry(&mounted, &with(&unmounted, 0x34, 0)), Geometry::Clean);

@@ -26,6 +26,9 @@ pub trait Rule: Send + fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// The guest reads `extent`.
+    fn read(&mut self, _extent: Extent<Addr>) {}
+
     /// Whose present content must be seen before `extent` gets a new one.
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
@@ -69,7 +72,7 @@ pub trait Rule: Send + fmt::Debug {
     fn broken(&self) -> Option<&Reason>;
 
     /// Why nothing is called dead for now, if that is so.
-    fn hindrance(&self) -> Option<&Reason> {
+    fn hindrance(&self) -> Option<String> {
         None
     }
 

@@ -18,7 +18,10 @@
 //!    keep the present content.
 //! 5. Time alone kills nothing: the clock that settles doubts stands still
 //!    while the guest does (it may be suspended, with all it has yet to write).
+//! 6. Nothing follows from a map that a recovery may have written from a journal
+//!    out of sight ([`RuleE::may_be_replayed`]).
 
+mod heard;
 mod names;
 mod view;
 
@@ -57,6 +60,8 @@ pub struct RuleE {
     survey: Survey,
     /// It is mounted, as far as it says itself.
     in_use: bool,
+    /// It was mounted under our eyes, and nobody else may have taken it over since.
+    heard: bool,
     /// Metadata in a fixed place.
     fixed: RoaringBitmap,
     /// Those of them that must be seen before they change.
@@ -118,6 +123,7 @@ impl RuleE {
             deaths: Deaths::default(),
             survey,
             in_use: !was_clean,
+            heard: false,
             fixed,
             sources,
             unknown: RoaringBitmap::new(),
@@ -244,8 +250,9 @@ impl RuleE {
         if self.options.grade != Grade::Block {
             self.suspicious |= uncertain;
         }
-        let freed = free & &self.live;
-        let doubted = if self.format.map_needs_rest() { freed.clone() } else { self.too_soon(&freed) };
+        let freed = self.believed(free & &self.live);
+        let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
+        let doubted = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.doubted.extend(&doubted);
         self.condemn(freed - doubted);
     }
@@ -273,6 +280,7 @@ impl RuleE {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
+            Geometry::Mounted => (self.in_use, self.heard) = (true, true),
             Geometry::Unmounted => self.cleaned(true),
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,
@@ -297,7 +305,7 @@ impl RuleE {
     /// Everything it holds has been written, so that its maps can be believed
     /// as they lie there.
     fn cleaned(&mut self, in_order: bool) {
-        self.in_use = false;
+        (self.in_use, self.heard) = (false, false);
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 
@@ -396,6 +404,10 @@ impl Rule for RuleE {
             Content::Bytes(bytes) => self.written(extent, bytes),
             Content::Zeros => self.zeroed(extent),
         }
+    }
+
+    fn read(&mut self, extent: Extent<Addr>) {
+        self.may_be_opened(extent);
     }
 
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
@@ -523,8 +535,11 @@ impl Rule for RuleE {
         self.broken.as_ref()
     }
 
-    fn hindrance(&self) -> Option<&Reason> {
-        self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty())
+    fn hindrance(&self) -> Option<String> {
+        if self.may_be_replayed() {
+            return Some(heard::MAY_BE_REPLAYED.into());
+        }
+        self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty()).map(ToString::to_string)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// Sets that lie one behind the other.
 const SETS: usize = 9;
+/// It is in use, and was mounted under our eyes; 1: it is in use.
+const IN_USE_HEARD: u8 = 2;
 
 impl RuleE {
     pub(super) fn known(&self) -> Option<Vec<u8>> {
@@ -32,7 +34,8 @@ impl RuleE {
             &condemned,
             &below,
         ];
-        let mut bytes = vec![u8::from(self.in_use), u8::from(self.survey.rereads_maps())];
+        let in_use = if self.heard { IN_USE_HEARD } else { u8::from(self.in_use) };
+        let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
         Some(bytes)
@@ -51,7 +54,7 @@ impl RuleE {
         if *rereads == 0 {
             self.survey.skip_maps();
         }
-        self.in_use = *in_use != 0;
+        (self.in_use, self.heard) = (*in_use != 0, *in_use == IN_USE_HEARD);
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
         (self.doubted, self.lately) = (Lately::kept(&doubted), Lately::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);

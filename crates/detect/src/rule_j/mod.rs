@@ -301,7 +301,7 @@ impl RuleJ {
     fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
-            Geometry::InUse => self.in_use = true,
+            Geometry::InUse | Geometry::Mounted => self.in_use = true,
             Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,

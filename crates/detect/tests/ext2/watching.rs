@@ -3,7 +3,7 @@
 
 use crate::image::{Image, allocated, blocks, free};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Watcher};
+use quietus_core::watch::{Content, Scope, Verdict, Watcher};
 use quietus_detect::Watch;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Format, Kind};
@@ -58,9 +58,12 @@ impl Scene {
         self.watch.proven();
         let mut dead = BTreeSet::new();
         let bytes = u64::from(format.block_bytes());
-        while let Some((extent, _)) =
+        while let Some((extent, verdict)) =
             self.watch.verdict(Scope { layers: true, all: false, is_busy: &|_| false })
         {
+            if verdict != Verdict::Dead {
+                continue;
+            }
             dead.extend((extent.start.0 / bytes) as u32..(extent.end() / bytes) as u32);
         }
         dead
@@ -152,4 +155,78 @@ fn a_map_ahead_of_its_descriptor_is_believed() {
     scene.write(at, Some(&bits));
     let dead = scene.dead(&*format);
     assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
+}
+
+/// Its journal is on another device; a file has the blocks that are returned.
+fn image_with_journal_elsewhere(name: &str) -> (Image, BTreeSet<u32>) {
+    let mut image = Image::new(name, 8000, &["-b", "1024"]);
+    let source = image.path.with_extension("source");
+    std::fs::write(&source, vec![7; 9000]).unwrap();
+    let told = "feature has_journal\nset_super_value journal_dev 2049\nset_super_value journal_uuid random\n";
+    image.debugfs(&format!("write {} doomed\n{told}", source.display()));
+    let printed = image.debugfs("blocks doomed\n");
+    let line = printed.lines().find(|it| it.starts_with(|first: char| first.is_ascii_digit())).unwrap();
+    let blocks = line.split_whitespace().map(|it| it.parse().unwrap()).collect();
+    (image, blocks)
+}
+
+impl Scene {
+    /// The superblock says that it is in use, and was mounted so often.
+    fn in_use(&mut self, mounts: u8) {
+        let mut bytes = self.image.at(place(1)).to_vec();
+        (bytes[0x60], bytes[0x34]) = (bytes[0x60] | 4, mounts);
+        self.write(place(1), Some(&bytes));
+    }
+
+    /// The guest deletes the only file that there is.
+    fn delete(&mut self, format: &dyn Format, blocks: &BTreeSet<u32>) {
+        let inode = 11 + 1;
+        let table = format.survey(Kind::Inodes)[0].start + inode / 8;
+        let mut inodes = self.image.at(place(table)).to_vec();
+        inodes[(inode as usize - 1) % 8 * 128..][..128].fill(0);
+        self.write(place(table), Some(&inodes));
+        let map = format.survey(Kind::Map)[0].start;
+        let mut bits = self.image.at(place(map)).to_vec();
+        blocks.iter().map(|it| *it as usize - 1).for_each(|bit| bits[bit / 8] &= !(1 << (bit % 8)));
+        self.write(place(map), Some(&bits));
+    }
+
+    /// The guest is active for longer than it takes to settle.
+    fn be_active(&mut self) {
+        for _ in 0..140 {
+            self.now = Millis(self.now.0 + 1000);
+            self.write(place(7000), Some(&[1; 1024]));
+        }
+    }
+}
+
+#[test]
+fn above_a_journal_elsewhere_maps_count_once_it_was_mounted_before_us() {
+    let (image, blocks) = image_with_journal_elsewhere("elsewhere_heard");
+    let format = image.ext2();
+    let mut scene = Scene::new(image);
+    scene.in_use(1);
+    assert_eq!(scene.watch.status().state, "watching it");
+    scene.delete(&*format, &blocks);
+    assert!(scene.dead(&*format).is_disjoint(&blocks), "a replay that nobody saw begin may have written it");
+    scene.be_active();
+    assert!(scene.dead(&*format).is_superset(&blocks));
+}
+
+#[test]
+fn above_a_journal_elsewhere_that_may_be_replayed_maps_do_not_count() {
+    let (image, blocks) = image_with_journal_elsewhere("elsewhere_unheard");
+    let format = image.ext2();
+    let mut scene = Scene::new(image);
+    scene.in_use(1);
+    scene.watch.read(place(1));
+    assert!(scene.watch.status().state.contains("nothing is called dead: its journal is on another device"));
+    scene.delete(&*format, &blocks);
+    scene.be_active();
+    assert!(scene.dead(&*format).is_disjoint(&blocks));
+    let mut whole = scene.image.at(place(1)).to_vec();
+    whole[0x60] &= !4;
+    scene.write(place(1), Some(&whole));
+    scene.settle();
+    assert!(scene.dead(&*format).is_superset(&blocks));
 }

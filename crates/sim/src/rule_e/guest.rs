@@ -69,7 +69,8 @@ pub struct Guest {
     pages: BTreeMap<Block, Bytes>,
     /// What differs from the disk, or may.
     dirty: BTreeSet<Block>,
-    mended: u8,
+    /// The superblock, as it was when it was mounted.
+    found: Super,
     next_generation: u8,
 }
 
@@ -81,14 +82,15 @@ impl Guest {
         let mut inodes = slots.map(Inode::from_bytes);
         let inodes = std::array::from_fn(|_| inodes.next().unwrap_or_default());
         let bits = (0..toy.blocks as usize).map(|it| disk[MAP as usize][it] != 0).collect();
-        let mended = Super::from_bytes(&disk[SUPER as usize]).map_or(0, |it| it.mended);
+        let nothing = Super { is_clean: false, mended: 0, mounts: 0 };
+        let found = Super::from_bytes(&disk[SUPER as usize]).unwrap_or(nothing);
         let mut this = Self {
             toy,
             inodes,
             bits,
             pages: BTreeMap::new(),
             dirty: BTreeSet::new(),
-            mended,
+            found,
             next_generation,
         };
         let named: Vec<_> = this.named().keys().copied().collect();
@@ -101,7 +103,7 @@ impl Guest {
     /// What the superblock is to say.
     #[must_use]
     pub fn superblock(&self, is_clean: bool) -> Bytes {
-        Super { is_clean, mended: self.mended }.bytes()
+        Super { is_clean, ..self.found }.bytes()
     }
 
     /// The generation that the next file gets.
@@ -325,7 +327,7 @@ pub fn mend(toy: Toy, disk: &[Bytes]) -> Vec<(Block, Bytes)> {
     written.extend([TABLE, MAP]);
     let mut written: Vec<_> = written.into_iter().map(|it| (it, fsck.guest.write_back(it))).collect();
     written.retain(|(block, bytes)| disk[*block as usize] != *bytes);
-    fsck.guest.mended += 1;
+    fsck.guest.found.mended += 1;
     written.push((SUPER, fsck.guest.superblock(true)));
     written
 }

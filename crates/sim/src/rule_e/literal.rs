@@ -71,6 +71,8 @@ pub struct Literal<F> {
     cells: BTreeMap<Block, Cell>,
     sources: BTreeMap<Block, Source>,
     in_use: bool,
+    /// It was mounted under our eyes, and nobody has taken it over since [10].
+    heard: bool,
     review: Option<Review>,
     /// Maps that are to be read, and whether a tool calls them whole.
     maps: BTreeMap<Block, bool>,
@@ -96,6 +98,7 @@ impl<F: Format> Literal<F> {
             cells,
             sources,
             in_use: !whole,
+            heard: false,
             review: None,
             maps: BTreeMap::new(),
             is_surveyed: false,
@@ -247,6 +250,7 @@ impl<F: Format> Literal<F> {
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) => self.shown_allocated(block),
+                (Some(true), false) if self.says_nothing(block) => {}
                 (Some(true), false) if self.format.map_needs_rest() => self.doubt(block),
                 (Some(true), false) if self.is_recent(block) => self.doubt(block),
                 (Some(true), false) => self.condemn(block),
@@ -266,6 +270,18 @@ impl<F: Format> Literal<F> {
         cell.suspicious |= was_dying && grade != Grade::Block;
     }
 
+    /// Whether a map that shows it free, above a journal elsewhere, may be a
+    /// recovery's, or too old for what was written there [10].
+    fn says_nothing(&mut self, block: Block) -> bool {
+        let is_journaled = self.in_use && self.format.has_journal_elsewhere();
+        is_journaled && (!self.heard || self.is_recent(block))
+    }
+
+    /// The guest reads [10].
+    pub fn read(&mut self, extent: Extent<Addr>) {
+        self.heard &= !self.format.is_opened_by(extent);
+    }
+
     /// Whether a map proves nothing against it yet [3].
     fn is_recent(&mut self, block: Block) -> bool {
         let Cell { written, stirred, .. } = self.cells[&block];
@@ -279,7 +295,7 @@ impl<F: Format> Literal<F> {
 
     /// [8]
     fn call_whole(&mut self, by_tool: bool) {
-        self.in_use = false;
+        (self.in_use, self.heard) = (false, false);
         self.maps.clear();
         self.review = Some(Review { at: Millis(self.clock.now().0 + QUIET_MS), by_tool });
         self.cells.values_mut().for_each(|it| it.touched = false);
@@ -308,6 +324,7 @@ impl<F: Format> Literal<F> {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
+            Geometry::Mounted => (self.in_use, self.heard) = (true, true),
             Geometry::Unmounted => self.call_whole(false),
             Geometry::Clean => self.call_whole(true),
             Geometry::Changed => self.stop(),

@@ -58,6 +58,8 @@ pub struct Super {
     pub is_clean: bool,
     /// How often a tool has mended it.
     pub mended: u8,
+    /// How often it was mounted, where that is counted.
+    pub mounts: u8,
 }
 
 impl Super {
@@ -65,14 +67,15 @@ impl Super {
     #[must_use]
     pub fn bytes(self) -> Bytes {
         let mut bytes = [0; BLOCK_BYTES];
-        bytes[..3].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended]);
+        bytes[..4].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended, self.mounts]);
         bytes
     }
 
     /// None: it is no superblock.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.first() == Some(&MAGIC)).then(|| Self { is_clean: bytes[1] != 0, mended: bytes[2] })
+        let read = || Self { is_clean: bytes[1] != 0, mended: bytes[2], mounts: bytes[3] };
+        (bytes.first() == Some(&MAGIC)).then(read)
     }
 }
 
@@ -278,6 +281,7 @@ impl Format for Toy {
         match (Super::from_bytes(old), Super::from_bytes(new)) {
             (_, None) | (None, _) => Geometry::Changed,
             (Some(old), Some(new)) if old == new => Geometry::Same,
+            (Some(old), Some(new)) if !new.is_clean && old.mounts != new.mounts => Geometry::Mounted,
             (_, Some(new)) if !new.is_clean => Geometry::InUse,
             (Some(old), Some(new)) if !old.is_clean && old.mended == new.mended => Geometry::Unmounted,
             _ => Geometry::Clean,

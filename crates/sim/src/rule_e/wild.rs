@@ -99,7 +99,7 @@ impl Wild {
     pub fn new(theme: &Theme) -> Self {
         let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
         let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
-        disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0 }.bytes();
+        disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
         disk[MAP as usize][..4].fill(1);
         disk[TABLE as usize] = table(INODES[1]);
         let twin = twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
@@ -230,6 +230,6 @@ pub fn themes() -> Vec<Theme> {
 }
 
 fn supers() -> [Super; 3] {
-    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0 });
-    [in_use, clean, Super { is_clean: true, mended: 1 }]
+    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
+    [in_use, clean, Super { is_clean: true, mended: 1, mounts: 0 }]
 }

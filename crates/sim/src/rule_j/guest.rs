@@ -483,6 +483,14 @@ impl Journaled {
         self.wire.iter().filter(|(_, it)| it.what == What::Data).map(|(block, _)| *block).collect()
     }
 
+    /// The metadata that is on its way to its place.
+    #[must_use]
+    pub fn metadata_on_its_way(&self) -> Vec<Block> {
+        let pointers = self.files.pointers();
+        let is_metadata = |it: &Block| *it == MAP || *it == TABLE || pointers.contains(it);
+        self.wire.keys().copied().filter(is_metadata).collect()
+    }
+
     /// Where everything lies.
     #[must_use]
     pub fn toy(&self) -> Toy {

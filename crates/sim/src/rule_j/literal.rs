@@ -428,7 +428,7 @@ impl<F: Format> Literal<F> {
     fn geometry(&mut self, block: Block, old: &[u8], new: &[u8]) {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
-            Geometry::InUse => self.in_use = true,
+            Geometry::InUse | Geometry::Mounted => self.in_use = true,
             Geometry::Unmounted => self.whole(!self.log.is_empty()),
             Geometry::Clean => self.whole(true),
             Geometry::Changed => self.stop(),

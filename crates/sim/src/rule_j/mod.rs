@@ -10,10 +10,12 @@
 //! - [`literal`] is all of the decision once more, written from that page alone;
 //!   [`both`] lets it and the product see the same events, [`lockstep`] does so
 //!   for long.
+//! - [`elsewhere`] is the same guest above rule E, which does not see the log.
 //! - [`wild`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
 pub mod both;
+pub mod elsewhere;
 pub mod guest;
 pub mod judge;
 pub mod known;

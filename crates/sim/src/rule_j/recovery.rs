@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Recovery {
     /// What is written to its place.
     pub contents: BTreeMap<Block, Vec<u8>>,
+    /// The same as Linux writes it: one transaction after the other.
+    pub in_order: Vec<(Block, Vec<u8>)>,
     /// The first transaction that is not there.
     pub next: Tid,
     /// The log said that it is empty.
@@ -20,7 +22,8 @@ pub struct Recovery {
 pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
     if tail.start == 0 {
-        return Some(Recovery { contents: BTreeMap::new(), next: tail.tid, is_empty: true });
+        let (contents, in_order) = (BTreeMap::new(), Vec::new());
+        return Some(Recovery { contents, in_order, next: tail.tid, is_empty: true });
     }
     let (mut found, mut at) = (Vec::<Logged>::new(), tail.start);
     let mut next = tail.tid;
@@ -28,12 +31,14 @@ pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
         found.push(logged);
         (next, at) = (next + 1, end);
     }
-    Some(Recovery { contents: replayed(&found), next, is_empty: false })
+    let in_order = in_order(&found);
+    let contents = in_order.iter().cloned().collect();
+    Some(Recovery { contents, in_order, next, is_empty: false })
 }
 
-/// The newest copy of each block that no revocation covers.
-fn replayed(found: &[Logged]) -> BTreeMap<Block, Vec<u8>> {
-    let mut contents = BTreeMap::new();
+/// Each copy that no revocation covers.
+fn in_order(found: &[Logged]) -> Vec<(Block, Vec<u8>)> {
+    let mut contents = Vec::new();
     for logged in found {
         let is_revoked = |block| found.iter().any(|it| it.tid >= logged.tid && it.revoked.contains(block));
         let copies = logged.contents.iter().filter(|(block, _)| !is_revoked(block));

@@ -25,6 +25,14 @@ pub trait Rules: fmt::Debug {
         self.write(block, bytes)
     }
 
+    /// Somebody who knows nothing of the file system reads its superblock.
+    ///
+    /// # Errors
+    /// Two versions of the rules disagree.
+    fn opened(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Reads something that is wanted; false: nothing is.
     ///
     /// # Errors

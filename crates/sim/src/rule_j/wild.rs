@@ -142,7 +142,8 @@ impl Wild {
         let area = Area { first, len: JOURNAL, block_bytes: WIDE_BYTES, flavour };
         let mut disk = vec![[0; WIDE_BYTES as usize]; toy.blocks as usize];
         let is_clean = theme.was_clean;
-        disk[SUPER as usize][..BLOCK_BYTES].copy_from_slice(&Super { is_clean, mended: 0 }.bytes());
+        disk[SUPER as usize][..BLOCK_BYTES]
+            .copy_from_slice(&Super { is_clean, mended: 0, mounts: 0 }.bytes());
         disk[MAP as usize].copy_from_slice(&map(area, 0, false));
         disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
         let options =
@@ -244,7 +245,7 @@ impl Wild {
             Step::HalfTail(says) => self.write_tail(says, HALF),
             Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false)),
             Step::Super(is_clean) => {
-                let bytes = Super { is_clean, mended: 0 }.bytes();
+                let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
                 self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
             }
             Step::Act(all) => self.twin.verdicts(true, all).map(drop),

@@ -10,6 +10,7 @@ fn assert_kept(part: &Part) {
     }
 }
 
+#[allow(dead_code, reason = "not every trial enumerates")]
 /// Each of `parts` parts tries at least `transitions` steps, in more than `states` states.
 pub fn assert_searched(parts: usize, searched: fn(usize, u64) -> Part, transitions: u64, states: u64) {
     silence_panics();

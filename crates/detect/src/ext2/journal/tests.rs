@@ -107,10 +107,39 @@ fn the_table_is_asked_for() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_refused() {
+fn a_journal_elsewhere_is_out_of_sight() {
     let mut superblock = journaled();
+    assert!(!found(&contents(2048, &[40, 41])).has_journal_elsewhere());
     put32(&mut superblock, 0xE0, 0);
-    assert!(refusal(&with_superblock(superblock)).contains("another device"));
+    let format = found(&with_superblock(superblock.clone()));
+    assert!(format.has_journal_elsewhere() && format.map_needs_rest() && format.journal().is_none());
+    let another = [&superblock[..0xD0], &[7; 16], &superblock[0xE0..]].concat();
+    assert_eq!(format.geometry(1, &superblock, &another), Geometry::Changed);
+    assert_eq!(format.geometry(1, &superblock, &journaled()), Geometry::Changed);
+}
+
+#[test]
+fn a_mount_is_counted() {
+    let format = found(&contents(2048, &[40, 41]));
+    let mounted = |count| {
+        let mut bytes = journaled();
+        put32(&mut bytes, 0x60, 4);
+        put16(&mut bytes, 0x34, count);
+        bytes
+    };
+    assert_eq!(format.geometry(1, &mounted(3), &mounted(4)), Geometry::Mounted);
+    assert_eq!(format.geometry(1, &mounted(0xFFFF), &mounted(0)), Geometry::Mounted);
+    for count in [0, 2, 5] {
+        assert_eq!(format.geometry(1, &mounted(3), &mounted(count)), Geometry::InUse, "{count}");
+    }
+}
+
+#[test]
+fn who_reads_a_superblock_or_a_copy_opens_the_file_system() {
+    let format = found(&contents(2048, &[40, 41]));
+    let is_opened = |at, len| format.is_opened_by(Extent::new(at, len));
+    assert!(is_opened(1024, 1) && is_opened(0, 4096) && is_opened(2047, 512) && is_opened(0, DISK_BYTES));
+    assert!(!is_opened(0, 1024) && !is_opened(2048, 100_000));
 }
 
 #[test]

@@ -198,7 +198,7 @@ impl Life {
     }
 
     fn write_super(&mut self, is_clean: bool) -> Result<(), String> {
-        self.arrive(SUPER, &Super { is_clean, mended: 0 }.bytes(), Version::new())
+        self.arrive(SUPER, &Super { is_clean, mended: 0, mounts: 0 }.bytes(), Version::new())
     }
 
     /// As Linux does it: what it finds in use stays so.

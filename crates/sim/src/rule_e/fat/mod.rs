@@ -92,7 +92,7 @@ impl FatToy {
     #[must_use]
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0 }.bytes();
+        disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0, mounts: 0 }.bytes();
         disk[TABLE as usize][..DATA as usize].fill(END);
         disk
     }

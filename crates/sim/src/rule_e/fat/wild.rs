@@ -168,8 +168,8 @@ fn directories() -> [Step; 5] {
 }
 
 fn supers() -> [Step; 3] {
-    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0 });
-    [in_use, clean, Super { is_clean: true, mended: 1 }].map(Step::Super)
+    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
+    [in_use, clean, Super { is_clean: true, mended: 1, mounts: 0 }].map(Step::Super)
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.

@@ -19,7 +19,8 @@ impl<F: Format> Literal<F> {
             (&it.links, it.unsettled.map(|it| self.ages(it))).hash(hasher);
         }
         let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
-        (self.in_use, review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap()).hash(hasher);
+        (self.in_use, self.heard, review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap())
+            .hash(hasher);
     }
 
     /// How long ago it was on both clocks, as far as that matters.

@@ -19,6 +19,10 @@ impl<F: Format> Version for Literal<F> {
         Self::arrived(self, now, extent, content);
     }
 
+    fn read(&mut self, extent: Extent<Addr>) {
+        Self::read(self, extent);
+    }
+
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
         Self::needs(self, extent)
     }

@@ -183,7 +183,7 @@ impl Whole {
     pub fn new(setup: &Setup) -> Self {
         let toy = Toy { blocks: 3 + setup.data, inode_blocks: 1, journal: 0, was_clean: true };
         let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0 }.bytes();
+        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
         disk[MAP as usize][..3].fill(1);
         let wide: Vec<_> = (0..).zip(&disk).map(|(n, page)| wide::widened(n, page, None)).collect();
         let mut this = Self {

@@ -52,7 +52,7 @@ pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
     let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
     let blocks = (disk_bytes / BLOCK_BYTES) as Block;
     let toy = Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean };
-    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32 }))
+    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_journal_elsewhere: false }))
 };
 
 /// The toy as a format of blocks of any size, with its journal, if it has one.
@@ -62,6 +62,8 @@ pub struct Wide {
     pub toy: Toy,
     /// Bytes of a block.
     pub block_bytes: u32,
+    /// Its journal lies on another device; that of the toy is never written.
+    pub has_journal_elsewhere: bool,
 }
 
 impl Format for Wide {
@@ -104,7 +106,20 @@ impl Format for Wide {
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         let first = self.toy.journal_first();
-        (self.toy.journal > 0).then(|| std::iter::once(first..first + self.toy.journal).collect())
+        let is_here = self.toy.journal > 0 && !self.has_journal_elsewhere;
+        is_here.then(|| std::iter::once(first..first + self.toy.journal).collect())
+    }
+
+    fn has_journal_elsewhere(&self) -> bool {
+        self.has_journal_elsewhere
+    }
+
+    fn map_needs_rest(&self) -> bool {
+        self.has_journal_elsewhere
+    }
+
+    fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
+        extent.overlaps(Extent::new(0, self.block_bytes.into()))
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {

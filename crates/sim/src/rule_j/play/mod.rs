@@ -52,6 +52,17 @@ pub struct Setup {
     pub splits: bool,
     /// Time passes.
     pub passes_ms: Vec<u64>,
+    /// The journal lies on another device, out of sight.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// What goes with a journal that lies elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Elsewhere {
+    /// What is on its way to its place may be overtaken by what comes later.
+    pub reorders: bool,
+    /// Something between answers reads: nobody sees them.
+    pub hides_reads: bool,
 }
 
 impl Setup {
@@ -73,6 +84,7 @@ impl Setup {
             checkpoints: true,
             splits: false,
             passes_ms: vec![100, 1500],
+            elsewhere: None,
         }
     }
 
@@ -112,7 +124,7 @@ impl Setup {
     pub fn disk(&self) -> (Vec<Vec<u8>>, Tail) {
         let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
         let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        pages[SUPER as usize] = Super { is_clean: true, mended: 0 }.bytes();
+        pages[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
         pages[MAP as usize][..toy.first_data() as usize].fill(1);
         let mut disk: Vec<_> = pages.iter().map(|it| widened(it, WIDE_BYTES)).collect();
         disk[toy.journal_first() as usize] = self.area().superblock(tail);
@@ -186,6 +198,9 @@ pub struct Play {
     is_cut: bool,
     /// What arrives next does so in two parts.
     splits: bool,
+    /// How often a recovery was interrupted; and whether the last one was.
+    interruptions: usize,
+    is_interrupted: bool,
 }
 
 impl Play {
@@ -206,6 +221,8 @@ impl Play {
             next_generation: 1,
             is_cut: false,
             splits: false,
+            interruptions: 0,
+            is_interrupted: false,
         };
         while this.rules.read_one().expect("nothing has happened yet") {}
         this.step(Step::Mount(false)).expect("nothing has happened yet");
@@ -242,7 +259,7 @@ impl Play {
             self.judge.finished(tid, brings_map);
         }
         self.arrive(block, &sent.bytes)?;
-        if let What::Log(tid) = sent.what {
+        if let (What::Log(tid), None) = (sent.what, self.setup.elsewhere) {
             self.judge.logged(block, tid, is_commit);
         }
         if finished.is_some() && self.rules.read_at_once() {
@@ -270,6 +287,11 @@ impl Play {
         if deed.frees() {
             let data = self.guest.as_ref().map(Journaled::data_on_its_way).unwrap_or_default();
             data.into_iter().try_for_each(|it| self.land(it))?;
+        }
+        if self.setup.elsewhere.is_some_and(|it| !it.reorders) {
+            // What is on its way is locked.
+            let metadata = self.guest.as_ref().map(Journaled::metadata_on_its_way).unwrap_or_default();
+            metadata.into_iter().try_for_each(|it| self.land(it))?;
         }
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let judge = &mut self.judge;
@@ -355,9 +377,17 @@ impl Play {
             Step::Act(all) => self.act(all)?,
             Step::Work => self.work()?,
             Step::Restart => self.restart(),
-            Step::Pass(ms) => self.rules.pass(ms)?,
+            Step::Pass(ms) => self.pass(ms)?,
         }
         Ok(())
+    }
+
+    fn pass(&mut self, ms: u64) -> Result<(), String> {
+        if self.setup.elsewhere.is_some() {
+            // Nothing is overtaken for longer than the window.
+            self.land_all()?;
+        }
+        self.rules.pass(ms)
     }
 
     fn cut(&mut self) {

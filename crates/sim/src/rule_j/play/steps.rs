@@ -12,12 +12,22 @@ impl Play {
         let mut groups = vec![self.server()];
         match &self.guest {
             Some(guest) => groups.extend(self.mounted(guest)),
-            None => groups.push((4, vec![Step::Mount(false), Step::Mount(true), Step::Fsck])),
+            None => groups.push((4, self.beginnings())),
         }
         if self.setup.restarts {
             groups.push((1, vec![Step::Restart]));
         }
         weighed(groups)
+    }
+
+    fn beginnings(&self) -> Vec<Step> {
+        let tries = if self.setup.elsewhere.is_some() { 3 } else { 1 };
+        [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
+    }
+
+    /// Where nobody sees it read, no recovery takes so long that doubts settle.
+    fn may_pass(&self) -> bool {
+        !self.is_interrupted || self.setup.elsewhere.is_none_or(|it| !it.hides_reads)
     }
 
     fn server(&self) -> Group {
@@ -27,7 +37,7 @@ impl Play {
             // By chance too few of these would come together.
             steps.extend([Step::Work, Step::Work]);
         }
-        steps.extend(self.setup.passes_ms.iter().map(|it| Step::Pass(*it)));
+        steps.extend(self.setup.passes_ms.iter().filter(|_| self.may_pass()).map(|it| Step::Pass(*it)));
         (10, steps)
     }
 
