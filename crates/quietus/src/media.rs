@@ -1,7 +1,9 @@
 //! Real media: a regular file, or a block device.
 //!
 //! Invariants:
-//! 1. What lies beyond the medium's size is neither read nor written.
+//! 1. What lies beyond the medium's size is neither read nor written. One that
+//!    grows has the size of what was written to it: a write beyond its end makes
+//!    it longer, once it is done, and only [`Medium::shrink`] makes it shorter.
 //! 2. A read fills its buffer or fails: a file that was cut short is an error,
 //!    never zeros.
 //! 3. [`MediumErrorKind::NoSpace`] is told only where the write itself was
@@ -9,6 +11,7 @@
 //!    [`MediumErrorKind::Io`], whatever the host calls it.
 //! 4. A host that cannot tell where a file has data is taken to say:
 //!    everywhere.
+//! 5. A sync makes a changed length durable too.
 
 mod direct;
 mod probe;
@@ -22,7 +25,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
@@ -32,13 +35,19 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// over all of which each later write of a few sectors walks (with 1 MiB, random
 /// writes of 4 KiB were half as fast).
 const PIECE_BYTES_MAX: usize = 128 << 10;
+/// Longest file that a host can have.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// A regular file or a block device as a medium.
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
     path: PathBuf,
-    size: u64,
+    size: AtomicU64,
+    /// Writes beyond its end make it longer.
+    grows: bool,
+    /// It was made shorter since the last sync.
+    has_shrunk: AtomicBool,
     is_device: bool,
     capabilities: Capabilities,
     /// Opened for the first pass that it could do.
@@ -73,13 +82,32 @@ impl FileMedium {
         Ok(Self {
             file,
             path: path.into(),
-            size,
+            size: AtomicU64::new(size),
+            grows: false,
+            has_shrunk: AtomicBool::new(false),
             is_device,
             capabilities,
             direct: OnceLock::new(),
             always_blocks,
             lost: Mutex::new(None),
         })
+    }
+
+    /// Opens the regular file at `path`, to grow with what is written to it.
+    ///
+    /// # Errors
+    /// As for [`FileMedium::open`].
+    pub fn open_growing(path: &Path, read_only: bool) -> io::Result<Self> {
+        let medium = Self::open(path, read_only)?;
+        if medium.is_device {
+            return Err(io::Error::other("it is a block device, and cannot grow"));
+        }
+        Ok(Self { grows: !read_only, ..medium })
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Whether it is a block device.
@@ -110,8 +138,8 @@ impl FileMedium {
     pub fn holes(&self) -> impl Iterator<Item = Extent<Pos>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let start = self.next_hole(at);
-            at = self.next_data(start);
+            let start = self.hole_from(at);
+            at = self.data_from(start);
             (start < at).then(|| Extent::between(start, at))
         })
     }
@@ -120,20 +148,25 @@ impl FileMedium {
     pub fn data_within(&self, extent: Extent<Pos>) -> impl Iterator<Item = Extent<Pos>> + '_ {
         let mut at = extent.start.0;
         std::iter::from_fn(move || {
-            let start = self.next_data(at).min(extent.end());
-            at = self.next_hole(start).min(extent.end());
+            let start = self.data_from(at).min(extent.end());
+            at = self.hole_from(start).min(extent.end());
             (start < at).then(|| Extent::between(start, at))
         })
     }
 
+    fn len(&self) -> u64 {
+        self.size.load(Ordering::Acquire)
+    }
+
     /// Where the next data begins, from `at` on; the end if none follows.
-    fn next_data(&self, at: u64) -> u64 {
-        self.seek(SeekFrom::Data(at)).unwrap_or(at).clamp(at, self.size.max(at))
+    fn data_from(&self, at: u64) -> u64 {
+        self.seek(SeekFrom::Data(at)).unwrap_or(at).clamp(at, self.len().max(at))
     }
 
     /// Where the next hole begins, from `at` on; the end if none follows.
-    fn next_hole(&self, at: u64) -> u64 {
-        self.seek(SeekFrom::Hole(at)).unwrap_or(self.size).clamp(at, self.size.max(at))
+    fn hole_from(&self, at: u64) -> u64 {
+        let size = self.len();
+        self.seek(SeekFrom::Hole(at)).unwrap_or(size).clamp(at, size.max(at))
     }
 
     /// `None` if the host cannot tell.
@@ -144,16 +177,43 @@ impl FileMedium {
         match rustix::fs::seek(&self.file, from) {
             Ok(at) => Some(at),
             // Nothing of the kind follows.
-            Err(Errno::NXIO) => Some(self.size),
+            Err(Errno::NXIO) => Some(self.len()),
             Err(_) => None,
         }
     }
 
     fn check(&self, act: &str, pos: Pos, len: u64) -> Result<(), MediumError> {
-        if Extent::<Pos>::within(pos.0, len, self.size).is_some() {
+        self.check_within(act, pos, len, self.len())
+    }
+
+    /// What is to be written may lie where the medium can grow to.
+    fn check_write(&self, act: &str, pos: Pos, len: u64) -> Result<(), MediumError> {
+        let limit = if self.grows { FILE_BYTES_MAX } else { self.len() };
+        self.check_within(act, pos, len, limit)
+    }
+
+    fn check_within(&self, act: &str, pos: Pos, len: u64, limit: u64) -> Result<(), MediumError> {
+        if Extent::<Pos>::within(pos.0, len, limit).is_some() {
             return Ok(());
         }
-        Err(self.failed(act, pos.0, len, &io::Error::other(format!("it has {} bytes", self.size))))
+        let what = if self.grows { "it cannot have so many".into() } else { format!("it has {limit} bytes") };
+        Err(self.failed(act, pos.0, len, &io::Error::other(what)))
+    }
+
+    /// Up to byte `end` it has been written.
+    fn grow(&self, end: u64) {
+        if self.grows {
+            self.size.fetch_max(end, Ordering::AcqRel);
+        }
+    }
+
+    fn sync_file(&self) -> io::Result<()> {
+        // The length of a file that was cut is nothing that `sync_data` owes.
+        if self.has_shrunk.swap(false, Ordering::AcqRel) {
+            self.file.sync_all()
+        } else {
+            self.file.sync_data()
+        }
     }
 
     fn failed(&self, act: &str, pos: u64, len: u64, error: &io::Error) -> MediumError {
@@ -245,7 +305,7 @@ impl FileMedium {
 
 impl Medium for FileMedium {
     fn size(&self) -> u64 {
-        self.size
+        self.len()
     }
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
@@ -256,28 +316,36 @@ impl Medium for FileMedium {
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
-        self.check("writing", pos, from.len() as u64)?;
+        self.check_write("writing", pos, from.len() as u64)?;
         let failed = |error| self.failed("writing", pos.0, from.len() as u64, &error);
         if durable {
-            return self.alone(|| self.write_durable(pos.0, from).map_err(failed));
+            self.alone(|| self.write_durable(pos.0, from).map_err(failed))?;
+        } else {
+            self.write_pieces(pos.0, from).map_err(failed)?;
         }
-        self.write_pieces(pos.0, from).map_err(failed)
+        self.grow(pos.0 + from.len() as u64);
+        Ok(())
     }
 
     fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        self.check("overwriting", pos, from.len() as u64)?;
+        self.check_write("overwriting", pos, from.len() as u64)?;
         let written = self
             .write_direct(pos, from)
             .and_then(|done| self.write_pieces(pos.0 + done as u64, &from[done..]));
-        written.map_err(|error| self.failed("overwriting", pos.0, from.len() as u64, &error))
+        written.map_err(|error| self.failed("overwriting", pos.0, from.len() as u64, &error))?;
+        self.grow(pos.0 + from.len() as u64);
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        let failed = |error| self.failed("syncing", 0, self.size, &lost(&error));
-        self.alone(|| self.file.sync_data().map_err(failed))
+        let failed = |error| self.failed("syncing", 0, self.len(), &lost(&error));
+        self.alone(|| self.sync_file().map_err(failed))
     }
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        // What a medium that grows does not have yet has no space.
+        let whole = Extent::new(0, self.len());
+        let extent = if self.grows { extent.overlap(whole).unwrap_or_default() } else { extent };
         self.check("punching", extent.start, extent.len)?;
         let punched = self.allocate(FallocateFlags::PUNCH_HOLE, extent);
         punched.map_err(|error| self.failed("punching", extent.start.0, extent.len, &error.into()))
@@ -292,6 +360,25 @@ impl Medium for FileMedium {
             other => other.map_err(io::Error::from),
         };
         zeroed.map_err(|error| self.failed("zeroing", extent.start.0, extent.len, &error))
+    }
+
+    fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
+        let size = self.len();
+        if bytes >= size {
+            return Ok(());
+        }
+        let failed = |error| self.failed("cutting off", bytes, size - bytes, &error);
+        if !self.grows {
+            return Err(failed(io::Error::other("its size is fixed")));
+        }
+        self.file.set_len(bytes).map_err(failed)?;
+        self.has_shrunk.store(true, Ordering::Release);
+        self.size.store(bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn next_data(&self, pos: Pos) -> Pos {
+        Pos(self.data_from(pos.0))
     }
 
     fn prefetch(&self, extent: Extent<Pos>) {

@@ -238,3 +238,53 @@ fn what_was_lost_once_fails_every_later_sync() {
     assert_eq!(medium.write(Pos(0), &[1], true), Err(error));
     medium.write(Pos(0), &[1], false).expect("only what is to be durable fails");
 }
+
+fn growing() -> (tempfile::NamedTempFile, FileMedium) {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let medium = FileMedium::open_growing(file.path(), false).expect("it opens");
+    (file, medium)
+}
+
+#[test]
+fn a_medium_that_grows_has_what_was_written_and_no_more() {
+    let (file, medium) = growing();
+    assert_eq!(medium.size(), 0);
+    medium.read(Pos(0), &mut [0]).expect_err("there is nothing");
+    medium.write(Pos(8192), &[7; 4096], false).expect("a write beyond the end");
+    medium.write(Pos(4096), &[8; 4096], true).expect("a write within");
+    medium.overwrite(Pos(12_288), &[9; 4096]).expect("a pass beyond the end");
+    assert_eq!((medium.size(), file.as_file().metadata().expect("a file").len()), (16_384, 16_384));
+    assert_eq!(read(&medium, 0, 16_384), [[0; 4096], [8; 4096], [7; 4096], [9; 4096]].concat());
+    medium.read(Pos(16_000), &mut [0; 400]).expect_err("beyond the end");
+    medium.write(Pos(u64::MAX - 1), &[1; 8], false).expect_err("no file is so long");
+    if medium.capabilities().punch {
+        medium.punch(Extent::new(12_288, 1 << 20)).expect("there is nothing more");
+        medium.punch(Extent::new(1 << 20, 1 << 20)).expect("there is nothing");
+        assert_eq!(read(&medium, 12_288, 4096), [0; 4096]);
+    }
+    assert_eq!(medium.size(), 16_384);
+}
+
+#[test]
+fn what_was_cut_off_is_gone_and_reads_as_zeros_when_the_medium_grows_again() {
+    let (file, medium) = growing();
+    medium.write(Pos(0), &[7; 1 << 20], false).expect("a write");
+    medium.shrink(8192).expect("a cut");
+    medium.sync().expect("a sync");
+    assert_eq!((medium.size(), file.as_file().metadata().expect("a file").len()), (8192, 8192));
+    medium.read(Pos(8000), &mut [0; 400]).expect_err("beyond the end");
+    let whole = Extent::new(0, 1 << 20);
+    assert_eq!(medium.data_within(whole).collect::<Vec<_>>(), [Extent::new(0, 8192)]);
+    medium.shrink(16_384).expect("it is shorter");
+    assert_eq!(medium.size(), 8192);
+    medium.write(Pos(65_536), &[1], false).expect("a write");
+    assert_eq!(read(&medium, 8191, 57_346), [&[7][..], &[0; 57_344], &[1]].concat());
+}
+
+#[test]
+fn a_medium_of_fixed_size_is_not_cut() {
+    let (_file, medium) = medium(8192);
+    let error = medium.shrink(4096).expect_err("it is refused");
+    assert!(error.message.contains("its size is fixed"), "{error}");
+    assert_eq!(medium.size(), 8192);
+}
