@@ -222,8 +222,12 @@ fn submit(export: &dyn Export, request: Request) -> Outcome {
 ///
 /// # Errors
 /// [`StartError`].
-pub fn open(path: &Path, look_only: bool) -> Result<Open, StartError> {
-    let dir = DiskDir::open(path)?;
+pub fn open(
+    path: &Path,
+    look_only: bool,
+    tell: &mut dyn FnMut(Meanwhile) -> bool,
+) -> Result<Open, StartError> {
+    let dir = DiskDir::open_with(path, &mut |done, of| tell(Meanwhile::Progress(done, of)))?;
     let mut config = dir.config()?;
     config.read_only = look_only;
     let name = dir.name();
@@ -246,7 +250,7 @@ pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) ->
         return ask_server(stream, call, tell);
     }
     let look_only = !matches!(call, Call::Shred | Call::Purge { .. });
-    let open = match open(path, look_only) {
+    let open = match open(path, look_only, tell) {
         // A server may have started meanwhile.
         Err(StartError::Disk(error)) if matches!(error.kind, DiskErrorKind::Locked(_)) => {
             let stream = connect(path).ok_or_else(|| error.to_string())?;

@@ -109,6 +109,13 @@ impl Volume {
         }
     }
 
+    /// The first run within `extent` that holds data of its own, or may hold some
+    /// ([`Store::first_held`](crate::store::Store::first_held)).
+    #[must_use]
+    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.store.first_held(extent)
+    }
+
     /// Obligations, by address: what is to be done there, why, and since when.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, &crate::ledger::Obligation)> {
         self.state.ledger.iter()

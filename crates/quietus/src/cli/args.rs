@@ -1,7 +1,8 @@
 //! What may be said on the command line.
 
-use crate::disk::{parse_duration_ms, parse_size};
+use crate::disk::{StoreKind, parse_duration_ms, parse_size};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
 const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
@@ -67,7 +68,8 @@ pub struct CreateArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// How large: 512M, 20G, 1.5T.
+    /// How large: 512M, 20G, 1.5T. An overlay may be larger than its base, and is
+    /// as large by default.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Where the content goes: a block device, whose present content is dead
@@ -77,8 +79,18 @@ pub struct CreateArgs {
     /// A raw image or block device to take over in place, with its content.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub adopt: Option<PathBuf>,
+    /// Where content lives.
+    #[arg(long, value_enum, default_value_t = StoreKind::InPlace)]
+    pub store: StoreKind,
+    /// The image below an overlay, which never changes: raw, or of another
+    /// format, from which it is converted into the directory once.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub base: Option<PathBuf>,
+    /// How the file of an overlay stays small. Default: lazy.
+    #[arg(long, value_enum)]
+    pub mode: Option<ModeArg>,
     /// The passes: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
-    /// random,ff,zero.
+    /// random,ff,zero; for an overlay also none: what dies is only freed.
     #[arg(long, default_value = "clear")]
     pub policy: String,
     /// Destroy when no request came for so long.
@@ -90,6 +102,27 @@ pub struct CreateArgs {
     /// Treat whole blocks of zeros that the guest writes as deaths.
     #[arg(long)]
     pub detect_zeroes: bool,
+}
+
+/// How the file of an overlay stays small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ModeArg {
+    /// The last blocks move into the holes at once.
+    Packed,
+    /// They do when the disk is idle, many at a time.
+    Lazy,
+    /// Holes are left to the host's file system.
+    Punch,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Packed => Self::Packed,
+            ModeArg::Lazy => Self::Lazy,
+            ModeArg::Punch => Self::Punch,
+        }
+    }
 }
 
 /// `serve`.

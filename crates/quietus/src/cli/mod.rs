@@ -5,7 +5,7 @@ mod report;
 mod serve;
 
 use crate::control::{self, Call, Meanwhile};
-use crate::disk::{CreateOptions, DiskDir};
+use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a command ended; the numbers are documented in the manual.
@@ -95,12 +95,15 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         size: args.size,
         medium: args.adopt.clone().or_else(|| args.medium.clone()),
         adopt: args.adopt.is_some(),
+        store: args.store,
+        base: args.base.clone(),
+        mode: args.mode.map(Into::into),
         policy: args.policy.clone(),
         idle_after_ms: args.idle_after,
         deadline_ms: args.deadline,
         detect_zeroes: args.detect_zeroes,
     };
-    let toml = DiskDir::create(&args.disk, &options)?;
+    let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
     let guarantees = control::guarantees(&args.disk, &toml);
     out.created(&args.disk, &toml, &guarantees);
     Ok(())
@@ -197,25 +200,42 @@ fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
 
 /// Asks with a progress bar, until Ctrl-C.
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second time ends the program: everything is consistent anyway.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stopped))?;
-        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
-    }
-    let waits = matches!(call, Call::Shred | Call::Prove);
-    let bar = if waits { bar() } else { ProgressBar::hidden() };
-    let mut tell = |Meanwhile::Progress(done, of): Meanwhile| {
+    with_bar(|step| {
+        let mut tell = |Meanwhile::Progress(done, of): Meanwhile| step(done, of);
+        control::ask(disk, call, &mut tell).map_err(Failure::Error)
+    })
+}
+
+/// Does something that may take long, with a progress bar, until Ctrl-C.
+fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    let stopped = stop_flag()?;
+    let bar = bar();
+    let done = act(&mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
         !stopped.load(Ordering::Relaxed)
-    };
-    let answer = control::ask(disk, call, &mut tell);
+    });
     bar.finish_and_clear();
-    answer.map_err(Failure::Error)
+    done
 }
 
-fn bar() -> ProgressBar {
+/// Set by the first Ctrl-C. The second ends the program: everything is
+/// consistent anyway.
+fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = FLAG.get_or_init(Arc::default);
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(flag))?;
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
+    }
+    Ok(Arc::clone(flag))
+}
+
+/// It is drawn at the first step.
+pub(super) fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} ETA {eta}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -35,14 +35,21 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     }
     // From here on a signal stops in good order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
-    let disks = args.disks.iter().map(|path| open(path, &args)).collect::<Result<Vec<_>, _>>()?;
+    let disks =
+        args.disks.iter().map(|path| open(path, &args, &mut signals)).collect::<Result<Vec<_>, _>>()?;
     let result = serve_disks(&args, &disks, &mut signals, out);
     let stopped = stop(&disks, &mut signals);
     result.and(stopped)
 }
 
-fn open(path: &Path, args: &ServeArgs) -> Result<Arc<Open>, Failure> {
-    let dir = DiskDir::open(path)?;
+fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open>, Failure> {
+    let bar = super::bar();
+    let dir = DiskDir::open_with(path, &mut |done, of| {
+        bar.set_length(of);
+        bar.set_position(done);
+        !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
+    })?;
+    bar.finish_and_clear();
     let mut config = dir.config()?;
     config.read_only = args.read_only;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;

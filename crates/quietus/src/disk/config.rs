@@ -3,8 +3,12 @@
 //! What must never change is covered by a checksum, so that a flipped bit is
 //! seen; `[behaviour]` is a person's to edit, and is not.
 
+use super::overlay::OverlayToml;
 use super::{CreateOptions, DiskError, DiskErrorKind};
+use clap::ValueEnum;
 use quietus_core::policy::Policy;
+use quietus_core::store::overlay::Mode;
+use quietus_core::units::BLOCK_BYTES;
 use quietus_core::volume::Config;
 use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
@@ -26,13 +30,28 @@ pub struct DiskToml {
     /// What the guest sees.
     pub size_bytes: u64,
     /// Which store.
-    pub store: String,
+    pub store: StoreKind,
     /// CRC-32C of everything but `behaviour`.
     pub checksum: String,
     /// Where the content is.
     pub medium: MediumToml,
+    /// What lies below an overlay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<OverlayToml>,
     /// May be edited while the disk is not served.
     pub behaviour: BehaviourToml,
+}
+
+/// Where content lives on the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// Byte n of the disk is byte n of the medium.
+    #[default]
+    InPlace,
+    /// What differs from an immutable base image is in a file that grows and
+    /// shrinks.
+    Overlay,
 }
 
 /// Where the content is.
@@ -57,10 +76,19 @@ pub struct BehaviourToml {
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`].
     pub detect_zeroes: bool,
+    /// How the file of an overlay stays small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
 }
 
+/// A largest overlay: one map entry, of 32 bits, a block.
+const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
+/// The policy of an overlay that destroys nothing: what dies is only freed.
+const NO_PASSES: &str = "none";
+
 impl DiskToml {
-    pub(super) fn new(options: &CreateOptions) -> Result<Self, DiskError> {
+    /// Of a disk in place.
+    pub(super) fn in_place(options: &CreateOptions) -> Result<Self, DiskError> {
         let here = Path::new("disk.toml");
         let foreign = options.medium.as_deref().filter(|path| path.exists());
         if options.adopt && foreign.is_none() {
@@ -88,22 +116,47 @@ impl DiskToml {
             }
             None => PathBuf::from("data"),
         };
+        let medium = MediumToml { path, adopted: options.adopt };
+        Self::of(options, size_bytes, medium, None)
+    }
+
+    /// Of an overlay above `base`.
+    pub(super) fn overlay(options: &CreateOptions, base: OverlayToml) -> Result<Self, DiskError> {
+        let content = base.base_bytes.next_multiple_of(512);
+        let size_bytes = options.size.unwrap_or(content);
+        if size_bytes < content {
+            let what =
+                format!("it has {content} bytes, and the disk above it {size_bytes}: make that larger");
+            return Err(DiskErrorKind::Invalid(what).at(&base.base));
+        }
+        let medium = MediumToml { path: PathBuf::from("data"), adopted: false };
+        Self::of(options, size_bytes, medium, Some(base))
+    }
+
+    fn of(
+        options: &CreateOptions,
+        size_bytes: u64,
+        medium: MediumToml,
+        overlay: Option<OverlayToml>,
+    ) -> Result<Self, DiskError> {
         let toml = Self {
             version: VERSION,
             uuid: Uuid::new_v4(),
             size_bytes,
-            store: "in-place".into(),
+            store: options.store,
             checksum: String::new(),
-            medium: MediumToml { path, adopted: options.adopt },
+            medium,
             behaviour: BehaviourToml {
                 policy: options.policy.clone(),
                 idle_after_ms: options.idle_after_ms,
                 deadline_ms: options.deadline_ms,
                 detect_zeroes: options.detect_zeroes,
+                mode: overlay.is_some().then(|| options.mode.unwrap_or_default()),
             },
+            overlay,
         };
-        let toml = Self { checksum: toml.sum(), ..toml };
-        toml.check().map_err(|kind| kind.at(here))?;
+        let toml = toml.summed();
+        toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
         Ok(toml)
     }
 
@@ -148,27 +201,53 @@ impl DiskToml {
         if self.checksum != self.sum() {
             return Err(DiskErrorKind::Damaged("its checksum is wrong; only [behaviour] may be edited"));
         }
-        if self.store != "in-place" {
-            return Err(DiskErrorKind::Invalid(format!("store {:?} is not known", self.store)));
+        let is_overlay = self.store == StoreKind::Overlay;
+        if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
+            return Err(invalid("an overlay, and nothing else, has a table [overlay] and a mode"));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
             let what =
                 format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
-            return Err(DiskErrorKind::Invalid(what));
+            return Err(invalid(what));
         }
+        self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
         self.policy().map(drop)
     }
 
+    fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
+        if self.size_bytes > OVERLAY_BYTES_MAX {
+            let what = format!("an overlay has at most {OVERLAY_BYTES_MAX} bytes, not {}", self.size_bytes);
+            return Err(invalid(what));
+        }
+        if self.size_bytes < overlay.base_bytes {
+            return Err(invalid("the disk is smaller than its base"));
+        }
+        if self.medium.adopted || self.medium.path != Path::new("data") {
+            return Err(invalid("the medium of an overlay is its own file `data`"));
+        }
+        overlay.check()
+    }
+
     fn policy(&self) -> Result<Policy, DiskErrorKind> {
-        let policy = self.behaviour.policy.parse::<Policy>();
-        policy.map_err(|error| DiskErrorKind::Invalid(error.to_string()))
+        if self.behaviour.policy == NO_PASSES && self.store != StoreKind::Overlay {
+            return Err(invalid("the policy none destroys nothing: only an overlay may have it"));
+        }
+        self.behaviour.policy.parse::<Policy>().map_err(invalid)
+    }
+
+    /// This, with the checksum that fits.
+    pub(super) fn summed(self) -> Self {
+        Self { checksum: self.sum(), ..self }
     }
 
     pub(super) fn sum(&self) -> String {
-        let Self { version, uuid, size_bytes, store, medium, .. } = self;
+        let Self { version, uuid, size_bytes, store, medium, overlay, .. } = self;
         let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
-        let text = serde_json::to_string(&facts).unwrap_or_default();
-        format!("crc32c:{:08x}", crc32c::crc32c(text.as_bytes()))
+        let text = match overlay {
+            None => serde_json::to_string(&facts),
+            Some(overlay) => serde_json::to_string(&(facts, overlay.facts())),
+        };
+        format!("crc32c:{:08x}", crc32c::crc32c(text.unwrap_or_default().as_bytes()))
     }
 
     pub(super) fn config(&self, dir: &Path) -> Result<Config, DiskError> {
@@ -186,8 +265,8 @@ impl DiskToml {
     }
 }
 
-fn invalid(error: toml::de::Error) -> DiskErrorKind {
-    DiskErrorKind::Invalid(error.to_string().trim_end().to_string())
+fn invalid(what: impl ToString) -> DiskErrorKind {
+    DiskErrorKind::Invalid(what.to_string().trim_end().to_string())
 }
 
 fn size_of(path: &Path) -> Result<u64, DiskError> {

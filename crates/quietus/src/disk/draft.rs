@@ -16,7 +16,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a draft may hold.
-const FILES: [&str; 8] = ["data", "journal", "key", "key.pub", "view", ".view.new", "disk.toml", "lock"];
+const FILES: [&str; 10] =
+    ["data", "map", "base.raw", "journal", "key", "key.pub", "view", ".view.new", "disk.toml", "lock"];
 
 /// A directory that is not a disk yet.
 #[derive(Debug)]

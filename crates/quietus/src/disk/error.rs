@@ -34,9 +34,23 @@ pub enum DiskErrorKind {
     /// `disk.toml` says something that makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// The base of an overlay is not there.
+    #[error(
+        "the base image is missing: put it back, or say where it is now with `quietus rebase DISK --base IMAGE`"
+    )]
+    BaseMissing,
+    /// The base of an overlay is not what it was.
+    #[error(
+        "the base image has changed since the disk was made ({0}): restore it, or name a copy of what it was \
+         with `quietus rebase DISK --base IMAGE`"
+    )]
+    BaseChanged(String),
     /// Somebody uses it.
     #[error("it is in use by {0}: stop that first")]
     Locked(String),
+    /// Somebody stopped it.
+    #[error("interrupted")]
+    Interrupted,
     /// The host refused.
     #[error("{0} failed")]
     Io(&'static str),

@@ -29,11 +29,36 @@ pub(super) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Opti
 /// # Errors
 /// The system's.
 pub(super) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
+    let here = file_name(file)?;
+    let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
+    Ok(locks.lines().find_map(|line| holder(line, &here)))
+}
+
+/// What the list of locks calls it.
+fn file_name(file: &File) -> io::Result<String> {
     let here = file.metadata()?;
     let (major, minor) = (rustix::fs::major(here.dev()), rustix::fs::minor(here.dev()));
-    let file = format!("{major:02x}:{minor:02x}:{}", here.ino());
+    Ok(format!("{major:02x}:{minor:02x}:{}", here.ino()))
+}
+
+/// The process that holds a lock on `file` by which it may write there.
+///
+/// # Errors
+/// The system's.
+pub(super) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
+    let here = file_name(file)?;
     let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
-    Ok(locks.lines().find_map(|line| holder(line, &file)))
+    Ok(locks.lines().filter(|line| is_of_writer(line)).find_map(|line| holder(line, &here)))
+}
+
+/// Virtual machines lock single bytes, shared, for what they may do: byte 101 for
+/// writing, byte 103 for another length. Whoever only reads may lock others.
+fn is_of_writer(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, kind, _, access, _, _, from, to] = words[..] else { return false };
+    let (from, to) = (from.parse().unwrap_or(0), to.parse().unwrap_or(u64::MAX));
+    let covers = |byte: u64| (from..=to).contains(&byte);
+    access == "WRITE" || (kind == "OFDLCK" && (covers(101) || covers(103)))
 }
 
 /// A line is `1: FLOCK  ADVISORY  WRITE 708 00:16:15423 0 EOF`; the process of
@@ -124,6 +149,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(holder(line, file).as_deref(), by, "{line}");
+        }
+    }
+
+    #[test]
+    fn who_may_write_is_told_from_who_only_reads() {
+        for (line, writes) in [
+            ("1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF", true),
+            ("1: FLOCK  ADVISORY  READ 708 fe:00:42 0 EOF", false),
+            ("2: OFDLCK ADVISORY  READ -1 fe:00:42 100 101", true),
+            ("2: OFDLCK ADVISORY  READ -1 fe:00:42 103 103", true),
+            ("2: OFDLCK ADVISORY  READ -1 fe:00:42 100 100", false),
+            ("2: OFDLCK ADVISORY  READ -1 fe:00:42 201 203", false),
+            ("3: POSIX  ADVISORY  WRITE 9 fe:00:42 0 EOF", true),
+            ("", false),
+        ] {
+            assert_eq!(is_of_writer(line), writes, "{line}");
         }
     }
 

@@ -1,74 +1,74 @@
 //! A disk is a directory. Its format: `docs/formats/disk.md`.
 
+mod base;
 mod config;
+mod create;
 mod draft;
 mod error;
 mod in_use;
+mod overlay;
+mod qemu_img;
 #[cfg(test)]
 mod tests;
 
-pub use config::{DiskToml, MediumToml, parse_duration_ms, parse_size};
+pub use base::Base;
+pub use config::{DiskToml, MediumToml, StoreKind, parse_duration_ms, parse_size};
+pub use create::CreateOptions;
 pub use error::{DiskError, DiskErrorKind};
+pub use overlay::OverlayToml;
 
 use crate::media::FileMedium;
-use draft::Draft;
 use ed25519_dalek::SigningKey;
-use quietus_core::journal::Shape;
-use quietus_core::units::{Extent, Millis};
-use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
+use quietus_core::blocks::BlockSet;
+use quietus_core::store::overlay::Setup;
+use quietus_core::units::Millis;
+use quietus_core::volume::{Checkpoint, Config, Opening};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Told how far something long has come, of how many bytes; says whether to go on.
+pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// An open disk: nobody else has it while this lives.
 #[derive(Debug)]
 pub struct DiskDir {
     path: PathBuf,
     toml: DiskToml,
+    base: Option<Arc<Base>>,
+    /// The blocks that count as those where the base holds data, if others do.
+    base_data: Option<Arc<BlockSet>>,
     _lock: File,
     _medium_lock: Option<File>,
 }
 
-/// What to make.
-#[derive(Clone, Debug, Default)]
-pub struct CreateOptions {
-    /// Bytes; taken from the medium where it has a size.
-    pub size: Option<u64>,
-    /// A block device, or a file to be made, in place of `data`.
-    pub medium: Option<PathBuf>,
-    /// `medium` exists, and what it holds is the disk's content.
-    pub adopt: bool,
-    /// The passes.
-    pub policy: String,
-    /// See [`Config::idle_after_ms`].
-    pub idle_after_ms: u64,
-    /// See [`Config::deadline_ms`].
-    pub deadline_ms: u64,
-    /// See [`Config::detect_zeroes`].
-    pub detect_zeroes: bool,
-}
-
 impl DiskDir {
-    /// Makes the directory `path` with a new disk in it. Nothing is left
-    /// behind if that fails.
-    ///
-    /// # Errors
-    /// [`DiskError`].
-    pub fn create(path: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
-        let mut draft = Draft::begin(path)?;
-        let toml = build(&mut draft, options)?;
-        draft.keep(path)?;
-        Ok(toml)
-    }
-
     /// Opens the disk in directory `path` and takes its locks: on the
-    /// directory and on the medium, which another directory may name too.
+    /// directory and on the medium, which another directory may name too. The
+    /// base of an overlay is checked, about which `step` is told if it has to be
+    /// read.
     ///
     /// # Errors
     /// [`DiskError`]; of kind [`DiskErrorKind::Locked`] if it is in use.
+    pub fn open_with(path: &Path, step: Step<'_>) -> Result<Self, DiskError> {
+        let mut dir = Self::open_without_base(path)?;
+        dir.base = overlay::open_base(path, &mut dir.toml, step)?;
+        Ok(dir)
+    }
+
+    /// As [`DiskDir::open_with`], in silence.
+    ///
+    /// # Errors
+    /// [`DiskError`].
     pub fn open(path: &Path) -> Result<Self, DiskError> {
+        Self::open_with(path, &mut |_, _| true)
+    }
+
+    /// As [`DiskDir::open_with`], whatever has become of the base.
+    fn open_without_base(path: &Path) -> Result<Self, DiskError> {
         let toml = DiskToml::read(path)?;
         let lock_path = path.join("lock");
         let mut lock = OpenOptions::new()
@@ -82,7 +82,14 @@ impl DiskDir {
         write_pid(&mut lock).map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
         let medium = toml.medium_path(path);
         let medium_lock = lock_medium(&medium)?;
-        Ok(Self { path: path.into(), toml, _lock: lock, _medium_lock: medium_lock })
+        Ok(Self {
+            path: path.into(),
+            toml,
+            base: None,
+            base_data: None,
+            _lock: lock,
+            _medium_lock: medium_lock,
+        })
     }
 
     /// How the disk in directory `path`, which may be open, is configured to
@@ -124,7 +131,31 @@ impl DiskDir {
     /// # Errors
     /// It cannot be opened.
     pub fn open_medium(&self) -> Result<FileMedium, DiskError> {
-        open_file(&self.medium_path(), "the medium")
+        match self.toml.store {
+            StoreKind::InPlace => open_file(&self.medium_path(), "the medium"),
+            StoreKind::Overlay => opened(
+                &self.medium_path(),
+                "the medium",
+                FileMedium::open_growing(&self.medium_path(), false),
+            ),
+        }
+    }
+
+    /// Where an overlay keeps which block.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_map(&self) -> Result<Option<FileMedium>, DiskError> {
+        match self.toml.store {
+            StoreKind::InPlace => Ok(None),
+            StoreKind::Overlay => open_file(&self.path.join("map"), "the map").map(Some),
+        }
+    }
+
+    /// What lies below an overlay.
+    #[must_use]
+    pub fn base(&self) -> Option<&Arc<Base>> {
+        self.base.as_ref()
     }
 
     /// Its journal.
@@ -163,8 +194,13 @@ impl DiskDir {
             entropy: entropy()?,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
-            overlay: None,
+            overlay: self.setup(),
         })
+    }
+
+    fn setup(&self) -> Option<Setup> {
+        let base_data = Arc::clone(self.base_data.as_ref().or(self.base.as_ref().map(|base| base.data()))?);
+        Some(Setup { mode: self.toml.behaviour.mode?, base_data })
     }
 
     /// Keeps a clean stop's checkpoint.
@@ -198,47 +234,14 @@ fn entropy() -> Result<[u8; 32], DiskError> {
 }
 
 fn open_file(path: &Path, what: &'static str) -> Result<FileMedium, DiskError> {
-    FileMedium::open(path, false).map_err(|error| match error.kind() {
+    opened(path, what, FileMedium::open(path, false))
+}
+
+fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Result<FileMedium, DiskError> {
+    medium.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => DiskErrorKind::Missing(what).of(path, error),
         _ => DiskErrorKind::Io("opening").of(path, error),
     })
-}
-
-/// Makes all of a disk in an empty directory.
-fn build(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskError> {
-    let toml = DiskToml::new(options)?;
-    let foreign = options.medium.as_deref().filter(|path| path.exists());
-    match foreign {
-        Some(path) => drop(lock_medium(path)?),
-        None => draft.make_medium(&toml)?,
-    }
-    let dir = draft.dir();
-    let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
-    let shape = Shape::default();
-    let journal_path = dir.join("journal");
-    let journal = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&journal_path);
-    journal.and_then(|file| file.set_len(shape.bytes())).map_err(io("making the journal"))?;
-    let whole = Extent::new(0, toml.size_bytes);
-    // What lies on a device that is not adopted is dead already. Of what is
-    // adopted, the first start finds out which parts hold data.
-    let held = options.adopt.then_some(whole);
-    let dead = (foreign.is_some() && !options.adopt).then_some(whole);
-    let disk = *toml.uuid.as_bytes();
-    let formatted = Volume::format(&open_file(&journal_path, "the journal")?, shape, disk, held, dead);
-    let view = formatted
-        .map_err(|error| DiskErrorKind::Io("making the journal").of(dir, io::Error::other(error)))?;
-    write_new(dir, "key", &entropy()?).map_err(io("making the key"))?;
-    let key = SigningKey::from_bytes(
-        &std::fs::read(dir.join("key")).map_err(io("making the key"))?.try_into().unwrap_or_default(),
-    );
-    write_new(dir, "key.pub", hex(key.verifying_key().as_bytes()).as_bytes())
-        .map_err(io("making the key"))?;
-    if !options.adopt {
-        replace(dir, "view", &view.to_bytes(disk)).map_err(io("writing view"))?;
-    }
-    write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("writing disk.toml"))?;
-    sync_dir(dir).map_err(io("syncing the directory"))?;
-    Ok(toml)
 }
 
 /// Refuses a medium that somebody uses; else keeps others from it.

@@ -1,4 +1,6 @@
+use super::draft::Draft;
 use super::*;
+use std::os::unix::fs::FileExt;
 
 fn options() -> CreateOptions {
     CreateOptions {
@@ -143,7 +145,7 @@ fn creation_that_fails_late_takes_the_medium_that_it_made_with_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, medium) = (dir.path().join("disk"), dir.path().join("medium"));
     let mut draft = Draft::begin(&path).expect("a draft");
-    let toml = DiskToml::new(&CreateOptions { medium: Some(medium), ..options() }).expect("a toml");
+    let toml = DiskToml::in_place(&CreateOptions { medium: Some(medium), ..options() }).expect("a toml");
     draft.make_medium(&toml).expect("a medium");
     assert_eq!(names(dir.path()).len(), 2);
     std::fs::create_dir(&path).expect("somebody else's");
@@ -206,7 +208,7 @@ fn with(from: &str, to: &str) -> DiskErrorKind {
 
 #[test]
 fn every_field_is_refused_when_it_makes_no_sense() {
-    let size = format!("size_bytes = {}", DiskToml::new(&options()).expect("a toml").size_bytes);
+    let size = format!("size_bytes = {}", DiskToml::in_place(&options()).expect("a toml").size_bytes);
     for (from, to) in [
         (size.as_str(), "size_bytes = 0"),
         (&size, "size_bytes = 1000"),
@@ -229,4 +231,207 @@ fn every_field_is_refused_when_it_makes_no_sense() {
     assert!(matches!(with("crc32c:", "crc32d:"), DiskErrorKind::Damaged(_)));
     assert!(matches!(with("version = 1", "version = \"1\""), DiskErrorKind::Damaged(_)));
     assert_eq!(with("version = 1", "version = 7"), DiskErrorKind::Version(7));
+}
+
+/// A base of 1 MiB and 100 bytes, and how to make an overlay above it.
+fn golden() -> (tempfile::TempDir, PathBuf, CreateOptions) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let base = dir.path().join("golden");
+    std::fs::write(&base, vec![7; (1 << 20) + 100]).expect("an image");
+    let store = StoreKind::Overlay;
+    let overlay = CreateOptions { store, base: Some(base.clone()), size: None, ..options() };
+    (dir, base, overlay)
+}
+
+#[test]
+fn an_overlay_is_as_large_as_its_base_or_larger() {
+    let (dir, base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let toml = DiskDir::create(&path, &overlay).expect("a disk");
+    assert_eq!(toml.size_bytes, (1 << 20) + 512);
+    assert_eq!(std::fs::metadata(path.join("data")).expect("a file").len(), 0);
+    let disk = DiskDir::open(&path).expect("it opens");
+    assert!(disk.base().is_some() && disk.open_map().expect("it opens").is_some());
+    drop(disk);
+    let large = CreateOptions { size: Some(1 << 30), ..overlay.clone() };
+    assert_eq!(DiskDir::create(&dir.path().join("large"), &large).expect("a disk").size_bytes, 1 << 30);
+    for bad in [
+        CreateOptions { size: Some(1 << 20), ..overlay.clone() },
+        CreateOptions { size: Some(17 << 40), ..overlay.clone() },
+        CreateOptions { base: None, ..overlay.clone() },
+        CreateOptions { base: Some(dir.path().join("none")), ..overlay.clone() },
+        CreateOptions { base: Some(dir.path().into()), ..overlay.clone() },
+        CreateOptions { adopt: true, medium: Some(base.clone()), ..overlay.clone() },
+        CreateOptions { medium: Some(dir.path().join("medium")), ..overlay.clone() },
+        CreateOptions { base: Some(base), ..options() },
+        CreateOptions { mode: Some(quietus_core::store::overlay::Mode::Lazy), ..options() },
+        CreateOptions { policy: "none".into(), ..options() },
+    ] {
+        DiskDir::create(&dir.path().join("bad"), &bad).expect_err("it is refused");
+        assert!(!dir.path().join("bad").exists() && !dir.path().join(".bad.new").exists());
+    }
+}
+
+#[test]
+fn an_overlay_and_a_disk_in_place_never_have_one_image() {
+    let (dir, base, overlay) = golden();
+    let adopt = CreateOptions { medium: Some(base), adopt: true, size: None, ..options() };
+    for (name, options) in [("a", &overlay), ("b", &overlay), ("in-place", &adopt)] {
+        DiskDir::create(&dir.path().join(name), options).expect("a disk");
+    }
+    let overlays = ["a", "b"].map(|name| DiskDir::open(&dir.path().join(name)).expect("they share it"));
+    assert!(matches!(kind(&dir.path().join("in-place")), DiskErrorKind::Locked(_)));
+    drop(overlays);
+    let _in_place = DiskDir::open(&dir.path().join("in-place")).expect("nobody has it");
+    assert!(matches!(kind(&dir.path().join("a")), DiskErrorKind::Locked(_)));
+}
+
+fn touch(base: &Path) {
+    let file = File::options().write(true).open(base).expect("the base");
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("it is ours");
+}
+
+#[test]
+fn a_base_with_another_time_is_read_once_and_known_again() {
+    let (dir, base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let before = DiskDir::create(&path, &overlay).expect("a disk");
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    std::fs::write(path.join("disk.toml"), format!("# mine\n{text}")).expect("a write");
+    touch(&base);
+    let mut steps = 0;
+    for read in [true, false] {
+        steps = 0;
+        let disk = DiskDir::open_with(&path, &mut |_, _| {
+            steps += 1;
+            true
+        });
+        disk.expect("the content is the same");
+        assert_eq!(steps > 0, read);
+    }
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    assert!(text.starts_with("# mine\nversion"), "{text}");
+    let after = DiskToml::read(&path).expect("it is whole");
+    assert_eq!(after.overlay.as_ref().map(|it| it.base_mtime_ns), Some(0));
+    assert_eq!(after.behaviour, before.behaviour);
+    assert_eq!(steps, 0);
+}
+
+#[test]
+fn a_base_that_changed_or_vanished_is_named_with_what_to_do() {
+    let (dir, base, overlay) = golden();
+    let path = dir.path().join("disk");
+    DiskDir::create(&path, &overlay).expect("a disk");
+    let file = File::options().write(true).open(&base).expect("the base");
+    file.write_all_at(&[8], 5000).expect("a write");
+    touch(&base);
+    let error = DiskDir::open(&path).expect_err("it changed");
+    assert_eq!(error.kind, DiskErrorKind::BaseChanged("its content is another one".into()));
+    assert!(
+        error.to_string().contains("restore it") && error.to_string().contains("quietus rebase"),
+        "{error}"
+    );
+    file.set_len(4096).expect("a cut");
+    assert!(matches!(kind(&path), DiskErrorKind::BaseChanged(how) if how.contains("4096 bytes and had")));
+    std::fs::remove_file(&base).expect("it is there");
+    assert_eq!(kind(&path), DiskErrorKind::BaseMissing);
+    std::fs::create_dir(&base).expect("a directory");
+    assert!(matches!(kind(&path), DiskErrorKind::Invalid(_)));
+}
+
+#[test]
+fn a_check_that_is_stopped_is_no_verdict() {
+    let (dir, base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let stopped = DiskDir::create_with(&path, &overlay, &mut |_, _| false).expect_err("it was stopped");
+    assert_eq!((stopped.kind, names(dir.path())), (DiskErrorKind::Interrupted, vec!["golden".into()]));
+    DiskDir::create(&path, &overlay).expect("a disk");
+    touch(&base);
+    let stopped = DiskDir::open_with(&path, &mut |_, _| false).expect_err("it was stopped");
+    assert_eq!(stopped.kind, DiskErrorKind::Interrupted);
+    DiskDir::open(&path).expect("nothing was wrong");
+}
+
+#[test]
+fn every_flipped_bit_of_what_an_overlay_is_gets_noticed() {
+    let (dir, _base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let whole = DiskDir::create(&path, &overlay).expect("a disk");
+    let text = std::fs::read(path.join("disk.toml")).expect("a text");
+    for at in 0..text.len() * 8 {
+        let mut flipped = text.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        let read = std::str::from_utf8(&flipped).ok().and_then(|text| DiskToml::from_text(text).ok());
+        if let Some(read) = read {
+            assert_eq!(DiskToml { behaviour: whole.behaviour.clone(), ..read }, whole, "bit {at}");
+        }
+    }
+}
+
+#[test]
+fn every_field_of_an_overlay_is_refused_when_it_makes_no_sense() {
+    let (dir, _base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let whole = DiskDir::create(&path, &overlay).expect("a disk");
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    for (from, to) in [
+        ("store = \"overlay\"", "store = \"in-place\""),
+        ("base_bytes = ", "base_bytes = -"),
+        ("base_bytes = ", "base_bytes = 9"),
+        ("base_mtime_ns = ", "base_mtime_ns = x"),
+        ("base_hash = \"blake3:", "base_hash = \"blake2:"),
+        ("base_hash = \"blake3:", "base_hash = \"blake3:0"),
+        ("path = \"data\"", "path = \"../data\""),
+        ("adopted = false", "adopted = true"),
+        ("mode = \"lazy\"", "mode = \"eager\""),
+        ("mode = \"lazy\"\n", ""),
+        ("base = ", "bass = "),
+    ] {
+        assert!(text.contains(from), "{text}");
+        let changed = text.replacen(from, to, 1);
+        let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
+        let error =
+            DiskToml::from_text(&changed.replace(&whole.checksum, &right)).expect_err("it is refused");
+        assert!(matches!(error, DiskErrorKind::Invalid(_)), "{to}: {error:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_did_not_end_keeps_the_disk_closed() {
+    let (dir, _base, overlay) = golden();
+    let path = dir.path().join("disk");
+    let mut toml = DiskDir::create(&path, &overlay).expect("a disk");
+    toml.overlay.as_mut().expect("an overlay").committing = true;
+    toml.summed().write(&path).expect("a write");
+    assert!(matches!(kind(&path), DiskErrorKind::Invalid(what) if what.contains("quietus commit")));
+}
+
+#[test]
+fn a_base_of_another_format_is_converted_into_the_directory() {
+    let (dir, base, overlay) = golden();
+    let (path, qcow2) = (dir.path().join("disk"), dir.path().join("golden.qcow2"));
+    let mut convert = std::process::Command::new("qemu-img");
+    match convert.args(["convert", "-f", "raw", "-O", "qcow2"]).args([&base, &qcow2]).status() {
+        Ok(made) => assert!(made.success()),
+        Err(error) => return println!("skipped: qemu-img: {error}"),
+    }
+    let overlay = CreateOptions { base: Some(qcow2.clone()), ..overlay };
+    let mut last = 0;
+    let toml = DiskDir::create_with(&path, &overlay, &mut |done, _| {
+        last = done;
+        true
+    });
+    let toml = toml.expect("a disk");
+    assert_eq!((toml.overlay.expect("an overlay").base, last), (PathBuf::from("base.raw"), (1 << 20) + 512));
+    let raw = std::fs::read(path.join("base.raw")).expect("it was converted");
+    assert_eq!(raw[..(1 << 20) + 100], std::fs::read(&base).expect("the image"));
+    // The disk may move, and needs the original no more.
+    std::fs::rename(&path, dir.path().join("moved")).expect("a name");
+    std::fs::remove_file(qcow2).expect("it is there");
+    DiskDir::open(&dir.path().join("moved")).expect("it opens");
+    std::fs::write(&base, b"QFI\xfb\0\0\0\x03 and nothing more").expect("a file");
+    let broken = CreateOptions { base: Some(base), ..overlay };
+    let error = DiskDir::create(&path, &broken).expect_err("it is damaged");
+    assert_eq!(error.kind, DiskErrorKind::Io("converting it"));
+    assert!(!path.exists());
 }

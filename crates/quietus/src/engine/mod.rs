@@ -15,7 +15,7 @@ mod worker;
 pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
-use crate::disk::DiskDir;
+use crate::disk::{Base, DiskDir};
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -73,7 +73,7 @@ struct Shared {
 /// The media that only an overlay has.
 struct OverlayMedia {
     map: FileMedium,
-    base: Arc<FileMedium>,
+    base: Arc<Base>,
 }
 
 struct Inner {
@@ -84,6 +84,22 @@ struct Inner {
     /// Threads that wait for a change.
     waiters: usize,
     closed: bool,
+}
+
+impl OverlayMedia {
+    /// Those of the disk in `dir`, if it is one.
+    fn open(dir: &DiskDir) -> Result<Option<Self>, StartError> {
+        let (Some(map), Some(base)) = (dir.open_map()?, dir.base()) else { return Ok(None) };
+        Ok(Some(Self { map, base: Arc::clone(base) }))
+    }
+}
+
+fn media<'a>(data: &'a FileMedium, journal: &'a FileMedium, overlay: Option<&'a OverlayMedia>) -> Media<'a> {
+    Media {
+        map: overlay.map(|it| &it.map as &dyn Medium),
+        base: overlay.map(|it| &*it.base as &dyn Medium),
+        ..Media::fixed(data, journal)
+    }
 }
 
 /// What follows from an event, once the volume's lock is given back.
@@ -106,7 +122,8 @@ impl Engine {
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let mut volume = Volume::open(opening, &Media::fixed(&data, &journal))?;
+        let overlay = OverlayMedia::open(dir)?;
+        let mut volume = Volume::open(opening, &media(&data, &journal, overlay.as_ref()))?;
         // A watcher reads an order into the arrival of requests.
         let multi_connection = watcher.is_none();
         if let Some(watcher) = watcher {
@@ -132,7 +149,7 @@ impl Engine {
             disk,
             data,
             journal,
-            overlay: None,
+            overlay,
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -167,6 +184,12 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
+    }
+
+    /// The first run within `extent` that has content of its own: not the base's.
+    #[must_use]
+    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.shared.lock().volume.first_held(extent)
     }
 
     /// How it behaves from now on.
@@ -320,12 +343,7 @@ impl Shared {
     }
 
     fn media(&self) -> Media<'_> {
-        let overlay = self.overlay.as_ref();
-        Media {
-            map: overlay.map(|it| &it.map as &dyn Medium),
-            base: overlay.map(|it| &*it.base as &dyn Medium),
-            ..Media::fixed(&self.data, &self.journal)
-        }
+        media(&self.data, &self.journal, self.overlay.as_ref())
     }
 
     /// Reads if that does not have to wait for the device; else nothing.
@@ -335,7 +353,7 @@ impl Shared {
             Target::Data => &self.data,
             Target::Journal => &self.journal,
             Target::Map => &overlay?.map,
-            Target::Base => &overlay?.base,
+            Target::Base => return overlay?.base.read_cached(place.extent.start, into),
             Target::Nowhere => {
                 into.fill(0);
                 return Some(Ok(()));

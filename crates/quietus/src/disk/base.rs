@@ -1,0 +1,280 @@
+//! The base image below overlays.
+//!
+//! Invariants:
+//! 1. It is never written to, and locked (`flock`, shared) while it is open: no
+//!    disk has it as its medium meanwhile.
+//! 2. One file, one lock and one set of blocks serve all overlays of this
+//!    process that have the same base.
+//! 3. A base whose length or time of change is not what it was is used only
+//!    once its content is found to be.
+
+use super::overlay::OverlayToml;
+use super::{DiskError, DiskErrorKind, Step, hex, in_use};
+use crate::media::FileMedium;
+use quietus_core::blocks::BlockSet;
+use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use quietus_core::units::{Addr, Extent, Pos};
+use rustix::fs::FlockOperation;
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+/// What is hashed, or left out as nothing but zeros, as a whole.
+const PIECE_BYTES: u64 = 64 << 10;
+/// Bytes read at once.
+const READ_BYTES: u64 = 1 << 20;
+
+/// Device and inode.
+type FileId = (u64, u64);
+
+/// The bases that are open in this process.
+static OPEN: LazyLock<Mutex<HashMap<FileId, Weak<Base>>>> = LazyLock::new(Mutex::default);
+
+/// An open base image. As a medium it has no end: what lies beyond its bytes
+/// reads as zeros.
+#[derive(Debug)]
+pub struct Base {
+    medium: FileMedium,
+    path: PathBuf,
+    /// As it was opened.
+    stamp: Stamp,
+    data: Arc<BlockSet>,
+    hash: Mutex<Option<String>>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    bytes: u64,
+    mtime_ns: i64,
+}
+
+impl Stamp {
+    fn of(file: &Metadata) -> Self {
+        let mtime_ns = file.mtime().saturating_mul(1_000_000_000).saturating_add(file.mtime_nsec());
+        Self { bytes: file.len(), mtime_ns }
+    }
+}
+
+impl Base {
+    /// The image at `path`, together with whoever has it open in this process.
+    ///
+    /// # Errors
+    /// [`DiskError`]: it is missing, no file, or may be written to by somebody.
+    pub(super) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.of(path, error),
+            _ => DiskErrorKind::Io("opening the base image").of(path, error),
+        };
+        let found = std::fs::metadata(path).map_err(failed)?;
+        if !found.is_file() {
+            let what = "a base image is a regular file: whether anything else has changed cannot be told";
+            return Err(DiskErrorKind::Invalid(what.into()).at(path));
+        }
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(base) = open.get(&(found.dev(), found.ino())).and_then(Weak::upgrade) {
+            return Ok(base);
+        }
+        let medium = FileMedium::open(path, true).map_err(failed)?;
+        lock_shared(&medium, path)?;
+        let found = medium.file().metadata().map_err(failed)?;
+        let mut data = BlockSet::default();
+        medium.data_within(Extent::new(0, medium.size())).for_each(|it| data.insert(in_base(it)));
+        let base = Arc::new(Self {
+            medium,
+            path: path.into(),
+            stamp: Stamp::of(&found),
+            data: Arc::new(data),
+            hash: Mutex::default(),
+        });
+        open.retain(|_, base| base.strong_count() > 0);
+        open.insert((found.dev(), found.ino()), Arc::downgrade(&base));
+        Ok(base)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The blocks in which it holds data.
+    #[must_use]
+    pub fn data(&self) -> &Arc<BlockSet> {
+        &self.data
+    }
+
+    /// Reads if that does not have to wait for the device; else nothing.
+    pub fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+        match self.inside(pos, into) {
+            ([], beyond) => {
+                beyond.fill(0);
+                Some(Ok(()))
+            }
+            (inside, beyond) => {
+                beyond.fill(0);
+                self.medium.read_cached(pos, inside)
+            }
+        }
+    }
+
+    /// What `disk.toml` is to say of it, named `base` there.
+    ///
+    /// # Errors
+    /// [`DiskError`]: it cannot be read, or changes meanwhile.
+    pub(super) fn describe(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
+        let base_hash = self.hash(step)?;
+        let Stamp { bytes, mtime_ns } = self.stamp;
+        Ok(OverlayToml { base, base_bytes: bytes, base_mtime_ns: mtime_ns, base_hash, committing: false })
+    }
+
+    /// Whether it is what `known` says. If only its time of change is another
+    /// one, returns that.
+    ///
+    /// # Errors
+    /// [`DiskErrorKind::BaseChanged`], or it cannot be read.
+    pub(super) fn check(&self, known: &OverlayToml, step: Step<'_>) -> Result<Option<i64>, DiskError> {
+        let changed = |how: String| DiskErrorKind::BaseChanged(how).at(&self.path);
+        self.check_unchanged()?;
+        if self.stamp.bytes != known.base_bytes {
+            return Err(changed(format!("it has {} bytes and had {}", self.stamp.bytes, known.base_bytes)));
+        }
+        if self.stamp.mtime_ns == known.base_mtime_ns {
+            return Ok(None);
+        }
+        if self.hash(step)? != known.base_hash {
+            return Err(changed("its content is another one".into()));
+        }
+        Ok(Some(self.stamp.mtime_ns))
+    }
+
+    /// Its content, as a hash: of its length, and of each piece of 64 KiB that is
+    /// not all zeros, with its number before it. So a copy with other holes has
+    /// the same.
+    ///
+    /// # Errors
+    /// [`DiskError`]: it cannot be read, or changes meanwhile.
+    pub(super) fn hash(&self, step: Step<'_>) -> Result<String, DiskError> {
+        let mut known = self.hash.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = &*known {
+            return Ok(hash.clone());
+        }
+        let hash = digest(&self.medium, &self.path, step)?;
+        self.check_unchanged()?;
+        Ok(known.insert(hash).clone())
+    }
+
+    fn check_unchanged(&self) -> Result<(), DiskError> {
+        let failed = |error| DiskErrorKind::Io("reading the base image").of(&self.path, error);
+        let now = self.medium.file().metadata().map_err(failed)?;
+        if Stamp::of(&now) == self.stamp {
+            return Ok(());
+        }
+        Err(DiskErrorKind::BaseChanged("just now, while it was open".into()).at(&self.path))
+    }
+
+    /// The parts of `into`, which is to be read at `pos`, within the file and
+    /// beyond its end.
+    fn inside<'a>(&self, pos: Pos, into: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8]) {
+        let len = self.medium.size().saturating_sub(pos.0).min(into.len() as u64);
+        into.split_at_mut(len as usize)
+    }
+
+    fn refused<T>(&self) -> Result<T, MediumError> {
+        let message = format!("{} is a base image, and never changed", self.path.display());
+        Err(MediumError { kind: MediumErrorKind::Io, message })
+    }
+}
+
+fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
+    Extent::new(extent.start.0, extent.len)
+}
+
+/// Keeps those from it that would write to it.
+fn lock_shared(medium: &FileMedium, path: &Path) -> Result<(), DiskError> {
+    let failed = |error| DiskErrorKind::Io("looking who uses the base image").of(path, error);
+    let by_kernel = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(failed)?;
+    let by_writer = in_use::by_writer(Path::new("/proc"), medium.file()).map_err(failed)?;
+    if let Some(by) = by_kernel.or(by_writer) {
+        return Err(DiskErrorKind::Locked(by).at(path));
+    }
+    let locked = rustix::fs::flock(medium.file(), FlockOperation::NonBlockingLockShared);
+    locked.map_err(|_| DiskErrorKind::Locked("another program".into()).at(path))
+}
+
+fn digest(medium: &FileMedium, path: &Path, step: Step<'_>) -> Result<String, DiskError> {
+    let size = medium.size();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&size.to_le_bytes());
+    let mut buf = vec![0; READ_BYTES as usize];
+    let mut at = 0;
+    for data in medium.data_within(Extent::new(0, size)) {
+        let from = (data.start.0 / PIECE_BYTES * PIECE_BYTES).max(at);
+        let to = data.end().next_multiple_of(PIECE_BYTES).min(size);
+        at = to.max(from);
+        for part in Extent::<Pos>::between(from, at).pieces(READ_BYTES) {
+            let buf = &mut buf[..part.len as usize];
+            let read = medium.read(part.start, buf);
+            read.map_err(|error| {
+                DiskErrorKind::Io("reading the base image").of(path, io::Error::other(error))
+            })?;
+            add_pieces(&mut hasher, part.start, buf);
+            if !step(part.end(), size) {
+                return Err(DiskErrorKind::Interrupted.at(path));
+            }
+        }
+    }
+    Ok(format!("blake3:{}", hex(hasher.finalize().as_bytes())))
+}
+
+fn add_pieces(hasher: &mut blake3::Hasher, start: Pos, bytes: &[u8]) {
+    let numbers = start.0 / PIECE_BYTES..;
+    for (number, piece) in numbers.zip(bytes.chunks(PIECE_BYTES as usize)) {
+        if piece.iter().any(|byte| *byte != 0) {
+            hasher.update(&number.to_le_bytes());
+            hasher.update(piece);
+        }
+    }
+}
+
+impl Medium for Base {
+    fn size(&self) -> u64 {
+        self.medium.size()
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        let (inside, beyond) = self.inside(pos, into);
+        beyond.fill(0);
+        if inside.is_empty() { Ok(()) } else { self.medium.read(pos, inside) }
+    }
+
+    fn write(&self, _: Pos, _: &[u8], _: bool) -> Result<(), MediumError> {
+        self.refused()
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+
+    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        self.refused()
+    }
+
+    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        self.refused()
+    }
+
+    fn prefetch(&self, extent: Extent<Pos>) {
+        self.medium.prefetch(extent);
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { punch: false }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Images of other formats: what they are, and `qemu-img`, which converts them.
+
+use super::{DiskError, DiskErrorKind, Step};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Where a format says its name, what it says, and what `qemu-img` calls it.
+const MAGIC: [(u64, &[u8], &str); 8] = [
+    (0, b"QFI\xfb\0\0\0\x01", "qcow"),
+    (0, b"QFI\xfb", "qcow2"),
+    (0, b"QED\0", "qed"),
+    (0, b"KDMV", "vmdk"),
+    (0, b"# Disk DescriptorFile", "vmdk"),
+    (0, b"vhdxfile", "vhdx"),
+    (0, b"conectix", "vpc"),
+    (0x40, b"\x7f\x10\xda\xbe", "vdi"),
+];
+
+/// The format of the image at `path`; none if it is taken as it is.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
+    let file = File::open(path)?;
+    for (at, magic, format) in MAGIC {
+        let mut found = vec![0; magic.len()];
+        match file.read_exact_at(&mut found, at) {
+            Ok(()) if found == magic => return Ok(Some(format)),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Converts `image` of format `from` to `into` of format `to`.
+///
+/// # Errors
+/// [`DiskError`]: there is no `qemu-img`, it fails, or `step` says to stop.
+pub(super) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>) -> Result<(), DiskError> {
+    let ((image, from), (into, to)) = (image, into);
+    let bytes = virtual_bytes(image, from)?;
+    let mut command = Command::new("qemu-img");
+    command.args(["convert", "-p", "-f", from, "-O", to]).arg(image).arg(into);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| not_run(image, error))?;
+    let said = child.stdout.take().map(BufReader::new);
+    let go_on = said.is_none_or(|said| follow(said, bytes, step));
+    if !go_on {
+        // It may have ended by itself.
+        let _ = child.kill();
+    }
+    let ended = child.wait_with_output().map_err(|error| not_run(image, error))?;
+    if !go_on {
+        return Err(DiskErrorKind::Interrupted.at(image));
+    }
+    check(image, &ended)
+}
+
+/// What a guest would see of `image`, in bytes.
+fn virtual_bytes(image: &Path, format: &str) -> Result<u64, DiskError> {
+    let mut command = Command::new("qemu-img");
+    let info = command.args(["info", "--output=json", "-f", format]).arg(image).output();
+    let info = info.map_err(|error| not_run(image, error))?;
+    check(image, &info)?;
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
+    Ok(info["virtual-size"].as_u64().unwrap_or(0))
+}
+
+/// Tells `step` what `qemu-img` says of its progress: `    (12.34/100%)`, and a
+/// carriage return.
+fn follow(mut said: impl BufRead, bytes: u64, step: Step<'_>) -> bool {
+    let mut word = Vec::new();
+    loop {
+        word.clear();
+        match said.by_ref().take(1 << 10).read_until(b'\r', &mut word) {
+            Ok(0) | Err(_) => return true,
+            Ok(_) => {}
+        }
+        let text = String::from_utf8_lossy(&word);
+        let percent = text.trim().strip_prefix('(').and_then(|it| it.split_once('/'));
+        let percent: f64 = percent.and_then(|(it, _)| it.parse().ok()).unwrap_or(0.0);
+        if !step((bytes as f64 * percent / 100.0) as u64, bytes) {
+            return false;
+        }
+    }
+}
+
+fn check(image: &Path, ended: &Output) -> Result<(), DiskError> {
+    if ended.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr).trim().to_string();
+    Err(DiskErrorKind::Io("converting it").of(image, io::Error::other(said)))
+}
+
+fn not_run(image: &Path, error: io::Error) -> DiskError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return DiskErrorKind::Io("running qemu-img").of(image, error);
+    }
+    let what = "converting it needs qemu-img: install the package qemu-utils (Debian), qemu-img (Fedora), \
+                or convert it by hand to a raw image";
+    DiskErrorKind::Invalid(what.into()).at(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_their_magic_and_all_else_is_raw() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("image");
+        let mut vdi = vec![0; 0x40];
+        vdi.extend(b"\x7f\x10\xda\xbe");
+        for (bytes, format) in [
+            (&b"QFI\xfb\0\0\0\x03"[..], Some("qcow2")),
+            (b"QFI\xfb\0\0\0\x01", Some("qcow")),
+            (b"KDMV", Some("vmdk")),
+            (&vdi, Some("vdi")),
+            (b"QFI", None),
+            (b"", None),
+            (&[0; 4096], None),
+        ] {
+            std::fs::write(&path, bytes).expect("a file");
+            assert_eq!(format_of(&path).expect("it can be read"), format, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn progress_is_followed_until_told_to_stop() {
+        let said = &b"    (0.00/100%)\r    (50.00/100%)\r    (100.00/100%)\r\n"[..];
+        let mut steps = Vec::new();
+        assert!(follow(said, 200, &mut |done, _| {
+            steps.push(done);
+            true
+        }));
+        assert_eq!(steps[..3], [0, 100, 200]);
+        assert!(!follow(said, 200, &mut |done, _| done < 100));
+    }
+}
