@@ -4,7 +4,7 @@
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
-use crate::disk::{DiskDir, DiskErrorKind, DiskToml};
+use crate::disk::{DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, StartError, check_record};
 use crate::export::{Export, ReplyTo, Sink};
 use crate::host::{self, DiskGuarantees};
@@ -21,12 +21,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Longest call.
 const CALL_BYTES_MAX: u64 = 1 << 20;
 /// Most calls answered at once.
 const CALLS_MAX: usize = 32;
+/// Sizes that one answer lists.
+const SIZES_MAX: usize = 100;
+/// How often the size of an overlay is noted.
+const SIZES_EVERY: Duration = Duration::from_secs(60);
 /// Obligations that one answer lists; more are counted.
 const OBLIGATIONS_MAX: usize = 1000;
 
@@ -48,6 +52,9 @@ pub enum Call {
         /// Keep the content.
         scour: bool,
     },
+    /// Make the medium of an overlay as small as it can be; answered when that is
+    /// done.
+    Compact,
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
@@ -68,8 +75,23 @@ pub struct StatusAnswer {
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
+    /// Of an overlay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Space>,
     /// What the medium and the journal can and cannot guarantee.
     pub guarantees: DiskGuarantees,
+}
+
+/// How large an overlay is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Space {
+    /// Its base.
+    pub base: String,
+    /// Now.
+    #[serde(flatten)]
+    pub now: Size,
+    /// Before, the oldest first.
+    pub before: Vec<Size>,
 }
 
 /// What comes before the answer.
@@ -100,6 +122,7 @@ impl Open {
             Call::Deaths => Ok(self.deaths()),
             Call::Shred => self.shred(tell),
             Call::Purge { ranges, scour } => self.purge(ranges, *scour),
+            Call::Compact => self.compact(tell),
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let step = |done, of| tell(Meanwhile::Progress(done, of));
@@ -121,7 +144,27 @@ impl Open {
             medium: self.dir.medium_path().display().to_string(),
             served: self.served,
             status: self.engine.status(),
+            space: self.space(),
             guarantees: self.guarantees(),
+        }
+    }
+
+    fn space(&self) -> Option<Space> {
+        let base = self.dir.base()?.path().display().to_string();
+        Some(Space { base, now: self.size()?, before: self.dir.sizes(SIZES_MAX) })
+    }
+
+    fn size(&self) -> Option<Size> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let live_bytes = self.engine.status().live_bytes;
+        Some(Size { time_ms: since.as_millis() as u64, host_bytes: self.dir.host_bytes()?, live_bytes })
+    }
+
+    fn note_size(&self) {
+        if let Some(size) = self.size()
+            && let Err(error) = self.dir.note_size(size)
+        {
+            tracing::warn!(%error, "the size was not noted");
         }
     }
 
@@ -155,6 +198,26 @@ impl Open {
         Ok(json!({ "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured }))
     }
 
+    fn compact(&self, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
+        let medium_bytes = |status: &Status| status.overlay.as_ref().map(|it| it.medium_bytes);
+        let before = self.engine.status();
+        let Some(bytes_before) = medium_bytes(&before) else {
+            return Err(format!("{} is no overlay: there is nothing to pack", self.dir.name()));
+        };
+        let total = untidy_bytes(&before);
+        self.engine.shred_now();
+        let done = self.engine.wait_until_tidy(|status| {
+            let left = untidy_bytes(status);
+            tell(Meanwhile::Progress(total.saturating_sub(left), total.max(left)))
+        });
+        let after = self.engine.status();
+        let bytes_after = medium_bytes(&after).unwrap_or(bytes_before);
+        match after.latched {
+            Some(reason) => Err(format!("the disk is read-only: {reason}")),
+            None => Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after })),
+        }
+    }
+
     fn purge(&self, ranges: &[(u64, u64)], scour: bool) -> Result<Value, String> {
         let before = self.engine.status().counters;
         for (start, len) in ranges {
@@ -169,7 +232,8 @@ impl Open {
         Ok(json!({ "ranges": ranges.len(), "newly_dead_bytes": died(after) - died(before) }))
     }
 
-    /// The journal was checked when the disk was opened, `disk.toml` before.
+    /// The journal, the map and the base were checked when the disk was opened,
+    /// `disk.toml` before.
     fn verify(&self) -> Value {
         self.engine.journalist().flush();
         let record = check_record(&self.dir.audit_path());
@@ -180,13 +244,17 @@ impl Open {
             }
         };
         let latched = self.engine.status().latched;
-        let checks = [
-            ("disk.toml", Ok("whole".to_string())),
-            ("journal", Ok("whole".to_string())),
+        let whole = || Ok("whole".to_string());
+        let mut checks = vec![
+            ("disk.toml", whole()),
+            ("journal", whole()),
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
             ("audit.jsonl", record),
             ("medium", latched.map_or(Ok("no failure".to_string()), Err)),
         ];
+        if self.dir.base().is_some() {
+            checks.extend([("map", whole()), ("base", Ok("what it was".to_string()))]);
+        }
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks
             .into_iter()
@@ -194,6 +262,12 @@ impl Open {
             .collect();
         json!({ "ok": ok, "checks": checks })
     }
+}
+
+/// What is still to be destroyed or packed.
+pub(crate) fn untidy_bytes(status: &Status) -> u64 {
+    let overlay = status.overlay.as_ref().map_or(0, |it| it.free_bytes + it.residue_bytes);
+    status.queued_bytes + status.scour_bytes + overlay
 }
 
 /// What the host guarantees for the disk in `dir`: for its medium, and for its
@@ -204,7 +278,7 @@ pub fn guarantees(dir: &Path, toml: &DiskToml) -> DiskGuarantees {
 }
 
 /// Carries `request` out and waits for its end.
-fn submit(export: &dyn Export, request: Request) -> Outcome {
+pub(crate) fn submit(export: &dyn Export, request: Request) -> Outcome {
     struct Channel(mpsc::Sender<Outcome>);
     impl Sink for Channel {
         fn reply(&self, _: u64, outcome: Outcome) {
@@ -249,7 +323,7 @@ pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) ->
     if let Some(stream) = connect(path) {
         return ask_server(stream, call, tell);
     }
-    let look_only = !matches!(call, Call::Shred | Call::Purge { .. });
+    let look_only = !matches!(call, Call::Shred | Call::Compact | Call::Purge { .. });
     let open = match open(path, look_only, tell) {
         // A server may have started meanwhile.
         Err(StartError::Disk(error)) if matches!(error.kind, DiskErrorKind::Locked(_)) => {
@@ -259,7 +333,7 @@ pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) ->
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, tell);
-    close(&open, *call == Call::Shred, |_| true);
+    close(&open, matches!(call, Call::Shred | Call::Compact), |_| true);
     answer
 }
 
@@ -324,7 +398,12 @@ pub fn serve(open: Arc<Open>, stop: Arc<AtomicBool>) -> io::Result<std::thread::
     listener.set_nonblocking(true)?;
     std::thread::Builder::new().name("control".into()).spawn(move || {
         let calls = Arc::new(AtomicUsize::new(0));
+        let mut noted = None;
         while !stop.load(Ordering::Relaxed) {
+            if noted.is_none_or(|noted: Instant| noted.elapsed() >= SIZES_EVERY) {
+                open.note_size();
+                noted = Some(Instant::now());
+            }
             match listener.accept() {
                 Ok((stream, _)) => take_call(stream, &open, &calls),
                 Err(_) => std::thread::sleep(Duration::from_millis(50)),
@@ -360,12 +439,12 @@ fn answer_on(stream: &UnixStream, open: &Open) -> io::Result<()> {
         let text = serde_json::to_string(answer)?;
         writeln!(&*stream, "{text}")
     };
-    let mut last = std::time::Instant::now();
+    let mut last = Instant::now();
     let mut tell = |Meanwhile::Progress(done, of): Meanwhile| {
         if last.elapsed() < Duration::from_millis(100) {
             return true;
         }
-        last = std::time::Instant::now();
+        last = Instant::now();
         say(&Answer::Progress(done, of)).is_ok()
     };
     let answer = match serde_json::from_str::<Call>(&line) {

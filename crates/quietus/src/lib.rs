@@ -9,4 +9,5 @@ pub mod export;
 pub mod host;
 pub mod media;
 pub mod nbd;
+pub mod offline;
 pub mod proof;

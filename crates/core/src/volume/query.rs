@@ -161,6 +161,13 @@ impl Volume {
         never || !self.all_due || (self.destroys_nothing() && !self.has_queued() && self.has_seen_all())
     }
 
+    /// Whether there is nothing to tidy up, or never will be done.
+    #[must_use]
+    pub fn is_tidy(&self) -> bool {
+        let never = self.latched.is_some() || self.config.read_only;
+        never || (self.act.is_none() && !self.has_chores())
+    }
+
     fn destroys_nothing(&self) -> bool {
         self.act.as_ref().is_none_or(super::act::Act::gives_back)
     }

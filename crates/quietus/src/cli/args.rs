@@ -1,6 +1,7 @@
 //! What may be said on the command line.
 
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
+use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
@@ -36,6 +37,14 @@ pub enum Command {
     Shred(ShredArgs),
     /// Declare bytes dead.
     Purge(PurgeArgs),
+    /// Write a flat image of what is live on a disk.
+    Export(ExportArgs),
+    /// Put an overlay above another base; what it shows stays the same.
+    Rebase(RebaseArgs),
+    /// Write what an overlay has changed to its base, or all of it to a new image.
+    Commit(CommitArgs),
+    /// Make the file of an overlay as small as it can be, now.
+    Compact(DiskArgs),
     /// Check every file of a disk.
     Verify(DiskArgs),
     /// Read the medium and sign what is found there, or check such a receipt.
@@ -308,6 +317,50 @@ pub struct PurgeArgs {
     /// Destroy it now, and wait for it.
     #[arg(long)]
     pub now: bool,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct ExportArgs {
+    /// The disk's directory. Nobody may serve it.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// The image to make.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// Its format.
+    #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
+    pub format: ImageFormat,
+}
+
+/// `rebase`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct RebaseArgs {
+    /// The overlay's directory. Nobody may serve it.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// The new base: raw, or of another format, from which it is converted into
+    /// the directory.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub base: PathBuf,
+    /// Take the new base as it is, without a look at the old one: what the disk
+    /// has not changed reads as the new base has it.
+    #[arg(long)]
+    pub as_it_is: bool,
+}
+
+/// `commit`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct CommitArgs {
+    /// The overlay's directory. Nobody may serve it.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Make this raw image, and leave the overlay and its base alone.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub to: Option<PathBuf>,
 }
 
 /// `prove`.

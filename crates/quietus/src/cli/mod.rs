@@ -6,6 +6,7 @@ mod serve;
 
 use crate::control::{self, Call, Meanwhile};
 use crate::disk::{CreateOptions, DiskDir, Step};
+use crate::offline::{self, ImageFormat};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -72,6 +73,23 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
         Command::Purge(args) => purge(&args, &out),
+        Command::Export(args) => export(&args.disk, &args.image, args.format, &out),
+        Command::Rebase(args) => {
+            let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?))?;
+            out.rebased(&done);
+            Ok(())
+        }
+        Command::Commit(args) => match &args.to {
+            Some(image) => export(&args.disk, image, ImageFormat::Raw, &out),
+            None => {
+                out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
+                Ok(())
+            }
+        },
+        Command::Compact(args) => {
+            out.compacted(&ask(&args.disk, &Call::Compact)?);
+            Ok(())
+        }
         Command::Verify(args) => {
             let answer = ask(&args.disk, &Call::Verify)?;
             out.verify(&answer);
@@ -106,6 +124,11 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
     let guarantees = control::guarantees(&args.disk, &toml);
     out.created(&args.disk, &toml, &guarantees);
+    Ok(())
+}
+
+fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {
+    out.exported(&with_bar(|step| Ok(offline::export(disk, image, format, step)?))?);
     Ok(())
 }
 

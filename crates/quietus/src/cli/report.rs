@@ -1,10 +1,12 @@
 //! What is shown: for people, or as JSON, a line a report.
 
-use crate::control::StatusAnswer;
-use crate::disk::DiskToml;
+use crate::control::{Space, StatusAnswer};
+use crate::disk::{DiskToml, Size};
 use crate::host::DiskGuarantees;
+use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
 use quietus_core::ledger::{Cause, Counters};
+use quietus_core::store::overlay::OverlayStatus;
 use quietus_core::watch::WatchStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -131,6 +133,37 @@ impl Report {
         });
     }
 
+    pub(crate) fn exported(&self, done: &Exported) {
+        self.say(done, |out| {
+            let (live, size) = (bytes(done.live_bytes), bytes(done.size_bytes));
+            let (image, host) = (done.image.display(), bytes(done.host_bytes));
+            write!(out, "exported {image}: {live} of {size} hold something; it takes up {host}")
+        });
+    }
+
+    pub(crate) fn rebased(&self, done: &Rebased) {
+        self.say(done, |out| {
+            let (copied, purged) = (bytes(done.copied_bytes), bytes(done.purged_bytes));
+            write!(out, "rebased to {}: copied {copied}, purged {purged}", done.base.display())
+        });
+    }
+
+    pub(crate) fn committed(&self, done: &Committed) {
+        self.say(done, |out| {
+            let (written, purged) = (bytes(done.written_bytes), bytes(done.purged_bytes));
+            writeln!(out, "committed to {}: wrote {written}, purged {purged}", done.base.display())?;
+            write!(out, "other overlays above this base will say that it has changed, and not open")
+        });
+    }
+
+    pub(crate) fn compacted(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
+            let done = if answer["done"] == true { "" } else { " (interrupted: the rest is packed later)" };
+            write!(out, "the medium had {}, and has {}{done}", number("bytes_before"), number("bytes_after"))
+        });
+    }
+
     pub(crate) fn verify(&self, answer: &Value) {
         self.say(answer, |out| {
             for check in answer["checks"].as_array().into_iter().flatten() {
@@ -201,10 +234,36 @@ fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswe
     if let Some(watch) = &it.watch {
         watch_text(out, watch, counters)?;
     }
+    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
+        space_text(out, space, overlay)?;
+    }
     if let Some(reason) = &it.latched {
         writeln!(out, "READ-ONLY    {reason}")?;
     }
     guarantees_text(out, &now.guarantees)
+}
+
+/// How large an overlay is, and was.
+fn space_text(out: &mut String, space: &Space, overlay: &OverlayStatus) -> std::fmt::Result {
+    let mode = serde_json::to_value(overlay.mode).ok().and_then(|it| it.as_str().map(String::from));
+    writeln!(out, "overlay      {}, above {}", mode.unwrap_or_default(), space.base)?;
+    let line = |out: &mut String, when: &str, it: &Size| {
+        let more = it.host_bytes.abs_diff(it.live_bytes);
+        let word = if it.host_bytes < it.live_bytes { "less" } else { "more" };
+        let (host, live, more) = (bytes(it.host_bytes), bytes(it.live_bytes), bytes(more));
+        writeln!(out, "  {when:<12} {host:>10}  on the host, for {live} of live data: {more} {word}")
+    };
+    line(out, "now", &space.now)?;
+    for (when, ms) in [("an hour ago", 3_600_000), ("a day ago", 86_400_000), ("a week ago", 604_800_000)] {
+        let then = space.now.time_ms.saturating_sub(ms);
+        if let Some(size) = space.before.iter().rfind(|it| it.time_ms <= then) {
+            line(out, when, size)?;
+        }
+    }
+    let (free, residue) = (bytes(overlay.free_bytes), bytes(overlay.residue_bytes));
+    writeln!(out, "  {:<12} {free:>10}, and {residue} still to be destroyed", "free")?;
+    let (purged, shown) = (bytes(overlay.purged_bytes), bytes(overlay.base_bytes));
+    writeln!(out, "  {:<12} {shown:>10}  show through, {purged} are purged", "of the base")
 }
 
 /// What is known of the file systems, and inferred from them.

@@ -10,6 +10,7 @@
 
 use super::overlay::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step, hex, in_use};
+use crate::buffers::is_zeros;
 use crate::media::FileMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
@@ -64,7 +65,7 @@ impl Base {
     ///
     /// # Errors
     /// [`DiskError`]: it is missing, no file, or may be written to by somebody.
-    pub(super) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
+    pub(crate) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.of(path, error),
             _ => DiskErrorKind::Io("opening the base image").of(path, error),
@@ -126,9 +127,33 @@ impl Base {
     /// # Errors
     /// [`DiskError`]: it cannot be read, or changes meanwhile.
     pub(super) fn describe(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
-        let base_hash = self.hash(step)?;
-        let Stamp { bytes, mtime_ns } = self.stamp;
-        Ok(OverlayToml { base, base_bytes: bytes, base_mtime_ns: mtime_ns, base_hash, committing: false })
+        Ok(describe(self.stamp, base, self.hash(step)?))
+    }
+
+    /// As [`Base::describe`], of one that was written to since it was opened.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn describe_anew(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
+        let failed = |error| DiskErrorKind::Io("reading the base image").of(&self.path, error);
+        let stamp = Stamp::of(&self.medium.file().metadata().map_err(failed)?);
+        let medium = FileMedium::open(&self.path, true).map_err(failed)?;
+        Ok(describe(stamp, base, digest(&medium, &self.path, step)?))
+    }
+
+    /// Keeps everybody else from it: it is about to be written to.
+    ///
+    /// # Errors
+    /// [`DiskErrorKind::Locked`]: another overlay has it open.
+    pub(crate) fn lock_alone(self: &Arc<Self>) -> Result<(), DiskError> {
+        let used = |by: &str| Err(DiskErrorKind::Locked(by.into()).at(&self.path));
+        if Arc::strong_count(self) > 1 {
+            return used("another overlay here");
+        }
+        match rustix::fs::flock(self.medium.file(), FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(()),
+            Err(_) => used("another overlay"),
+        }
     }
 
     /// Whether it is what `known` says. If only its time of change is another
@@ -136,7 +161,7 @@ impl Base {
     ///
     /// # Errors
     /// [`DiskErrorKind::BaseChanged`], or it cannot be read.
-    pub(super) fn check(&self, known: &OverlayToml, step: Step<'_>) -> Result<Option<i64>, DiskError> {
+    pub(crate) fn check(&self, known: &OverlayToml, step: Step<'_>) -> Result<Option<i64>, DiskError> {
         let changed = |how: String| DiskErrorKind::BaseChanged(how).at(&self.path);
         self.check_unchanged()?;
         if self.stamp.bytes != known.base_bytes {
@@ -189,6 +214,11 @@ impl Base {
     }
 }
 
+fn describe(stamp: Stamp, base: PathBuf, base_hash: String) -> OverlayToml {
+    let Stamp { bytes: base_bytes, mtime_ns: base_mtime_ns } = stamp;
+    OverlayToml { base, base_bytes, base_mtime_ns, base_hash, committing: None }
+}
+
 fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
     Extent::new(extent.start.0, extent.len)
 }
@@ -233,7 +263,7 @@ fn digest(medium: &FileMedium, path: &Path, step: Step<'_>) -> Result<String, Di
 fn add_pieces(hasher: &mut blake3::Hasher, start: Pos, bytes: &[u8]) {
     let numbers = start.0 / PIECE_BYTES..;
     for (number, piece) in numbers.zip(bytes.chunks(PIECE_BYTES as usize)) {
-        if piece.iter().any(|byte| *byte != 0) {
+        if !is_zeros(piece) {
             hasher.update(&number.to_le_bytes());
             hasher.update(piece);
         }

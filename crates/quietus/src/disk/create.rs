@@ -1,25 +1,21 @@
 //! Making a disk.
 
-use super::base::Base;
 use super::config::{DiskToml, StoreKind};
 use super::draft::Draft;
-use super::overlay::OverlayToml;
+use super::overlay::{BASE_RAW, settle_base};
 use super::{
-    DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, qemu_img, replace,
-    sync_dir, write_new,
+    DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, replace, sync_dir,
+    write_new,
 };
 use ed25519_dalek::SigningKey;
 use quietus_core::journal::Shape;
 use quietus_core::store::overlay::{Mode, format_map, map_bytes};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Volume;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// The base of a disk whose base was not raw.
-const BASE_RAW: &str = "base.raw";
 
 /// What to make.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +134,7 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
 
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {
     let image = options.base.as_deref().unwrap_or(Path::new(""));
-    let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, step)?)?;
+    let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, BASE_RAW, step)?)?;
     let dir = draft.dir();
     let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
     new_file(dir, "data", 0).map_err(io("making the medium"))?;
@@ -146,25 +142,6 @@ fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result
     let formatted = format_map(&open_file(&map, "the map")?, *toml.uuid.as_bytes(), toml.size_bytes);
     formatted.map_err(|error| io("making the map")(io::Error::other(error)))?;
     Ok(Beginning { toml, held: None, dead: None })
-}
-
-/// The image as the base of a disk in `dir`: as it is, or, if it is not raw, its
-/// content in a file there.
-pub(super) fn settle_base(dir: &Path, image: &Path, step: Step<'_>) -> Result<OverlayToml, DiskError> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => DiskErrorKind::Missing("the base image").of(image, error),
-        _ => DiskErrorKind::Io("opening the base image").of(image, error),
-    };
-    let image = image.canonicalize().map_err(failed)?;
-    match qemu_img::format_of(&image).map_err(failed)? {
-        None => Base::open(&image)?.describe(image, step),
-        Some(format) => {
-            let raw = dir.join(BASE_RAW);
-            qemu_img::convert((&image, format), (&raw, "raw"), step)?;
-            File::open(&raw).and_then(|raw| raw.sync_all()).map_err(failed)?;
-            Base::open(&raw)?.describe(BASE_RAW.into(), step)
-        }
-    }
 }
 
 /// Makes the file `name` of so many bytes; returns where it is.

@@ -75,13 +75,9 @@ impl Draft {
     /// # Errors
     /// There is something of that name by now, or the host refuses.
     pub(super) fn keep(mut self, path: &Path) -> Result<(), DiskError> {
-        match rename_new(&self.dir, path) {
-            Ok(()) => self.kept = true,
-            Err(Errno::EXIST) => return Err(DiskErrorKind::Exists.at(path)),
-            Err(errno) => return Err(DiskErrorKind::Io("naming the directory").of(path, errno.into())),
-        }
-        sync_dir(parent_of(path))
-            .map_err(|error| DiskErrorKind::Io("making the directory durable").of(path, error))
+        rename_new(&self.dir, path)?;
+        self.kept = true;
+        Ok(())
     }
 
     fn clear(&self) -> io::Result<()> {
@@ -133,11 +129,20 @@ fn claim(dir: &Path) -> io::Result<File> {
     }
 }
 
-/// Renames, and replaces nothing.
-fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+/// Renames, durably, and replaces nothing.
+///
+/// # Errors
+/// There is something at `to` by now, or the host refuses.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), DiskError> {
+    let renamed = match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_ok() => Err(Errno::EXIST),
         Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::rename(from, to),
         renamed => renamed,
+    };
+    match renamed {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(DiskErrorKind::Exists.at(to)),
+        Err(errno) => return Err(DiskErrorKind::Io("naming it").of(to, errno.into())),
     }
+    sync_dir(parent_of(to)).map_err(|error| DiskErrorKind::Io("making its name durable").of(to, error))
 }

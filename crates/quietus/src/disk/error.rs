@@ -45,6 +45,9 @@ pub enum DiskErrorKind {
          with `quietus rebase DISK --base IMAGE`"
     )]
     BaseChanged(String),
+    /// It was being written to its base.
+    #[error("it was being written to its base: go on with `quietus commit`")]
+    Committing,
     /// Somebody uses it.
     #[error("it is in use by {0}: stop that first")]
     Locked(String),

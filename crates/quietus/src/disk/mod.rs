@@ -8,14 +8,18 @@ mod error;
 mod in_use;
 mod overlay;
 mod qemu_img;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
 pub use base::Base;
 pub use config::{DiskToml, MediumToml, StoreKind, parse_duration_ms, parse_size};
 pub use create::CreateOptions;
+pub(crate) use draft::rename_new;
 pub use error::{DiskError, DiskErrorKind};
-pub use overlay::OverlayToml;
+pub use overlay::{Committing, OverlayToml};
+pub(crate) use qemu_img::convert;
+pub use sizes::Size;
 
 use crate::media::FileMedium;
 use ed25519_dalek::SigningKey;
@@ -68,7 +72,10 @@ impl DiskDir {
     }
 
     /// As [`DiskDir::open_with`], whatever has become of the base.
-    fn open_without_base(path: &Path) -> Result<Self, DiskError> {
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub(crate) fn open_without_base(path: &Path) -> Result<Self, DiskError> {
         let toml = DiskToml::read(path)?;
         let lock_path = path.join("lock");
         let mut lock = OpenOptions::new()

@@ -1,10 +1,17 @@
 //! What `disk.toml` says of the base of an overlay.
 
 use super::base::Base;
-use super::{DiskError, DiskErrorKind, DiskToml, Step, replace};
+use super::{DiskDir, DiskError, DiskErrorKind, DiskToml, Step, qemu_img, replace};
+use quietus_core::blocks::BlockSet;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The base of a disk whose base was not raw; and another one.
+pub(super) const BASE_RAW: &str = "base.raw";
+const BASE_RAW_2: &str = "base.2.raw";
 
 /// The base of an overlay, and how it is known again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -18,10 +25,20 @@ pub struct OverlayToml {
     pub base_mtime_ns: i64,
     /// Its content: `blake3:` and a hash in hexadecimal.
     pub base_hash: String,
-    /// The overlay is being written to its base: that may have any content of
-    /// the two, and only the same command may go on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub committing: bool,
+    /// The overlay is being written to its base, and only the same command may
+    /// go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committing: Option<Committing>,
+}
+
+/// How far writing an overlay to its base has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Committing {
+    /// The base may have any content of the two.
+    Writing,
+    /// The base has it all, and the overlay gives it up.
+    Emptying,
 }
 
 impl OverlayToml {
@@ -56,9 +73,8 @@ pub(super) fn open_base(
     step: Step<'_>,
 ) -> Result<Option<Arc<Base>>, DiskError> {
     let Some(known) = &toml.overlay else { return Ok(None) };
-    if known.committing {
-        let what = "it was being written to its base: go on with `quietus commit`";
-        return Err(DiskErrorKind::Invalid(what.into()).at(dir));
+    if known.committing.is_some() {
+        return Err(DiskErrorKind::Committing.at(dir));
     }
     let base = Base::open(&known.base_path(dir))?;
     if let Some(base_mtime_ns) = base.check(known, step)? {
@@ -70,6 +86,63 @@ pub(super) fn open_base(
         }
     }
     Ok(Some(base))
+}
+
+impl DiskDir {
+    /// `image` as a base for this disk: what `disk.toml` would say of it, and it.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub(crate) fn settle_base(
+        &self,
+        image: &Path,
+        step: Step<'_>,
+    ) -> Result<(OverlayToml, Arc<Base>), DiskError> {
+        let is_taken = self.toml.overlay.as_ref().is_some_and(|it| it.base == Path::new(BASE_RAW));
+        let fresh = settle_base(&self.path, image, if is_taken { BASE_RAW_2 } else { BASE_RAW }, step)?;
+        let base = Base::open(&fresh.base_path(&self.path))?;
+        Ok((fresh, base))
+    }
+
+    /// What `disk.toml` says of the base from now on.
+    ///
+    /// # Errors
+    /// [`DiskError`]; it says what it said before then.
+    pub(crate) fn set_overlay(&mut self, overlay: OverlayToml) -> Result<(), DiskError> {
+        let toml = DiskToml { overlay: Some(overlay), ..self.toml.clone() }.summed();
+        toml.write(&self.path)?;
+        self.toml = toml;
+        Ok(())
+    }
+
+    /// Runs above `base`, as if that held data in the blocks `data`.
+    pub(crate) fn set_base(&mut self, base: Arc<Base>, data: Arc<BlockSet>) {
+        (self.base, self.base_data) = (Some(base), Some(data));
+    }
+}
+
+/// The image as the base of a disk in `dir`: as it is, or, if it is not raw, its
+/// content in the file `name` there.
+pub(super) fn settle_base(
+    dir: &Path,
+    image: &Path,
+    name: &str,
+    step: Step<'_>,
+) -> Result<OverlayToml, DiskError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => DiskErrorKind::Missing("the base image").of(image, error),
+        _ => DiskErrorKind::Io("opening the base image").of(image, error),
+    };
+    let image = image.canonicalize().map_err(failed)?;
+    match qemu_img::format_of(&image).map_err(failed)? {
+        None => Base::open(&image)?.describe(image, step),
+        Some(format) => {
+            let raw = dir.join(name);
+            qemu_img::convert((&image, format), (&raw, "raw"), step)?;
+            File::open(&raw).and_then(|raw| raw.sync_all()).map_err(failed)?;
+            Base::open(&raw)?.describe(name.into(), step)
+        }
+    }
 }
 
 impl DiskToml {

@@ -41,7 +41,7 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
 ///
 /// # Errors
 /// [`DiskError`]: there is no `qemu-img`, it fails, or `step` says to stop.
-pub(super) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>) -> Result<(), DiskError> {
+pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>) -> Result<(), DiskError> {
     let ((image, from), (into, to)) = (image, into);
     let bytes = virtual_bytes(image, from)?;
     let mut command = Command::new("qemu-img");

@@ -221,6 +221,12 @@ impl Engine {
         self.wait_until(|volume| volume.owes_nothing_due(), step)
     }
 
+    /// Waits until nothing that is due is to be destroyed or packed any more, or
+    /// `step` says false.
+    pub fn wait_until_tidy(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_tidy(), step)
+    }
+
     /// Waits until nothing is owed any more or `step` says false; `step` is
     /// called with the status now and then.
     pub fn wait_until_drained(&self, step: impl FnMut(&Status) -> bool) -> bool {

@@ -1,0 +1,73 @@
+//! How large an overlay was, over time: the file `sizes`, a line of JSON each.
+
+use super::{DiskDir, StoreKind, replace};
+use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Longest file; beyond it the older half is dropped.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// How large an overlay was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Size {
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// What it took up on the host.
+    pub host_bytes: u64,
+    /// In blocks of its own that held live data.
+    pub live_bytes: u64,
+}
+
+impl DiskDir {
+    /// What an overlay takes up on the host: its data and its map.
+    #[must_use]
+    pub fn host_bytes(&self) -> Option<u64> {
+        let bytes = |name: &str| std::fs::metadata(self.path().join(name)).map_or(0, |it| it.blocks() * 512);
+        (self.toml().store == StoreKind::Overlay).then(|| bytes("data") + bytes("map"))
+    }
+
+    /// Appends `size`, if it is another one than the last.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn note_size(&self, size: Size) -> io::Result<()> {
+        let lines = read(self.path());
+        let last = lines.lines().next_back().and_then(parse);
+        if last.is_some_and(|last| Size { time_ms: size.time_ms, ..last } == size) {
+            return Ok(());
+        }
+        if lines.len() > FILE_BYTES_MAX {
+            let half = lines.split_at(lines.floor_char_boundary(lines.len() / 2)).1;
+            replace(self.path(), "sizes", half.split_once('\n').map_or("", |(_, rest)| rest).as_bytes())?;
+        }
+        let text = serde_json::to_string(&size)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).mode(0o600).open(self.path().join("sizes"))?;
+        // What a crash left of a line is ended by this one.
+        let end = if lines.is_empty() || lines.ends_with('\n') { "" } else { "\n" };
+        file.write_all(format!("{end}{text}\n").as_bytes())
+    }
+
+    /// How large it was, at most `most` times, evenly among those that are known.
+    #[must_use]
+    pub fn sizes(&self, most: usize) -> Vec<Size> {
+        let all: Vec<_> = read(self.path()).lines().filter_map(parse).collect();
+        let every = all.len().div_ceil(most.max(1)).max(1);
+        // The newest is always among them.
+        let skip = all.len().saturating_sub(1) % every;
+        all.into_iter().skip(skip).step_by(every).collect()
+    }
+}
+
+/// Bytes that no line has are of no use, and nothing else depends on them.
+fn read(dir: &Path) -> String {
+    let bytes = std::fs::read(dir.join("sizes")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn parse(line: &str) -> Option<Size> {
+    serde_json::from_str(line).ok()
+}

@@ -1,0 +1,124 @@
+//! An overlay is written to its own base.
+//!
+//! 1. What is the overlay's own is written to the base, what is purged is zeros
+//!    there. Meanwhile `disk.toml` says `committing = "writing"`: the base may have
+//!    any content of the two, and what is not the overlay's own is the same in both.
+//! 2. The base is durable, and its new identity noted with `committing = "emptying"`.
+//! 3. What is the overlay's own is given up: the base shows through, with the same
+//!    content. It is destroyed as the policy says, as nobody's.
+//! 4. The mark goes.
+//!
+//! Each step may be done again. Between 2 and 4 no block may be called purged, as
+//! an act that a crash cut short would do if it knew the base: so the disk is only
+//! opened as one whose base holds nothing.
+
+use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
+use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
+use crate::media::FileMedium;
+use quietus_core::blocks::BlockSet;
+use quietus_core::medium::{Medium, MediumError};
+use quietus_core::request::Liveness;
+use quietus_core::units::{Extent, Pos};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of the map before its entries.
+const HEAD_BYTES: u64 = 4096;
+
+/// What became of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Committed {
+    /// The base.
+    pub base: PathBuf,
+    /// Written to it.
+    pub written_bytes: u64,
+    /// Made zeros there.
+    pub purged_bytes: u64,
+}
+
+/// Writes what the overlay at `path` has changed to its base, and empties it.
+///
+/// # Errors
+/// [`OfflineError`].
+pub fn commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
+    let mut dir = DiskDir::open_without_base(path)?;
+    let mut known = overlay(&dir)?;
+    let base = Base::open(&known.base_path(path))?;
+    if known.committing != Some(Committing::Writing) {
+        base.check(&known, step)?;
+    }
+    base.lock_alone()?;
+    let mut committed = Committed { base: known.base_path(path), ..Committed::default() };
+    if known.committing != Some(Committing::Emptying) {
+        dir = write_down(dir, &base, &mut committed, step)?;
+        known =
+            OverlayToml { committing: Some(Committing::Emptying), ..base.describe_anew(known.base, step)? };
+        dir.set_overlay(known.clone())?;
+    }
+    dir = empty(dir, &base, step)?;
+    dir.set_overlay(OverlayToml { committing: None, ..known })?;
+    Ok(committed)
+}
+
+fn write_down(
+    mut dir: DiskDir,
+    base: &Arc<Base>,
+    committed: &mut Committed,
+    step: Step<'_>,
+) -> Result<DiskDir, OfflineError> {
+    let into = FileMedium::open_growing(base.path(), false).map_err(at(base.path()))?;
+    dir.set_base(Arc::clone(base), Arc::clone(base.data()));
+    dir.set_overlay(OverlayToml { committing: Some(Committing::Writing), ..overlay(&dir)? })?;
+    let (dir, done) = Offline::start(dir)?.run(|offline| {
+        offline.drain(step)?;
+        let written_bytes = write_held(offline, &into, step)?;
+        let purged_bytes = purge_dead(offline, base, &into)?;
+        into.sync()?;
+        Ok((written_bytes, purged_bytes))
+    })?;
+    (committed.written_bytes, committed.purged_bytes) = done;
+    Ok(dir)
+}
+
+fn write_held(offline: &Offline, into: &FileMedium, step: Step<'_>) -> Result<u64, OfflineError> {
+    let total: u64 = offline.held().map(|run| run.len).sum();
+    let mut done = 0;
+    for piece in offline.held().flat_map(|run| run.pieces(PIECE_BYTES)) {
+        into.write(Pos(piece.start.0), &offline.read(piece)?, false)?;
+        done += piece.len;
+        go_on(step, done, total)?;
+    }
+    Ok(done)
+}
+
+/// Makes zeros of what the base holds and the disk does not.
+fn purge_dead(offline: &Offline, base: &Base, into: &FileMedium) -> Result<u64, OfflineError> {
+    let whole = Extent::new(0, offline.size().min(into.size()));
+    let mut done = 0;
+    for run in base.data().runs().filter_map(|run| run.overlap(whole)) {
+        for (extent, _) in offline.runs(run).filter(|(_, it)| *it == Liveness::Dead) {
+            make_zeros(into, Extent::new(extent.start.0, extent.len))?;
+            done += extent.len;
+        }
+    }
+    Ok(done)
+}
+
+fn make_zeros(medium: &FileMedium, extent: Extent<Pos>) -> Result<(), MediumError> {
+    if medium.capabilities().punch { medium.punch(extent) } else { medium.zero(extent) }
+}
+
+/// Gives up all blocks of the overlay: its base shows through.
+fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, OfflineError> {
+    dir.set_base(Arc::clone(base), Arc::new(BlockSet::default()));
+    let (dir, ()) = Offline::start(dir)?.run(|offline| {
+        offline.purge(offline.whole())?;
+        offline.drain(step)
+    })?;
+    if let Some(map) = dir.open_map()? {
+        make_zeros(&map, Extent::between(HEAD_BYTES, map.size()))?;
+        map.sync()?;
+    }
+    Ok(dir)
+}

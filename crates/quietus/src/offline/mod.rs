@@ -1,0 +1,206 @@
+//! Disks that nobody serves, worked on as a whole: export, rebase, commit.
+//!
+//! Invariant: each of them can be stopped at any point, by a signal or a crash,
+//! and begun again, and nothing that the guest would see is lost by it.
+
+mod commit;
+mod export;
+mod rebase;
+#[cfg(test)]
+mod tests;
+
+pub use commit::{Committed, commit};
+pub use export::{Exported, ImageFormat, export};
+pub use rebase::{Rebased, rebase};
+
+use crate::buffers::is_zeros;
+use crate::control::{self, Open};
+use crate::disk::{DiskDir, DiskError, DiskErrorKind, Step};
+use crate::engine::{Engine, StartError};
+use crate::export::Export;
+use quietus_core::medium::MediumError;
+use quietus_core::request::{Liveness, Op, Refusal, Request};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes read or written at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Runs of liveness asked for at once.
+const RUNS_MAX: usize = 1024;
+
+/// Why it could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    /// The directory.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// What is in it.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A request to the disk.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A base.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// A file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the host said.
+        source: io::Error,
+    },
+    /// What differs between two bases cannot be found.
+    #[error(
+        "{0}. Without it nobody knows what of it the disk still shows. If that is to be what the new base \
+         holds, say --as-it-is"
+    )]
+    OldBase(DiskError),
+    /// It makes no sense for this disk.
+    #[error("{0}")]
+    Senseless(String),
+    /// Something was lost below.
+    #[error("the disk is read-only: {0}")]
+    Latched(String),
+    /// Somebody stopped it.
+    #[error("interrupted: begin it again to go on")]
+    Interrupted,
+}
+
+/// What went wrong at `path`.
+fn at(path: &Path) -> impl Fn(io::Error) -> OfflineError + '_ {
+    move |source| OfflineError::File { path: path.into(), source }
+}
+
+fn go_on(step: Step<'_>, done: u64, of: u64) -> Result<(), OfflineError> {
+    if step(done, of) { Ok(()) } else { Err(OfflineError::Interrupted) }
+}
+
+/// A disk that nobody serves, open here.
+struct Offline(Open);
+
+impl Offline {
+    /// Opens the disk in `dir` to be changed.
+    fn start(dir: DiskDir) -> Result<Self, OfflineError> {
+        let engine = Engine::start(&dir.name(), &dir, dir.config()?, None)?;
+        Ok(Self(Open { dir, engine: Arc::new(engine), served: false }))
+    }
+
+    fn size(&self) -> u64 {
+        self.0.engine.size()
+    }
+
+    fn whole(&self) -> Extent<Addr> {
+        Extent::new(0, self.size())
+    }
+
+    fn ask(&self, op: Op, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
+        Ok(control::submit(&*self.0.engine, Request { op, extent, fua: false })?)
+    }
+
+    fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
+        self.ask(Op::Read, extent)
+    }
+
+    fn write(&self, start: u64, bytes: &[u8]) -> Result<(), OfflineError> {
+        self.ask(Op::Write(bytes.to_vec()), Extent::new(start, bytes.len() as u64)).map(drop)
+    }
+
+    /// From now on `extent` reads as zeros.
+    fn purge(&self, extent: Extent<Addr>) -> Result<(), OfflineError> {
+        self.ask(Op::Purge, extent).map(drop)
+    }
+
+    fn flush(&self) -> Result<(), OfflineError> {
+        self.ask(Op::Flush, Extent::new(0, 0)).map(drop)
+    }
+
+    /// Destroys and packs what there is to be.
+    fn drain(&self, step: Step<'_>) -> Result<(), OfflineError> {
+        let total = control::untidy_bytes(&self.0.engine.status());
+        self.0.engine.shred_now();
+        let drained = self.0.engine.wait_until_drained(|status| {
+            let left = control::untidy_bytes(status);
+            step(total.saturating_sub(left), total.max(left))
+        });
+        match self.0.engine.status().latched {
+            Some(reason) => Err(OfflineError::Latched(reason)),
+            None if drained => Ok(()),
+            None => Err(OfflineError::Interrupted),
+        }
+    }
+
+    /// The runs of `extent` of one liveness.
+    fn runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
+        let mut at = extent.start.0;
+        let mut known = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            let next = known.next().or_else(|| {
+                let rest = Extent::between(at, extent.end());
+                known = self.0.engine.liveness(rest, RUNS_MAX).into_iter();
+                known.next()
+            });
+            let (len, liveness) = next.filter(|_| at < extent.end())?;
+            at += len;
+            Some((Extent::new(at - len, len), liveness))
+        })
+    }
+
+    /// The runs of blocks that are the disk's own.
+    fn held(&self) -> impl Iterator<Item = Extent<Addr>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let run = self.0.engine.first_held(Extent::between(at, self.size()))?;
+            let from = run.start.0 / BLOCK_BYTES * BLOCK_BYTES;
+            at = run.end().next_multiple_of(BLOCK_BYTES).min(self.size());
+            Some(Extent::between(from, at))
+        })
+    }
+
+    /// Does something with it and stops, with all of it durable; gives the
+    /// directory back.
+    fn run<T>(
+        self,
+        act: impl FnOnce(&Self) -> Result<T, OfflineError>,
+    ) -> Result<(DiskDir, T), OfflineError> {
+        let done = act(&self);
+        control::close(&self.0, done.is_ok(), |_| true);
+        let Open { dir, engine, .. } = self.0;
+        drop(engine);
+        done.map(|done| (dir, done))
+    }
+}
+
+/// The runs of blocks of `bytes` that are not all zeros, as offsets.
+fn filled(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    runs_where(bytes, |block| !is_zeros(&bytes[block]))
+}
+
+/// The runs of blocks in which `is_wanted`, as offsets.
+fn runs_where(
+    bytes: &[u8],
+    is_wanted: impl Fn(std::ops::Range<usize>) -> bool,
+) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let (len, size) = (bytes.len(), BLOCK_BYTES as usize);
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let block = |at: usize| at..len.min(at + size);
+        while next < len && !is_wanted(block(next)) {
+            next += size;
+        }
+        let start = next;
+        while next < len && is_wanted(block(next)) {
+            next += size;
+        }
+        (start < len).then(|| start..next.min(len))
+    })
+}
+
+/// Refuses what is no overlay.
+fn overlay(dir: &DiskDir) -> Result<crate::disk::OverlayToml, OfflineError> {
+    let none = || DiskErrorKind::Invalid("it is no overlay: it has no base".into()).at(dir.path());
+    Ok(dir.toml().overlay.clone().ok_or_else(none)?)
+}

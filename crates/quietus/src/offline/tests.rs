@@ -1,0 +1,468 @@
+use super::*;
+use crate::disk::{Base, CreateOptions, StoreKind};
+use quietus_core::medium::Medium;
+use quietus_core::store::overlay::Mode;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+const BASE: u64 = 6 << 20;
+const SIZE: u64 = 8 << 20;
+
+/// An overlay above a base with data at some places, and what a guest sees.
+struct Bench {
+    dir: tempfile::TempDir,
+    seen: Vec<u8>,
+    next: u64,
+}
+
+fn silent(_: u64, _: u64) -> bool {
+    true
+}
+
+fn close(disk: Offline) {
+    disk.run(|_| Ok(())).expect("it stops");
+}
+
+impl Bench {
+    fn new(policy: &str, mode: Mode) -> Self {
+        Self::within(tempfile::tempdir().expect("a directory"), policy, mode)
+    }
+
+    fn within(dir: tempfile::TempDir, policy: &str, mode: Mode) -> Self {
+        let mut bench = Self { dir, seen: vec![0; SIZE as usize], next: 4711 };
+        let base = bench.make_base("golden", 1);
+        bench.seen[..base.len()].copy_from_slice(&base);
+        bench.create("disk", policy, mode);
+        bench
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// An image with data in every third stretch of 300 KB or so, and a half block
+    /// at its end.
+    fn make_base(&mut self, name: &str, phase: usize) -> Vec<u8> {
+        let mut bytes = vec![0; BASE as usize - 2048];
+        for (n, part) in bytes.chunks_mut(300_000).enumerate() {
+            if (n + phase).is_multiple_of(3) {
+                part.fill(n as u8 * 8 + phase as u8);
+            }
+        }
+        bytes[BASE as usize - 2148..].fill(0xee);
+        let file = File::create(self.file(name)).expect("a file");
+        file.set_len(bytes.len() as u64).expect("room");
+        for run in filled(&bytes) {
+            file.write_all_at(&bytes[run.clone()], run.start as u64).expect("room");
+        }
+        bytes
+    }
+
+    fn create(&self, name: &str, policy: &str, mode: Mode) {
+        let options = CreateOptions {
+            store: StoreKind::Overlay,
+            base: Some(self.file("golden")),
+            mode: Some(mode),
+            size: Some(SIZE),
+            policy: policy.into(),
+            idle_after_ms: 20,
+            deadline_ms: 1000,
+            ..CreateOptions::default()
+        };
+        DiskDir::create(&self.file(name), &options).expect("a disk");
+    }
+
+    fn open(&self) -> Offline {
+        Offline::start(DiskDir::open(&self.file("disk")).expect("it opens")).expect("it starts")
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.next = self.next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.next >> 33) % below
+    }
+
+    /// A guest at work: writes and purges of all sizes.
+    fn work(&mut self, times: usize) {
+        let disk = self.open();
+        for _ in 0..times {
+            let start = self.random(SIZE / 512) * 512;
+            let len = ((self.random(200) + 1) * 512).min(SIZE - start);
+            let (range, kind) = (start as usize..(start + len) as usize, self.random(3));
+            if kind == 0 {
+                disk.purge(Extent::new(start, len)).expect("a purge");
+                self.seen[range].fill(0);
+            } else {
+                let byte = self.random(255) as u8 + 1;
+                disk.write(start, &vec![byte; len as usize]).expect("a write");
+                self.seen[range].fill(byte);
+            }
+        }
+        disk.flush().expect("a flush");
+        close(disk);
+    }
+
+    fn check(&self, when: &str) {
+        let disk = self.open();
+        for piece in disk.whole().pieces(PIECE_BYTES) {
+            let wanted = &self.seen[piece.start.0 as usize..piece.end() as usize];
+            assert!(
+                disk.read(piece).expect("a read") == wanted,
+                "{when}: other content near {}",
+                piece.start.0
+            );
+        }
+        close(disk);
+    }
+
+    fn len(&self, name: &str) -> u64 {
+        std::fs::metadata(self.file("disk").join(name)).expect("a file").len()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).expect("a directory").flatten();
+        let mut names: Vec<_> = entries.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A step that says stop at its `n`th time.
+fn until(n: usize) -> impl FnMut(u64, u64) -> bool {
+    let mut steps = 0;
+    move |_, _| {
+        steps += 1;
+        steps < n
+    }
+}
+
+#[test]
+fn an_export_has_what_the_guest_sees_and_no_more() {
+    for mode in [Mode::Packed, Mode::Lazy, Mode::Punch] {
+        let mut bench = Bench::new("clear", mode);
+        bench.work(200);
+        let image = bench.file("out.raw");
+        let done = export(&bench.file("disk"), &image, ImageFormat::Raw, &mut silent).expect("an image");
+        assert!(std::fs::read(&image).expect("the image") == bench.seen);
+        assert_eq!((done.size_bytes, bench.len("journal") > 0), (SIZE, true));
+        assert!(done.live_bytes < SIZE && done.host_bytes < SIZE, "{done:?}");
+        let again =
+            export(&bench.file("disk"), &image, ImageFormat::Raw, &mut silent).expect_err("it exists");
+        assert!(again.to_string().contains("exists already"), "{again}");
+        bench.check("after the export");
+    }
+}
+
+#[test]
+fn an_export_as_qcow2_has_the_same() {
+    let mut bench = Bench::new("none", Mode::Lazy);
+    bench.work(100);
+    let (image, back) = (bench.file("out.qcow2"), bench.file("back"));
+    match export(&bench.file("disk"), &image, ImageFormat::Qcow2, &mut silent) {
+        Err(error) if error.to_string().contains("install") => return println!("skipped: {error}"),
+        done => drop(done.expect("an image")),
+    }
+    crate::disk::convert((&image, "qcow2"), (&back, "raw"), &mut silent).expect("it is qcow2");
+    assert!(std::fs::read(&back).expect("the image") == bench.seen);
+}
+
+#[test]
+fn an_export_that_is_stopped_leaves_nothing() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(100);
+    for n in 1..4 {
+        let stopped = export(&bench.file("disk"), &bench.file("out"), ImageFormat::Raw, &mut until(n));
+        assert!(matches!(stopped, Err(OfflineError::Interrupted)), "{stopped:?}");
+        assert_eq!(bench.names(), ["disk", "golden"]);
+    }
+}
+
+#[test]
+fn a_disk_above_another_base_shows_what_it_showed() {
+    for mode in [Mode::Packed, Mode::Lazy, Mode::Punch] {
+        let mut bench = Bench::new("clear", mode);
+        bench.work(60);
+        bench.make_base("new", 2);
+        let done = rebase(&bench.file("disk"), &bench.file("new"), false, &mut silent).expect("it works");
+        assert!(done.copied_bytes > 0 && done.purged_bytes > 0, "{done:?}");
+        std::fs::remove_file(bench.file("golden")).expect("it is there");
+        bench.check("after the rebase");
+        bench.work(60);
+        bench.check("after more work");
+    }
+}
+
+#[test]
+fn a_rebase_that_is_stopped_anywhere_changes_nothing_and_is_begun_again() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(60);
+    bench.make_base("new", 2);
+    let mut n = 1;
+    while let Err(stopped) = rebase(&bench.file("disk"), &bench.file("new"), false, &mut until(n)) {
+        let expected = matches!(
+            &stopped,
+            OfflineError::Interrupted
+                | OfflineError::Disk(DiskError { kind: DiskErrorKind::Interrupted, .. })
+        );
+        assert!(expected, "{stopped:?}");
+        bench.check("after a rebase that was stopped");
+        n += 1 + n / 4;
+    }
+    assert!(n > 5, "{n}");
+    std::fs::remove_file(bench.file("golden")).expect("it is there");
+    bench.check("after the rebase");
+}
+
+#[test]
+fn a_base_that_moved_is_known_again_and_nothing_is_copied() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(20);
+    let before = bench.len("data");
+    std::fs::rename(bench.file("golden"), bench.file("silver")).expect("a name");
+    let missing = DiskDir::open(&bench.file("disk")).expect_err("there is no base");
+    assert_eq!(missing.kind, DiskErrorKind::BaseMissing);
+    let done = rebase(&bench.file("disk"), &bench.file("silver"), false, &mut silent).expect("it works");
+    assert_eq!((done.copied_bytes, done.purged_bytes, bench.len("data")), (0, 0, before));
+    bench.check("above the base that moved");
+}
+
+#[test]
+fn without_the_old_base_the_new_one_is_taken_only_as_it_is() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(20);
+    let new = bench.make_base("new", 2);
+    std::fs::remove_file(bench.file("golden")).expect("it is there");
+    let refused =
+        rebase(&bench.file("disk"), &bench.file("new"), false, &mut silent).expect_err("it is gone");
+    assert!(matches!(refused, OfflineError::OldBase(_)), "{refused}");
+    assert!(refused.to_string().contains("--as-it-is"), "{refused}");
+    rebase(&bench.file("disk"), &bench.file("new"), true, &mut silent).expect("it works");
+    let disk = bench.open();
+    let held: Vec<_> = disk.held().collect();
+    let whole = disk.read(disk.whole()).expect("a read");
+    let own = |at: usize| held.iter().any(|run| run.overlaps(Extent::new(at as u64, 1)));
+    for at in (0..new.len()).step_by(512) {
+        let wanted = if own(at) { bench.seen[at] } else { new[at] };
+        assert!(whole[at] == wanted || whole[at] == 0, "at {at}");
+    }
+}
+
+#[test]
+fn a_base_that_is_larger_than_the_disk_is_refused() {
+    let bench = Bench::new("clear", Mode::Lazy);
+    let large = File::create(bench.file("large")).expect("a file");
+    large.set_len(SIZE + 1).expect("room");
+    let refused =
+        rebase(&bench.file("disk"), &bench.file("large"), false, &mut silent).expect_err("too large");
+    assert!(refused.to_string().contains("and the disk"), "{refused}");
+    bench.check("as before");
+}
+
+#[test]
+fn what_was_committed_is_the_bases_and_the_overlay_is_empty() {
+    for (policy, mode) in [("none", Mode::Packed), ("clear", Mode::Lazy), ("purge-2", Mode::Punch)] {
+        let mut bench = Bench::new(policy, mode);
+        bench.work(100);
+        bench.create("other", "clear", Mode::Lazy);
+        let done = commit(&bench.file("disk"), &mut silent).expect("it works");
+        assert!(done.written_bytes > 0 && done.purged_bytes > 0, "{done:?}");
+        let base = std::fs::read(bench.file("golden")).expect("the base");
+        assert!(base == bench.seen[..base.len()], "{mode:?}");
+        assert!(bench.seen[base.len()..].iter().all(|byte| *byte == 0));
+        let map = std::fs::read(bench.file("disk").join("map")).expect("the map");
+        assert!(map[4096..].iter().all(|byte| *byte == 0), "{mode:?}");
+        let data = std::fs::metadata(bench.file("disk").join("data")).expect("the data");
+        assert_eq!(data.blocks(), 0, "{mode:?}");
+        bench.check("after the commit");
+        let other = DiskDir::open(&bench.file("other")).expect_err("its base is another one");
+        assert!(matches!(other.kind, DiskErrorKind::BaseChanged(_)), "{other}");
+        bench.work(60);
+        bench.check("after more work");
+    }
+}
+
+#[test]
+fn a_commit_that_is_stopped_anywhere_is_gone_on_with() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(60);
+    let mut n = 1;
+    while let Err(stopped) = commit(&bench.file("disk"), &mut until(n)) {
+        let expected = matches!(
+            &stopped,
+            OfflineError::Interrupted
+                | OfflineError::Disk(DiskError { kind: DiskErrorKind::Interrupted, .. })
+        );
+        assert!(expected, "{stopped:?}");
+        let closed = DiskDir::open(&bench.file("disk"));
+        assert!(closed.is_ok() || closed.is_err_and(|it| it.kind == DiskErrorKind::Committing));
+        n += 1 + n / 4;
+    }
+    assert!(n > 5, "{n}");
+    bench.check("after the commit");
+    assert_eq!(bench.len("data"), 0);
+}
+
+#[test]
+fn a_base_in_use_is_not_committed_to() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(20);
+    bench.create("other", "clear", Mode::Lazy);
+    let other = DiskDir::open(&bench.file("other")).expect("it opens");
+    let refused = commit(&bench.file("disk"), &mut silent).expect_err("it is in use");
+    assert!(refused.to_string().contains("in use by another overlay"), "{refused}");
+    drop(other);
+    let reader = File::open(bench.file("golden")).expect("it opens");
+    rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockShared).expect("a lock");
+    let refused = commit(&bench.file("disk"), &mut silent).expect_err("it is in use");
+    assert!(refused.to_string().contains("in use by another overlay"), "{refused}");
+    drop(reader);
+    bench.check("as before");
+}
+
+#[test]
+fn a_disk_in_place_has_no_base() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, image) = (dir.path().join("disk"), dir.path().join("image"));
+    let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
+    DiskDir::create(&path, &options).expect("a disk");
+    File::create(&image).expect("a file");
+    for refused in [commit(&path, &mut silent).map(drop), rebase(&path, &image, false, &mut silent).map(drop)]
+    {
+        assert!(refused.expect_err("it is none").to_string().contains("no overlay"));
+    }
+    let done = export(&path, &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
+    assert_eq!((done.live_bytes, done.size_bytes), (0, 1 << 20));
+}
+
+#[test]
+fn what_is_purged_leaves_the_file_once_it_is_packed() {
+    for mode in [Mode::Packed, Mode::Lazy] {
+        let mut bench = Bench::new("clear", mode);
+        let disk = bench.open();
+        disk.write(0, &vec![7; SIZE as usize]).expect("a write");
+        disk.flush().expect("a flush");
+        assert_eq!(bench.len("data"), SIZE);
+        for at in (0..SIZE).step_by(8192) {
+            disk.purge(Extent::new(at, 4096)).expect("a purge");
+            bench.seen[at as usize..at as usize + 4096].fill(0);
+            bench.seen[at as usize + 4096..at as usize + 8192].fill(7);
+        }
+        let answer = disk.0.answer(&control::Call::Compact, &mut |_| true).expect("an answer");
+        assert_eq!((&answer["done"], bench.len("data")), (&true.into(), SIZE / 2), "{answer}");
+        close(disk);
+        bench.check("packed");
+    }
+}
+
+fn refused(bench: &Bench) -> String {
+    let dir = DiskDir::open(&bench.file("disk")).expect("the directory is whole");
+    Offline::start(dir).err().expect("it is refused").to_string()
+}
+
+#[test]
+fn an_overlay_that_was_cut_off_or_whose_map_lies_is_refused_and_nothing_is_lost() {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(60);
+    let (data, map) = (bench.file("disk").join("data"), bench.file("disk").join("map"));
+    let whole = std::fs::read(&data).expect("the data");
+    std::fs::write(&data, &whole[..whole.len() / 2]).expect("a cut");
+    assert!(refused(&bench).contains("it was cut off"), "{}", refused(&bench));
+    std::fs::write(&data, &whole).expect("a copy");
+    let entries = std::fs::read(&map).expect("the map");
+    let mut lies = entries.clone();
+    lies[4096..4100].copy_from_slice(&u32::MAX.to_le_bytes());
+    std::fs::write(&map, &lies).expect("a write");
+    assert!(refused(&bench).contains("is said to be in slot"), "{}", refused(&bench));
+    std::fs::write(&map, &entries[..4096]).expect("a cut");
+    assert!(refused(&bench).contains("cut off"), "{}", refused(&bench));
+    lies.copy_from_slice(&entries);
+    lies[20] ^= 1;
+    std::fs::write(&map, &lies).expect("a write");
+    assert!(refused(&bench).contains("damaged"), "{}", refused(&bench));
+    std::fs::write(&map, &entries).expect("a copy");
+    bench.check("once it is restored");
+}
+
+/// A file system of a few MiB that goes with this.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: &Path) -> Result<Self, String> {
+        let mut mount = std::process::Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "size=20m", "none"]).arg(path).output();
+        let mount = mount.map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&mount.stderr).into_owned();
+        if mount.status.success() { Ok(Self(path.into())) } else { Err(said) }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_host_refuses_writes_and_loses_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let small = match Small::mount(dir.path()) {
+        Ok(small) => small,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let mut bench = Bench::within(dir, "none", Mode::Lazy);
+    bench.work(20);
+    let ballast = bench.file("ballast");
+    let free = rustix::fs::statvfs(bench.dir.path()).map(|it| it.f_bavail * it.f_frsize).expect("facts");
+    std::fs::write(&ballast, vec![1; free.saturating_sub(300_000) as usize]).expect("room");
+    let disk = bench.open();
+    let mut full = None;
+    for at in (0..SIZE).step_by(65_536) {
+        match disk.write(at, &vec![9; 65_536]) {
+            Ok(()) => bench.seen[at as usize..at as usize + 65_536].fill(9),
+            Err(error) => {
+                full = Some((at, error.to_string()));
+                break;
+            }
+        }
+    }
+    let (at, error) = full.expect("it is full");
+    assert!(error.contains("no space left"), "{error}");
+    disk.flush().expect("what was taken is kept");
+    std::fs::remove_file(&ballast).expect("it is there");
+    // Of what was refused each sector may be old or new.
+    disk.write(at, &[5; 65_536]).expect("there is room again");
+    bench.seen[at as usize..at as usize + 65_536].fill(5);
+    close(disk);
+    bench.check("after the host was full");
+    drop(small);
+}
+
+#[test]
+fn a_hundred_overlays_share_one_base() {
+    let bench = Bench::new("clear", Mode::Lazy);
+    for n in 0..100 {
+        bench.create(&format!("disk-{n}"), "clear", Mode::Lazy);
+    }
+    let open: Vec<_> =
+        (0..100).map(|n| DiskDir::open(&bench.file(&format!("disk-{n}"))).expect("it opens")).collect();
+    let base = Base::open(&bench.file("golden")).expect("it opens");
+    assert!(open.iter().all(|dir| dir.base().is_some_and(|it| std::sync::Arc::ptr_eq(it, &base))));
+    assert_eq!(base.size(), BASE - 2048);
+}
+
+#[test]
+fn sizes_are_noted_when_they_change_and_kept_within_bounds() {
+    let bench = Bench::new("clear", Mode::Lazy);
+    let dir = DiskDir::open(&bench.file("disk")).expect("it opens");
+    let size = |n: u64| crate::disk::Size { time_ms: n, host_bytes: n / 2 * 4096, live_bytes: 4096 };
+    for n in 0..10 {
+        dir.note_size(size(n)).expect("room");
+    }
+    assert_eq!(dir.sizes(100), [0, 2, 4, 6, 8].map(size));
+    assert_eq!(dir.sizes(2), [2, 8].map(size));
+    let path = bench.file("disk").join("sizes");
+    std::fs::write(&path, "nonsense\n".repeat(120_000) + "{\"time_ms\":1,\"ho").expect("room");
+    dir.note_size(size(20)).expect("room");
+    dir.note_size(size(22)).expect("room");
+    assert_eq!(dir.sizes(100), [20, 22].map(size));
+    assert!(std::fs::metadata(&path).expect("a file").len() < 600_000);
+}
