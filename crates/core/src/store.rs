@@ -7,6 +7,7 @@ pub mod overlay;
 pub use in_place::InPlace;
 pub use overlay::Overlay;
 
+use crate::blocks::BlockSet;
 use crate::request::Buf;
 use crate::units::{Addr, Extent, Pos};
 use std::fmt::Debug;
@@ -161,6 +162,12 @@ pub trait Store: Debug + Send {
 
     /// What it wants to know again after a clean stop.
     fn view(&self) -> Vec<u8>;
+
+    /// The space of the medium that is nobody's, and destroyed, if content has no
+    /// fixed place.
+    fn vacant(&self) -> Option<BlockSet<Pos>> {
+        None
+    }
 
     /// Whether content has a fixed place, and so a place before it is written.
     fn is_fixed(&self) -> bool {

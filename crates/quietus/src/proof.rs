@@ -2,6 +2,7 @@
 //!
 //! The signed receipt's format: `docs/formats/proof.md`.
 
+use crate::buffers::is_zeros;
 use crate::disk::{DiskDir, DiskError, hex};
 use crate::engine::{Engine, Entry, Head};
 use crate::export::Export;
@@ -9,7 +10,7 @@ use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
 use quietus_core::ledger::Counters;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::request::Liveness;
-use quietus_core::units::{Addr, Extent, Pos};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -44,11 +45,12 @@ pub struct Proof {
     pub policy: String,
     /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
     pub bytes: BTreeMap<String, u64>,
-    /// Dead, read from the medium, and found to be zeros.
+    /// Dead, read from the medium, and found to be zeros. Of an overlay: what is
+    /// free on its medium.
     pub read_bytes: u64,
     /// Dead, and without space on the medium: there is nothing to read.
     pub hole_bytes: u64,
-    /// Dead, and not zeros: first byte and length.
+    /// Dead, and not zeros: first byte and length. Of an overlay: on its medium.
     pub violations: Vec<(u64, u64)>,
     /// SHA-256 over the map of liveness: each run's start, length and kind.
     pub map_digest: String,
@@ -82,6 +84,9 @@ pub enum ProofError {
     /// The key.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The policy destroys nothing.
+    #[error("the policy {0} only frees what dies: there is nothing to prove")]
+    Policy(String),
     /// Somebody stopped it.
     #[error("interrupted")]
     Interrupted,
@@ -112,6 +117,10 @@ pub fn prove(
 ) -> Result<Receipt, ProofError> {
     let key = dir.key()?;
     engine.wait_until_known(|_| true);
+    let policy = dir.config()?.policy;
+    if policy.passes().is_empty() {
+        return Err(ProofError::Policy(policy.to_string()));
+    }
     let mut search = Search::new(engine, step);
     search.run()?;
     let Search { bytes, read_bytes, hole_bytes, violations, digest, .. } = search;
@@ -179,6 +188,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 struct Search<'a, F> {
     engine: &'a Engine,
+    is_overlay: bool,
     step: F,
     buf: Vec<u8>,
     bytes: BTreeMap<String, u64>,
@@ -192,6 +202,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
     fn new(engine: &'a Engine, step: F) -> Self {
         Self {
             engine,
+            is_overlay: engine.vacant().is_some(),
             step,
             buf: vec![0; PIECE_BYTES as usize],
             bytes: BTreeMap::new(),
@@ -212,6 +223,20 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
                 self.go_on(at)?;
             }
         }
+        self.look_at_vacant()
+    }
+
+    /// Reads what is nobody's on the medium of an overlay.
+    fn look_at_vacant(&mut self) -> Result<(), ProofError> {
+        let Some(vacant) = self.engine.vacant() else { return Ok(()) };
+        let residue = self.engine.status().overlay.map_or(0, |it| it.residue_bytes);
+        *self.bytes.entry("queued".into()).or_default() += residue;
+        for run in vacant.runs() {
+            for data in self.engine.data().data_within(run) {
+                data.pieces(PIECE_BYTES).try_for_each(|piece| self.read(piece))?;
+            }
+            self.go_on(self.engine.info().size)?;
+        }
         Ok(())
     }
 
@@ -229,12 +254,17 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         if liveness != Liveness::Dead {
             return Ok(());
         }
+        if self.is_overlay {
+            // What is dead there has no place.
+            self.hole_bytes += run.len;
+            return Ok(());
+        }
         let mut at = run.start.0;
         for data in self.engine.data().data_within(Extent::new(run.start.0, run.len)) {
             self.hole_bytes += data.start.0 - at;
             at = data.end();
             for piece in data.pieces(PIECE_BYTES) {
-                self.read(Extent::new(piece.start.0, piece.len))?;
+                self.read(piece)?;
                 self.go_on(piece.end())?;
             }
         }
@@ -242,26 +272,37 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         Ok(())
     }
 
-    fn read(&mut self, piece: Extent<Addr>) -> Result<(), ProofError> {
+    fn read(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {
         let buf = &mut self.buf[..piece.len as usize];
-        self.engine.data().read(Pos(piece.start.0), buf)?;
+        if let Err(error) = self.engine.data().read(piece.start, buf) {
+            // What was free may have been cut off meanwhile.
+            return if self.is_dead(piece) { Err(error.into()) } else { Ok(()) };
+        }
         self.read_bytes += piece.len;
-        if buf.iter().all(|byte| *byte == 0) {
+        if is_zeros(buf) {
             return Ok(());
         }
         self.look_closer(piece)
     }
 
     /// There is something. It is live if it was written meanwhile.
-    fn look_closer(&mut self, piece: Extent<Addr>) -> Result<(), ProofError> {
-        for block in piece.pieces(4096) {
-            self.engine.data().read(Pos(block.start.0), &mut self.buf[..block.len as usize])?;
-            let something = self.buf[..block.len as usize].iter().any(|byte| *byte != 0);
-            let dead = self.engine.liveness(block, RUNS_MAX).iter().any(|(_, it)| *it == Liveness::Dead);
-            if something && dead && self.violations.len() < VIOLATIONS_MAX {
+    fn look_closer(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {
+        for block in piece.pieces(BLOCK_BYTES) {
+            self.engine.data().read(block.start, &mut self.buf[..block.len as usize])?;
+            let something = !is_zeros(&self.buf[..block.len as usize]);
+            if something && self.is_dead(block) && self.violations.len() < VIOLATIONS_MAX {
                 self.violations.push((block.start.0, block.len));
             }
         }
         Ok(())
+    }
+
+    /// Whether some of what lies there is dead by now.
+    fn is_dead(&self, there: Extent<Pos>) -> bool {
+        if let Some(vacant) = self.engine.vacant() {
+            return vacant.first_run(there).is_some();
+        }
+        let extent = Extent::new(there.start.0, there.len);
+        self.engine.liveness(extent, RUNS_MAX).iter().any(|(_, it)| *it == Liveness::Dead)
     }
 }

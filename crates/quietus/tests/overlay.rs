@@ -156,3 +156,17 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
     std::fs::remove_file(&golden).expect("it is there");
     assert!(bench.refused("status", &[]).contains("put it back"));
 }
+
+#[test]
+fn what_is_free_on_the_medium_is_read_for_a_proof() {
+    let bench = Bench::new(&["--mode", "punch"]);
+    bench.json("purge", &["0+65536"]);
+    bench.json("shred", &["--now"]);
+    let proof = bench.json("prove", &[]);
+    assert_eq!(
+        (&proof["proof"]["bytes"]["dead"], &proof["proof"]["bytes"]["queued"]),
+        (&65536.into(), &0.into())
+    );
+    let bench = Bench::new(&["--policy", "none"]);
+    assert!(bench.refused("prove", &[]).contains("only frees what dies"));
+}

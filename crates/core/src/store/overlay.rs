@@ -415,6 +415,10 @@ impl Store for Overlay {
         self.slots.destroyed().to_bytes()
     }
 
+    fn vacant(&self) -> Option<BlockSet<Pos>> {
+        Some(self.slots.destroyed().clone())
+    }
+
     fn is_fixed(&self) -> bool {
         false
     }

@@ -1,9 +1,10 @@
 //! What can be asked of a volume at any time.
 
 use super::{Config, Volume};
+use crate::blocks::BlockSet;
 use crate::ledger::{Counters, Due};
 use crate::request::Liveness;
-use crate::units::{Addr, Extent, Millis};
+use crate::units::{Addr, Extent, Millis, Pos};
 use serde::{Deserialize, Serialize};
 
 /// What a volume knows of itself. All sizes are bytes.
@@ -114,6 +115,13 @@ impl Volume {
     #[must_use]
     pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         self.store.first_held(extent)
+    }
+
+    /// The space of the medium that is nobody's, and destroyed, if content has no
+    /// fixed place.
+    #[must_use]
+    pub fn vacant(&self) -> Option<BlockSet<Pos>> {
+        self.store.vacant()
     }
 
     /// Obligations, by address: what is to be done there, why, and since when.

@@ -19,12 +19,13 @@ use crate::disk::{Base, DiskDir};
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
-use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
@@ -184,6 +185,13 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
+    }
+
+    /// The space of the medium that is nobody's, and destroyed; none of a disk in
+    /// place.
+    #[must_use]
+    pub fn vacant(&self) -> Option<BlockSet<Pos>> {
+        self.shared.lock().volume.vacant()
     }
 
     /// The first run within `extent` that has content of its own: not the base's.
