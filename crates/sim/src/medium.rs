@@ -474,9 +474,9 @@ impl Medium for SimMedium {
     fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Write)?;
-        let cut = Extent::between(bytes, inner.len);
+        let cut = Extent::<Pos>::between(bytes.min(inner.len), inner.len);
         inner.zero(cut, true);
-        inner.len = bytes;
+        inner.len = cut.start.0;
         Ok(())
     }
 

@@ -196,9 +196,9 @@ impl Volume {
         let mut steps = Vec::new();
         self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
         let fixed = self.store.is_fixed();
-        // A block that has no place any more needs no zeros; the part of one does.
+        // A block that is only freed needs no zeros; the part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
-        if !leaves_zeros && (fixed || !runs.iter().all(is_whole)) {
+        if !leaves_zeros && (fixed || !passes.is_empty() || !runs.iter().all(is_whole)) {
             let hole = fixed && self.capabilities.punch && !no_hole;
             let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
             steps.extend([zeros, Step::Sync]);

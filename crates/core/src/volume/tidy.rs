@@ -3,6 +3,7 @@
 
 use super::Volume;
 use super::act::{Act, Step};
+use crate::policy::Pattern;
 use crate::units::Millis;
 
 /// After so long there may be space for what there was none.
@@ -17,6 +18,9 @@ impl Volume {
         let chore = self.store.chore(self.all_due)?;
         let mut passes = Vec::new();
         self.pass_steps(&mut passes, Step::Fill, &Step::Sync);
+        if self.config.policy.passes().last().is_some_and(|last| !last.is_zeros()) {
+            passes.extend([Step::Fill(Pattern::zeros()), Step::Sync]);
+        }
         let act = Act::tidy(chore, passes)?;
         if !act.moves_any(|run| self.is_busy(run)) {
             return Some(act);
