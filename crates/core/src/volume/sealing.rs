@@ -32,7 +32,7 @@ enum Step {
     Content,
     /// The map is written.
     Map,
-    /// The map is synced.
+    /// It is synced, or written so that it is durable.
     MapSync,
 }
 
@@ -78,11 +78,13 @@ impl Volume {
         let sealing = &mut self.sealing;
         match sealing.step {
             Step::Content if !sealing.writes.is_empty() => {
-                sealing.step = Step::Map;
                 let writes = std::mem::take(&mut sealing.writes);
                 sealing.under_way = writes.len();
+                // One write can be durable by itself, which takes less than a sync.
+                let durable = writes.len() == 1;
+                sealing.step = if durable { Step::MapSync } else { Step::Map };
                 for (place, data) in writes {
-                    self.io(Purpose::Seal, place, IoOp::Write { data, durable: false }, out);
+                    self.io(Purpose::Seal, place, IoOp::Write { data, durable }, out);
                 }
             }
             Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,
