@@ -37,6 +37,9 @@ test:
 	lab/power-cut-loop --fs ext4 --rounds 1
 	lab/partitions --table gpt
 	lab/kill9 --rounds 20 --search-every 5
+	lab/demo --store overlay
+	lab/kill9 --store overlay --rounds 10
+	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
 ## make lint      format, clippy, tidy, licences and bans
 lint:
