@@ -234,6 +234,14 @@ impl Overlay {
         256 + (self.held.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
     }
 
+    /// Forgets pages of the map, if there are too many.
+    fn throw_out(&mut self) {
+        if self.map.resident() >= self.pages_max() {
+            let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
+            self.map.throw_out(&pending);
+        }
+    }
+
     fn is_worth_packing(&self, all: bool) -> bool {
         let (free, used) = (self.slots.clean(), self.held.blocks().len());
         let least = if all || self.mode == Mode::Packed { 0 } else { used / DENSE_SLOTS };
@@ -451,10 +459,7 @@ impl Store for Overlay {
     }
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) {
-        if self.map.resident() >= self.pages_max() {
-            let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
-            self.map.throw_out(&pending);
-        }
+        self.throw_out();
         self.map.load(place, bytes);
     }
 
@@ -483,6 +488,7 @@ impl Store for Overlay {
         self.search.outdate();
         self.slots.sealed();
         self.map.sealed();
+        self.throw_out();
     }
 
     fn chore(&mut self, all: bool) -> Option<Chore> {

@@ -85,7 +85,7 @@ impl Volume {
                 self.blind(extent);
                 self.finish(id, Err(refusal(&error)), out);
             }
-            Ok(data) if !was_read && !self.store.is_closed() => {
+            Ok(data) if !was_read && !self.store.is_closed() && self.store.absent(block).is_none() => {
                 let places = self.hold(block);
                 self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
             }
