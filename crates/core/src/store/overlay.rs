@@ -196,7 +196,8 @@ impl Overlay {
 
     /// Whether the map of this page is not all zeros.
     fn has_page(&self, page: u64) -> bool {
-        let extent = page_extent(page);
+        let bytes = PAGE_BLOCKS * BLOCK_BYTES;
+        let extent = Extent::new(page * bytes, bytes);
         self.held.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
     }
 
@@ -576,10 +577,6 @@ impl Search {
 
 fn address(block: u64) -> Extent<Addr> {
     Extent::new(block * BLOCK_BYTES, BLOCK_BYTES)
-}
-
-fn page_extent(page: u64) -> Extent<Addr> {
-    Extent::new(page * PAGE_BLOCKS * BLOCK_BYTES, PAGE_BLOCKS * BLOCK_BYTES)
 }
 
 /// Where `part` of a block lies when that is in `slot`.
