@@ -4,6 +4,7 @@ use crate::units::{Addr, Address, BLOCK_BYTES, Extent};
 use roaring::RoaringBitmap;
 use std::io;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 
 /// Blocks in one bitmap of the set: as many as its 32-bit index can name.
 const SHARD_BLOCKS: u64 = 1 << 32;
@@ -49,10 +50,7 @@ impl<A: Address> BlockSet<A> {
     pub fn first_run(&self, extent: Extent<A>) -> Option<Extent<A>> {
         let (first, end) = (extent.start.get() / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
         shards(first, end).find_map(|(shard, from, to)| {
-            let run = self.shards.get(shard)?.range(from..=to).next_range()?;
-            let base = shard as u64 * SHARD_BLOCKS;
-            let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
-            Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES).overlap(extent)
+            bytes_of(shard, self.shards.get(shard)?.range(from..=to).next_range()?).overlap(extent)
         })
     }
 
@@ -80,16 +78,10 @@ impl<A: Address> BlockSet<A> {
     #[must_use]
     pub fn last_run(&self, extent: Extent<A>) -> Option<Extent<A>> {
         let (first, end) = (extent.start.get() / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
-        let mut shards: Vec<_> = shards(first, end).collect();
-        while let Some((shard, from, to)) = shards.pop() {
-            let run = self.shards.get(shard).and_then(|bits| bits.range(from..=to).next_range_back());
-            if let Some(run) = run {
-                let base = shard as u64 * SHARD_BLOCKS;
-                let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
-                return Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES).overlap(extent);
-            }
-        }
-        None
+        let shards: Vec<_> = shards(first, end).collect();
+        shards.into_iter().rev().find_map(|(shard, from, to)| {
+            bytes_of(shard, self.shards.get(shard)?.range(from..=to).next_range_back()?).overlap(extent)
+        })
     }
 
     /// The runs of bytes within `extent` whose blocks are in the set, in order.
@@ -116,7 +108,7 @@ impl<A: Address> BlockSet<A> {
     /// Whether no block is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.shards.iter().all(RoaringBitmap::is_empty)
     }
 
     /// Its bytes in a checkpoint: for each 16 TiB a bitmap in the portable
@@ -149,6 +141,13 @@ impl<A: Address> BlockSet<A> {
             Err(io::ErrorKind::InvalidData.into())
         }
     }
+}
+
+/// The bytes of a run of blocks of a shard.
+fn bytes_of<A: Address>(shard: usize, run: RangeInclusive<u32>) -> Extent<A> {
+    let base = shard as u64 * SHARD_BLOCKS;
+    let (start, last) = (base + u64::from(*run.start()), base + u64::from(*run.end()));
+    Extent::between(start * BLOCK_BYTES, (last + 1) * BLOCK_BYTES)
 }
 
 /// Blocks `first..end`, as shards with their first and last index.

@@ -119,6 +119,12 @@ impl Policy {
     pub fn passes(&self) -> &[Pattern] {
         &self.passes
     }
+
+    /// Whether what its passes were written over reads as zeros.
+    #[must_use]
+    pub fn leaves_zeros(&self) -> bool {
+        self.passes.last().is_some_and(Pattern::is_zeros)
+    }
 }
 
 impl fmt::Display for Policy {

@@ -2,15 +2,6 @@ use super::*;
 
 const TIB: u64 = 1 << 40;
 
-fn runs(set: &BlockSet, mut extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-    let mut runs = Vec::new();
-    while let Some(run) = set.first_run(extent) {
-        runs.push(run);
-        extent = Extent::between(run.end(), extent.end());
-    }
-    runs
-}
-
 #[test]
 fn touched_blocks_are_in_and_only_whole_ones_go_out() {
     let mut set = BlockSet::<Addr>::default();
@@ -18,7 +9,10 @@ fn touched_blocks_are_in_and_only_whole_ones_go_out() {
     assert_eq!(set.len(), 3);
     set.remove(Extent::new(1, 8191));
     assert_eq!(set.len(), 2, "the first block was not wholly removed");
-    assert_eq!(runs(&set, Extent::new(50, 20_000)), [Extent::new(50, 4046), Extent::new(8192, 4096)]);
+    assert_eq!(
+        set.runs_within(Extent::new(50, 20_000)).collect::<Vec<_>>(),
+        [Extent::new(50, 4046), Extent::new(8192, 4096)]
+    );
 }
 
 #[test]
@@ -26,7 +20,7 @@ fn a_run_across_the_sixteen_tebibyte_seam_is_found_on_both_sides() {
     let mut set = BlockSet::<Addr>::default();
     set.insert(Extent::between(16 * TIB - 8192, 16 * TIB + 4096));
     assert_eq!(set.len(), 3);
-    assert_eq!(runs(&set, Extent::new(0, 40 * TIB)).iter().map(|run| run.len).sum::<u64>(), 12288);
+    assert_eq!(set.runs_within(Extent::new(0, 40 * TIB)).map(|run| run.len).sum::<u64>(), 12288);
     set.remove(Extent::new(0, 40 * TIB));
     assert!(set.is_empty());
 }

@@ -46,19 +46,30 @@ impl Held {
 
     /// `extent` holds nothing any more.
     pub(super) fn void(&mut self, extent: Extent<Addr>) {
-        // The last block may be cut off by the end of the disk.
-        let end =
-            if extent.end() == self.size { extent.end().next_multiple_of(BLOCK_BYTES) } else { extent.end() };
-        let extent = Extent::between(extent.start.0, end);
+        let extent = self.padded(extent);
         for block in edges(extent) {
             if let Some(part) = block.overlap(extent) {
                 self.void_part(part, block);
             }
         }
-        let (from, to) = (extent.start.0.next_multiple_of(BLOCK_BYTES), end / BLOCK_BYTES * BLOCK_BYTES);
-        if from < to {
-            self.void_blocks(Extent::between(from, to));
+        if let Some(blocks) = self.whole_blocks(extent) {
+            self.void_blocks(blocks);
         }
+    }
+
+    /// `extent`, up to the end of the last block if it ends with the disk, which
+    /// may cut that off.
+    pub(super) fn padded(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        let end =
+            if extent.end() == self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { extent.end() };
+        Extent::between(extent.start.0, end)
+    }
+
+    /// The blocks of which `extent` covers all that the disk has.
+    pub(super) fn whole_blocks(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
+        let to = self.padded(extent).end() / BLOCK_BYTES * BLOCK_BYTES;
+        (from < to).then(|| Extent::between(from, to))
     }
 
     /// The first run within `extent` that holds data, or may hold some.

@@ -30,7 +30,7 @@ use crate::medium::Medium;
 use crate::request::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
-pub use map::{MapError, format_map, map_bytes};
+pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
 use serde::{Deserialize, Serialize};
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,13 +215,6 @@ impl Overlay {
         }
     }
 
-    /// `extent`, up to the end of the last block if it ends with the disk.
-    fn padded(&self, extent: Extent<Addr>) -> Extent<Addr> {
-        let end =
-            if extent.end() == self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { extent.end() };
-        Extent::between(extent.start.0, end)
-    }
-
     /// Makes page `page` of the map, if it is all zeros and not in memory.
     fn begin_page(&mut self, page: u64) {
         if !self.map.has(page) && !self.has_page(page) {
@@ -244,9 +237,10 @@ impl Overlay {
     }
 
     fn is_worth_packing(&self, all: bool) -> bool {
-        let (free, used) = (self.slots.clean(), self.held.blocks().len());
-        let least = if all || self.mode == Mode::Packed { 0 } else { used / DENSE_SLOTS };
-        self.mode != Mode::Punch && free > least && !self.search.is_vain
+        if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
+            return false;
+        }
+        all || self.mode == Mode::Packed || self.slots.clean() > self.held.blocks().len() / DENSE_SLOTS
     }
 
     /// Goes on to search for who owns the last slots; a part of the map that
@@ -369,8 +363,7 @@ impl Store for Overlay {
     }
 
     fn void(&mut self, extent: Extent<Addr>) {
-        let padded = self.padded(extent);
-        let touched: Vec<_> = self.held.blocks().runs_within(outward(padded, BLOCK_BYTES)).collect();
+        let touched: Vec<_> = self.held.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
         let slots: Vec<_> =
             touched.into_iter().flat_map(Self::blocks).map(|(block, _)| (block, self.slot(block))).collect();
         self.held.void(extent);
@@ -386,11 +379,8 @@ impl Store for Overlay {
                 self.map.set(block, BASE);
             }
         }
-        let whole = padded.start.0.next_multiple_of(BLOCK_BYTES)..padded.end() / BLOCK_BYTES * BLOCK_BYTES;
-        if whole.is_empty() {
-            return;
-        }
-        for run in self.based.runs_within(Extent::between(whole.start, whole.end)).collect::<Vec<_>>() {
+        let Some(whole) = self.held.whole_blocks(extent) else { return };
+        for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
                 self.begin_page(block / PAGE_BLOCKS);
                 self.map.set(block, PURGED);
@@ -409,10 +399,7 @@ impl Store for Overlay {
     }
 
     fn first_mortal(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let padded = self.padded(extent);
-        let (from, to) =
-            (padded.start.0.next_multiple_of(BLOCK_BYTES), padded.end() / BLOCK_BYTES * BLOCK_BYTES);
-        let based = (from < to).then(|| self.based.first_run(Extent::between(from, to))).flatten();
+        let based = self.held.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
         first_of(self.held.first(extent), based.and_then(|run| run.overlap(extent)))
     }
 
@@ -438,7 +425,7 @@ impl Store for Overlay {
     }
 
     fn edges(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let parts = edges(self.padded(extent));
+        let parts = edges(self.held.padded(extent));
         parts.map(|edge| Extent::between(edge.start.0, edge.end().min(self.size))).collect()
     }
 

@@ -44,7 +44,12 @@ impl Volume {
     /// Whether it is time for what has been pending since `since`.
     pub(super) fn is_due_since(&self, since: Millis) -> bool {
         let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
-        !self.halting && (self.all_due || idle || self.now.since(since) >= self.config.deadline_ms)
+        !self.halting && (self.all_due || idle || self.is_overdue_since(since))
+    }
+
+    /// Whether what has been pending since `since` waits for nothing any more.
+    pub(super) fn is_overdue_since(&self, since: Millis) -> bool {
+        self.now.since(since) >= self.config.deadline_ms
     }
 
     /// Whether acts may go on although nobody waits for them.
@@ -65,7 +70,7 @@ impl Volume {
     }
 
     fn is_overdue(&self) -> bool {
-        self.oldest.is_some_and(|since| self.now.since(since) >= self.config.deadline_ms)
+        self.oldest.is_some_and(|since| self.is_overdue_since(since))
     }
 
     /// Makes one of suspicious extents that lie close together, by suspecting
@@ -191,14 +196,13 @@ impl Volume {
 
     fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, urgent: bool) -> Option<Act> {
         let no_hole = due == (Due::Shred { no_hole: true });
-        let passes = self.config.policy.passes();
-        let leaves_zeros = passes.last().is_some_and(Pattern::is_zeros);
+        let policy = &self.config.policy;
         let mut steps = Vec::new();
         self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
         let fixed = self.store.is_fixed();
         // A block that is only freed needs no zeros; the part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
-        if !leaves_zeros && (fixed || !passes.is_empty() || !runs.iter().all(is_whole)) {
+        if !policy.leaves_zeros() && (fixed || !policy.passes().is_empty() || !runs.iter().all(is_whole)) {
             let hole = fixed && self.capabilities.punch && !no_hole;
             let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
             steps.extend([zeros, Step::Sync]);

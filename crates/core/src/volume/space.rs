@@ -12,7 +12,6 @@
 //!    stop in a hurry, forget which ones are spare and no more than that.
 
 use super::{Volume, act::Act};
-use crate::policy::Pattern;
 use crate::store::Places;
 use crate::units::{Addr, Extent, Millis};
 
@@ -36,8 +35,7 @@ impl Volume {
     /// What lay in `run` is gone, and `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
         self.store.void(run);
-        let zeros_written = self.config.policy.passes().last().is_some_and(Pattern::is_zeros);
-        if !(zeros_written && self.capabilities.punch) {
+        if !(self.config.policy.leaves_zeros() && self.capabilities.punch) {
             return;
         }
         if self.spare.is_empty() {
@@ -58,7 +56,7 @@ impl Volume {
 
     /// Whether it is time to give space back.
     pub(super) fn may_give_back(&mut self) -> bool {
-        let overdue = self.now.since(self.spare_since) >= self.config.deadline_ms;
+        let overdue = self.is_overdue_since(self.spare_since);
         let must = !self.halting && (self.spare.len() >= SPARE_MAX || overdue);
         !self.spare.is_empty() && (must || !self.is_at_work() && self.is_due())
     }

@@ -18,7 +18,7 @@ impl Volume {
         let chore = self.store.chore(self.all_due)?;
         let mut passes = Vec::new();
         self.pass_steps(&mut passes, Step::Fill, &Step::Sync);
-        if self.config.policy.passes().last().is_some_and(|last| !last.is_zeros()) {
+        if !passes.is_empty() && !self.config.policy.leaves_zeros() {
             passes.extend([Step::Fill(Pattern::zeros()), Step::Sync]);
         }
         let act = Act::tidy(chore, passes)?;
@@ -51,9 +51,5 @@ impl Volume {
     /// There was no space for a chore: it is tried again later.
     pub(super) fn put_off_chores(&mut self) {
         self.tidy_from = Millis(self.now.0.saturating_add(RETRY_MS));
-    }
-
-    fn is_overdue_since(&self, since: Millis) -> bool {
-        self.now.since(since) >= self.config.deadline_ms
     }
 }

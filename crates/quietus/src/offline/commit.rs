@@ -18,13 +18,11 @@ use crate::media::FileMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::request::Liveness;
+use quietus_core::store::overlay::MAP_HEAD_BYTES;
 use quietus_core::units::{Extent, Pos};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes of the map before its entries.
-const HEAD_BYTES: u64 = 4096;
 
 /// What became of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -96,7 +94,7 @@ fn write_held(offline: &Offline, into: &FileMedium, step: Step<'_>) -> Result<u6
 fn purge_dead(offline: &Offline, base: &Base, into: &FileMedium) -> Result<u64, OfflineError> {
     let whole = Extent::new(0, offline.size().min(into.size()));
     let mut done = 0;
-    for run in base.data().runs().filter_map(|run| run.overlap(whole)) {
+    for run in base.data().runs_within(whole) {
         for (extent, _) in offline.runs(run).filter(|(_, it)| *it == Liveness::Dead) {
             make_zeros(into, Extent::new(extent.start.0, extent.len))?;
             done += extent.len;
@@ -117,7 +115,7 @@ fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, 
         offline.drain(step)
     })?;
     if let Some(map) = dir.open_map()? {
-        make_zeros(&map, Extent::between(HEAD_BYTES, map.size()))?;
+        make_zeros(&map, Extent::between(MAP_HEAD_BYTES, map.size()))?;
         map.sync()?;
     }
     Ok(dir)

@@ -78,8 +78,7 @@ fn copy_up(
     let (dir, ()) = Offline::start(dir)?.run(|offline| {
         let total = either.len() * BLOCK_BYTES;
         let mut done = 0;
-        let within = either.runs().filter_map(|run| run.overlap(offline.whole()));
-        for piece in within.flat_map(|run| run.pieces(PIECE_BYTES)) {
+        for piece in either.runs_within(offline.whole()).flat_map(|run| run.pieces(PIECE_BYTES)) {
             copy_piece(offline, old, new, piece, rebased)?;
             done += piece.len;
             go_on(step, done, total)?;

@@ -14,8 +14,10 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
-/// Bytes of a page; the first one is the head.
+/// Bytes of a page.
 pub(super) const PAGE_BYTES: u64 = 4096;
+/// Bytes of the map before its entries.
+pub const MAP_HEAD_BYTES: u64 = PAGE_BYTES;
 /// Blocks that a page maps.
 pub(super) const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
 /// The base shows through.
@@ -77,7 +79,7 @@ pub enum MapError {
 /// The length of the map of a disk of `size` bytes.
 #[must_use]
 pub fn map_bytes(size: u64) -> u64 {
-    PAGE_BYTES + size.div_ceil(BLOCK_BYTES).div_ceil(PAGE_BLOCKS) * PAGE_BYTES
+    MAP_HEAD_BYTES + size.div_ceil(BLOCK_BYTES).div_ceil(PAGE_BLOCKS) * PAGE_BYTES
 }
 
 /// Makes the map of a new disk on an empty medium of [`map_bytes`].
@@ -127,7 +129,7 @@ pub(super) fn scan(
 ) -> Result<(), MapError> {
     let (blocks, end) = (size.div_ceil(BLOCK_BYTES), map_bytes(size));
     let mut bytes = vec![0; SCAN_BYTES];
-    let mut at = PAGE_BYTES;
+    let mut at = MAP_HEAD_BYTES;
     loop {
         at = map.next_data(Pos(at)).0 / PAGE_BYTES * PAGE_BYTES;
         if at >= end {
@@ -142,7 +144,7 @@ pub(super) fn scan(
             write_back(map, at, &bytes[..len])?;
         }
         for (n, entry) in bytes[..len].as_chunks::<4>().0.iter().enumerate() {
-            let (block, entry) = ((at - PAGE_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
+            let (block, entry) = ((at - MAP_HEAD_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
             if entry != BASE && block >= blocks {
                 return Err(MapError::Damaged("it names blocks beyond the end of the disk"));
             }
@@ -171,12 +173,12 @@ pub(super) fn place(page: u64) -> Place {
 
 /// Where page `page` begins.
 pub(super) fn position(page: u64) -> u64 {
-    PAGE_BYTES + page * PAGE_BYTES
+    MAP_HEAD_BYTES + page * PAGE_BYTES
 }
 
 /// The first block that this part of the map is for.
 pub(super) fn first_block(part: Extent<Pos>) -> u64 {
-    (part.start.0 - PAGE_BYTES) / 4
+    (part.start.0 - MAP_HEAD_BYTES) / 4
 }
 
 /// The pages in memory.
@@ -227,7 +229,7 @@ impl Map {
     }
 
     pub(super) fn load(&mut self, place: Place, bytes: &[u8]) {
-        let page = (place.extent.start.0 - PAGE_BYTES) / PAGE_BYTES;
+        let page = (place.extent.start.0 - MAP_HEAD_BYTES) / PAGE_BYTES;
         if self.has(page) {
             return;
         }

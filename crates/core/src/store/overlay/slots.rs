@@ -64,6 +64,11 @@ impl Slots {
         self.end
     }
 
+    /// Whether none is free.
+    pub(super) fn is_full(&self) -> bool {
+        self.clean.is_empty()
+    }
+
     /// How many are free.
     pub(super) fn clean(&self) -> u64 {
         self.clean.len()
