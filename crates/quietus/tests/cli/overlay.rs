@@ -1,37 +1,22 @@
 //! Overlays, as a user runs them.
 
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use crate::program::Disk;
+use std::ops::Deref;
+use std::path::Path;
+use std::process::Command;
 
 const SIZE: usize = 2 << 20;
 
-struct Bench(tempfile::TempDir);
+/// A disk above an image of 2 MiB, `golden` beside it.
+struct Bench(Disk);
 
 impl Bench {
-    /// A disk above an image of 2 MiB.
     fn new(args: &[&str]) -> Self {
-        let bench = Self(tempfile::tempdir().expect("a directory"));
-        std::fs::write(bench.file("golden"), vec![7; SIZE]).expect("an image");
-        let golden = bench.file("golden");
-        let base = ["--store", "overlay", "--base", golden.to_str().expect("text")];
-        bench.json("create", &[&base[..], args].concat());
-        bench
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, command: &str, args: &[&str]) -> Output {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        quietus.args(["--json", command]).arg(self.file("disk")).args(args).output().expect("it runs")
-    }
-
-    fn json(&self, command: &str, args: &[&str]) -> Value {
-        let output = self.run(command, args);
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        let dir = tempfile::tempdir().expect("a directory");
+        let golden = dir.path().join("golden");
+        std::fs::write(&golden, vec![7; SIZE]).expect("an image");
+        let base = ["--store", "overlay", "--base", text(&golden)];
+        Self(Disk::made(dir, &[&base[..], args].concat()))
     }
 
     fn refused(&self, command: &str, args: &[&str]) -> String {
@@ -39,25 +24,13 @@ impl Bench {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
-
-    fn serve(&self) -> Server {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let serve = quietus.arg("serve").arg(self.file("disk")).stdout(Stdio::piped());
-        let mut server = Server(serve.spawn().expect("it runs"));
-        let mut line = String::new();
-        let out = server.0.stdout.as_mut().expect("a pipe");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
-        assert!(line.starts_with("serving disk at nbd+unix://"), "{line}");
-        server
-    }
 }
 
-struct Server(Child);
+impl Deref for Bench {
+    type Target = Disk;
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    fn deref(&self) -> &Disk {
+        &self.0
     }
 }
 
@@ -69,28 +42,28 @@ fn text(path: &Path) -> &str {
 fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
     let bench = Bench::new(&["--size", "4M"]);
     assert_eq!(bench.json("purge", &["65536+65536"])["newly_dead_bytes"], 65536);
-    let out = bench.file("out");
+    let out = bench.beside("out");
     let done = bench.json("export", &[text(&out)]);
     assert_eq!((&done["size_bytes"], &done["live_bytes"]), (&(2 * SIZE).into(), &(SIZE - 65536).into()));
     let mut wanted = vec![7; SIZE];
     wanted[65536..131_072].fill(0);
     wanted.resize(2 * SIZE, 0);
     assert!(std::fs::read(&out).expect("the image") == wanted);
-    assert!(std::fs::read(bench.file("golden")).expect("the base") == vec![7; SIZE]);
+    assert!(std::fs::read(bench.beside("golden")).expect("the base") == vec![7; SIZE]);
     assert!(bench.refused("export", &[text(&out)]).contains("exists already"));
 }
 
 #[test]
 fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
     let bench = Bench::new(&["--mode", "packed"]);
-    let server = bench.serve();
+    let server = bench.serve(&[]);
     let status = bench.json("status", &[]);
     let space = &status["space"];
     assert_eq!((&space["live_bytes"], &status["overlay"]["mode"]), (&0.into(), &"packed".into()), "{status}");
     assert_eq!(space["before"].as_array().map(Vec::len), Some(1), "{status}");
     assert_eq!(bench.json("compact", &[])["done"], true);
     assert_eq!(bench.json("verify", &[])["ok"], true);
-    let out = bench.file("out");
+    let out = bench.beside("out");
     for (command, args) in [
         ("export", vec![text(&out)]),
         ("rebase", vec!["--base", text(&out)]),
@@ -100,7 +73,7 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
         assert!(bench.refused(command, &args).contains("in use by process"), "{command}");
     }
     drop(server);
-    let shown = Command::new(env!("CARGO_BIN_EXE_quietus")).arg("status").arg(bench.file("disk")).output();
+    let shown = Command::new(env!("CARGO_BIN_EXE_quietus")).arg("status").arg(bench.path()).output();
     let shown = String::from_utf8(shown.expect("it runs").stdout).expect("text");
     assert!(shown.contains("overlay      packed, above ") && shown.contains("on the host, for"), "{shown}");
 }
@@ -109,22 +82,22 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
 fn a_commit_goes_to_the_base_or_to_a_new_image() {
     let bench = Bench::new(&[]);
     bench.json("purge", &["0+4096"]);
-    let new = bench.file("new");
+    let new = bench.beside("new");
     bench.json("commit", &["--to", text(&new)]);
     let committed = std::fs::read(&new).expect("the image");
     assert!(committed[..4096] == [0; 4096] && committed[4096..] == vec![7; SIZE - 4096]);
-    assert!(std::fs::read(bench.file("golden")).expect("the base") == vec![7; SIZE]);
+    assert!(std::fs::read(bench.beside("golden")).expect("the base") == vec![7; SIZE]);
     let done = bench.json("commit", &[]);
     assert_eq!((&done["written_bytes"], &done["purged_bytes"]), (&0.into(), &4096.into()));
-    assert!(std::fs::read(bench.file("golden")).expect("the base") == committed);
+    assert!(std::fs::read(bench.beside("golden")).expect("the base") == committed);
     assert_eq!(bench.json("rebase", &["--base", text(&new)])["copied_bytes"], 0, "it is the same");
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     let bench = Bench::new(&[]);
-    let other = bench.file("other");
-    let golden = bench.file("golden");
+    let other = bench.beside("other");
+    let golden = bench.beside("golden");
     let create = |args: &[&str]| {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
         let output = quietus.arg("create").arg(&other).args(args).output().expect("it runs");

@@ -1,58 +1,13 @@
 //! The program as a user runs it.
 
+mod overlay;
+mod program;
+
 use ed25519_dalek::Signer;
+use program::Disk;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-
-struct Disk {
-    dir: tempfile::TempDir,
-}
-
-impl Disk {
-    fn new(args: &[&str]) -> Self {
-        let disk = Self { dir: tempfile::tempdir().expect("a directory") };
-        let made = disk.run("create", args);
-        assert!(made.status.success(), "{made:?}");
-        disk
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("disk")
-    }
-
-    fn run(&self, command: &str, args: &[&str]) -> Output {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        quietus.args(["--json", command]).arg(self.path()).args(args).output().expect("it runs")
-    }
-
-    fn json(&self, command: &str, args: &[&str]) -> Value {
-        let output = self.run(command, args);
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
-    }
-
-    fn serve(&self, args: &[&str]) -> Server {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let serve = quietus.arg("serve").arg(self.path()).args(args).stdout(Stdio::piped());
-        let child = serve.spawn().expect("it runs");
-        let mut server = Server(child);
-        let mut line = String::new();
-        let out = server.0.stdout.as_mut().expect("a pipe");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
-        assert!(line.starts_with("serving disk at nbd+unix://"), "{line}");
-        server
-    }
-}
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 fn fill(path: &Path, at: u64, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
@@ -83,7 +38,7 @@ fn what_is_purged_is_gone_from_the_medium_and_the_proof_says_so() {
     assert_eq!(purged["newly_dead_bytes"], 65536);
     let shredded = disk.json("shred", &["--now"]);
     assert_eq!((&shredded["done"], holds(&image, secret)), (&Value::Bool(true), false));
-    let receipt = disk.dir.path().join("receipt.json");
+    let receipt = disk.beside("receipt.json");
     let proof = disk.json("prove", &["-o", receipt.to_str().expect("text")]);
     assert_eq!(proof["proof"]["bytes"]["dead"], 65536);
     assert_eq!(proof["proof"]["violations"], Value::Array(Vec::new()));
@@ -167,7 +122,7 @@ fn a_proof_of_another_version_is_checked_and_shown() {
     let text = serde_json::to_string(&receipt.proof).expect("plain data");
     receipt.signature =
         key.sign(text.as_bytes()).to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = disk.dir.path().join("receipt.json");
+    let path = disk.beside("receipt.json");
     std::fs::write(&path, serde_json::to_string(&receipt).expect("plain data")).expect("a write");
     let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
     let output = quietus.args(["prove", "--check"]).arg(&path).output().expect("it runs");
