@@ -136,14 +136,20 @@ impl Frame {
         bytes
     }
 
+    /// How many bytes the frame takes that may begin with `sector`.
+    pub(super) fn bytes(sector: &[u8]) -> Option<u64> {
+        let mut fields = Fields(sector.strip_prefix(FRAME_MAGIC)?);
+        let (_kind, _generation, _seq, count) = (fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
+        let len = count.checked_mul(CHANGE_BYTES)?.checked_add(FRAME_HEAD_BYTES as u64)?;
+        len.checked_next_multiple_of(SECTOR_BYTES)
+    }
+
     /// The frame at the start of `bytes`, and how many bytes it takes, if one
     /// is there whole.
     #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<(Self, usize)> {
-        let mut fields = Fields(bytes);
-        if &fields.array::<4>()? != FRAME_MAGIC {
-            return None;
-        }
+    pub fn from_bytes(bytes: &[u8]) -> Option<(Self, u64)> {
+        let whole = Self::bytes(bytes)?;
+        let mut fields = Fields(&bytes[FRAME_MAGIC.len()..]);
         let kind = match fields.u32()? {
             1 => FrameKind::Snapshot,
             2 => FrameKind::Delta,
@@ -155,8 +161,7 @@ impl Frame {
             *number = fields.u64()?;
         }
         let crc = fields.u32()?;
-        let len = usize::try_from(count.checked_mul(CHANGE_BYTES)?).ok()?;
-        let body = fields.0.get(..len)?;
+        let body = fields.0.get(..usize::try_from(count * CHANGE_BYTES).ok()?)?;
         let head = &bytes[..FRAME_HEAD_BYTES - 4];
         let sum = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(head), &[0; 4]), body);
         if sum != crc {
@@ -164,7 +169,6 @@ impl Frame {
         }
         let changes: Option<Vec<_>> = body.chunks(CHANGE_BYTES as usize).map(get_change).collect();
         let counters = Counters::from_array(counters);
-        let whole = (FRAME_HEAD_BYTES + len).next_multiple_of(SECTOR_BYTES as usize);
         Some((Self { kind, generation, seq, counters, changes: changes? }, whole))
     }
 }

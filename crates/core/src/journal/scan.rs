@@ -5,6 +5,9 @@ use super::{Frame, FrameKind, HALVES_AT, Head, SECTOR_BYTES, Shape, State, VERSI
 use crate::medium::{Medium, MediumError};
 use crate::units::{Extent, Millis, Pos};
 
+/// How much of a half is read at once in search of frames.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// What a journal said.
 #[derive(Clone, Debug)]
 pub struct Recovered {
@@ -51,10 +54,11 @@ pub fn scan(journal: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Recovered
     if journal.size() < head.shape.bytes() {
         return Err(JournalError::Damaged("it is too short"));
     }
-    let halves = [read_half(journal, head.shape, 0)?, read_half(journal, head.shape, 1)?];
-    let (half, snapshot, len) = newest(&halves)?;
+    let halves =
+        [0, 1].map(|which| Half { journal, start: head.shape.half(which), len: head.shape.half_bytes });
+    let (half, snapshot, end) = newest(&halves)?;
     let mut found = Replay::new(snapshot, size)?;
-    found.replay(&halves[half][SECTOR_BYTES as usize + len..])?;
+    found.replay(&halves[half], end)?;
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
     Ok(Recovered { head, state, half, generation, seq })
@@ -72,28 +76,51 @@ fn read_head(journal: &dyn Medium) -> Result<Head, JournalError> {
     })
 }
 
-fn read_half(journal: &dyn Medium, shape: Shape, half: usize) -> Result<Vec<u8>, JournalError> {
-    let mut bytes = vec![0; usize::try_from(shape.half_bytes).unwrap_or(0)];
-    journal.read(shape.half(half), &mut bytes)?;
-    Ok(bytes)
+/// A half of the journal, read piece by piece: most of it is empty, and a server
+/// of many disks has no use for as much memory.
+struct Half<'a> {
+    journal: &'a dyn Medium,
+    start: Pos,
+    len: u64,
 }
 
-/// The half to go by, with its snapshot and that one's length.
-fn newest(halves: &[Vec<u8>; 2]) -> Result<(usize, Frame, usize), JournalError> {
-    let (half, (snapshot, len)) = (0..2)
-        .filter_map(|half| Some((half, snapshot(&halves[half])?)))
+impl Half<'_> {
+    /// `len` bytes from `at` on, as far as it goes.
+    fn read(&self, at: u64, len: u64) -> Result<Vec<u8>, JournalError> {
+        let mut bytes = vec![0; len.min(self.len.saturating_sub(at)) as usize];
+        self.journal.read(Pos(self.start.0 + at), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The frame at `at`, if one is there whole, and where it ends.
+    fn frame(&self, at: u64) -> Result<Option<(Frame, u64)>, JournalError> {
+        let head = self.read(at, SECTOR_BYTES)?;
+        let bytes = match Frame::bytes(&head) {
+            Some(len) if len > SECTOR_BYTES && len <= self.len - at => self.read(at, len)?,
+            _ => head,
+        };
+        Ok(Frame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
+    }
+
+    /// Its snapshot, and where that ends.
+    fn snapshot(&self) -> Result<Option<(Frame, u64)>, JournalError> {
+        Ok(self.frame(SECTOR_BYTES)?.filter(|(frame, _)| frame.kind == FrameKind::Snapshot))
+    }
+}
+
+/// The half to go by, with its snapshot and where that ends.
+fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, Frame, u64), JournalError> {
+    let found = [halves[0].snapshot()?, halves[1].snapshot()?];
+    let (half, (snapshot, end)) = (0..)
+        .zip(found)
+        .filter_map(|(half, found)| Some((half, found?)))
         .max_by_key(|(_, (snapshot, _))| snapshot.generation)
         .ok_or(JournalError::Damaged("it has no snapshot"))?;
     // Marked: a newer snapshot was durable once. Now it cannot be read.
-    if halves[half].starts_with(&frame::mark(snapshot.generation)) {
+    if halves[half].read(0, SECTOR_BYTES)? == frame::mark(snapshot.generation) {
         return Err(JournalError::Damaged("its newest snapshot cannot be read"));
     }
-    Ok((half, snapshot, len))
-}
-
-fn snapshot(half: &[u8]) -> Option<(Frame, usize)> {
-    Frame::from_bytes(half.get(SECTOR_BYTES as usize..)?)
-        .filter(|(frame, _)| frame.kind == FrameKind::Snapshot)
+    Ok((half, snapshot, end))
 }
 
 /// A state that grows frame by frame.
@@ -124,28 +151,30 @@ impl Replay {
         Ok(())
     }
 
-    fn replay(&mut self, mut bytes: &[u8]) -> Result<(), JournalError> {
-        while let Some((frame, len)) = self.next(bytes) {
-            bytes = bytes.get(len..).unwrap_or_default();
+    /// Applies what follows in `half` from `at` on.
+    fn replay(&mut self, half: &Half<'_>, mut at: u64) -> Result<(), JournalError> {
+        while let Some((frame, end)) = half.frame(at)?.filter(|(frame, _)| self.is_next(frame)) {
+            at = end;
             self.apply(frame)?;
         }
-        let later = bytes.chunks(SECTOR_BYTES as usize).enumerate().skip(1);
-        let mut later = later.filter(|(_, sector)| sector.starts_with(b"QFRM"));
-        if later.any(|(n, _)| self.is_later(&bytes[n * SECTOR_BYTES as usize..])) {
-            return Err(JournalError::Damaged("a frame in its middle makes no sense"));
+        for piece in (at + SECTOR_BYTES..half.len).step_by(PIECE_BYTES) {
+            let bytes = half.read(piece, PIECE_BYTES as u64)?;
+            let sectors = (piece..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize));
+            for (at, _) in sectors.filter(|(_, sector)| Frame::bytes(sector).is_some()) {
+                if half.frame(at)?.is_some_and(|(frame, _)| self.is_later(&frame)) {
+                    return Err(JournalError::Damaged("a frame in its middle makes no sense"));
+                }
+            }
         }
         Ok(())
     }
 
-    fn next(&self, bytes: &[u8]) -> Option<(Frame, usize)> {
-        Frame::from_bytes(bytes).filter(|(frame, _)| {
-            frame.kind == FrameKind::Delta && frame.generation == self.generation && frame.seq == self.seq + 1
-        })
+    fn is_next(&self, frame: &Frame) -> bool {
+        frame.kind == FrameKind::Delta && frame.generation == self.generation && frame.seq == self.seq + 1
     }
 
-    fn is_later(&self, bytes: &[u8]) -> bool {
-        Frame::from_bytes(bytes)
-            .is_some_and(|(frame, _)| frame.generation == self.generation && frame.seq > self.seq)
+    fn is_later(&self, frame: &Frame) -> bool {
+        frame.generation == self.generation && frame.seq > self.seq
     }
 }
 

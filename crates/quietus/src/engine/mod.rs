@@ -7,6 +7,7 @@
 //! needs no other thread; the rest goes to the workers. See
 //! `docs/decisions/0002-one-owner.md`.
 
+mod crew;
 mod journalist;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use crate::buffers;
 use crate::disk::{Base, DiskDir};
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crew::Crew;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
 use quietus_core::medium::{Medium, MediumError};
@@ -29,6 +30,7 @@ use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,6 +39,9 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 8;
 /// Threads that make passes and holes: as many as a volume has under way.
 const PASS_WORKERS: usize = 4;
+/// How much a thread that makes passes gives way to others: its passes need
+/// processor time, which whoever waits for a reply should have first.
+const PASS_NICENESS: i32 = 10;
 /// Most requests under way at once; whoever brings more waits.
 const REQUESTS_MAX: usize = 2048;
 /// Longest read that is not the request's own, and is done before it all the
@@ -48,7 +53,6 @@ const TICK_MAX: Duration = Duration::from_millis(250);
 /// A disk being served.
 pub struct Engine {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -66,9 +70,10 @@ struct Shared {
     changed: Condvar,
     /// Told when the engine is closed.
     closing: Condvar,
-    jobs: Sender<Io>,
-    passes: Sender<Io>,
+    jobs: Crew,
+    passes: Crew,
     journalist: Journalist,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The media that only an overlay has.
@@ -131,9 +136,6 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
-        let (jobs, job_queue) = unbounded();
-        let (passes, pass_queue) = unbounded();
-        let queues = Queues { jobs: job_queue, passes: pass_queue };
         let inner = Inner {
             volume,
             replies: HashMap::new(),
@@ -155,11 +157,13 @@ impl Engine {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             closing: Condvar::new(),
-            jobs,
-            passes,
+            jobs: Crew::new("worker", WORKERS, 0),
+            passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS),
             journalist: Journalist::start(dir, read_only)?,
+            threads: Mutex::default(),
         });
-        let engine = Self { threads: Mutex::new(spawn(&shared, &queues, holes_unknown)?), shared };
+        let engine = Self { shared };
+        engine.shared.start_threads(holes_unknown).map_err(StartError::Thread)?;
         Ok(engine)
     }
 
@@ -273,8 +277,8 @@ impl Engine {
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
         self.shared.closing.notify_all();
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A worker that panicked has said so already.
+        while let Some(thread) = self.shared.any_thread() {
+            // One that panicked has said so already.
             let _ = thread.join();
         }
         self.shared.journalist.flush();
@@ -356,6 +360,34 @@ impl Shared {
         }
     }
 
+    fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
+        Crew::call(|shared| &shared.jobs, self)?;
+        Crew::call(|shared| &shared.passes, self)?;
+        self.start_thread("time", |shared| worker::keep_time(shared))?;
+        if holes_unknown {
+            self.start_thread("holes", |shared| worker::find_holes(shared))?;
+        }
+        Ok(())
+    }
+
+    fn start_thread(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || body(&shared))?;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        Ok(())
+    }
+
+    /// A thread that may still be at work, no longer listed.
+    fn any_thread(&self) -> Option<JoinHandle<()>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
     fn media(&self) -> Media<'_> {
         media(&self.data, &self.journal, self.overlay.as_ref())
     }
@@ -380,8 +412,8 @@ impl Shared {
         match action {
             Action::Reply(reply, outcome) => reply.send(outcome),
             Action::Io(io) => {
-                // The queue is only gone when the engine is.
-                let _ = if is_pass(&io) { self.passes.send(io) } else { self.jobs.send(io) };
+                let crew = if is_pass(&io) { &self.passes } else { &self.jobs };
+                crew.queue(io);
             }
         }
     }
@@ -480,39 +512,6 @@ fn is_pass(io: &Io) -> bool {
     io.at.first().on == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
 }
 
-/// What the workers take from.
-struct Queues {
-    jobs: Receiver<Io>,
-    passes: Receiver<Io>,
-}
-
-fn spawn(
-    shared: &Arc<Shared>,
-    queues: &Queues,
-    holes_unknown: bool,
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let mut threads = Vec::new();
-    let mut named = |name: String, body: Box<dyn FnOnce(&Shared) + Send>| -> Result<(), StartError> {
-        let shared = Arc::clone(shared);
-        let thread = std::thread::Builder::new().name(name).spawn(move || body(&shared));
-        threads.push(thread.map_err(StartError::Thread)?);
-        Ok(())
-    };
-    for n in 0..WORKERS {
-        let queue = queues.jobs.clone();
-        named(format!("worker-{n}"), Box::new(move |shared| worker::work(shared, &queue)))?;
-    }
-    for n in 0..PASS_WORKERS {
-        let queue = queues.passes.clone();
-        named(format!("pass-{n}"), Box::new(move |shared| worker::make_passes(shared, &queue)))?;
-    }
-    named("time".into(), Box::new(worker::keep_time))?;
-    if holes_unknown {
-        named("holes".into(), Box::new(worker::find_holes))?;
-    }
-    Ok(threads)
-}
-
 /// Why a disk cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -524,8 +523,8 @@ pub enum StartError {
     Open(#[from] quietus_core::volume::OpenError),
     /// Its record.
     #[error("the record audit.jsonl cannot be written: {0}")]
-    Audit(std::io::Error),
+    Audit(io::Error),
     /// The machine.
     #[error("no thread can be started: {0}")]
-    Thread(std::io::Error),
+    Thread(io::Error),
 }

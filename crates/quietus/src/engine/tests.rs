@@ -121,6 +121,31 @@ fn many_threads_see_their_own_writes() {
 }
 
 #[test]
+fn workers_come_with_work_and_leave_after_it() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    let (sender, outcomes) = mpsc::channel();
+    let sink = Arc::new(Channel(sender));
+    for n in 0..256 {
+        let request =
+            Request { op: Op::Write(vec![7; 4096]), extent: Extent::new(n * 4096, 4096), fua: true };
+        engine.submit(request, ReplyTo { sink: sink.clone(), cookie: n });
+    }
+    let most = (0..256).map(|_| {
+        outcomes.recv().expect("an outcome").1.expect("a write");
+        engine.shared.jobs.size()
+    });
+    let most = most.max().expect("some");
+    assert!((2..=WORKERS).contains(&most), "{most} at once");
+    let ends = Instant::now() + Duration::from_secs(60);
+    while engine.shared.jobs.size() > 1 || engine.shared.passes.size() > 1 {
+        assert!(Instant::now() < ends, "nobody leaves");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ask(&engine, Op::Flush, 0, 0).expect("the one that stayed does it");
+}
+
+#[test]
 fn the_record_is_chained_and_a_changed_line_is_found() {
     let bench = Bench::new();
     let (dir, engine) = bench.open();

@@ -1,35 +1,10 @@
-//! The engine's threads.
+//! The engine's threads that wait for no input or output of others.
 
 use super::{Shared, TICK_MAX};
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-use quietus_core::policy::Scratch;
 use quietus_core::units::Extent;
-use quietus_core::volume::{Event, Io};
+use quietus_core::volume::Event;
 use std::sync::PoisonError;
 use std::time::Duration;
-
-/// How much a thread that makes passes gives way to others: its passes need
-/// processor time, which whoever waits for a reply should have first.
-const PASS_NICENESS: i32 = 10;
-
-/// Makes the passes that are queued, until the engine is closed.
-pub(super) fn make_passes(shared: &Shared, queue: &Receiver<Io>) {
-    // On Linux that is this thread's own. Nothing depends on it but latency.
-    let _ = rustix::process::nice(PASS_NICENESS);
-    work(shared, queue);
-}
-
-/// Does what is queued, until the engine is closed.
-pub(super) fn work(shared: &Shared, queue: &Receiver<Io>) {
-    let mut scratch = Scratch::default();
-    loop {
-        match queue.recv_timeout(Duration::from_millis(500)) {
-            Ok(io) => shared.work_through(io, &mut scratch),
-            Err(RecvTimeoutError::Timeout) if !shared.lock().closed => {}
-            Err(_) => return,
-        }
-    }
-}
 
 /// Tells the volume that time has passed, when it wants to know.
 pub(super) fn keep_time(shared: &Shared) {
