@@ -4,7 +4,7 @@
 //! or taken out unseen. Format: `docs/formats/audit.md`.
 
 use crate::disk::DiskDir;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::{Done, Receipt};
@@ -110,7 +110,7 @@ impl Journalist {
             return Ok(Self { lines: None, dropped: AtomicU64::new(0) });
         }
         let mut record = Record::open(&dir.audit_path()).map_err(super::StartError::Audit)?;
-        let (lines, queue) = bounded(LINES_WAITING_MAX);
+        let (lines, queue) = unbounded();
         let writer = std::thread::Builder::new().name("audit".into());
         writer.spawn(move || record.write_all(&queue)).map_err(super::StartError::Thread)?;
         let journalist = Self { lines: Some(lines), dropped: AtomicU64::new(0) };
@@ -121,14 +121,16 @@ impl Journalist {
     /// Puts `entry` on record, without waiting.
     pub fn note(&self, entry: Entry) {
         let Some(lines) = &self.lines else { return };
-        if lines.try_send(Message::Entry(entry)).is_err() {
+        // A bounded channel would take all of its room from the start.
+        if lines.len() >= LINES_WAITING_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         if self.dropped.load(Ordering::Relaxed) > 0 {
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
-            let _ = lines.try_send(Message::Entry(Entry::Dropped { lines: dropped }));
+            let _ = lines.send(Message::Entry(Entry::Dropped { lines: dropped }));
         }
+        let _ = lines.send(Message::Entry(entry));
     }
 
     pub(super) fn died(&self, cause: Cause, extent: Extent<Addr>) {
