@@ -27,6 +27,9 @@ pub struct Request {
 pub enum Op {
     /// Read the bytes.
     Read,
+    /// Read the bytes for the owner of the disk, who copies it: the guest is as idle
+    /// as before, and has not seen them.
+    Copy,
     /// Write these; as long as the extent.
     Write(Buf),
     /// The bytes are dead (TRIM). They read as zeros from now on.
@@ -55,7 +58,7 @@ impl Op {
     /// Whether it changes what the disk holds.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Read | Self::Look | Self::Cache | Self::Flush)
+        !matches!(self, Self::Read | Self::Copy | Self::Look | Self::Cache | Self::Flush)
     }
 
     /// Whether it waits for earlier writes to the same bytes, and later ones for it.

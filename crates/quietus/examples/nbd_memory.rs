@@ -28,7 +28,7 @@ impl Plain {
         let Extent { start: Addr(start), len } = request.extent;
         Extent::<Addr>::within(start, len, self.size).ok_or(Refusal::Invalid("beyond the end"))?;
         let outcome = match request.op {
-            Op::Read => self.read(start, len),
+            Op::Read | Op::Copy => self.read(start, len),
             Op::Write(payload) => self.file.write_all_at(&payload, start).map(|()| payload),
             Op::Trim | Op::Zero { .. } => self.zero(start, len),
             Op::Cache => Ok(Vec::new()),

@@ -79,7 +79,9 @@ pub(super) enum Obstacle {
 
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        self.last_request = self.now;
+        if request.op != Op::Copy {
+            self.last_request = self.now;
+        }
         if let Some(refusal) = self.refuse(&request) {
             out.push(Command::Reply(id, Err(refusal)));
             return;
@@ -305,7 +307,7 @@ impl Volume {
                 self.run(id, extent, true, Stage::Io).masks = masks;
                 return self.look(id, extent, out);
             }
-            Op::Read => return self.begin_read(id, extent, out),
+            Op::Read | Op::Copy => return self.begin_read(id, extent, out),
             Op::Write(buf) => return self.begin_write(id, extent, buf, fua, out),
             Op::Flush => return self.begin_flush(id, out),
             Op::Cache => {

@@ -24,7 +24,7 @@ impl Volume {
     /// The bytes whose place `request` has to know.
     fn touched(&self, request: &Request) -> Vec<Extent<Addr>> {
         match request.op {
-            Op::Read | Op::Look | Op::Cache | Op::Write(_) => vec![request.extent],
+            Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Write(_) => vec![request.extent],
             Op::Trim | Op::Zero { .. } | Op::Purge => self.to_raise(request),
             Op::Flush | Op::Scour => Vec::new(),
         }

@@ -347,6 +347,6 @@ fn content(op: &Op) -> Option<Content<'_>> {
     match op {
         Op::Write(bytes) => Some(Content::Bytes(bytes)),
         Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),
-        Op::Read | Op::Look | Op::Cache | Op::Flush | Op::Scour => None,
+        Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Flush | Op::Scour => None,
     }
 }

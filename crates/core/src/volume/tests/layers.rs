@@ -14,10 +14,15 @@ struct Puppet {
     suspects_all: Arc<AtomicBool>,
     /// When it will look again, in milliseconds; 0: never.
     looks_again_ms: Arc<AtomicU64>,
+    /// What the guest has read, as it was told.
+    reads: Arc<AtomicU64>,
 }
 
 impl Watcher for Puppet {
     fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
+    fn read(&mut self, _: Extent<Addr>) {
+        self.reads.fetch_add(1, Relaxed);
+    }
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         Vec::new()
     }
@@ -150,4 +155,16 @@ fn who_waits_for_a_time_is_not_asked_again_and_again_before() {
     assert_eq!(bench.volume.next_wakeup(), Some(Millis(250)), "when the disk is idle");
     bench.idle();
     assert_eq!(bench.volume.next_wakeup(), Some(Millis(2000)));
+}
+
+#[test]
+fn a_copy_is_nothing_that_the_guest_did() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 8192);
+    bench.done(Op::Trim, 4096, 4096).unwrap();
+    bench.now = 200;
+    assert_eq!(bench.done(Op::Copy, 0, 8192), Ok([[7; 4096], [0; 4096]].concat()));
+    assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (0, Some(Millis(250))));
+    bench.reads(0, 8192);
+    assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (1, Some(Millis(450))));
 }
