@@ -7,12 +7,14 @@
 //! needs no other thread; the rest goes to the workers. See
 //! `docs/decisions/0002-one-owner.md`.
 
+mod change;
 mod crew;
 mod journalist;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+pub use change::{Follower, Hold};
 pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
@@ -87,6 +89,7 @@ struct Inner {
     replies: HashMap<RequestId, ReplyTo>,
     next_request: u64,
     commands: Vec<Command>,
+    changes: change::Changes,
     /// Threads that wait for a change.
     waiters: usize,
     closed: bool,
@@ -141,6 +144,7 @@ impl Engine {
             replies: HashMap::new(),
             next_request: 0,
             commands: Vec::new(),
+            changes: change::Changes::default(),
             waiters: 0,
             closed: false,
         };
@@ -337,12 +341,13 @@ impl Shared {
     }
 
     fn submit(&self, request: Request, reply: ReplyTo) {
-        let (own_read, now) = (request.op == Op::Read, self.now());
+        let (own_read, now) = (matches!(request.op, Op::Read | Op::Copy), self.now());
         self.data.be_gentle(true);
         let mut inner = self.lock();
-        while inner.replies.len() >= REQUESTS_MAX && !inner.closed {
+        while (inner.replies.len() >= REQUESTS_MAX || inner.changes.hold_back(&request)) && !inner.closed {
             inner = self.wait_for_change(inner);
         }
+        inner.changes.begins(&request, self.size);
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
         inner.replies.insert(id, reply);
@@ -488,7 +493,10 @@ impl Inner {
                     actions.push(Action::Reply(reply, outcome));
                 }
                 Command::Receipt(receipt) => journalist.receipt(receipt),
-                Command::Died(cause, extent) => journalist.died(cause, extent),
+                Command::Died(cause, extent) => {
+                    self.changes.mark(extent);
+                    journalist.died(cause, extent);
+                }
                 Command::Latched(reason) => journalist.latched(reason),
             }
         }

@@ -1,5 +1,7 @@
 //! The engine above real files.
 
+mod following;
+
 use super::*;
 use crate::disk::CreateOptions;
 use crate::export::Sink;
