@@ -4,10 +4,13 @@
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
+mod wire;
+
 use crate::disk::{DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, StartError, check_record};
 use crate::export::{Export, ReplyTo, Sink};
 use crate::host::{self, DiskGuarantees};
+use crate::offline;
 use crate::proof;
 use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Outcome, Request};
@@ -15,7 +18,8 @@ use quietus_core::units::Extent;
 use quietus_core::volume::{OpenError, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -23,8 +27,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Longest call.
-const CALL_BYTES_MAX: u64 = 1 << 20;
 /// Most calls answered at once.
 const CALLS_MAX: usize = 32;
 /// Sizes that one answer lists.
@@ -55,6 +57,8 @@ pub enum Call {
     /// Make the medium of an overlay as small as it can be; answered when that is
     /// done.
     Compact,
+    /// Copy what is live at one instant to the empty file that comes with the call.
+    Export,
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
@@ -111,11 +115,16 @@ pub struct Open {
 }
 
 impl Open {
-    /// Answers `call`. `tell` says whether to go on.
+    /// Answers `call`, with which came `file`. `tell` says whether to go on.
     ///
     /// # Errors
     /// Why not, in words.
-    pub fn answer(&self, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
+    pub fn answer(
+        &self,
+        call: &Call,
+        file: Option<&File>,
+        tell: &mut dyn FnMut(Meanwhile) -> bool,
+    ) -> Result<Value, String> {
         let value = |it: Result<Value, serde_json::Error>| it.map_err(|error| error.to_string());
         match call {
             Call::Status => value(serde_json::to_value(self.status())),
@@ -123,6 +132,12 @@ impl Open {
             Call::Shred => self.shred(tell),
             Call::Purge { ranges, scour } => self.purge(ranges, *scour),
             Call::Compact => self.compact(tell),
+            Call::Export => {
+                let file = file.ok_or("no file came with the call")?;
+                let step = &mut |done, of| tell(Meanwhile::Progress(done, of));
+                let copied = offline::copy(&self.engine, file, step).map_err(|error| error.to_string())?;
+                value(serde_json::to_value(copied))
+            }
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let step = |done, of| tell(Meanwhile::Progress(done, of));
@@ -315,24 +330,30 @@ pub fn open(
     Ok(Open { dir, engine: Arc::new(engine), served: false })
 }
 
-/// Asks the server of the disk at `path`, or, without one, the disk itself.
+/// Asks the server of the disk at `path`, or, without one, the disk itself; `file`
+/// goes with the call.
 ///
 /// # Errors
 /// Why there is no answer, in words.
-pub fn ask(path: &Path, call: &Call, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
+pub fn ask(
+    path: &Path,
+    call: &Call,
+    file: Option<&File>,
+    tell: &mut dyn FnMut(Meanwhile) -> bool,
+) -> Result<Value, String> {
     if let Some(stream) = connect(path) {
-        return ask_server(stream, call, tell);
+        return ask_server(&stream, call, file, tell);
     }
     let look_only = !matches!(call, Call::Shred | Call::Compact | Call::Purge { .. });
     let open = match open(path, look_only, tell) {
         // A server may have started meanwhile.
         Err(StartError::Disk(error)) if matches!(error.kind, DiskErrorKind::Locked(_)) => {
             let stream = connect(path).ok_or_else(|| error.to_string())?;
-            return ask_server(stream, call, tell);
+            return ask_server(&stream, call, file, tell);
         }
         other => other.map_err(|error| error.to_string())?,
     };
-    let answer = open.answer(call, tell);
+    let answer = open.answer(call, file, tell);
     close(&open, matches!(call, Call::Shred | Call::Compact), |_| true);
     answer
 }
@@ -357,14 +378,15 @@ fn connect(path: &Path) -> Option<UnixStream> {
 }
 
 fn ask_server(
-    stream: UnixStream,
+    stream: &UnixStream,
     call: &Call,
+    file: Option<&File>,
     tell: &mut dyn FnMut(Meanwhile) -> bool,
 ) -> Result<Value, String> {
     let failed = |error: io::Error| format!("the server does not answer: {error}");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
-    writeln!(&stream, "{text}").map_err(failed)?;
-    for line in BufReader::new(&stream).lines() {
+    wire::send(stream, &text, file).map_err(failed)?;
+    for line in BufReader::new(stream).lines() {
         let line: Answer =
             serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
         match line {
@@ -433,8 +455,7 @@ fn answer_on(stream: &UnixStream, open: &Open) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.set_write_timeout(Some(Duration::from_secs(10)))?;
-    let mut line = String::new();
-    BufReader::new(stream.take(CALL_BYTES_MAX)).read_line(&mut line)?;
+    let (line, file) = wire::receive(stream)?;
     let say = |answer: &Answer| -> io::Result<()> {
         let text = serde_json::to_string(answer)?;
         writeln!(&*stream, "{text}")
@@ -448,7 +469,7 @@ fn answer_on(stream: &UnixStream, open: &Open) -> io::Result<()> {
         say(&Answer::Progress(done, of)).is_ok()
     };
     let answer = match serde_json::from_str::<Call>(&line) {
-        Ok(call) => open.answer(&call, &mut tell),
+        Ok(call) => open.answer(&call, file.as_ref(), &mut tell),
         Err(error) => Err(format!("that is no call: {error}")),
     };
     say(&answer.map_or_else(Answer::Error, Answer::Ok))

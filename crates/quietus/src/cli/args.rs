@@ -37,7 +37,7 @@ pub enum Command {
     Shred(ShredArgs),
     /// Declare bytes dead.
     Purge(PurgeArgs),
-    /// Write a flat image of what is live on a disk.
+    /// Write a flat image of what is live on a disk, served or not.
     Export(ExportArgs),
     /// Put an overlay above another base; what it shows stays the same.
     Rebase(RebaseArgs),
@@ -323,7 +323,7 @@ pub struct PurgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct ExportArgs {
-    /// The disk's directory. Nobody may serve it.
+    /// The disk's directory. If it is served, the image is the disk at one instant.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// The image to make.
@@ -355,7 +355,7 @@ pub struct RebaseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct CommitArgs {
-    /// The overlay's directory. Nobody may serve it.
+    /// The overlay's directory. Nobody may serve it, but with --to.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// Make this raw image, and leave the overlay and its base alone.

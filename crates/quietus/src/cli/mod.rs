@@ -225,7 +225,7 @@ fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
     with_bar(|step| {
         let mut tell = |Meanwhile::Progress(done, of): Meanwhile| step(done, of);
-        control::ask(disk, call, &mut tell).map_err(Failure::Error)
+        control::ask(disk, call, None, &mut tell).map_err(Failure::Error)
     })
 }
 

@@ -135,7 +135,7 @@ impl Report {
 
     pub(crate) fn exported(&self, done: &Exported) {
         self.say(done, |out| {
-            let (live, size) = (bytes(done.live_bytes), bytes(done.size_bytes));
+            let (live, size) = (bytes(done.copied.live_bytes), bytes(done.copied.size_bytes));
             let (image, host) = (done.image.display(), bytes(done.host_bytes));
             write!(out, "exported {image}: {live} of {size} hold something; it takes up {host}")
         });

@@ -1,13 +1,12 @@
-//! A flat image of what is live on a disk.
+//! A flat image of what is live on a disk, served or not.
 
-use super::{Offline, OfflineError, PIECE_BYTES, at, filled, go_on};
-use crate::control::{self, Meanwhile};
+use super::{Copied, OfflineError, at};
+use crate::control::{self, Call, Meanwhile};
 use crate::disk::{self, DiskErrorKind, Step};
 use clap::ValueEnum;
-use quietus_core::request::Liveness;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Formats of an image.
@@ -28,16 +27,15 @@ pub struct Exported {
     pub image: PathBuf,
     /// As what.
     pub format: ImageFormat,
-    /// Of the disk.
-    pub size_bytes: u64,
-    /// Blocks that are not all zeros.
-    pub live_bytes: u64,
+    /// What of the disk.
+    #[serde(flatten)]
+    pub copied: Copied,
     /// The space that the image takes up.
     pub host_bytes: u64,
 }
 
-/// Writes what the disk at `path` holds to the new file `image`. What is dead is
-/// not in it. There is no such file before all of it is durable.
+/// Writes what the disk at `path` holds at one instant to the new file `image`.
+/// What is dead is not in it. There is no such file before all of it is durable.
 ///
 /// # Errors
 /// [`OfflineError`].
@@ -50,43 +48,18 @@ pub fn export(
     if image.symlink_metadata().is_ok() {
         return Err(DiskErrorKind::Exists.at(image).into());
     }
-    let open = control::open(path, true, &mut |Meanwhile::Progress(done, of)| step(done, of))?;
     let draft = Draft::beside(image)?;
-    let (dir, live_bytes) = Offline(open).run(|offline| {
-        offline.0.engine.wait_until_known(|_| true);
-        write_live(offline, &draft.raw, step)
-    })?;
-    let size_bytes = dir.toml().size_bytes;
+    let mut tell = |Meanwhile::Progress(done, of): Meanwhile| step(done, of);
+    let answer =
+        control::ask(path, &Call::Export, Some(&draft.file), &mut tell).map_err(OfflineError::Answered)?;
+    let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
     let host_bytes = draft.keep(image, format, step)?;
-    Ok(Exported { image: image.into(), format, size_bytes, live_bytes, host_bytes })
-}
-
-/// Writes all that is live and not zeros; how much.
-fn write_live(offline: &Offline, raw: &Path, step: Step<'_>) -> Result<u64, OfflineError> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(raw).map_err(at(raw))?;
-    file.set_len(offline.size()).map_err(at(raw))?;
-    let live = || {
-        let runs = offline.runs(offline.whole());
-        runs.filter(|(_, it)| matches!(it, Liveness::Live | Liveness::Suspicious)).map(|(run, _)| run)
-    };
-    let total: u64 = live().map(|run| run.len).sum();
-    let (mut done, mut written) = (0, 0);
-    for piece in live().flat_map(|run| run.pieces(PIECE_BYTES)) {
-        let bytes = offline.read(piece)?;
-        for run in filled(&bytes) {
-            written += run.len() as u64;
-            file.write_all_at(&bytes[run.clone()], piece.start.0 + run.start as u64).map_err(at(raw))?;
-        }
-        done += piece.len;
-        go_on(step, done, total)?;
-    }
-    file.sync_all().map_err(at(raw))?;
-    Ok(written)
+    Ok(Exported { image: image.into(), format, copied, host_bytes })
 }
 
 /// Files beside an image while it is being made. They go when this does.
 struct Draft {
+    file: File,
     raw: PathBuf,
     other: PathBuf,
 }
@@ -95,11 +68,16 @@ impl Draft {
     fn beside(image: &Path) -> Result<Self, OfflineError> {
         let name = image.file_name().ok_or_else(|| DiskErrorKind::Exists.at(image))?.to_string_lossy();
         let beside = |kind: &str| image.with_file_name(format!(".{name}.{}.{kind}", std::process::id()));
-        Ok(Self { raw: beside("raw"), other: beside("new") })
+        let (raw, other) = (beside("raw"), beside("new"));
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&raw).map_err(at(&raw))?;
+        Ok(Self { file, raw, other })
     }
 
     /// Gives the image its name; the space that it takes up.
     fn keep(&self, image: &Path, format: ImageFormat, step: Step<'_>) -> Result<u64, OfflineError> {
+        // Only who had it open while it was written learns of every failure.
+        self.file.sync_all().map_err(at(&self.raw))?;
         let made = match format {
             ImageFormat::Raw => &self.raw,
             ImageFormat::Qcow2 => {

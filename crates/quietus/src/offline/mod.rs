@@ -1,15 +1,19 @@
-//! Disks that nobody serves, worked on as a whole: export, rebase, commit.
+//! Disks worked on as a whole: export, rebase, commit. All but the first want a
+//! disk that nobody serves.
 //!
 //! Invariant: each of them can be stopped at any point, by a signal or a crash,
 //! and begun again, and nothing that the guest would see is lost by it.
 
 mod commit;
+mod copy;
 mod export;
 mod rebase;
 #[cfg(test)]
 mod tests;
 
 pub use commit::{Committed, commit};
+pub use copy::Copied;
+pub(crate) use copy::copy;
 pub use export::{Exported, ImageFormat, export};
 pub use rebase::{Rebased, rebase};
 
@@ -59,6 +63,15 @@ pub enum OfflineError {
          holds, say --as-it-is"
     )]
     OldBase(DiskError),
+    /// The image that is being made.
+    #[error("the image cannot be written: {0}")]
+    Image(io::Error),
+    /// What the server of the disk said, or else the disk.
+    #[error("{0}")]
+    Answered(String),
+    /// Copying is slower than the guest.
+    #[error("the guest changes more than can be copied meanwhile: export it when it does less")]
+    Restless,
     /// It makes no sense for this disk.
     #[error("{0}")]
     Senseless(String),
@@ -135,18 +148,7 @@ impl Offline {
 
     /// The runs of `extent` of one liveness.
     fn runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
-        let mut at = extent.start.0;
-        let mut known = Vec::new().into_iter();
-        std::iter::from_fn(move || {
-            let next = known.next().or_else(|| {
-                let rest = Extent::between(at, extent.end());
-                known = self.0.engine.liveness(rest, RUNS_MAX).into_iter();
-                known.next()
-            });
-            let (len, liveness) = next.filter(|_| at < extent.end())?;
-            at += len;
-            Some((Extent::new(at - len, len), liveness))
-        })
+        runs(&self.0.engine, extent)
     }
 
     /// The runs of blocks that are the disk's own.
@@ -172,6 +174,22 @@ impl Offline {
         drop(engine);
         done.map(|done| (dir, done))
     }
+}
+
+/// The runs of `extent` of one liveness.
+fn runs(engine: &Engine, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
+    let mut at = extent.start.0;
+    let mut known = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        let next = known.next().or_else(|| {
+            let rest = Extent::between(at, extent.end());
+            known = engine.liveness(rest, RUNS_MAX).into_iter();
+            known.next()
+        });
+        let (len, liveness) = next.filter(|_| at < extent.end())?;
+        at += len;
+        Some((Extent::new(at - len, len), liveness))
+    })
 }
 
 /// The runs of blocks of `bytes` that are not all zeros, as offsets.

@@ -143,8 +143,8 @@ fn an_export_has_what_the_guest_sees_and_no_more() {
         let image = bench.file("out.raw");
         let done = export(&bench.file("disk"), &image, ImageFormat::Raw, &mut silent).expect("an image");
         assert!(std::fs::read(&image).expect("the image") == bench.seen);
-        assert_eq!((done.size_bytes, bench.len("journal") > 0), (SIZE, true));
-        assert!(done.live_bytes < SIZE && done.host_bytes < SIZE, "{done:?}");
+        assert_eq!((done.copied.size_bytes, bench.len("journal") > 0), (SIZE, true));
+        assert!(done.copied.live_bytes < SIZE && done.host_bytes < SIZE, "{done:?}");
         let again =
             export(&bench.file("disk"), &image, ImageFormat::Raw, &mut silent).expect_err("it exists");
         assert!(again.to_string().contains("exists already"), "{again}");
@@ -171,9 +171,56 @@ fn an_export_that_is_stopped_leaves_nothing() {
     bench.work(100);
     for n in 1..4 {
         let stopped = export(&bench.file("disk"), &bench.file("out"), ImageFormat::Raw, &mut until(n));
-        assert!(matches!(stopped, Err(OfflineError::Interrupted)), "{stopped:?}");
+        let stopped = stopped.expect_err("it is stopped").to_string();
+        assert!(stopped.contains("interrupted"), "{stopped}");
         assert_eq!(bench.names(), ["disk", "golden"]);
     }
+}
+
+#[test]
+fn an_image_is_written_to_an_empty_file_and_to_nothing_else() {
+    let bench = Bench::new("clear", Mode::Lazy);
+    let disk = bench.open();
+    let golden = File::open(bench.file("golden")).expect("it opens");
+    let unwritable = bench.file("unwritable");
+    File::create(&unwritable).expect("a file");
+    let unwritable = File::open(unwritable).expect("it opens");
+    for (file, why) in [
+        (None, "no file came"),
+        (Some(&golden), "an empty file"),
+        (File::open(bench.dir.path()).ok().as_ref(), "an empty file"),
+        (Some(&unwritable), "cannot be written"),
+    ] {
+        let refused = disk.0.answer(&control::Call::Export, file, &mut |_| true).expect_err(why);
+        assert!(refused.contains(why), "{refused}");
+    }
+    close(disk);
+}
+
+#[test]
+fn a_guest_that_changes_too_much_is_not_waited_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = CreateOptions { size: Some(64 << 20), policy: "clear".into(), ..CreateOptions::default() };
+    DiskDir::create(&dir.path().join("disk"), &options).expect("a disk");
+    let disk = Offline::start(DiskDir::open(&dir.path().join("disk")).expect("it opens")).expect("it starts");
+    disk.write(0, &[7; 4096]).expect("a write");
+    let exported = |busy_rounds: usize| {
+        let image = File::create_new(dir.path().join(busy_rounds.to_string())).expect("a file");
+        let mut rounds = 0;
+        let copied = copy(&disk.0.engine, &image, &mut |_, _| {
+            rounds += 1;
+            disk.write(0, &[7; 4096]).expect("a write");
+            if rounds <= busy_rounds {
+                disk.purge(Extent::new(1 << 20, 17 << 20)).expect("a purge");
+            }
+            true
+        });
+        copied.map(|copied| (copied.live_bytes, rounds))
+    };
+    let given_up = exported(usize::MAX);
+    assert!(matches!(given_up, Err(OfflineError::Restless)), "{given_up:?}");
+    assert_eq!(exported(9).expect("an image"), (4096, 10));
+    close(disk);
 }
 
 #[test]
@@ -330,7 +377,7 @@ fn a_disk_in_place_has_no_base() {
         assert!(refused.expect_err("it is none").to_string().contains("no overlay"));
     }
     let done = export(&path, &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
-    assert_eq!((done.live_bytes, done.size_bytes), (0, 1 << 20));
+    assert_eq!((done.copied.live_bytes, done.copied.size_bytes), (0, 1 << 20));
 }
 
 #[test]
@@ -346,7 +393,7 @@ fn what_is_purged_leaves_the_file_once_it_is_packed() {
             bench.seen[at as usize..at as usize + 4096].fill(0);
             bench.seen[at as usize + 4096..at as usize + 8192].fill(7);
         }
-        let answer = disk.0.answer(&control::Call::Compact, &mut |_| true).expect("an answer");
+        let answer = disk.0.answer(&control::Call::Compact, None, &mut |_| true).expect("an answer");
         assert_eq!((&answer["done"], bench.len("data")), (&true.into(), SIZE / 2), "{answer}");
         close(disk);
         bench.check("packed");

@@ -8,6 +8,7 @@ mod disk;
 mod handshake;
 mod hostile;
 mod memory;
+mod online;
 mod order;
 mod program;
 mod serving;

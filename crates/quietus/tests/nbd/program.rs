@@ -9,18 +9,23 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// A disk of 1 MiB in a directory of its own.
-struct Disk(TempDir);
+/// A disk in a directory of its own.
+pub struct Disk(pub TempDir);
 
 impl Disk {
+    /// Of 1 MiB.
     fn new() -> Self {
-        let disk = Self(tempfile::tempdir().unwrap());
-        let made = quietus().arg("create").arg(disk.path()).args(["--size", "1M"]).output().unwrap();
+        Self::made(tempfile::tempdir().unwrap(), &["--size", "1M"])
+    }
+
+    pub fn made(dir: TempDir, args: &[&str]) -> Self {
+        let disk = Self(dir);
+        let made = quietus().arg("create").arg(disk.path()).args(args).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         disk
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.0.path().join("disk")
     }
 
@@ -30,7 +35,7 @@ impl Disk {
         command
     }
 
-    fn serve(&self, args: &[&str]) -> Served {
+    pub fn serve(&self, args: &[&str]) -> Served {
         let mut command = self.server(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -41,18 +46,18 @@ impl Disk {
     }
 }
 
-fn quietus() -> Command {
+pub fn quietus() -> Command {
     Command::new(env!("CARGO_BIN_EXE_quietus"))
 }
 
-struct Served {
-    child: Child,
+pub struct Served {
+    pub child: Child,
     log: Lines<BufReader<ChildStderr>>,
     socket: PathBuf,
 }
 
 impl Served {
-    fn connect(&self) -> Client<UnixStream> {
+    pub fn connect(&self) -> Client<UnixStream> {
         let mut client = Client::new(UnixStream::connect(&self.socket).unwrap());
         client.greet();
         client

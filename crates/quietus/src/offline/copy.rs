@@ -1,0 +1,139 @@
+//! What a disk holds at one instant, copied to a file; it may be in use meanwhile.
+//!
+//! 1. All that is live is copied, and what changes meanwhile is marked.
+//! 2. What was marked is copied again, and so on, until that is little.
+//! 3. Requests that change something are held back, the rest is read into memory,
+//!    and they go on; the file is written after that. So nothing but the disk's own
+//!    reads holds up a guest, and [`Hold`](crate::engine::Hold) limits even that.
+//!
+//! What is inferred to be dead during a hold may be in the file or not: the guest
+//! counts on neither.
+
+use super::{OfflineError, PIECE_BYTES, go_on, is_zeros, runs, runs_where};
+use crate::control;
+use crate::disk::Step;
+use crate::engine::Engine;
+use crate::export::Export;
+use quietus_core::blocks::BlockSet;
+use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// Most bytes that are copied while requests are held back, and kept in memory.
+const HELD_BYTES_MAX: u64 = 16 << 20;
+/// A guest that changes more than that for so many rounds is not waited for.
+const ROUNDS_MAX: usize = 32;
+
+/// What was copied.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Copied {
+    /// Of the disk.
+    pub size_bytes: u64,
+    /// Blocks that are not all zeros.
+    pub live_bytes: u64,
+    /// How long requests that change something were held back.
+    pub held_ms: u64,
+}
+
+/// Copies what is live on the disk that `engine` runs to the empty file `into`.
+///
+/// # Errors
+/// [`OfflineError`].
+pub(crate) fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, OfflineError> {
+    let mut image = Image::begin(engine, into)?;
+    let mut wait = || step(0, engine.size());
+    let follower = engine.wait_until_known(|_| wait()).then(|| engine.follow(&mut wait)).flatten();
+    let follower = follower.ok_or(OfflineError::Interrupted)?;
+    let mut todo = image.outdated(std::iter::once(image.whole()));
+    for _ in 0..ROUNDS_MAX {
+        image.copy(&todo, step)?;
+        let (changed, hold) = follower.take(HELD_BYTES_MAX);
+        todo = image.outdated(changed.runs_within(image.whole()));
+        let Some(hold) = hold else { continue };
+        let rest = pieces(&todo, image.whole()).map(|piece| Ok((piece, image.read(piece)?)));
+        let rest: Vec<_> = rest.collect::<Result<_, OfflineError>>()?;
+        let Some(held) = hold.end() else { continue };
+        rest.iter().try_for_each(|(piece, bytes)| image.put(*piece, bytes))?;
+        let (size_bytes, live_bytes) = (engine.size(), image.filled_bytes());
+        return Ok(Copied { size_bytes, live_bytes, held_ms: held.as_millis() as u64 });
+    }
+    Err(OfflineError::Restless)
+}
+
+/// The file, and the disk that it is an image of.
+struct Image<'a> {
+    engine: &'a Engine,
+    file: &'a File,
+    /// Blocks of the file that are not all zeros.
+    filled: BlockSet<Addr>,
+    /// Copied so far, and to be copied, in all rounds.
+    done: (u64, u64),
+}
+
+impl<'a> Image<'a> {
+    fn begin(engine: &'a Engine, file: &'a File) -> Result<Self, OfflineError> {
+        let is_new = file.metadata().map(|it| it.is_file() && it.len() == 0).map_err(OfflineError::Image)?;
+        if !is_new {
+            return Err(OfflineError::Senseless("the image has to be an empty file".into()));
+        }
+        file.set_len(engine.size()).map_err(OfflineError::Image)?;
+        Ok(Self { engine, file, filled: BlockSet::default(), done: (0, 0) })
+    }
+
+    fn whole(&self) -> Extent<Addr> {
+        Extent::new(0, self.engine.size())
+    }
+
+    fn filled_bytes(&self) -> u64 {
+        self.filled.runs_within(self.whole()).map(|run| run.len).sum()
+    }
+
+    /// The blocks of `extents` that hold something, on the disk or in the file.
+    fn outdated(&self, extents: impl Iterator<Item = Extent<Addr>>) -> BlockSet<Addr> {
+        let mut blocks = BlockSet::default();
+        for extent in extents {
+            self.filled.runs_within(extent).for_each(|run| blocks.insert(run));
+            let live = runs(self.engine, extent)
+                .filter(|(_, liveness)| matches!(liveness, Liveness::Live | Liveness::Suspicious));
+            live.for_each(|(run, _)| blocks.insert(run));
+        }
+        blocks
+    }
+
+    fn copy(&mut self, blocks: &BlockSet<Addr>, step: Step<'_>) -> Result<(), OfflineError> {
+        let whole = self.whole();
+        self.done.1 += pieces(blocks, whole).map(|piece| piece.len).sum::<u64>();
+        for piece in pieces(blocks, whole) {
+            let bytes = self.read(piece)?;
+            self.put(piece, &bytes)?;
+            self.done.0 += piece.len;
+            go_on(step, self.done.0, self.done.1)?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
+        Ok(control::submit(self.engine, Request { op: Op::Copy, extent, fua: false })?)
+    }
+
+    /// Writes what is not zeros; zeros only over something else.
+    fn put(&mut self, piece: Extent<Addr>, bytes: &[u8]) -> Result<(), OfflineError> {
+        let first = piece.start.0;
+        let is_filled = |at: usize| self.filled.contains((first + at as u64) / BLOCK_BYTES);
+        for run in runs_where(bytes, |block| is_filled(block.start) || !is_zeros(&bytes[block])) {
+            let written = self.file.write_all_at(&bytes[run.clone()], first + run.start as u64);
+            written.map_err(OfflineError::Image)?;
+        }
+        self.filled.remove(Extent::between(first, piece.end().next_multiple_of(BLOCK_BYTES)));
+        for run in super::filled(bytes) {
+            self.filled.insert(Extent::new(first + run.start as u64, run.len() as u64));
+        }
+        Ok(())
+    }
+}
+
+fn pieces(blocks: &BlockSet<Addr>, within: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    blocks.runs_within(within).flat_map(|run| run.pieces(PIECE_BYTES))
+}
