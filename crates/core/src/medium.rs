@@ -56,6 +56,14 @@ pub trait Medium {
     /// [`MediumError`].
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
 
+    /// Makes `extent` read as zeros, and gives its space back if that can be done.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    fn clear(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        if self.capabilities().punch { self.punch(extent) } else { self.zero(extent) }
+    }
+
     /// Cuts off all bytes from `bytes` on. Only called on a medium that grows
     /// with what is written.
     ///

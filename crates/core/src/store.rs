@@ -221,8 +221,9 @@ pub trait Store: Debug + Send {
     }
 
     /// What has to be written to the map to make it durable as it is now, once
-    /// the content is. One at a time: [`Store::sealed`] tells of its end.
-    fn seal(&mut self) -> Vec<(Place, Buf)> {
+    /// the content is; none where it is zeros. One at a time: [`Store::sealed`]
+    /// tells of its end.
+    fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
         Vec::new()
     }
 

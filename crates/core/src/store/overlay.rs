@@ -467,7 +467,7 @@ impl Store for Overlay {
         self.map.unsealed() > self.pages_max() / 2
     }
 
-    fn seal(&mut self) -> Vec<(Place, Buf)> {
+    fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
         self.slots.seal();
         self.map.seal()
     }

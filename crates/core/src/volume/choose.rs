@@ -129,6 +129,8 @@ impl Volume {
     /// The first act that is due from `from` on, with as much of its kind as
     /// shares its syncs.
     fn swept(&self, from: u64) -> Option<Act> {
+        // Not from within a block that can only die as a whole.
+        let from = self.store.together(Extent::new(from, 1)).start.0;
         let rest = Extent::between(from.min(self.store.size()), self.store.size());
         let mut ready = self.state.ledger.within(rest).filter(|(extent, it)| self.is_ready(*extent, it));
         let (first, it) = ready.next()?;

@@ -42,7 +42,7 @@ pub enum IoOp {
     },
     /// Make everything durable that was written before.
     Sync,
-    /// Give the space back.
+    /// Make it zeros and give the space back, if that can be done.
     Punch,
     /// Make zeros, and keep the space.
     Zero,
@@ -113,7 +113,7 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
             there.try_for_each(|(medium, it, part)| medium.overwrite(it.start, &pass[part]))?;
         }
         IoOp::Sync => there.try_for_each(|(medium, ..)| medium.sync())?,
-        IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.punch(it))?,
+        IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.clear(it))?,
         IoOp::Zero => there.try_for_each(|(medium, it, _)| medium.zero(it))?,
         IoOp::Prefetch => there.for_each(|(medium, it, _)| medium.prefetch(it)),
         IoOp::Shrink => there.try_for_each(|(medium, it, _)| medium.shrink(it.start.0))?,

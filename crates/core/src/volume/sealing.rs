@@ -15,8 +15,8 @@ use crate::units::Extent;
 #[derive(Debug, Default)]
 pub(super) struct Sealing {
     step: Step,
-    /// Of the map, to be written.
-    writes: Vec<(Place, Buf)>,
+    /// Of the map, to be written; none where it is zeros.
+    writes: Vec<(Place, Option<Buf>)>,
     /// Writes under way.
     under_way: usize,
     waiters: Vec<Waiter>,
@@ -81,10 +81,11 @@ impl Volume {
                 let writes = std::mem::take(&mut sealing.writes);
                 sealing.under_way = writes.len();
                 // One write can be durable by itself, which takes less than a sync.
-                let durable = writes.len() == 1;
+                let durable = matches!(writes[..], [(_, Some(_))]);
                 sealing.step = if durable { Step::MapSync } else { Step::Map };
                 for (place, data) in writes {
-                    self.io(Purpose::Seal, place, IoOp::Write { data, durable }, out);
+                    let op = data.map_or(IoOp::Punch, |data| IoOp::Write { data, durable });
+                    self.io(Purpose::Seal, place, op, out);
                 }
             }
             Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,

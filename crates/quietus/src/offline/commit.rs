@@ -16,7 +16,7 @@ use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
 use crate::media::FileMedium;
 use quietus_core::blocks::BlockSet;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::medium::Medium;
 use quietus_core::request::Liveness;
 use quietus_core::store::overlay::MAP_HEAD_BYTES;
 use quietus_core::units::{Extent, Pos};
@@ -96,15 +96,11 @@ fn purge_dead(offline: &Offline, base: &Base, into: &FileMedium) -> Result<u64, 
     let mut done = 0;
     for run in base.data().runs_within(whole) {
         for (extent, _) in offline.runs(run).filter(|(_, it)| *it == Liveness::Dead) {
-            make_zeros(into, Extent::new(extent.start.0, extent.len))?;
+            into.clear(Extent::new(extent.start.0, extent.len))?;
             done += extent.len;
         }
     }
     Ok(done)
-}
-
-fn make_zeros(medium: &FileMedium, extent: Extent<Pos>) -> Result<(), MediumError> {
-    if medium.capabilities().punch { medium.punch(extent) } else { medium.zero(extent) }
 }
 
 /// Gives up all blocks of the overlay: its base shows through.
@@ -115,7 +111,7 @@ fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, 
         offline.drain(step)
     })?;
     if let Some(map) = dir.open_map()? {
-        make_zeros(&map, Extent::between(MAP_HEAD_BYTES, map.size()))?;
+        map.clear(Extent::between(MAP_HEAD_BYTES, map.size()))?;
         map.sync()?;
     }
     Ok(dir)

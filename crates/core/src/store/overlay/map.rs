@@ -34,7 +34,7 @@ const SIZE_BYTES_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64 * BLOCK_BYTES;
 /// Bytes read at once when a disk is opened.
 const SCAN_BYTES: usize = 1 << 20;
 /// Longest write of the map.
-const WRITE_BYTES_MAX: usize = 1 << 20;
+const WRITE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a map cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -260,21 +260,22 @@ impl Map {
         self.dirty.range(pages.clone()).next().is_none() && self.sealing.range(pages).next().is_none()
     }
 
-    /// The pages that are not durable, as they are now; neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Buf)> {
+    /// The pages that are not durable, as they are now, none where they are zeros;
+    /// neighbours as one.
+    pub(super) fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
         self.sealing = std::mem::take(&mut self.dirty);
-        let mut writes: Vec<(Place, Buf)> = Vec::new();
+        let mut writes: Vec<(Place, Option<Buf>)> = Vec::new();
         for page in &self.sealing {
-            let bytes = self.pages[page].entries.iter().flat_map(|entry| entry.to_le_bytes());
-            let at = place(*page);
-            match writes.last_mut() {
-                Some((last, buf))
-                    if last.extent.end() == at.extent.start.0 && buf.len() < WRITE_BYTES_MAX =>
-                {
-                    last.extent.len += at.extent.len;
-                    buf.extend(bytes);
-                }
-                _ => writes.push((at, bytes.collect())),
+            let (at, bytes) = (place(*page), self.pages[page].bytes());
+            if let Some((last, so_far)) = writes.last_mut()
+                && last.extent.end() == at.extent.start.0
+                && so_far.is_some() == bytes.is_some()
+                && last.extent.len < WRITE_BYTES_MAX
+            {
+                last.extent.len += at.extent.len;
+                so_far.iter_mut().zip(bytes).for_each(|(so_far, bytes)| so_far.extend(bytes));
+            } else {
+                writes.push((at, bytes));
             }
         }
         writes
@@ -288,5 +289,11 @@ impl Map {
 impl Page {
     fn new(entries: Vec<u32>) -> Self {
         Self { entries: entries.into(), was_used: Cell::new(true) }
+    }
+
+    /// As it is in the file; none if it is all zeros.
+    fn bytes(&self) -> Option<Buf> {
+        let is_written = self.entries.iter().any(|entry| *entry != BASE);
+        is_written.then(|| self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect())
     }
 }

@@ -18,8 +18,11 @@ impl Memory {
         Self(RefCell::new(vec![0; bytes as usize]))
     }
 
-    fn put(&self, write: &(Place, Buf)) {
-        self.write(write.0.extent.start, &write.1, false).unwrap();
+    fn put(&self, (place, bytes): &(Place, Option<Buf>)) {
+        match bytes {
+            Some(bytes) => self.write(place.extent.start, bytes, false).unwrap(),
+            None => self.clear(place.extent).unwrap(),
+        }
     }
 }
 
@@ -44,8 +47,8 @@ impl Medium for Memory {
     fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
         Ok(())
     }
-    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        Ok(())
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.write(extent.start, &vec![0; extent.len as usize], false)
     }
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
@@ -201,6 +204,21 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
     sealing.iter().for_each(|write| bench.map.put(write));
     bench.overlay.sealed();
     assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
+}
+
+#[test]
+fn pages_of_the_map_that_say_nothing_any_more_are_given_back() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(0, 2900));
+    bench.seal();
+    bench.overlay.void(blocks(0, 2800));
+    let writes = bench.overlay.seal();
+    let told: Vec<_> = writes.iter().map(|(place, bytes)| (place.extent.len, bytes.is_some())).collect();
+    // The base has data in the first page's blocks: they are purged.
+    assert_eq!(told, [(4096, true), (4096, false), (4096, true)]);
+    writes.iter().for_each(|write| bench.map.put(write));
+    bench.overlay.sealed();
+    assert_eq!(bench.reopen().unwrap().on(blocks(2048, 1))[0].0, Target::Nowhere);
 }
 
 #[test]
