@@ -198,6 +198,11 @@ pub trait Format: Send + fmt::Debug {
         None
     }
 
+    /// The number that the journal itself gives the first of those, its superblock.
+    fn journal_first(&self) -> u32 {
+        0
+    }
+
     /// Whether it has a journal that lies elsewhere, out of sight: a recovery from
     /// it brings maps to the disk that are older than what lies there. It ends
     /// before [`Geometry::Mounted`] is said, or that nothing is in use any more.

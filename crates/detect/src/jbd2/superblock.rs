@@ -30,10 +30,11 @@ const FAST_COMMIT: (char, u32) = ('I', 0x20);
 pub(crate) struct Superblock {
     /// How the blocks of the log are written.
     pub(crate) records: Records,
-    /// The blocks of the journal that the log goes round in.
+    /// The blocks that the log goes round in, by how far behind this one they are.
     pub(crate) log: Range<u32>,
     pub(crate) s_sequence: Tid,
-    /// The first block of the oldest transaction that counts; none: nothing does.
+    /// The first block of the oldest transaction that counts, counted in the same way;
+    /// none: nothing does.
     pub(crate) s_start: Option<u32>,
 }
 
@@ -43,27 +44,41 @@ fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
 }
 
 impl Superblock {
-    /// The superblock in `block`, of a journal of `blocks` that have its size.
+    /// The superblock in `block`, of a journal whose blocks have its size and these
+    /// `numbers`, the first of which is its own.
     ///
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
-    pub(crate) fn from_bytes(block: &[u8], blocks: u32) -> Result<Self, Reason> {
+    pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
         ensure(be32_at(block, 0x0) == MAGIC, "h_magic")?;
         let version = be32_at(block, 0x4);
         ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype")?;
         let [_, incompat, _] = features(block, version)?;
+        check_users(block, version)?;
         ensure(be32_at(block, 0xC) == block_bytes, "s_blocksize")?;
         let (s_maxlen, s_first) = (be32_at(block, 0x10), be32_at(block, 0x14));
-        ensure(s_maxlen <= blocks, "s_maxlen")?;
-        ensure((1..s_maxlen).contains(&s_first), "s_first")?;
-        let log = s_first..s_maxlen;
+        ensure(s_maxlen <= numbers.end, "s_maxlen")?;
+        ensure(numbers.start < s_first && s_first < s_maxlen, "s_first")?;
         let s_start = Some(be32_at(block, 0x1C)).filter(|start| *start != 0);
-        ensure(s_start.is_none_or(|start| log.contains(&start)), "s_start")?;
+        ensure(s_start.is_none_or(|start| (s_first..s_maxlen).contains(&start)), "s_start")?;
+        let log = s_first - numbers.start..s_maxlen - numbers.start;
+        let s_start = s_start.map(|start| start - numbers.start);
         let checksums = checksums(block, incompat)?;
         let records = Records { block_bytes, is_64bit: incompat & BIT_64 != 0, checksums };
         Ok(Self { records, log, s_sequence: Tid(be32_at(block, 0x18)), s_start })
     }
+}
+
+/// The first version does not count them.
+fn check_users(block: &[u8], version: u32) -> Result<(), Reason> {
+    let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { be32_at(block, 0x40) };
+    if s_nr_users <= 1 {
+        return Ok(());
+    }
+    Err(Reason(format!(
+        "the journal is that of {s_nr_users} file systems (`s_nr_users`), which is not understood"
+    )))
 }
 
 /// The feature words, of which the first version has none.

@@ -57,7 +57,8 @@ impl RuleJ {
     }
 
     fn superblock_seen(&mut self, content: &[u8], read: bool) {
-        match Superblock::from_bytes(content, self.place.len()) {
+        let first = self.format.journal_first();
+        match Superblock::from_bytes(content, first..first.saturating_add(self.place.len())) {
             Ok(superblock) => {
                 let news = match &mut self.log {
                     Some(log) => log.tail_moved(superblock, read),

@@ -41,26 +41,58 @@ fn with_checksums(incompat: u32) -> Vec<u8> {
 }
 
 fn refusal(block: &[u8]) -> String {
-    Superblock::from_bytes(block, BLOCKS).unwrap_err().0
+    Superblock::from_bytes(block, 0..BLOCKS).unwrap_err().0
 }
 
 #[test]
 fn a_fresh_journal_is_empty() {
-    let found = Superblock::from_bytes(&fresh(), BLOCKS).unwrap();
+    let found = Superblock::from_bytes(&fresh(), 0..BLOCKS).unwrap();
     let records = Records { block_bytes: BLOCK as u32, is_64bit: false, checksums: Checksums::No };
     assert_eq!(found, Superblock { records, log: 1..1024, s_sequence: Tid(1), s_start: None });
 }
 
 #[test]
 fn a_journal_in_use_has_a_tail() {
-    assert_eq!(Superblock::from_bytes(&with(0x1C, 77), BLOCKS).unwrap().s_start, Some(77));
+    assert_eq!(Superblock::from_bytes(&with(0x1C, 77), 0..BLOCKS).unwrap().s_start, Some(77));
+}
+
+/// A journal that counts its blocks from one ahead of its superblock.
+#[test]
+fn numbers_are_counted_from_its_own() {
+    let numbered = |s_first, s_maxlen, s_start| {
+        let mut block = with(0x14, s_first);
+        put(&mut block, 0x10, s_maxlen);
+        put(&mut block, 0x1C, s_start);
+        Superblock::from_bytes(&block, 2..2 + BLOCKS)
+    };
+    let found = numbered(3, 2 + BLOCKS, 7).unwrap();
+    assert_eq!((found.log, found.s_start), (1..BLOCKS, Some(5)));
+    assert_eq!(numbered(3, 1024, 0).unwrap().s_start, None);
+    for (lie, field) in [
+        ((2, 1024, 0), "s_first"),
+        ((1, 1024, 0), "s_first"),
+        ((1024, 1024, 0), "s_first"),
+        ((3, 3 + BLOCKS, 0), "s_maxlen"),
+        ((3, 1024, 2), "s_start"),
+        ((3, 1024, 1024), "s_start"),
+    ] {
+        let reason = numbered(lie.0, lie.1, lie.2).unwrap_err().0;
+        assert!(reason.ends_with(&format!("`{field}`")), "{lie:?}: {reason}");
+    }
+}
+
+#[test]
+fn the_journal_of_several_file_systems_is_refused_by_name() {
+    assert!(refusal(&with(0x40, 2)).starts_with("the journal is that of 2 file systems"));
+    assert!(Superblock::from_bytes(&with(0x40, 0), 0..BLOCKS).is_ok());
 }
 
 #[test]
 fn the_first_version_has_no_features() {
     let mut block = with(4, SUPERBLOCK_V1);
     put(&mut block, 0x28, u32::MAX);
-    assert!(!Superblock::from_bytes(&block, BLOCKS).unwrap().records.is_64bit);
+    put(&mut block, 0x40, u32::MAX);
+    assert!(!Superblock::from_bytes(&block, 0..BLOCKS).unwrap().records.is_64bit);
 }
 
 #[test]
@@ -92,7 +124,7 @@ fn features_that_are_not_understood_are_named() {
 fn a_checksum_is_verified() {
     for (incompat, is_v3) in [(CSUM_V2, false), (CSUM_V3 | BIT_64, true)] {
         let mut block = with_checksums(incompat);
-        let found = Superblock::from_bytes(&block, BLOCKS).unwrap();
+        let found = Superblock::from_bytes(&block, 0..BLOCKS).unwrap();
         let seed = slow_crc32c(!0, b"0123456789abcdef");
         let expected = if is_v3 { Checksums::V3 { seed } } else { Checksums::V2 { seed } };
         assert_eq!(found.records.checksums, expected);
@@ -108,6 +140,6 @@ fn no_block_makes_it_panic() {
         let mut block = with_checksums(CSUM_V3);
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         block.truncate((state >> 8) as usize % 300);
-        assert!(Superblock::from_bytes(&block, BLOCKS).is_err());
+        assert!(Superblock::from_bytes(&block, 0..BLOCKS).is_err());
     }
 }
