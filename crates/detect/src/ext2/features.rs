@@ -100,10 +100,7 @@ impl Features {
     /// # Errors
     /// Names all that are not understood.
     pub(super) fn from_bytes(superblock: &[u8]) -> Result<Self, Reason> {
-        let unknown: Vec<String> = WORDS.iter().flat_map(|word| unknown_in(superblock, *word)).collect();
-        if !unknown.is_empty() {
-            return Err(not_understood(&unknown));
-        }
+        check(superblock, |_| true)?;
         let [compat, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
         Ok(Self {
             has_journal: compat & HAS_JOURNAL != 0,
@@ -120,9 +117,24 @@ impl Features {
     }
 }
 
-/// Whether it is no file system, but another one's journal.
+/// Whether it says that what lies behind it is no file system, but another one's journal.
 pub(super) fn is_journal(superblock: &[u8]) -> bool {
     u32_at(superblock, WORDS[1].0) & JOURNAL_DEV != 0
+}
+
+/// Looks at the features of a journal's own device: those that are understood change
+/// nothing there.
+///
+/// # Errors
+/// Names all that are not understood.
+pub(super) fn check_journal(superblock: &[u8]) -> Result<(), Reason> {
+    check(superblock, |name| name != "journal_dev")
+}
+
+fn check(superblock: &[u8], counts: impl Fn(&str) -> bool) -> Result<(), Reason> {
+    let unknown = WORDS.iter().flat_map(|word| unknown_in(superblock, *word));
+    let unknown: Vec<String> = unknown.filter(|name| counts(name)).collect();
+    if unknown.is_empty() { Ok(()) } else { Err(not_understood(&unknown)) }
 }
 
 /// What a file system with the features of this superblock is called.

@@ -1,4 +1,5 @@
-//! ext2, ext3 and ext4: where their metadata lies, and what a change of it says.
+//! ext2, ext3 and ext4: where their metadata lies, and what a change of it says; and
+//! the device of a journal that is not in its file system ([`device`]).
 //!
 //! What is read and relied on: `docs/formats/ext.md`.
 //!
@@ -13,6 +14,7 @@
 //! 5. Nothing that is read can make this panic, nor take more memory than the
 //!    groups that were described by bytes handed in.
 
+use self::device::Device;
 use self::inode::Inode;
 use self::journal::{Claim, Found};
 use self::layout::{Descriptor, Layout, Region};
@@ -28,6 +30,7 @@ use crate::properties::{EXT2, EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
+mod device;
 mod extents;
 mod features;
 mod inode;
@@ -53,7 +56,8 @@ pub struct Ext {
 }
 
 /// Looks for ext2, ext3 or ext4: asks for the superblock, then for the group descriptors.
-/// Where there is a journal, for its inode and the pointers to its blocks.
+/// Where there is a journal, for its inode and the pointers to its blocks. On a
+/// journal's own device, for the journal's superblock.
 /// Revisions 0 and 1, blocks of 1 to 64 KiB.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
@@ -62,6 +66,9 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     };
     match contents.get(at) {
         None => Probe::Needs(vec![at]),
+        Some(bytes) if is_superblock(bytes) && features::is_journal(bytes) => {
+            Device::from_bytes(bytes, disk_bytes).map_or_else(Probe::Refused, |it| it.probe(contents))
+        }
         Some(bytes) if is_superblock(bytes) => {
             probe_groups(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
         }

@@ -63,7 +63,7 @@ fn lies(field: &str) -> Reason {
     Reason(format!("the superblock makes no sense: `{field}`"))
 }
 
-fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
+pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
     if holds { Ok(()) } else { Err(lies(field)) }
 }
 
@@ -82,11 +82,6 @@ impl Superblock {
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        if features::is_journal(bytes) {
-            return Err(Reason(
-                "it is the journal of a file system elsewhere, and only that knows what it needs".into(),
-            ));
-        }
         let features = Features::from_bytes(bytes)?;
         if u32_at(bytes, 0x48) == EXT2_OS_HURD {
             return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));

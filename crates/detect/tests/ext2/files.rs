@@ -295,9 +295,17 @@ fn a_journal_is_found_where_the_standard_tools_find_it() {
 }
 
 #[test]
-fn a_journal_of_its_own_is_refused_by_name() {
-    let device = Image::new("device", 20_000, &["-b", "1024", "-O", "journal_dev"]);
-    assert!(device.refusal().starts_with("it is the journal of a file system elsewhere"));
+fn a_journal_of_its_own_is_found_behind_its_superblock() {
+    for (block_bytes, first) in [(1024, 2), (2048, 1), (4096, 1)] {
+        let args = ["-b", &block_bytes.to_string(), "-O", "journal_dev"];
+        let image = Image::new(&format!("device_{block_bytes}"), 20_000, &args);
+        let format = image.ext2();
+        assert_eq!(format.name(), "journal of a file system elsewhere");
+        assert_eq!((format.block_bytes(), format.blocks()), (block_bytes, 20_000 * 1024 / block_bytes));
+        let journal = std::iter::once(first..format.blocks()).collect();
+        assert_eq!((format.journal(), format.journal_first()), (Some(journal), first));
+        assert_eq!(image.block(&*format, first)[..4], [0xC0, 0x3B, 0x39, 0x98]);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod device;
 mod files;
 mod image;
 mod layouts;

@@ -11,22 +11,30 @@ use quietus_detect::options::Options;
 use std::collections::BTreeSet;
 
 /// An image, and the watcher above it.
-struct Scene {
-    image: Image,
-    watch: Watch,
+pub struct Scene {
+    pub image: Image,
+    pub watch: Watch,
     now: Millis,
 }
 
 impl Scene {
-    fn new(image: Image) -> Self {
+    pub fn new(image: Image) -> Self {
         let watch = Watch::new(image.bytes.len() as u64, vec![probe], Options::default());
         let mut scene = Self { image, watch, now: Millis(1) };
         scene.settle();
         scene
     }
 
+    /// The server has stopped in order, and starts again.
+    pub fn restart(&mut self) {
+        let view = self.watch.view().unwrap();
+        self.watch = Watch::new(self.image.bytes.len() as u64, vec![probe], Options::default());
+        self.watch.restore(view);
+        self.settle();
+    }
+
     /// Reads whatever is wanted, until the maps have been read too.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..4 {
             self.watch.tick(self.now);
             while let Some(extent) = self.watch.wants() {
@@ -38,7 +46,7 @@ impl Scene {
     }
 
     /// The guest puts `bytes`, or zeros if none are given, at `extent`.
-    fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
+    pub fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
         let content = bytes.map_or(Content::Zeros, Content::Bytes);
         self.watch.arrived(self.now, extent, content);
         for seen in self.watch.needs(extent) {
@@ -53,7 +61,7 @@ impl Scene {
     }
 
     /// What is dead by evidence that is durable.
-    fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
+    pub fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
         self.watch.cut();
         self.watch.proven();
         let mut dead = BTreeSet::new();

@@ -1,0 +1,131 @@
+//! The device of a journal that is not in its file system (`journal_dev`): a superblock
+//! that says so, and behind it the journal.
+//!
+//! No map lies here, so that rule J has only the journal's residue to look for. The
+//! journal counts its blocks from the first byte of the device.
+
+use super::features::{check_journal, is_journal};
+use super::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, ensure, is_superblock};
+use crate::bytes::u32_at;
+use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::properties::{EXT3_WRITEBACK, Properties};
+use quietus_core::units::{Addr, Extent};
+use std::ops::Range;
+
+/// What its superblock says of it, consistent in itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Device {
+    s_blocks_count: u32,
+    s_log_block_size: u32,
+    s_uuid: [u8; 16],
+}
+
+impl Device {
+    /// The device whose superblock is `bytes`, on a disk of `disk_bytes`.
+    ///
+    /// # Errors
+    /// Names a feature that is not understood, or a field that cannot be true.
+    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+        check_journal(bytes)?;
+        let found = Self {
+            s_blocks_count: u32_at(bytes, 0x4),
+            s_log_block_size: u32_at(bytes, 0x18),
+            s_uuid: bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
+        };
+        ensure(found.s_log_block_size <= 6, "s_log_block_size")?;
+        ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
+        ensure(found.s_blocks_count > found.journal_first(), "s_blocks_count")?;
+        if found.bytes() > disk_bytes {
+            return Err(Reason("the journal's device ends beyond the disk".into()));
+        }
+        Ok(found)
+    }
+
+    /// It is known by the journal's superblock too, which changes at each mount before the
+    /// log does. Its own never changes, and would not tell that nobody had watched a mount.
+    pub(super) fn probe(self, contents: &Contents) -> Probe {
+        let at = u64::from(self.journal_first()) * u64::from(self.block_bytes());
+        let superblock = Extent::new(at, SUPERBLOCK_BYTES);
+        match contents.get(superblock) {
+            None => Probe::Needs(vec![superblock]),
+            Some(_) => Probe::Is(Box::new(self)),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
+    }
+
+    fn super_block(&self) -> Block {
+        (SUPERBLOCK_AT / u64::from(self.block_bytes())) as Block
+    }
+}
+
+impl Format for Device {
+    fn name(&self) -> &'static str {
+        "journal of a file system elsewhere"
+    }
+
+    fn properties(&self) -> Properties {
+        // Those of the file system, which is not seen from here: the least.
+        EXT3_WRITEBACK
+    }
+
+    fn block_bytes(&self) -> u32 {
+        1024 << self.s_log_block_size
+    }
+
+    fn blocks(&self) -> Block {
+        self.s_blocks_count
+    }
+
+    /// Only the journal says what it holds.
+    fn was_clean(&self) -> bool {
+        false
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        match block.cmp(&self.super_block()) {
+            std::cmp::Ordering::Less => Kind::Fixed,
+            std::cmp::Ordering::Equal => Kind::Geometry,
+            std::cmp::Ordering::Greater => Kind::Data,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        let is_here = kind == Kind::Geometry;
+        is_here.then(|| self.super_block()..self.journal_first()).into_iter().collect()
+    }
+
+    fn map(&self, at: Extent<Addr>, _bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        Err(Reason(format!("no map lies at byte {}", at.start.0)))
+    }
+
+    fn diff(&self, _block: Block, _kind: Kind, _old: &[u8], _new: &[u8]) -> Vec<Change> {
+        Vec::new()
+    }
+
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        Some(std::iter::once(self.journal_first()..self.s_blocks_count).collect())
+    }
+
+    fn journal_first(&self) -> u32 {
+        self.super_block() + 1
+    }
+
+    fn geometry(&self, _block: Block, _old: &[u8], new: &[u8]) -> Geometry {
+        let at = (SUPERBLOCK_AT % u64::from(self.block_bytes())) as usize;
+        let superblock = new.get(at..).filter(|it| is_superblock(it) && is_journal(it));
+        match superblock.map(|it| Self::from_bytes(it, self.bytes())) {
+            Some(Ok(it)) if it == *self => Geometry::Same,
+            _ => Geometry::Changed,
+        }
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("bytes in a block", self.block_bytes().into())]
+    }
+}
+
+#[cfg(test)]
+mod tests;
