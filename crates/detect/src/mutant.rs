@@ -98,14 +98,19 @@ impl Mutant {
         Self::NoMapIsFinal,
     ];
 
-    /// Those of rule E below a journal elsewhere.
-    pub const JOURNAL_ELSEWHERE: [Self; 6] = [
+    /// Those of rule E below a journal elsewhere, and of rule J on the journal's device.
+    pub const JOURNAL_ELSEWHERE: [Self; 11] = [
         Self::ReplayBelieved,
         Self::ReadsIgnored,
         Self::ReplayAtOnce,
         Self::LateMapSettles,
         Self::WriteRevivesNothing,
         Self::RereadWithoutExemption,
+        Self::CommitBeforeItsBlocks,
+        Self::ResidueBeforeSuperblock,
+        Self::ResidueBeyondTail,
+        Self::OvertakenIsNewest,
+        Self::VerdictBeforeProven,
     ];
 
     /// Those of rule J, which shares some with rule E.

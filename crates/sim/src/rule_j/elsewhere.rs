@@ -1,7 +1,10 @@
-//! Rule E below a file system whose journal lies elsewhere, out of sight: the
-//! same guest, of whose writes those to the log are not shown.
+//! Rule E below a file system whose journal lies elsewhere, and rule J below the
+//! journal: the same guest, whose writes go to the one disk or to the other.
 
+use super::device;
+use super::guest::Mode;
 use super::log::Area;
+use super::place::place;
 use super::play::{Elsewhere, Play, Setup, Step, WIDE_BYTES};
 use super::rules::Rules;
 use super::trial::setup_of;
@@ -26,16 +29,16 @@ type Wider = [u8; WIDE_BYTES as usize];
 const OPTIONS: Options =
     Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 500 };
 
-/// Both versions of rule E, the disk that they watch, and one that they do not.
+/// Both versions of rule E and the disk that they watch; both of rule J, and the
+/// journal's.
 #[derive(Debug)]
-pub struct Unseen {
+pub struct Apart {
     toy: Toy,
     area: Area,
     hides_reads: bool,
     compares: bool,
     twin: Twin<{ WIDE_BYTES as usize }>,
-    /// The other device: the blocks of the journal.
-    log: Vec<Wider>,
+    device: Twin<{ WIDE_BYTES as usize }>,
 }
 
 fn twin(toy: Toy, disk: Vec<Wider>, now: Millis, compares: bool) -> Twin<{ WIDE_BYTES as usize }> {
@@ -48,40 +51,58 @@ fn twin(toy: Toy, disk: Vec<Wider>, now: Millis, compares: bool) -> Twin<{ WIDE_
     if compares { twin } else { twin.alone() }
 }
 
-impl Unseen {
+impl Apart {
     /// They begin to watch `disk`.
     fn attach(setup: &Setup, disk: &[Vec<u8>], compares: bool) -> Self {
         let (toy, area) = (setup.toy(), setup.area());
         let disk: Vec<Wider> =
             disk.iter().map(|it| it.as_slice().try_into().expect("it is a block")).collect();
-        let log = disk[area.first as usize..(area.first + area.len) as usize].to_vec();
+        let now = Millis(1_000_000);
+        let device = device::twin(area, device::disk(area, &disk), OPTIONS, now, compares);
         let hides_reads = setup.elsewhere.is_some_and(|it| it.hides_reads);
-        Self { toy, area, hides_reads, compares, twin: twin(toy, disk, Millis(1_000_000), compares), log }
+        Self { toy, area, hides_reads, compares, twin: twin(toy, disk, now, compares), device }
     }
 
-    /// Which block of the other device `block` is, if it is one.
-    fn logged(&self, block: Block) -> Option<usize> {
-        let n = block.checked_sub(self.area.first).filter(|n| *n < self.area.len)?;
-        Some(n as usize)
+    /// Which block of the journal's disk `block` is, if it is one.
+    fn logged(&self, block: Block) -> Option<Block> {
+        Some(device::FIRST + self.area.at(block)?)
+    }
+
+    /// What the guest calls that block of the journal's disk.
+    fn called(&self, logged: Block) -> Block {
+        self.area.block(logged - device::FIRST)
+    }
+
+    /// `bytes` go to a block of the journal's disk, from `from` on.
+    fn log(&mut self, logged: Block, from: usize, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let start = place(logged, WIDE_BYTES).start.0 + from as u64;
+        let taken = self.device.write(Extent::new(start, bytes.len() as u64), bytes, true)?;
+        Ok(taken.into_iter().map(|it| self.called(it)).collect())
     }
 }
 
-impl Rules for Unseen {
+impl Rules for Apart {
     fn disk(&self) -> Vec<&[u8]> {
         let content = |(block, bytes)| match self.logged(block) {
-            Some(n) => self.log[n].as_slice(),
+            Some(logged) => self.device.content(logged).as_slice(),
             None => bytes,
         };
         (0..).zip(self.twin.disk().iter().map(|it| it.as_slice())).map(content).collect()
     }
 
     fn write(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
-        if let Some(n) = self.logged(block) {
-            self.log[n].copy_from_slice(bytes);
-            return Ok(Vec::new());
+        match self.logged(block) {
+            Some(logged) => self.log(logged, 0, bytes),
+            None => self.twin.write(place(block, WIDE_BYTES), bytes, true),
         }
-        let extent = Extent::new(u64::from(block) * u64::from(WIDE_BYTES), u64::from(WIDE_BYTES));
-        self.twin.write(extent, bytes, true)
+    }
+
+    fn write_in_parts(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let Some(logged) = self.logged(block) else { return self.write(block, bytes) };
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let mut taken = self.log(logged, 0, first)?;
+        taken.extend(self.log(logged, first.len(), second)?);
+        Ok(taken)
     }
 
     fn opened(&mut self) -> Result<(), String> {
@@ -89,36 +110,46 @@ impl Rules for Unseen {
     }
 
     fn read_one(&mut self) -> Result<bool, String> {
-        self.twin.read_one()
+        Ok(self.twin.read_one()? || self.device.read_one()?)
     }
 
     fn cut(&mut self) {
         self.twin.cut();
+        self.device.cut();
     }
 
     fn proven(&mut self) {
         self.twin.proven();
+        self.device.proven();
     }
 
     fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        self.twin.verdicts(true, all)
+        let mut verdicts = self.twin.verdicts(true, all)?;
+        let residue = self.device.verdicts(true, all)?;
+        verdicts.extend(residue.into_iter().map(|(logged, verdict)| (self.called(logged), verdict)));
+        Ok(verdicts)
     }
 
     fn destroy(&mut self, block: Block) {
-        self.twin.destroy(block);
+        match self.logged(block) {
+            Some(logged) => self.device.destroy(logged),
+            None => self.twin.destroy(block),
+        }
     }
 
     fn pass(&mut self, ms: u64) -> Result<(), String> {
-        self.twin.pass(ms)
+        self.twin.pass(ms)?;
+        self.device.pass(ms)
     }
 
     fn restart(&mut self) {
         let (disk, now) = (self.twin.disk().to_vec(), self.twin.now());
         self.twin = twin(self.toy, disk, now, self.compares);
+        self.device = device::twin(self.area, self.device.disk().to_vec(), OPTIONS, now, self.compares);
     }
 
     fn is_over(&self) -> bool {
-        self.twin.is_over()
+        self.twin.is_over() || self.device.is_over()
     }
 
     fn read_at_once(&self) -> bool {
@@ -131,22 +162,31 @@ impl Rules for Unseen {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.twin.disk(), &self.log).hash(&mut hasher);
-        if let Some(literal) = self.twin.literal() {
-            Version::digest(literal, &mut hasher);
+        for twin in [&self.twin, &self.device] {
+            twin.disk().hash(&mut hasher);
+            if let Some(literal) = twin.literal() {
+                Version::digest(literal, &mut hasher);
+            }
         }
         hasher.finish()
     }
 }
 
-fn unseen(compares: bool) -> impl Fn(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules> {
-    move |setup, disk| Box::new(Unseen::attach(setup, &disk, compares))
+fn apart(compares: bool) -> impl Fn(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules> {
+    move |setup, disk| Box::new(Apart::attach(setup, &disk, compares))
+}
+
+/// Everything, for histories below a journal that is here as well as elsewhere.
+#[must_use]
+pub fn setup_large(mode: Mode) -> Setup {
+    let elsewhere = Elsewhere { reorders: false, hides_reads: false };
+    Setup { elsewhere: Some(elsewhere), ..Setup::large(mode) }
 }
 
 /// The guest of `seed`.
 fn setup_elsewhere(seed: u64) -> Setup {
     let elsewhere = Elsewhere { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
-    Setup { elsewhere: Some(elsewhere), splits: false, ..setup_of(seed) }
+    Setup { elsewhere: Some(elsewhere), splits: seed % 11 < 5, ..setup_of(seed) }
 }
 
 /// The walk of `seed`, above both versions.
@@ -163,7 +203,7 @@ pub fn judged(seed: u64) -> Part {
 
 fn lived(seed: u64, compares: bool) -> Part {
     let setup = setup_elsewhere(seed);
-    taken("a guest with its journal elsewhere", seed, || Play::new(&setup, unseen(compares)))
+    taken("a guest with its journal elsewhere", seed, || Play::new(&setup, apart(compares)))
 }
 
 /// Lets `steps` happen to a guest of `setup`, above the product; and above the
@@ -172,5 +212,5 @@ fn lived(seed: u64, compares: bool) -> Part {
 /// # Errors
 /// The first broken promise.
 pub fn retold(setup: &Setup, steps: &[Step], compares: bool) -> Result<(), String> {
-    happen_and_finish(&mut Play::new(setup, unseen(compares)), steps).map(drop)
+    happen_and_finish(&mut Play::new(setup, apart(compares)), steps).map(drop)
 }

@@ -50,6 +50,8 @@ pub struct Area {
     pub first: Block,
     /// Its blocks, the superblock's too.
     pub len: At,
+    /// The number that the superblock gives itself, and counts the others from.
+    pub base: u32,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// How tags are written.
@@ -138,8 +140,10 @@ impl Area {
             Flavour::Plain => INCOMPAT_REVOKE,
             Flavour::Summed => INCOMPAT_REVOKE | INCOMPAT_64BIT | INCOMPAT_CSUM_V3,
         };
-        let fields = [(0xc, self.block_bytes), (0x10, self.len), (0x14, 1), (0x18, tail.tid)];
-        for (at, value) in fields.into_iter().chain([(0x1c, tail.start), (0x28, incompat), (0x40, 1)]) {
+        let start = if tail.start == 0 { 0 } else { self.base + tail.start };
+        let (end, first) = (self.base + self.len, self.base + 1);
+        let fields = [(0xc, self.block_bytes), (0x10, end), (0x14, first), (0x18, tail.tid)];
+        for (at, value) in fields.into_iter().chain([(0x1c, start), (0x28, incompat), (0x40, 1)]) {
             put(&mut bytes, at, value);
         }
         bytes[0x30..0x40].copy_from_slice(&UUID);
@@ -154,8 +158,9 @@ impl Area {
     /// What the superblock `bytes` says; none: it is no superblock.
     #[must_use]
     pub fn tail(&self, bytes: &[u8]) -> Option<Tail> {
-        let is_one = is_of(bytes, SUPERBLOCK) && get(bytes, 0x10) == self.len;
-        is_one.then(|| Tail { start: get(bytes, 0x1c), tid: get(bytes, 0x18) })
+        let is_one = is_of(bytes, SUPERBLOCK) && get(bytes, 0x10) == self.base + self.len;
+        let start = get(bytes, 0x1c).saturating_sub(self.base);
+        is_one.then(|| Tail { start, tid: get(bytes, 0x18) })
     }
 
     fn begun(&self, kind: u32, tid: Tid) -> Vec<u8> {

@@ -10,11 +10,13 @@
 //! - [`literal`] is all of the decision once more, written from that page alone;
 //!   [`both`] lets it and the product see the same events, [`lockstep`] does so
 //!   for long.
-//! - [`elsewhere`] is the same guest above rule E, which does not see the log.
+//! - [`elsewhere`] is the same guest above two disks: rule E, which does not see the
+//!   log, and rule J below the log's own [`device`].
 //! - [`wild`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
 pub mod both;
+pub mod device;
 pub mod elsewhere;
 pub mod guest;
 pub mod judge;

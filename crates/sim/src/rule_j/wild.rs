@@ -139,7 +139,7 @@ impl Wild {
         let toy =
             Toy { blocks: TABLE + 1 + JOURNAL + DATA, inode_blocks: 1, journal: JOURNAL, was_clean: true };
         let (first, flavour) = (toy.journal_first(), theme.flavour);
-        let area = Area { first, len: JOURNAL, block_bytes: WIDE_BYTES, flavour };
+        let area = Area { first, len: JOURNAL, base: 0, block_bytes: WIDE_BYTES, flavour };
         let mut disk = vec![[0; WIDE_BYTES as usize]; toy.blocks as usize];
         let is_clean = theme.was_clean;
         disk[SUPER as usize][..BLOCK_BYTES]

@@ -1,7 +1,7 @@
 use super::*;
 
 fn area(flavour: Flavour) -> Area {
-    Area { first: 3, len: 12, block_bytes: 1024, flavour }
+    Area { first: 3, len: 12, base: 0, block_bytes: 1024, flavour }
 }
 
 fn logged() -> Logged {

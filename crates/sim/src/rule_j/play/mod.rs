@@ -4,6 +4,7 @@ mod finish;
 mod life;
 mod steps;
 
+use super::device::FIRST;
 use super::guest::{Journaled, Mode, What};
 use super::judge::Judge;
 use super::log::{Area, Flavour, Tail};
@@ -52,7 +53,7 @@ pub struct Setup {
     pub splits: bool,
     /// Time passes.
     pub passes_ms: Vec<u64>,
-    /// The journal lies on another device, out of sight.
+    /// The journal lies on another device.
     pub elsewhere: Option<Elsewhere>,
 }
 
@@ -116,7 +117,8 @@ impl Setup {
     #[must_use]
     pub fn area(&self) -> Area {
         let (first, len) = (self.toy().journal_first(), self.journal);
-        Area { first, len, block_bytes: WIDE_BYTES, flavour: self.flavour }
+        let base = if self.elsewhere.is_some() { FIRST } else { 0 };
+        Area { first, len, base, block_bytes: WIDE_BYTES, flavour: self.flavour }
     }
 
     /// An empty file system that was unmounted, and its log.
@@ -259,7 +261,7 @@ impl Play {
             self.judge.finished(tid, brings_map);
         }
         self.arrive(block, &sent.bytes)?;
-        if let (What::Log(tid), None) = (sent.what, self.setup.elsewhere) {
+        if let What::Log(tid) = sent.what {
             self.judge.logged(block, tid, is_commit);
         }
         if finished.is_some() && self.rules.read_at_once() {
