@@ -491,6 +491,9 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(in_use(2, (3, 20), (4, 21), (6, 19)), {2, 3, 4})
         self.assertEqual(in_use(5, (6, 20), (2, 21), (4, 19)), {5, 6, 1, 2})
         self.assertEqual(in_use(5, (4, 19)), set())
+        apart = bytearray(2048) + journal(0, (7, 20))
+        struct.pack_into(">5I", apart, 2048 + 12, 1024, 10, 3, 20, 8)
+        self.assertEqual(trace.log_in_use(apart, 2048)[1], {0, 1, 2, 8, 9}, "on its own device")
         old = bytearray(journal(5, (6, 20)))
         old[4 * 1024 + 500:4 * 1024 + 506] = old[5 * 1024 + 500:5 * 1024 + 506] = b"spool7"
         self.assertEqual(verdicts.residue_behind_the_tail(bytes(old)), ["block 4 of the journal: the name spool7"])

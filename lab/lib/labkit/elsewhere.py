@@ -1,5 +1,6 @@
 """What lab/elsewhere and its guest agree on: the partitions, and how the file systems are made."""
 
+BLOCK_BYTES = 1024
 START_MIB = 1
 JOURNAL_MIB = 8
 SIZE_MIB = 96

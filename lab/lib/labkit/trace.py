@@ -92,9 +92,11 @@ class Image:
         return data[offset - first * SECTOR:][:length]
 
 
-def log_in_use(journal):
-    """From a journal's content: the bytes of its blocks, and those that a replay would read, or that are not of the log."""
-    block_bytes, maxlen, first, sequence, start = struct.unpack_from(">5I", journal, 12)
+def log_in_use(journal, head=0):
+    """From a journal's content: the bytes of its blocks, and those that a replay would read, or that are not of the log.
+
+    Its superblock lies at byte `head`; on a device of its own that is not the first."""
+    block_bytes, maxlen, first, sequence, start = struct.unpack_from(">5I", journal, head + 12)
     in_use = set(range(first)) | set(range(maxlen, len(journal) // block_bytes))
     if start:
         commits = {}

@@ -65,9 +65,9 @@ def residue(medium, journal, block_bytes):
     return found
 
 
-def residue_behind_the_tail(journal):
-    """The same of a journal's content while it is in use: of what no replay would read."""
-    block_bytes, in_use = trace.log_in_use(journal)
+def residue_behind_the_tail(journal, head=0):
+    """The same of a journal's content while it is in use: of what no replay would read. `head`: see `trace.log_in_use`."""
+    block_bytes, in_use = trace.log_in_use(journal, head)
     found = {at: _residue_of(journal[at * block_bytes:(at + 1) * block_bytes])
              for at in range(len(journal) // block_bytes) if at not in in_use}
     return [f"block {at} of the journal: {what}" for at, what in found.items() if what]
