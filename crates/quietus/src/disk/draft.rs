@@ -40,10 +40,7 @@ impl Draft {
         }
         let name = path.file_name().ok_or_else(|| DiskErrorKind::Exists.at(path))?;
         let dir = parent_of(path).join(format!(".{}.new", name.to_string_lossy()));
-        let lock = claim(&dir).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => DiskErrorKind::Locked("another `quietus create`".into()).at(path),
-            _ => DiskErrorKind::Io("making the directory").of(&dir, error),
-        })?;
+        let lock = claim(&dir, path, "another `quietus create`")?;
         let draft = Self { dir, outside: None, kept: false, _lock: lock };
         draft
             .clear()
@@ -111,9 +108,18 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes `dir`, or takes what is left of it, and locks it; `WouldBlock` if
-/// somebody else has it.
-fn claim(dir: &Path) -> io::Result<File> {
+/// Makes the directory `dir`, or takes what a crash left of it, and locks it.
+///
+/// # Errors
+/// `who` has it, to make `path`, or the host refuses.
+pub(crate) fn claim(dir: &Path, path: &Path, who: &str) -> Result<File, DiskError> {
+    lock(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => DiskErrorKind::Locked(who.into()).at(path),
+        _ => DiskErrorKind::Io("making the directory").of(dir, error),
+    })
+}
+
+fn lock(dir: &Path) -> io::Result<File> {
     match std::fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}

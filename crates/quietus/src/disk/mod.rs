@@ -15,7 +15,7 @@ mod tests;
 pub use base::Base;
 pub use config::{DiskToml, MediumToml, StoreKind, parse_duration_ms, parse_size};
 pub use create::CreateOptions;
-pub(crate) use draft::rename_new;
+pub(crate) use draft::{claim, rename_new};
 pub use error::{DiskError, DiskErrorKind};
 pub use overlay::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;

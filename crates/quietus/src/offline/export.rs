@@ -57,21 +57,26 @@ pub fn export(
     Ok(Exported { image: image.into(), format, copied, host_bytes })
 }
 
-/// Files beside an image while it is being made. They go when this does.
+/// An image being made, in a directory beside it that is locked meanwhile. Both go
+/// when this does; what a kill left is cleared by the next of its name.
 struct Draft {
-    file: File,
+    dir: PathBuf,
     raw: PathBuf,
     other: PathBuf,
+    file: File,
+    _lock: File,
 }
 
 impl Draft {
     fn beside(image: &Path) -> Result<Self, OfflineError> {
         let name = image.file_name().ok_or_else(|| DiskErrorKind::Exists.at(image))?.to_string_lossy();
-        let beside = |kind: &str| image.with_file_name(format!(".{name}.{}.{kind}", std::process::id()));
-        let (raw, other) = (beside("raw"), beside("new"));
+        let dir = image.with_file_name(format!(".{name}.export"));
+        let lock = disk::claim(&dir, image, "another `quietus export`")?;
+        let (raw, other) = (dir.join("raw"), dir.join("other"));
         let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(0o600).open(&raw).map_err(at(&raw))?;
-        Ok(Self { file, raw, other })
+        let file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&raw).map_err(at(&raw))?;
+        Ok(Self { dir, raw, other, file, _lock: lock })
     }
 
     /// Gives the image its name; the space that it takes up.
@@ -98,5 +103,6 @@ impl Drop for Draft {
         // What was kept has another name by now.
         let _ = std::fs::remove_file(&self.raw);
         let _ = std::fs::remove_file(&self.other);
+        let _ = std::fs::remove_dir(&self.dir);
     }
 }

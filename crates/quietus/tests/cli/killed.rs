@@ -85,3 +85,26 @@ fn a_commit_that_was_killed_is_begun_again() {
     shows(&disk, &shown);
     assert_eq!(disk.json("verify", &[])["ok"], true);
 }
+
+#[test]
+fn an_export_that_was_killed_has_no_image_or_all_of_it() {
+    let (disk, shown, other) = bench();
+    disk.json("rebase", &["--base", other.to_str().expect("text")]);
+    let out = disk.beside("image");
+    let args = [out.to_str().expect("text")];
+    let whole = time(&disk, "export", &args);
+    std::fs::remove_file(&out).expect("it was made");
+    kill(&disk, "export", &args, whole, |ended| {
+        assert!(!ended || out.exists());
+        if out.exists() {
+            assert!(std::fs::read(&out).expect("the image") == shown, "a part of it");
+            std::fs::remove_file(&out).expect("it is there");
+        }
+    });
+    disk.json("export", &args);
+    let kept = std::fs::read_dir(out.parent().expect("a directory")).expect("it").flatten();
+    let kept: Vec<_> =
+        kept.map(|it| it.file_name()).filter(|it| it.to_string_lossy().starts_with('.')).collect();
+    assert!(kept.is_empty(), "{kept:?}");
+    shows(&disk, &shown);
+}

@@ -158,7 +158,7 @@ fn half_way(disk: &Disk, served: &Served) -> Child {
     for n in 0..100 {
         let image = disk.0.path().join(format!("half-{n}"));
         let mut client = export(disk, &image);
-        let draft = disk.0.path().join(format!(".half-{n}.{}.raw", client.id()));
+        let draft = disk.0.path().join(format!(".half-{n}.export/raw"));
         let is_begun = || std::fs::metadata(&draft).is_ok_and(|it| it.len() == SIZE);
         while !is_begun() && client.try_wait().unwrap().is_none() {}
         signal(&served.child, Signal::STOP);
@@ -188,7 +188,7 @@ fn an_export_that_is_interrupted_leaves_nothing_and_the_guest_goes_on() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
     assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
 
-    // What is killed cannot put its draft away, but holds up nobody.
+    // What is killed cannot put its draft away: the next of its name does. It holds up nobody.
     let mut client = half_way(&disk, &served);
     client.kill().unwrap();
     done(client);
