@@ -2,9 +2,9 @@
 
 use super::{DiskError, DiskErrorKind, Step};
 use serde_json::Value;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -37,13 +37,17 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Converts `image` of format `from` to `into` of format `to`.
+/// Converts `image` of format `from` to `into` of format `to`, which is its owner's
+/// alone.
 ///
 /// # Errors
 /// [`DiskError`]: there is no `qemu-img`, it fails, or `step` says to stop.
 pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>) -> Result<(), DiskError> {
     let ((image, from), (into, to)) = (image, into);
     let bytes = virtual_bytes(image, from)?;
+    // `qemu-img` keeps the mode of what is there.
+    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(into);
+    made.map_err(|error| DiskErrorKind::Io("making the image").of(into, error))?;
     let mut command = Command::new("qemu-img");
     command.args(["convert", "-p", "-f", from, "-O", to]).arg(image).arg(into);
     let mut child = command

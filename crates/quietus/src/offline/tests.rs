@@ -161,6 +161,7 @@ fn an_export_as_qcow2_has_the_same() {
         Err(error) if error.to_string().contains("install") => return println!("skipped: {error}"),
         done => drop(done.expect("an image")),
     }
+    assert_eq!(image.metadata().expect("the image").mode() & 0o777, 0o600, "others may read it");
     crate::disk::convert((&image, "qcow2"), (&back, "raw"), &mut silent).expect("it is qcow2");
     assert!(std::fs::read(&back).expect("the image") == bench.seen);
 }
