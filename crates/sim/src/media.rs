@@ -71,7 +71,7 @@ impl SimMedia {
                 each(&|medium, pos, part| medium.tear(pos, &bytes[part]));
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
-            IoOp::Punch | IoOp::Zero | IoOp::Shrink => drop(io.perform(&self.get(), scratch)),
+            IoOp::Punch | IoOp::Clear | IoOp::Zero | IoOp::Shrink => drop(io.perform(&self.get(), scratch)),
             IoOp::Read | IoOp::Prefetch => {}
         }
     }

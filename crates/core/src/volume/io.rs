@@ -42,8 +42,10 @@ pub enum IoOp {
     },
     /// Make everything durable that was written before.
     Sync,
-    /// Make it zeros and give the space back, if that can be done.
+    /// Give the space back.
     Punch,
+    /// Make zeros, and give the space back if that can be done.
+    Clear,
     /// Make zeros, and keep the space.
     Zero,
     /// Bring into the host's cache.
@@ -113,7 +115,8 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
             there.try_for_each(|(medium, it, part)| medium.overwrite(it.start, &pass[part]))?;
         }
         IoOp::Sync => there.try_for_each(|(medium, ..)| medium.sync())?,
-        IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.clear(it))?,
+        IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.punch(it))?,
+        IoOp::Clear => there.try_for_each(|(medium, it, _)| medium.clear(it))?,
         IoOp::Zero => there.try_for_each(|(medium, it, _)| medium.zero(it))?,
         IoOp::Prefetch => there.for_each(|(medium, it, _)| medium.prefetch(it)),
         IoOp::Shrink => there.try_for_each(|(medium, it, _)| medium.shrink(it.start.0))?,

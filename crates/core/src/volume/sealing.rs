@@ -84,7 +84,7 @@ impl Volume {
                 let durable = matches!(writes[..], [(_, Some(_))]);
                 sealing.step = if durable { Step::MapSync } else { Step::Map };
                 for (place, data) in writes {
-                    let op = data.map_or(IoOp::Punch, |data| IoOp::Write { data, durable });
+                    let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data, durable });
                     self.io(Purpose::Seal, place, op, out);
                 }
             }
