@@ -19,6 +19,8 @@ pub(super) struct Crew {
     /// How much its threads give way to others.
     niceness: i32,
     workers_max: usize,
+    /// Which of an engine's crews it is.
+    of: fn(&Shared) -> &Self,
     sender: Sender<Io>,
     queue: Receiver<Io>,
     workers: Mutex<Workers>,
@@ -31,9 +33,14 @@ struct Workers {
 }
 
 impl Crew {
-    pub(super) fn new(name: &'static str, workers_max: usize, niceness: i32) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        workers_max: usize,
+        niceness: i32,
+        of: fn(&Shared) -> &Self,
+    ) -> Self {
         let (sender, queue) = unbounded();
-        Self { name, niceness, workers_max, sender, queue, workers: Mutex::default() }
+        Self { name, niceness, workers_max, of, sender, queue, workers: Mutex::default() }
     }
 
     pub(super) fn queue(&self, io: Io) {
@@ -42,11 +49,11 @@ impl Crew {
     }
 
     /// Makes sure that somebody waits, if there may be one more.
-    pub(super) fn call(of: fn(&Shared) -> &Self, shared: &Arc<Shared>) -> std::io::Result<()> {
-        let crew = of(shared);
-        let mut workers = crew.workers();
-        if workers.waiting == 0 && workers.all < crew.workers_max {
-            shared.start_thread(crew.name, move |shared| of(shared).work(of, shared))?;
+    pub(super) fn call(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
+        let mut workers = self.workers();
+        if workers.waiting == 0 && workers.all < self.workers_max {
+            let of = self.of;
+            shared.start_thread(self.name, move |shared| of(shared).work(shared))?;
             workers.all += 1;
             workers.waiting += 1;
         }
@@ -54,7 +61,7 @@ impl Crew {
     }
 
     /// Works until the engine is closed, or nobody is needed.
-    fn work(&self, of: fn(&Shared) -> &Self, shared: &Arc<Shared>) {
+    fn work(&self, shared: &Arc<Shared>) {
         if self.niceness != 0 {
             // On Linux that is this thread's own. Nothing depends on it but latency.
             let _ = rustix::process::nice(self.niceness);
@@ -63,7 +70,7 @@ impl Crew {
         loop {
             if let Ok(io) = self.queue.recv_timeout(PATIENCE) {
                 self.workers().waiting -= 1;
-                if let Err(error) = Self::call(of, shared) {
+                if let Err(error) = self.call(shared) {
                     tracing::debug!(%error, "no further thread can be started");
                 }
                 shared.work_through(io, &mut scratch);

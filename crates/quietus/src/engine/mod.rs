@@ -161,8 +161,8 @@ impl Engine {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             closing: Condvar::new(),
-            jobs: Crew::new("worker", WORKERS, 0),
-            passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS),
+            jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
+            passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
             journalist: Journalist::start(dir, read_only)?,
             threads: Mutex::default(),
         });
@@ -366,8 +366,8 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
-        Crew::call(|shared| &shared.jobs, self)?;
-        Crew::call(|shared| &shared.passes, self)?;
+        self.jobs.call(self)?;
+        self.passes.call(self)?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
