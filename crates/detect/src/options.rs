@@ -23,7 +23,8 @@ pub struct Options {
     /// Take an allocation map alone as proof, as the paper does.
     pub eager: bool,
     /// A map proves nothing against a block that was written less than this
-    /// before it arrived, in milliseconds: something between may reorder.
+    /// before it arrived, in milliseconds: something between may reorder. Less than
+    /// twice this may count too.
     pub reorder_window_ms: u64,
     /// After this much time in which the guest was active, in milliseconds,
     /// whatever it had yet to write has been written.

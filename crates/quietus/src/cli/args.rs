@@ -215,7 +215,8 @@ pub struct DetectArgs {
     /// system says so too.
     #[arg(long, value_enum, default_value_t = Answer::Yes)]
     pub trust_discard: Answer,
-    /// A map proves nothing against a block written less than this before it.
+    /// A map proves nothing against a block written less than this before it
+    /// (it may be up to twice this).
     #[arg(long, default_value = "1s", value_parser = parse_duration_ms)]
     pub reorder_window: u64,
     /// How long an active guest may take to write what it holds back: longer
