@@ -80,7 +80,7 @@ impl Base {
             return Ok(base);
         }
         let medium = FileMedium::open(path, true).map_err(failed)?;
-        lock_shared(&medium, path)?;
+        in_use::patiently(|| lock_shared(&medium, path))?;
         let found = medium.file().metadata().map_err(failed)?;
         let mut data = BlockSet::default();
         medium.data_within(Extent::new(0, medium.size())).for_each(|it| data.insert(in_base(it)));

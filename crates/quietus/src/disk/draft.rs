@@ -7,7 +7,7 @@
 //!    cleared by the next of its name, and nothing but what a draft holds is.
 
 use super::config::DiskToml;
-use super::{DiskError, DiskErrorKind, sync_dir};
+use super::{DiskError, DiskErrorKind, in_use, sync_dir};
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -113,9 +113,11 @@ fn parent_of(path: &Path) -> &Path {
 /// # Errors
 /// `who` has it, to make `path`, or the host refuses.
 pub(crate) fn claim(dir: &Path, path: &Path, who: &str) -> Result<File, DiskError> {
-    lock(dir).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => DiskErrorKind::Locked(who.into()).at(path),
-        _ => DiskErrorKind::Io("making the directory").of(dir, error),
+    in_use::patiently(|| {
+        lock(dir).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => DiskErrorKind::Locked(who.into()).at(path),
+            _ => DiskErrorKind::Io("making the directory").of(dir, error),
+        })
     })
 }
 

@@ -1,9 +1,32 @@
 //! Who uses a file or block device that is to become a disk's medium.
 
+use super::{DiskError, DiskErrorKind};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often, and after how long each time, something in use is asked for again.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks again, for a moment, for what somebody uses: a server that is just ending
+/// does, and so does a program that another thread of ours is just starting, which
+/// holds every lock of ours until it runs.
+///
+/// # Errors
+/// As `ask` in the end.
+pub(super) fn patiently<T>(mut ask: impl FnMut() -> Result<T, DiskError>) -> Result<T, DiskError> {
+    for _ in 1..TRIES {
+        match ask() {
+            Err(DiskError { kind: DiskErrorKind::Locked(_), .. }) => sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+    ask()
+}
 
 /// The part of the kernel that uses what is at `path`, in words: a mount or
 /// another device above a block device, a loop device, or swap.

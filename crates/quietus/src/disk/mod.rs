@@ -29,7 +29,7 @@ use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,10 +85,10 @@ impl DiskDir {
             .write(true)
             .open(&lock_path)
             .map_err(|error| DiskErrorKind::Io("opening the lock").of(&lock_path, error))?;
-        take_lock(&mut lock, path)?;
+        in_use::patiently(|| take_lock(&mut lock, path))?;
         write_pid(&mut lock).map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
         let medium = toml.medium_path(path);
-        let medium_lock = lock_medium(&medium)?;
+        let medium_lock = in_use::patiently(|| lock_medium(&medium))?;
         Ok(Self {
             path: path.into(),
             toml,
@@ -276,7 +276,7 @@ fn take_lock(lock: &mut File, path: &Path) -> Result<(), DiskError> {
         return Ok(());
     }
     let mut pid = String::new();
-    let _ = lock.read_to_string(&mut pid);
+    let _ = lock.rewind().and_then(|()| lock.read_to_string(&mut pid));
     let pid = pid.trim();
     let holder = if pid.is_empty() { "another program".into() } else { format!("process {pid}") };
     Err(DiskErrorKind::Locked(holder).at(path))

@@ -188,6 +188,19 @@ fn one_disk_is_made_once_at_a_time() {
 }
 
 #[test]
+fn who_has_it_a_moment_longer_is_waited_for() {
+    let (_dir, path) = made(&options());
+    let first = DiskDir::open(&path).expect("the first");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            drop(first);
+        });
+        DiskDir::open(&path).expect("it has ended");
+    });
+}
+
+#[test]
 fn the_holder_of_a_medium_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
