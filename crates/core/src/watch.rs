@@ -47,6 +47,10 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// `extent` is about to get new content; told in order of arrival.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// So many clients are connected from now on. One that comes may send again what
+    /// another had under way, and while there are two it may arrive from both.
+    fn connected(&mut self, now: Millis, clients: usize);
+
     /// The guest reads `extent`; told in order of arrival with what changes.
     fn read(&mut self, _extent: Extent<Addr>) {}
 

@@ -7,6 +7,8 @@
 pub enum Mutant {
     /// A map proves a death however late the block was written.
     NoWindow,
+    /// What is sent again counts as sent since.
+    EchoBelieved,
     /// Pointers that name a block do not save it.
     NoSecondWitness,
     /// A write that nobody owns leaves no mark.
@@ -79,8 +81,9 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of rule E.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NoWindow,
+        Self::EchoBelieved,
         Self::NoSecondWitness,
         Self::NoOrphanMark,
         Self::UnlinkIgnored,

@@ -30,6 +30,8 @@ pub struct Watch {
     looked_at: Vec<Extent<Addr>>,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
+    /// Clients that are connected.
+    clients: usize,
     /// What the file system being watched was found by, as it is now.
     head: Contents,
     /// What was known at the last stop.
@@ -59,9 +61,15 @@ impl Watch {
             seek_at: Some(Millis(0)),
             looked_at: Vec::new(),
             untouched: true,
+            clients: 0,
             head: Contents::default(),
             view: None,
         }
+    }
+
+    /// As [`Watch::new`], where `clients` are connected already.
+    pub(crate) fn with_clients(self, clients: usize) -> Self {
+        Self { clients, ..self }
     }
 
     /// As [`Watch::new`], where something may have been written before.
@@ -111,6 +119,9 @@ impl Watch {
             && let Some(view) = self.own_part(rule.format().name(), &view)
         {
             rule.resume(view);
+        }
+        if self.clients > 1 {
+            rule.connected(now, self.clients);
         }
         self.state = State::Attached(rule);
     }
@@ -185,6 +196,13 @@ impl Watcher for Watch {
             self.idle("the head of the disk is being written", now);
         }
         self.review(now);
+    }
+
+    fn connected(&mut self, now: Millis, clients: usize) {
+        self.clients = clients;
+        if let Some(rule) = self.rule_mut() {
+            rule.connected(now, clients);
+        }
     }
 
     fn read(&mut self, extent: Extent<Addr>) {

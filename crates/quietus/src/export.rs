@@ -15,6 +15,12 @@ pub trait Export: Send + Sync {
     /// Its size in bytes, which never changes.
     fn size(&self) -> u64;
 
+    /// A client begins to send requests.
+    fn connected(&self) {}
+
+    /// A client is gone, and sends no more.
+    fn disconnected(&self) {}
+
     /// Takes `request`. Its outcome goes to `reply`, from this thread before
     /// this returns, or from another thread at any time.
     ///

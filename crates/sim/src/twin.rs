@@ -19,6 +19,9 @@ pub trait Version: fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// So many clients are connected from now on.
+    fn connected(&mut self, _now: Millis, _clients: usize) {}
+
     /// The guest reads `extent`.
     fn read(&mut self, _extent: Extent<Addr>) {}
 
@@ -175,6 +178,12 @@ impl<const BYTES: usize> Twin<BYTES> {
         let taken = if layers { self.take(extent)? } else { Vec::new() };
         self.change(extent, Content::Bytes(bytes))?;
         Ok(taken)
+    }
+
+    /// So many clients are connected from now on.
+    pub fn connected(&mut self, clients: usize) {
+        self.rule.connected(self.now, clients);
+        self.tell(|it, now| it.connected(now, clients));
     }
 
     /// The guest reads `block`.

@@ -100,6 +100,10 @@ pub enum Event {
     Completed(IoId, Result<Buf, MediumError>),
     /// Time has passed.
     Tick,
+    /// A client has been connected, and will send requests.
+    Connected,
+    /// It is gone, and sends no more.
+    Disconnected,
     /// Everything queued is due now.
     ShredNow,
     /// No new requests. Everything queued is due now, or, without `drain`,
@@ -225,6 +229,8 @@ impl Volume {
             Event::Request(id, request) => self.arrive(id, request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
+            Event::Connected => self.connected(1),
+            Event::Disconnected => self.connected(-1),
             Event::ShredNow => self.all_due = true,
             Event::Stop { drain } => {
                 (self.stopping, self.halting, self.all_due) = (true, !drain, drain);

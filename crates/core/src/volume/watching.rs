@@ -23,6 +23,7 @@ const OWN_REQUESTS: u64 = 1 << 63;
 #[derive(Debug)]
 pub(super) struct Watching {
     watcher: Box<dyn Watcher>,
+    clients: usize,
     looks: usize,
     next_look: u64,
     proof: Proof,
@@ -57,6 +58,7 @@ impl Volume {
         }
         let watching = Watching {
             watcher,
+            clients: 0,
             looks: 0,
             next_look: OWN_REQUESTS,
             proof: Proof::None,
@@ -70,6 +72,14 @@ impl Volume {
     #[must_use]
     pub fn watch_status(&self) -> Option<WatchStatus> {
         self.watching.as_ref().map(|it| it.watcher.status())
+    }
+
+    /// So many more clients are connected.
+    pub(super) fn connected(&mut self, more: isize) {
+        if let Some(watching) = &mut self.watching {
+            watching.clients = watching.clients.saturating_add_signed(more);
+            watching.watcher.connected(self.now, watching.clients);
+        }
     }
 
     /// Whether a free of the guest's own waits until the watcher says so too.

@@ -50,6 +50,8 @@ pub struct Disk {
     turn: usize,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
+    /// Clients that are connected.
+    clients: usize,
     /// What was known at the last stop.
     views: Vec<(Extent<Addr>, Vec<u8>)>,
 }
@@ -76,6 +78,7 @@ impl Disk {
             next_id: 0,
             turn: 0,
             untouched: true,
+            clients: 0,
             views: Vec::new(),
         }
     }
@@ -135,7 +138,7 @@ impl Disk {
 
     /// A watch over `extent`, where `old` ones are dropped (invariant 4).
     fn new_watch(&mut self, extent: Extent<Addr>, old: &[Part]) -> Watch {
-        let watch = Watch::new(extent.len, self.probers.clone(), self.options);
+        let watch = Watch::new(extent.len, self.probers.clone(), self.options).with_clients(self.clients);
         let is_rival = |part: &Part| {
             part.extent.start != extent.start && part.extent.overlaps(extent) && part.is_watching()
         };
@@ -261,6 +264,11 @@ impl Watcher for Disk {
                 part.watch.arrived(now, inner, content);
             }
         }
+    }
+
+    fn connected(&mut self, now: Millis, clients: usize) {
+        self.clients = clients;
+        self.parts.iter_mut().for_each(|part| part.watch.connected(now, clients));
     }
 
     fn read(&mut self, extent: Extent<Addr>) {

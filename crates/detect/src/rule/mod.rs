@@ -26,6 +26,9 @@ pub trait Rule: Send + fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
+    /// So many clients are connected from now on.
+    fn connected(&mut self, _now: Millis, _clients: usize) {}
+
     /// The guest reads `extent`.
     fn read(&mut self, _extent: Extent<Addr>) {}
 

@@ -50,8 +50,10 @@ pub struct RuleE {
     names: Names,
     /// Present content that may be dead, although the block is live.
     suspicious: RoaringBitmap,
-    /// Written within the reorder window.
+    /// Written within the reorder window, and not shown by a map since.
     recent: Lately,
+    /// Clients that are connected.
+    clients: usize,
     /// Written, or given a name, within the time that it takes to settle.
     lately: Lately,
     /// Shown free so soon after a write that the map may be the older of the two.
@@ -118,6 +120,7 @@ impl RuleE {
             names: Names::default(),
             suspicious: RoaringBitmap::new(),
             recent,
+            clients: 0,
             lately,
             doubted: Lately::new(0),
             deaths: Deaths::default(),
@@ -250,15 +253,28 @@ impl RuleE {
         if self.options.grade != Grade::Block {
             self.suspicious |= uncertain;
         }
-        let freed = self.believed(free & &self.live);
+        let freed = self.believed(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
         let doubted = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.doubted.extend(&doubted);
         self.condemn(freed - doubted);
+        if self.comes_in_turn() {
+            self.recent.subtract(&allocated);
+            self.recent.subtract(&free);
+        }
     }
 
-    /// Those of `freed` that were written so soon before that the map may be
-    /// older. What is written while nothing is mounted is written by tools, through
+    /// Whether the next map in the place of this one is no older than what has been
+    /// written until now: who writes it must have heard that this one was, so that it
+    /// was on its way with none of that. Not so where the journal's replay writes maps,
+    /// nor where a client may send again what another one sent.
+    fn comes_in_turn(&self) -> bool {
+        let is_replayed = self.format.map_needs_rest() || self.format.has_journal_elsewhere();
+        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoBelieved))
+    }
+
+    /// Those of `freed` that were written so soon before, with no map in between, that
+    /// the map may be older. What is written while nothing is mounted is written by tools, through
     /// a cache that knows no order.
     fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
         let window = if self.in_use { &self.recent } else { &self.lately };
@@ -403,6 +419,14 @@ impl Rule for RuleE {
         match content {
             Content::Bytes(bytes) => self.written(extent, bytes),
             Content::Zeros => self.zeroed(extent),
+        }
+    }
+
+    fn connected(&mut self, now: Millis, clients: usize) {
+        self.tick(now);
+        self.clients = clients;
+        if !mutant::is(Mutant::EchoBelieved) {
+            self.recent.extend(&self.live);
         }
     }
 

@@ -325,3 +325,38 @@ fn a_table_that_cannot_be_read_is_looked_for_again_once_it_is_written() {
     bench.wait(1000);
     assert_eq!(file_systems(&bench).len(), 2);
 }
+
+/// A disk with one partition that is in use, of which a free block was written and its map
+/// comes twice; `between` the two so many clients are connected, in turn. Says how many
+/// blocks are doubted, and how many dead.
+fn doubted_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64) {
+    let mut part = ext2(name, 1024, &["-b", "1024"]);
+    part[1024 + 58] = 0;
+    let at = (FIRST * 512) as u64;
+    let map_at = u64::from(u32::from_le_bytes(part[2048..2052].try_into().unwrap())) << 10;
+    let map = part[map_at as usize..][..1024].to_vec();
+    let free = (0..1023).find(|bit| map[bit / 8] >> (bit % 8) & 1 == 0).unwrap() as u64 + 1;
+    let mut bench = Bench::disk(partitioned(1100, &[(FIRST, &part)]));
+    bench.watcher.connected(bench.now, clients);
+    bench.wait(1000);
+    bench.wait(1000);
+    bench.write(at + (free << 10), &[7; 1024]);
+    bench.write(at + map_at, &map);
+    for clients in between {
+        bench.watcher.connected(bench.now, *clients);
+    }
+    bench.wait(100);
+    bench.write(at + map_at, &map);
+    let figures = bench.status().parts.remove(0).watch.figures;
+    let figure = |name: &str| figures.iter().find(|(it, _)| it == name).unwrap().1;
+    (figure("doubted"), figure("dead, evidence not durable yet"))
+}
+
+#[test]
+fn the_second_map_in_turn_proves_what_the_first_one_does_not() {
+    let (doubted, dead) = doubted_and_dead("turn-one", 1, &[]);
+    assert!(doubted == 0 && dead > 0, "{doubted} {dead}");
+    assert_eq!(doubted_and_dead("turn-two", 2, &[]), (dead, 0), "who came with what is not known");
+    assert_eq!(doubted_and_dead("turn-again", 1, &[0, 1]), (1, dead - 1));
+    assert_eq!(doubted_and_dead("turn-both", 1, &[2, 1]), (1, dead - 1));
+}

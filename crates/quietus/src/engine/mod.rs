@@ -312,6 +312,14 @@ impl Export for Engine {
         self.shared.size
     }
 
+    fn connected(&self) {
+        self.shared.tell(Event::Connected);
+    }
+
+    fn disconnected(&self) {
+        self.shared.tell(Event::Disconnected);
+    }
+
     fn submit(&self, request: Request, reply: ReplyTo) {
         self.shared.submit(request, reply);
     }

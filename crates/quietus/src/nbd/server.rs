@@ -202,8 +202,11 @@ impl Shared {
         if self.stopping.load(Ordering::Relaxed) {
             outbox.drain();
         }
+        let export = Arc::clone(&agreed.export);
+        export.connected();
         let mut session = Session::new(agreed, Arc::clone(&outbox));
         let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
+        export.disconnected();
         if !matches!(outcome, Ok(Ok(()))) {
             outbox.fail();
         }

@@ -18,6 +18,7 @@ struct State {
     holding: bool,
     held: Vec<(Request, ReplyTo)>,
     panics: bool,
+    clients: usize,
 }
 
 pub struct Disk {
@@ -66,6 +67,14 @@ impl Disk {
         let wait =
             self.changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.held.len() < count);
         assert!(!wait.unwrap().1.timed_out(), "{count} requests did not arrive");
+    }
+
+    /// Waits until so many clients are connected.
+    pub fn await_clients(&self, count: usize) {
+        let state = self.lock();
+        let wait =
+            self.changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.clients != count);
+        assert!(!wait.unwrap().1.timed_out(), "{count} clients were not told of");
     }
 
     pub fn held(&self) -> usize {
@@ -142,9 +151,19 @@ impl Export for Disk {
         self.info.size
     }
 
+    fn connected(&self) {
+        self.lock().clients += 1;
+        self.changed.notify_all();
+    }
+
+    fn disconnected(&self) {
+        self.lock().clients -= 1;
+        self.changed.notify_all();
+    }
+
     fn submit(&self, request: Request, reply: ReplyTo) {
+        assert!(!self.lock().panics, "a defect, as the test wants it");
         let mut state = self.lock();
-        assert!(!state.panics, "a defect, as the test wants it");
         state.seen.push(request.clone());
         if state.holding {
             state.held.push((request, reply));

@@ -73,6 +73,30 @@ fn connections_are_told_of() {
 }
 
 #[test]
+fn a_disk_is_told_who_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let disk = Disk::new("disk", SIZE);
+    let offered = exports(std::slice::from_ref(&disk));
+    let _server = Server::start(vec![Listener::unix(&path).unwrap()], offered, Config::default()).unwrap();
+    let come = || {
+        let mut client = Client::new(UnixStream::connect(&path).unwrap());
+        client.begin(Style::Extended);
+        assert!(client.read(0, 0, 1).is_ok());
+        client
+    };
+    let first = come();
+    disk.await_clients(1);
+    let mut second = come();
+    disk.await_clients(2);
+    drop(first);
+    disk.await_clients(1);
+    disk.panic();
+    second.say_request(READ, 0, 1, 0, 1);
+    disk.await_clients(0);
+}
+
+#[test]
 fn disks_come_and_go_and_connections_keep_theirs() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");

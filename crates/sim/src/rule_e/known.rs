@@ -3,7 +3,7 @@
 
 use crate::rule_e::play::Step::{
     self, Act, Crash, Create, Cut, Delay, Delete, Grow, GrowIndirect, Land, Mount, Pass, Proven, Punch, Read,
-    Restart, Sleep, Truncate, Unmount, WriteBack,
+    Reconnect, Restart, Sleep, Truncate, Unmount, WriteBack,
 };
 use crate::rule_e::toy::{MAP, TABLE};
 
@@ -15,6 +15,8 @@ pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
         ("pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable", lost_unknown()),
         ("what_lay_below_a_death_that_a_crash_undid_is_destroyed", undone()),
         ("a_map_that_was_overtaken_by_a_write_proves_nothing", overtaken(&[])),
+        ("a_map_that_two_connections_bring_proves_nothing", overtaken_on(&[Reconnect(true)])),
+        ("a_map_that_comes_again_proves_nothing", overtaken_on(&[Reconnect(false), Land(MAP)])),
         ("a_guest_that_sleeps_may_have_all_to_write", overtaken(&[Sleep, WriteBack(4)])),
         ("a_map_read_again_proves_nothing_against_what_was_written_since", read_again()),
         ("the_same_pointers_of_another_generation_are_others", renewed()),
@@ -42,8 +44,12 @@ fn undone() -> Vec<Step> {
 
 /// The map leaves before block 3 is allocated, and arrives after it was written.
 fn overtaken(between: &[Step]) -> Vec<Step> {
-    let before = [Create(0), Grow(0, 0, 4), Delay(MAP), Create(1), Grow(1, 0, 3), WriteBack(3), Land(MAP)];
-    [&before[..], between, &[Cut, Proven, Act(false)]].concat()
+    overtaken_on(&[&[Land(MAP)], between].concat())
+}
+
+fn overtaken_on(arrival: &[Step]) -> Vec<Step> {
+    let before = [Create(0), Grow(0, 0, 4), Delay(MAP), Create(1), Grow(1, 0, 3), WriteBack(3)];
+    [&before[..], arrival, &[Cut, Proven, Act(false)]].concat()
 }
 
 fn read_again() -> Vec<Step> {

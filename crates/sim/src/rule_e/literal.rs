@@ -46,6 +46,7 @@ struct Cell {
     unlinked: Option<Moment>,
     /// Nothing has settled that: it is to be overwritten conservatively.
     scour: bool,
+    /// When it was written, if no map has shown it in its turn since [3].
     written: Option<Moment>,
     /// Written or given a name; forgotten when that has settled.
     stirred: Option<Moment>,
@@ -71,6 +72,8 @@ pub struct Literal<F> {
     cells: BTreeMap<Block, Cell>,
     sources: BTreeMap<Block, Source>,
     in_use: bool,
+    /// Clients that are connected [3].
+    clients: usize,
     /// It was mounted under our eyes, and nobody has taken it over since [10].
     heard: bool,
     review: Option<Review>,
@@ -98,6 +101,7 @@ impl<F: Format> Literal<F> {
             cells,
             sources,
             in_use: !whole,
+            clients: 0,
             heard: false,
             review: None,
             maps: BTreeMap::new(),
@@ -256,7 +260,22 @@ impl<F: Format> Literal<F> {
                 (Some(true), false) => self.condemn(block),
                 _ => {}
             }
+            if self.in_use && self.clients <= 1 && !self.is_replayed() {
+                self.cells.get_mut(&block).into_iter().for_each(|it| it.written = None);
+            }
         }
+    }
+
+    fn is_replayed(&self) -> bool {
+        self.format.map_needs_rest() || self.format.has_journal_elsewhere()
+    }
+
+    /// What was sent may come again [3].
+    fn connected(&mut self, now: Millis, clients: usize) {
+        self.tick(now);
+        self.clients = clients;
+        let moment = self.clock.moment();
+        self.cells.values_mut().filter(|it| it.live).for_each(|it| it.written = Some(moment));
     }
 
     fn shown_allocated(&mut self, block: Block) {

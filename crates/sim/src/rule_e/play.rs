@@ -122,6 +122,9 @@ pub enum Step {
     Act(bool),
     /// The server is killed and started again.
     Restart,
+    /// The connection is lost: what was held up has arrived, and comes once more. The
+    /// other connection may be there before this one is gone.
+    Reconnect(bool),
     /// Milliseconds pass.
     Pass(u64),
     /// They pass while the guest is asleep.
@@ -321,6 +324,22 @@ impl Play {
         self.is_cut = false;
     }
 
+    /// Nothing that was sent has been answered, so that the guest waits for it.
+    fn reconnect(&mut self, overlaps: bool) -> Result<(), String> {
+        let echoes = self.flights.clone();
+        if overlaps {
+            self.twin.connected(2);
+        }
+        echoes.iter().try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
+        if overlaps {
+            echoes.iter().try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
+        } else {
+            self.twin.connected(0);
+        }
+        self.twin.connected(1);
+        Ok(())
+    }
+
     fn trim(&mut self, block: Block) -> Result<(), String> {
         let is_free = self.guest.as_ref().is_some_and(|it| it.free().contains(&block));
         if !is_free {
@@ -397,6 +416,7 @@ impl Play {
             Step::Proven => self.proven(),
             Step::Act(all) => self.act(all)?,
             Step::Restart => self.restart(),
+            Step::Reconnect(overlaps) => self.reconnect(overlaps)?,
             Step::Pass(ms) => self.pass(ms)?,
             Step::Sleep => {
                 self.land_all()?;

@@ -16,10 +16,15 @@ struct Puppet {
     looks_again_ms: Arc<AtomicU64>,
     /// What the guest has read, as it was told.
     reads: Arc<AtomicU64>,
+    /// Clients, as it was told.
+    clients: Arc<AtomicU64>,
 }
 
 impl Watcher for Puppet {
     fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
+    fn connected(&mut self, _: Millis, clients: usize) {
+        self.clients.store(clients as u64, Relaxed);
+    }
     fn read(&mut self, _: Extent<Addr>) {
         self.reads.fetch_add(1, Relaxed);
     }
@@ -79,6 +84,15 @@ impl Bench {
         self.idle();
         assert_eq!(self.liveness()[0], (bytes, Liveness::Suspicious));
         self.volume.status().counters.scoured_bytes - before
+    }
+}
+
+#[test]
+fn the_watcher_is_told_how_many_clients_there_are() {
+    let (mut bench, puppet) = watched();
+    for (event, clients) in [(Event::Connected, 1), (Event::Connected, 2), (Event::Disconnected, 1)] {
+        bench.tell(event);
+        assert_eq!(puppet.clients.load(Relaxed), clients);
     }
 }
 

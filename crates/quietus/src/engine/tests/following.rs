@@ -73,6 +73,7 @@ struct Seer(Arc<AtomicBool>);
 
 impl Watcher for Seer {
     fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
+    fn connected(&mut self, _: Millis, _: usize) {}
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         Vec::new()
     }

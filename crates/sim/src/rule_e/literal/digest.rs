@@ -19,7 +19,16 @@ impl<F: Format> Literal<F> {
             (&it.links, it.unsettled.map(|it| self.ages(it))).hash(hasher);
         }
         let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
-        (self.in_use, self.heard, review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap())
+        (
+            self.in_use,
+            self.clients,
+            self.heard,
+            review,
+            &self.maps,
+            self.is_over,
+            self.is_surveyed,
+            self.clock.gap(),
+        )
             .hash(hasher);
     }
 

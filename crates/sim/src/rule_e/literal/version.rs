@@ -19,6 +19,10 @@ impl<F: Format> Version for Literal<F> {
         Self::arrived(self, now, extent, content);
     }
 
+    fn connected(&mut self, now: Millis, clients: usize) {
+        Self::connected(self, now, clients);
+    }
+
     fn read(&mut self, extent: Extent<Addr>) {
         Self::read(self, extent);
     }

@@ -19,6 +19,9 @@ impl Play {
             Some(guest) => self.mounted(guest, &mut steps),
             None => steps.extend([Step::Mount, Step::Fsck(false), Step::Fsck(true)]),
         }
+        if !self.flights.is_empty() {
+            steps.extend([false, true].map(Step::Reconnect));
+        }
         if self.setup.restarts {
             steps.extend([Step::Restart, Step::Sleep]);
         }
