@@ -120,6 +120,7 @@ impl Watch {
         {
             rule.resume(view);
         }
+        // Who is alone sends nothing again that another one sent.
         if self.clients > 1 {
             rule.connected(now, self.clients);
         }

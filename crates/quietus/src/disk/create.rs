@@ -4,7 +4,7 @@ use super::config::{DiskToml, StoreKind};
 use super::draft::Draft;
 use super::overlay::{BASE_RAW, settle_base};
 use super::{
-    DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, in_use, lock_medium, open_file, replace, sync_dir,
+    DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, replace, sync_dir,
     write_new,
 };
 use ed25519_dalek::SigningKey;
@@ -121,7 +121,7 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let toml = DiskToml::in_place(options)?;
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
-        Some(path) => drop(in_use::patiently(|| lock_medium(path))?),
+        Some(path) => drop(lock_medium(path)?),
         None => draft.make_medium(&toml)?,
     }
     let whole = Extent::new(0, toml.size_bytes);

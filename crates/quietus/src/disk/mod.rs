@@ -88,7 +88,7 @@ impl DiskDir {
         in_use::patiently(|| take_lock(&mut lock, path))?;
         write_pid(&mut lock).map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
         let medium = toml.medium_path(path);
-        let medium_lock = in_use::patiently(|| lock_medium(&medium))?;
+        let medium_lock = lock_medium(&medium)?;
         Ok(Self {
             path: path.into(),
             toml,
@@ -253,6 +253,10 @@ fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Re
 
 /// Refuses a medium that somebody uses; else keeps others from it.
 fn lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
+    in_use::patiently(|| try_lock_medium(path))
+}
+
+fn try_lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
     let missing = |error| DiskErrorKind::missing_or_io(&error).of(path, error);
     let is_device = std::fs::metadata(path).map_err(missing)?.file_type().is_block_device();
     let used = |by| DiskErrorKind::Locked(by).at(path);
