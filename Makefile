@@ -30,6 +30,7 @@ test:
 	cargo xtask mutants
 	lab/demo
 	lab/lib/test_labkit.py
+	lab/lib/test_guests.py
 	lab/conformance --short
 	lab/table8 --operations 4000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
@@ -41,12 +42,13 @@ test:
 	lab/kill9 --store overlay --rounds 10
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
-## make lint      format, clippy, tidy, licences and bans
+## make lint      format, clippy, the other processor, tidy, licences and bans
 lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	lab/lib/check-other
 	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guest-init lab/lib/build-suites lab/lib/fetch-sources lab/lib/fetch-kernel .ci/run
+	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/fetch-sources lab/lib/fetch-kernel .ci/run
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --all-features check licenses sources bans; \
 	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi

@@ -6,7 +6,7 @@ exFAT and NTFS are mounted by FUSE where the guest's kernel has no driver of its
 """
 
 from . import extfs, fatfs, ntfs, verdicts
-from .guest import Guest
+from .guest import Guest, add_guest_arguments
 from .workspace import LabError, need
 
 MODES = ["journal", "ordered", "writeback", "none"]
@@ -104,10 +104,10 @@ class FileSystem:
         data = f"data={self.mode}" if self.has_journal else ""
         return ",".join(filter(None, [data, self.mount_more, *more]))
 
-    def make(self, work, uri, kernel=None, more=""):
+    def make(self, work, uri, more=""):
         """Makes the file system, in a guest that mounts it once; `more` is for mkfs."""
         fs = self.name if self.name.startswith("ext") else self.driver
-        maker = Guest(work, uri, fs, kernel=kernel)
+        maker = Guest(work, uri, fs)
         maker.must(["true"], "--mkfs", f"{self.mkfs()} {more}".strip())
 
     def guest(self, work, uri, *more_mount, **options):
@@ -146,7 +146,7 @@ def _block(name, size):
 
 
 def add_arguments(parser, default, several=False):
-    """`--fs`, `--mode` and what goes with them."""
+    """`--fs`, `--mode` and what goes with them, and which guest mounts it."""
     some = "some of " if several else ""
     parser.add_argument("--fs", default=default, help=f"{some}{','.join(NAMES)}{', or all' if several else ''} (default {default})")
     parser.add_argument("--mode", default=None, help=f"of ext3 and ext4: {some}{','.join(MODES)} (default: "
@@ -156,6 +156,7 @@ def add_arguments(parser, default, several=False):
     parser.add_argument("--mkfs", default="", help="more arguments of mkfs")
     parser.add_argument("--mount-opts", default="", help="more options of the mount")
     parser.add_argument("--discard", action="store_true", help="mount so: the guest tells what it frees")
+    add_guest_arguments(parser)
 
 
 def chosen(options, size, driver=None):

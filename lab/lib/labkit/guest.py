@@ -1,5 +1,6 @@
 """Guests for the lab's Python commands, and what the workload in them says."""
 
+import argparse
 import os
 import subprocess
 import time
@@ -13,15 +14,36 @@ WORKLOAD = os.path.join(ROOT, "lab", "lib", "workload")
 POWER_CUT, GUEST_DIED = 137, 125
 
 
-class Guest:
-    """Runs guests above one NBD URI, all with the same kernel and file system."""
+def add_guest_arguments(parser):
+    """Which guest, for a command that starts some: what guest-run takes from the environment."""
+    parser.add_argument("--guest", dest="LAB_GUEST", action=_Exported, choices=["kvm", "uml", "tcg", "auto"],
+                        help="its form (default: $LAB_GUEST, or the first that boots here)")
+    parser.add_argument("--kernel", dest="UML_KERNEL", action=_Exported,
+                        help="a user-mode Linux binary, or a directory that lab/lib/fetch-kernel made")
 
-    def __init__(self, work, uri, fs, mount="", kernel=None, append=(), memory_mib=256, extra=(),
+
+class _Exported(argparse.Action):
+    """Puts the option's value into the environment, under the name of `dest`."""
+
+    def __call__(self, parser, namespace, value, option_string=None):
+        os.environ[self.dest] = value
+
+
+def guest_form():
+    """The form that guests have here: kvm, uml or tcg; LabError where none comes up."""
+    done = subprocess.run([GUEST_RUN, "--which"], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise LabError(f"no guest comes up on this machine:\n{done.stdout}")
+    return done.stdout.split("\n", 1)[0]
+
+
+class Guest:
+    """Runs guests above one NBD URI, all with the same file system."""
+
+    def __init__(self, work, uri, fs, mount="", append=(), memory_mib=256, extra=(),
                  seconds_max=1800):
         self.work, self.uri, self.fs, self.mount = work, uri, fs, mount
         self.extra = list(extra) + ["--mem", str(memory_mib), "--timeout", str(seconds_max)]
-        if kernel:
-            self.extra += ["--kernel", kernel]
         for words in append:
             self.extra += ["--append", words]
 

@@ -39,7 +39,7 @@ class Workloads:
         """Makes the file system: an ext gets as many inodes as the largest of them wants."""
         files = max(self.options.files, self.options.small_files)
         more = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
-        fs.make(self.work, uri, self.options.kernel, more=more)
+        fs.make(self.work, uri, more=more)
 
     def run(self, guest, name):
         """Runs one of `NAMES` in a guest; what it took."""

@@ -2,20 +2,21 @@
 
 import os
 
+from labkit.guest import GUEST_RUN, guest_form
 from labkit.servers import ROOT
 from labkit.suite import MIB, Skip, expect, suite
 
-GUEST_RUN = os.path.join(ROOT, "lab", "guest-run")
 DISK_TEST = os.path.join(ROOT, "lab", "lib", "guest-disk-test")
 FILES_TEST = os.path.join(ROOT, "lab", "lib", "guest-files-test")
 NBD_KO = "drivers/block/nbd.ko"
 
 
 def _need_guest(attach):
-    if attach == "nbd" and os.geteuid() != 0 and not os.access("/dev/net/tun", os.W_OK):
+    if attach != "nbd" or guest_form() != "uml":
+        return
+    if os.geteuid() != 0 and not os.access("/dev/net/tun", os.W_OK):
         raise Skip("neither root nor a /dev/net/tun that we may open")
-    if attach == "nbd" and not any(NBD_KO in os.path.join(root, name) for root, _, names
-                                   in os.walk("/usr/lib/uml/modules") for name in names):
+    if not any(NBD_KO in os.path.join(root, name) for root, _, names in os.walk("/usr/lib/uml/modules") for name in names):
         raise Skip("the guest's kernel has no nbd.ko")
 
 
@@ -30,27 +31,27 @@ def _guest(stage, attach, *arguments, size=256 * MIB, shared=False):
     return server, said
 
 
-@suite("kernel nbd.ko: raw disk, FUA, discard, zeroes", needs=["linux.uml", "socat", "nbd-client"])
+@suite("kernel nbd.ko: raw disk, FUA, discard, zeroes", needs=["socat", "nbd-client"])
 def nbd_raw(stage):
     _guest(stage, "nbd", "--", DISK_TEST)
 
 
-@suite("kernel nbd.ko: four connections", needs=["linux.uml", "socat", "nbd-client"])
+@suite("kernel nbd.ko: four connections", needs=["socat", "nbd-client"])
 def nbd_connections(stage):
     _guest(stage, "nbd", "--connections", "4", "--", DISK_TEST, shared=True)
 
 
-@suite("kernel nbd.ko: ext4 with discard, files, fsck", needs=["linux.uml", "socat", "nbd-client"])
+@suite("kernel nbd.ko: ext4 with discard, files, fsck", needs=["socat", "nbd-client"])
 def nbd_files(stage):
     _files(stage, "nbd")
 
 
-@suite("kernel virtio: raw disk, discard, zeroes", needs=["linux.uml", "qemu-storage-daemon"])
+@suite("kernel virtio: raw disk, discard, zeroes", needs=["qemu-storage-daemon"])
 def virtio_raw(stage):
     _guest(stage, "virtio", "--", DISK_TEST)
 
 
-@suite("kernel virtio: ext4 with discard, files, fsck", needs=["linux.uml", "qemu-storage-daemon"])
+@suite("kernel virtio: ext4 with discard, files, fsck", needs=["qemu-storage-daemon"])
 def virtio_files(stage):
     _files(stage, "virtio")
 
