@@ -104,22 +104,21 @@ show_choice() {
 
 # What a guest died of, in one line, from its console $1; its form is $2.
 cause_of_death() {
-	local line text
-	local -A known=(
-		['ptrace set fp regs failed']="the processor has more registers than this kernel can save (AMX)"
+	local text line
+	local -A meaning=(
+		['ptrace set fp regs failed']='the processor has more registers than this kernel can save (AMX)'
 		['failed to set MSR']='KVM refuses a register of this processor'
 		['Could not access KVM kernel module|failed to initialize kvm']='KVM cannot be used'
 		['Cannot allocate memory|ftruncate|No space left on device']="no room for the guest's memory"
 		['Kernel panic - not syncing']='the kernel panicked'
+		['guest-init: ']='its first process gave up'
 	)
-	for text in 'ptrace set fp regs failed' 'failed to set MSR' 'Could not access KVM kernel module|failed to initialize kvm' \
-		'Cannot allocate memory|ftruncate|No space left on device' 'Kernel panic - not syncing'; do
+	for text in "${!meaning[@]}"; do
 		line=$(grep -aoE -m 1 "($text).*" "$1") && break
-		text=''
 	done
-	[ -n "$line" ] || line=$(grep -a . "$1" | tail -n 1)
-	line=$(tr -d '\r\033' <<<"$line" | cut -c 1-160)
-	echo "${form_name[$2]} died${text:+: ${known[$text]}}: ${line:-it said nothing}"
+	if [ -n "$line" ]; then line="${meaning[$text]}: $line"; else line=$(grep -a . "$1" | tail -n 1); fi
+	line=$(tr -d '\r\033' <<<"$line" | cut -c 1-200)
+	echo "${form_name[$2]} died: ${line:-it said nothing}"
 }
 
 # What to try when a guest of form $1 died.
