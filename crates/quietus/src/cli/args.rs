@@ -176,6 +176,10 @@ pub struct ServeArgs {
     /// between them it may rest for ever.
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub stall_timeout: u64,
+    /// Offer NBD's extended headers, which allow requests beyond 4 GiB. With `no`, clients use
+    /// structured replies instead: for a client whose extended headers are defective.
+    #[arg(long, value_enum, default_value_t = Answer::Yes)]
+    pub extended_headers: Answer,
     /// Memory for what is read and written, of all clients together: 512M, 4G.
     /// Requests beyond it wait; one of the largest, 64 MiB, always fits. Besides,
     /// half a MiB a client is needed, and up to 128 MiB of buffers are kept to be

@@ -96,6 +96,7 @@ fn serve_disks(
         connections_max: args.connections,
         handshake_timeout: Duration::from_millis(args.handshake_timeout),
         stall_timeout: Duration::from_millis(args.stall_timeout),
+        extended_headers: args.extended_headers == Answer::Yes,
         memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
         ..Config::default()
     };

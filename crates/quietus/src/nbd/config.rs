@@ -21,6 +21,9 @@ pub struct Config {
     ///
     /// [`PAYLOAD_BYTES_MAX`]: super::wire::PAYLOAD_BYTES_MAX
     pub in_flight_bytes_max: usize,
+    /// Whether clients may use extended headers. Without them `NBD_OPT_EXTENDED_HEADERS` is
+    /// unsupported, and clients turn to structured replies.
+    pub extended_headers: bool,
     /// Most payload bytes in flight on all connections together; requests beyond
     /// that wait. A single request always fits.
     pub memory_bytes_max: usize,
@@ -34,6 +37,7 @@ impl Default for Config {
             stall_timeout: Duration::from_secs(60),
             connections_max: 256,
             in_flight_bytes_max: 192 << 20,
+            extended_headers: true,
             memory_bytes_max: 1 << 30,
         }
     }

@@ -44,6 +44,8 @@ pub struct Offer<'a> {
     pub tls: Tls,
     /// See [`Config::handshake_timeout`](super::Config::handshake_timeout).
     pub handshake_timeout: Duration,
+    /// See [`Config::extended_headers`](super::Config::extended_headers).
+    pub extended_headers: bool,
     /// The server is being stopped.
     pub stopping: &'a AtomicBool,
     /// Set before the client learns that transmission begins.
@@ -216,13 +218,7 @@ impl Negotiation<'_> {
             OptionKind::StartTls => self.start_tls(option),
             OptionKind::Info | OptionKind::Go => self.info(option, kind, data),
             OptionKind::StructuredReply => self.structured_reply(option),
-            OptionKind::ExtendedHeaders if self.terms.extended => {
-                self.reply(option, rep::ERR_INVALID, "extended headers are in use")
-            }
-            OptionKind::ExtendedHeaders => {
-                self.terms.extended = true;
-                self.reply(option, rep::ACK, "")
-            }
+            OptionKind::ExtendedHeaders => self.extended_headers(option),
             OptionKind::ListMetaContext | OptionKind::SetMetaContext => self.meta_context(option, kind, data),
         }
     }
@@ -281,6 +277,17 @@ impl Negotiation<'_> {
             return self.reply(option, rep::ERR_EXT_HEADER_REQD, "extended headers are in use");
         }
         self.terms.structured = true;
+        self.reply(option, rep::ACK, "")
+    }
+
+    fn extended_headers(&mut self, option: u32) -> io::Result<Next> {
+        if !self.offer.extended_headers {
+            return self.reply(option, rep::ERR_UNSUP, "extended headers are turned off");
+        }
+        if self.terms.extended {
+            return self.reply(option, rep::ERR_INVALID, "extended headers are in use");
+        }
+        self.terms.extended = true;
         self.reply(option, rep::ACK, "")
     }
 

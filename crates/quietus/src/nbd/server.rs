@@ -185,6 +185,7 @@ impl Shared {
             exports: &self.exports,
             tls: self.tls.read().unwrap_or_else(PoisonError::into_inner).clone(),
             handshake_timeout: self.config.handshake_timeout,
+            extended_headers: self.config.extended_headers,
             stopping: &self.stopping,
             agreed: entry.agreed(),
         };

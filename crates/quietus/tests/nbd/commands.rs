@@ -3,6 +3,7 @@
 use crate::client::*;
 use crate::disk::{BLOCK, Disk};
 use quietus_core::request::{Liveness, Op, Refusal};
+use std::os::unix::net::UnixStream;
 
 const SIZE: u64 = 1 << 20;
 const MIB: u64 = 1 << 20;
@@ -130,9 +131,49 @@ fn a_payload_that_no_command_expects_is_thrown_away() {
         client.say(&vec![9; 100_000]);
         assert_eq!(client.outcome(5), EINVAL, "command {command}");
     }
-    assert_eq!(client.request(WRITE, 0, 0, 4096), EINVAL, "a write without payload");
     assert!(client.read(0, 0, 5).is_ok());
     assert_eq!(disk.seen().len(), 1);
+}
+
+/// As QEMU's client sends it, which never sets `PAYLOAD_LEN`.
+fn say_bare_write(client: &mut Client<UnixStream>, flags: u16, cookie: u64, offset: u64, payload: &[u8]) {
+    client.say_request(WRITE, flags, cookie, offset, payload.len() as u64);
+    client.say(payload);
+}
+
+#[test]
+fn an_extended_write_that_does_not_announce_its_payload_is_served() {
+    let disk = Disk::new("disk", SIZE);
+    let (_server, mut client) = transmit(&disk, Style::Extended);
+    let large = vec![0x77; 300_000];
+    say_bare_write(&mut client, 0, 1, 10, b"abc");
+    say_bare_write(&mut client, FUA, 2, 4096, &large);
+    say_bare_write(&mut client, 0, 3, 5, b"");
+    client.say_write(0, 4, 20, b"announced");
+    assert_eq!([1, 2, 3, 4].map(|cookie| client.outcome(cookie)), [0; 4]);
+    assert_eq!(client.read(0, 10, 3), Ok(b"abc".to_vec()));
+    assert_eq!(client.read(0, 20, 9), Ok(b"announced".to_vec()));
+    assert!(client.read(0, 4096, large.len()) == Ok(large));
+    let durable: Vec<_> =
+        disk.seen().into_iter().map(|seen| (seen.extent.start.0, seen.fua)).take(3).collect();
+    assert_eq!(durable, [(10, false), (4096, true), (20, false)]);
+}
+
+#[test]
+fn an_extended_write_that_is_refused_takes_its_payload_along_announced_or_not() {
+    let disk = Disk::new("disk", SIZE);
+    let read_only = Disk::with("disk", SIZE, |info| info.read_only = true);
+    let payload = vec![9; 300_000];
+    for announced in [0, PAYLOAD_LEN] {
+        for (disk, flags, offset, error) in
+            [(&disk, 0, SIZE - 1, ENOSPC), (&disk, NO_HOLE, 0, EINVAL), (&read_only, 0, 0, EPERM)]
+        {
+            let (_server, mut client) = transmit(disk, Style::Extended);
+            say_bare_write(&mut client, flags | announced, 5, offset, &payload);
+            assert_eq!(client.outcome(5), error);
+            assert_eq!(client.read(0, 0, 5), Ok(vec![0; 5]));
+        }
+    }
 }
 
 #[test]
@@ -263,7 +304,7 @@ fn compact_requests_reach_four_gib() {
     assert_eq!(client.status(0, 0, most).unwrap(), [(1, vec![(most, 3)]), (2, vec![(most, 1)])]);
 }
 
-fn ask(client: &mut Client<std::os::unix::net::UnixStream>, len: u64, ids: &[u32]) -> Result<Vec<u32>, u32> {
+fn ask(client: &mut Client<UnixStream>, len: u64, ids: &[u32]) -> Result<Vec<u32>, u32> {
     let mut payload = len.to_be_bytes().to_vec();
     ids.iter().for_each(|id| payload.extend(id.to_be_bytes()));
     client.say_request(STATUS, PAYLOAD_LEN, 8, 0, payload.len() as u64);

@@ -218,6 +218,20 @@ fn extended_headers_take_precedence_over_structured_replies() {
     assert_eq!(client.read(0, 0, 3), Ok(vec![0; 3]));
 }
 
+#[test]
+fn a_client_that_is_refused_extended_headers_turns_to_structured_replies() {
+    let config = Config { extended_headers: false, ..Config::default() };
+    let (_server, mut client) = connect(&[Disk::new("only", SIZE)], config);
+    client.greet();
+    let refused = client.option(OPT_EXTENDED, &[]);
+    assert_eq!(refused, [(ERR_UNSUP, b"extended headers are turned off".to_vec())]);
+    assert_eq!(client.verdict(OPT_EXTENDED, &[]), ERR_UNSUP);
+    client.agree(Style::Structured);
+    assert_eq!(client.write(0, 0, b"abc"), 0);
+    assert_eq!(client.read(0, 0, 3), Ok(b"abc".to_vec()));
+    assert!(client.status(0, 0, 4096).is_ok());
+}
+
 fn transmission_flags(
     style: Style,
     meta_chosen: bool,

@@ -115,15 +115,32 @@ fn an_extended_payload_of_any_absurd_length_ends_the_session() {
     }
 }
 
+#[test]
+fn an_extended_write_of_any_absurd_length_ends_the_session_without_payload_len_too() {
+    for len in [(64 << 20) + 1, 1 << 32, u64::MAX] {
+        let disk = Disk::new("disk", SIZE);
+        let (_server, mut client) = transmit(&disk, Style::Extended);
+        client.say_request(WRITE, 0, 5, 0, len);
+        client.say(b"the first of very many bytes");
+        assert_eq!(client.outcome(5), EINVAL);
+        assert!(client.is_closed());
+        assert_eq!(disk.seen(), []);
+    }
+}
+
+/// The headers of a conversation, and the flags of its writes: by the specification, and as
+/// QEMU's client sends them.
+const DIALECTS: [(Style, u16); 3] =
+    [(Style::Structured, 0), (Style::Extended, PAYLOAD_LEN), (Style::Extended, 0)];
+
 /// A whole conversation, as a client sends it that needs no answers.
-fn conversation(style: Style) -> Vec<u8> {
+fn conversation((style, payload_len): (Style, u16)) -> Vec<u8> {
     let mut said = 3u32.to_be_bytes().to_vec();
     let header = if style == Style::Extended { OPT_EXTENDED } else { OPT_STRUCTURED };
     said.extend(option_bytes(header, &[]));
     said.extend(option_bytes(OPT_LIST, &[]));
     said.extend(option_bytes(OPT_SET_META, &meta("", &["base:allocation"])));
     said.extend(option_bytes(OPT_GO, &info_request("disk", &[1, 2, 3])));
-    let payload_len = if style == Style::Extended { PAYLOAD_LEN } else { 0 };
     said.extend(request_bytes(style, WRITE, payload_len, 1, 0, 50));
     said.extend([b'w'; 50]);
     said.extend(request_bytes(style, READ, 0, 2, 0, 10));
@@ -139,8 +156,8 @@ fn conversation(style: Style) -> Vec<u8> {
 fn a_client_may_disconnect_at_every_byte() {
     let disk = Disk::new("disk", SIZE);
     let (server, address) = serve(&disk, Config::default());
-    for style in [Style::Structured, Style::Extended] {
-        let said = conversation(style);
+    for dialect in DIALECTS {
+        let said = conversation(dialect);
         for len in 0..=said.len() {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(&said[..len]).unwrap();
@@ -161,9 +178,9 @@ fn a_client_may_disconnect_at_every_byte() {
 
 #[test]
 fn bytes_that_come_one_by_one_are_understood() {
-    for style in [Style::Structured, Style::Extended] {
+    for dialect in DIALECTS {
         let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
-        let said = conversation(style);
+        let said = conversation(dialect);
         let reader = {
             let mut stream = client.stream.try_clone().unwrap();
             std::thread::spawn(move || {
@@ -187,7 +204,7 @@ fn noise_harms_nobody() {
         (seed >> 33) as u8
     };
     for round in 0..200 {
-        let mut said = conversation(if round % 2 == 0 { Style::Structured } else { Style::Extended });
+        let mut said = conversation(DIALECTS[round % DIALECTS.len()]);
         for _ in 0..1 + round % 7 {
             let at = (usize::from(noise()) << 8 | usize::from(noise())) % said.len();
             said[at] = noise();
@@ -204,13 +221,15 @@ fn noise_harms_nobody() {
 
 #[test]
 fn a_client_that_goes_away_in_a_payload_takes_nothing_with_it() {
-    let disk = Disk::new("disk", SIZE);
-    let (server, mut client) = transmit(&disk, Style::Structured);
-    client.say_request(WRITE, 0, 1, 0, 1 << 20);
-    client.say(&[1; 1000]);
-    drop(client);
-    server.wait_until_idle();
-    assert_eq!(disk.seen(), []);
+    for (style, payload_len) in DIALECTS {
+        let disk = Disk::new("disk", SIZE);
+        let (server, mut client) = transmit(&disk, style);
+        client.say_request(WRITE, payload_len, 1, 0, 1 << 20);
+        client.say(&[1; 1000]);
+        drop(client);
+        server.wait_until_idle();
+        assert_eq!(disk.seen(), []);
+    }
 }
 
 #[test]

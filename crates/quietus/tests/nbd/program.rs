@@ -173,6 +173,18 @@ fn a_connection_from_the_service_manager_is_served_to_its_end() {
 }
 
 #[test]
+fn extended_headers_are_offered_unless_turned_off() {
+    let disk = Disk::new();
+    assert_eq!(disk.serve(&[]).connect().verdict(OPT_EXTENDED, &[]), ACK);
+    let served = disk.serve(&["--extended-headers", "no"]);
+    let mut client = served.connect();
+    assert_eq!(client.verdict(OPT_EXTENDED, &[]), ERR_UNSUP);
+    client.agree(Style::Structured);
+    assert_eq!(client.write(0, 0, b"abc"), 0);
+    assert_eq!(client.read(0, 0, 3), Ok(b"abc".to_vec()));
+}
+
+#[test]
 fn a_reload_takes_new_keys_and_refuses_broken_ones() {
     let (disk, old, new) = (Disk::new(), Keys::new(), Keys::new());
     let [certificate, key] = ["server.pem", "server.key"].map(|name| old.path(name));

@@ -118,24 +118,21 @@ impl RequestHeader {
         self.flags & flag != 0
     }
 
-    /// Bytes of payload that follow it in the stream.
+    /// Bytes of payload that follow the header in the stream.
+    ///
+    /// A write is always followed by its payload: with extended headers the flag must say so
+    /// (`doc/proto.md`, "Request message"), but QEMU's client leaves the flag out (decision 15).
     #[must_use]
     pub fn payload_bytes(&self, style: Style) -> u64 {
-        let follows = match style {
-            Style::Extended => self.has(cmd_flag::PAYLOAD_LEN),
-            Style::Simple | Style::Structured => self.command == Command::Write,
-        };
-        if follows { self.len } else { 0 }
+        let announced = style == Style::Extended && self.has(cmd_flag::PAYLOAD_LEN);
+        if announced || self.command == Command::Write { self.len } else { 0 }
     }
 
     /// Whether its flags are such as its command may carry.
     #[must_use]
     pub const fn flags_fit(&self, style: Style) -> bool {
         let payload = match (style, self.command) {
-            (Style::Extended, Command::Write) => {
-                return self.flags & !self.command.flags(style) == cmd_flag::PAYLOAD_LEN;
-            }
-            (Style::Extended, Command::BlockStatus) => cmd_flag::PAYLOAD_LEN,
+            (Style::Extended, Command::Write | Command::BlockStatus) => cmd_flag::PAYLOAD_LEN,
             _ => 0,
         };
         self.flags & !(self.command.flags(style) | payload) == 0

@@ -66,8 +66,22 @@ fn flags_fit_only_the_commands_that_document_them() {
         assert!(!fits(Command::Write, cmd_flag::NO_HOLE | cmd_flag::PAYLOAD_LEN, style));
         assert!(!fits(Command::Read, cmd_flag::PAYLOAD_LEN, style));
         assert_eq!(fits(Command::Write, cmd_flag::PAYLOAD_LEN, style), style == Style::Extended);
-        assert_eq!(fits(Command::Write, 0, style), style != Style::Extended);
+        assert!(fits(Command::Write, 0, style));
         assert_eq!(fits(Command::Read, cmd_flag::DF, style), style != Style::Simple);
+    }
+}
+
+#[test]
+fn a_write_is_followed_by_its_payload_and_any_other_request_only_if_it_says_so() {
+    let follows =
+        |command, flags, style| RequestHeader { flags, command, ..compact() }.payload_bytes(style) == 4096;
+    for style in STYLES {
+        assert!(follows(Command::Write, 0, style));
+        assert!(follows(Command::Write, cmd_flag::PAYLOAD_LEN, style));
+        for command in [Command::Read, Command::Trim, Command::BlockStatus, Command::Unknown(8)] {
+            assert!(!follows(command, 0, style));
+            assert_eq!(follows(command, cmd_flag::PAYLOAD_LEN, style), style == Style::Extended);
+        }
     }
 }
 
