@@ -46,7 +46,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guest-init lab/lib/build-suites lab/lib/fetch-sources lab/lib/fetch-kernel .ci/run
+	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --all-features check licenses sources bans; \
 	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi

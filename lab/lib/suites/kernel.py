@@ -1,9 +1,9 @@
-"""Real kernels above the disk: nbd.ko, and virtio over qemu-storage-daemon."""
+"""Real kernels above the disk: nbd.ko, virtio over qemu-storage-daemon, and virtio of a QEMU that is the client."""
 
 import os
 
 from labkit.servers import ROOT
-from labkit.suite import MIB, Skip, expect, suite
+from labkit.suite import MIB, NEWEST, Skip, expect, suite
 
 GUEST_RUN = os.path.join(ROOT, "lab", "guest-run")
 DISK_TEST = os.path.join(ROOT, "lab", "lib", "guest-disk-test")
@@ -55,6 +55,23 @@ def virtio_files(stage):
     _files(stage, "virtio")
 
 
-def _files(stage, attach):
-    server, _ = _guest(stage, attach, "--fs", "ext4", "--mkfs", "", "--mount-opts", "discard", "--", FILES_TEST, "write")
-    stage.run(GUEST_RUN, "--attach", attach, "--disk", server.uri, "--fs", "ext4", "--fsck", "--", FILES_TEST, "check")
+def _files(stage, *attach):
+    server, _ = _guest(stage, *attach, "--fs", "ext4", "--mkfs", "", "--mount-opts", "discard", "--", FILES_TEST, "write")
+    stage.run(GUEST_RUN, "--attach", *attach, "--disk", server.uri, "--fs", "ext4", "--fsck", "--", FILES_TEST, "check")
+
+
+QEMU = f"qemu-system-{os.uname().machine}"
+
+
+def _in_qemu(stage):
+    return ["qemu", "--kernel", stage.prepared["fetch-kernel"].path()]
+
+
+@suite(f"{NEWEST} kernel in QEMU, which is the client: raw disk, discard, zeroes", needs=[QEMU], newest=True)
+def qemu_raw(stage):
+    _guest(stage, *_in_qemu(stage), "--", DISK_TEST)
+
+
+@suite(f"{NEWEST} kernel in QEMU, which is the client: ext4 with discard, files, fsck", needs=[QEMU], newest=True)
+def qemu_files(stage):
+    _files(stage, *_in_qemu(stage))
