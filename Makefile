@@ -48,7 +48,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	lab/lib/check-other
 	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/fetch-sources lab/lib/fetch-kernel .ci/run
+	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
 	@if cargo deny --version >/dev/null 2>&1; then \
 		cargo deny --all-features check licenses sources bans; \
 	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi

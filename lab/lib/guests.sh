@@ -61,21 +61,22 @@ choose_form() {
 # Whether a guest of form $1 boots here; prints what came of it. Remembered until this
 # machine boots again, or has other programs for it.
 comes_up() {
-	local kernel=${kernel:-$(form_kernel "$1")} key reason record="$state/guest-$1"
+	local kernel=${kernel:-$(form_kernel "$1")} key reason record
 	reason=$(form_obstacle "$1")
 	[ -n "$reason" ] || reason=$(form_missing "$1" "$kernel")
 	if [ -n "$reason" ]; then echo "$reason"; return 1; fi
 	key="$(cat /proc/sys/kernel/random/boot_id) $(id -u) $kernel $(command -v "$qemu_system")"
+	record=$state/guest-$1.$(cksum <<<"$key" | cut -d ' ' -f 1)
 	exec 8>"$record.lock"
 	flock 8	# others who ask meanwhile wait for the answer
-	if [ "$(head -n 1 "$record" 2>/dev/null)" != "$key" ]; then
+	if [ ! -e "$record" ]; then
 		reason=$(try_form "$1" "$kernel")
-		printf '%s\n%s\n%s\n' "$key" $? "$reason" > "$record.new"
+		printf '%s\n%s\n' $? "$reason" > "$record.new"
 		mv "$record.new" "$record"
 	fi
 	exec 8>&-
-	sed -n 3p "$record"
-	[ "$(sed -n 2p "$record")" = 0 ]
+	sed -n 2p "$record"
+	[ "$(head -n 1 "$record")" = 0 ]
 }
 
 # Boots a guest of form $1 with kernel $2. Prints what came of it; fails if it did not come up.

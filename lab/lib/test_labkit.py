@@ -22,6 +22,7 @@ from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
 from labkit.shadow import FlushedShadow, Request, Shadow  # noqa: E402
+from labkit.suite import Prepared, Skip, Stage, Suite  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
 
 SIZE = 64 * 1024
@@ -747,6 +748,53 @@ class BaseTest(unittest.TestCase):
         free = extfs.free_ranges(image)
         blocks = {block for start, length in free for block in range(start // 4096, (start + length) // 4096)}
         self.assertEqual(blocks, extfs.layout(image, 4096).free)
+
+
+class SuiteTest(unittest.TestCase):
+    """Whose programs a suite runs, and what it needs."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.calls = os.path.join(self.directory.name, "calls")
+
+    def prepared(self, last):
+        """A directory made by a script that says something, and then does `last`."""
+        script = os.path.join(self.directory.name, "script")
+        with open(script, "w") as file:
+            file.write(f"#!/bin/sh\necho called >> {self.calls}\necho one\necho 'no mirror' >&2\n{last}\n")
+        os.chmod(script, 0o700)
+        return Prepared(script, os.path.join(self.directory.name, "made"))
+
+    def stage(self, newest):
+        options = SimpleNamespace(store="in-place", server="quietus")
+        return Stage(None, options, {"fetch-clients": self.prepared('mkdir "$1/bin"; touch "$1/bin/nbd-thing"; chmod +x "$1"/bin/*')}, newest)
+
+    def test_a_directory_is_made_once_and_when_it_is_wanted(self):
+        made = self.prepared("true")
+        self.assertFalse(os.path.exists(self.calls))
+        self.assertEqual([made.path("bin", "x") for _ in range(2)], [os.path.join(made.directory, "bin", "x")] * 2)
+        with open(self.calls) as calls:
+            self.assertEqual(calls.read(), "called\n")
+
+    def test_a_directory_that_cannot_be_made_is_skipped_with_the_reason_and_not_tried_again(self):
+        made = self.prepared("exit 3")
+        for _ in range(2):
+            self.assertRaisesRegex(Skip, "^no mirror ", made.path)
+        with open(self.calls) as calls:
+            self.assertEqual(calls.read(), "called\n")
+
+    def test_the_newest_programs_come_first_and_only_where_they_are_meant(self):
+        it = Suite("thing", None, ["nbd-thing"], None, False)
+        self.assertRaisesRegex(Skip, "not installed: nbd-thing", self.stage(it.newest).check_needs, it)
+        newest = it.with_newest()
+        self.assertEqual(newest.name, "newest thing")
+        stage = self.stage(newest.newest)
+        stage.check_needs(newest)
+        self.assertTrue(stage.path.startswith(os.path.join(self.directory.name, "made", "bin") + os.pathsep))
+
+    def test_a_suite_of_another_server_is_skipped(self):
+        self.assertRaisesRegex(Skip, "only nbdkit", self.stage(False).check_needs, Suite("thing", None, [], "nbdkit", False))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import time
 
-from .servers import KINDS, STORES, Quietus
+from .servers import KINDS, ROOT, STORES, Quietus
 from .workspace import LabError, Workspace, end_session
 
 MIB = 1 << 20
 SUITES = []
+NEWEST = "newest"  # how the names of suites begin that run the newest release's programs
 
 
 class Skip(Exception):
@@ -20,25 +21,62 @@ class Failure(Exception):
     """The server did not do as the suite wants; the message says what."""
 
 
-def suite(name, needs=(), only=None):
-    """Registers a function of a `Stage` as the suite `name`.
+class Suite:
+    """A function of a `Stage`, under a name.
 
     `needs`: programs without which it is skipped. `only`: the one kind of
-    server that it is for.
+    server that it is for. `newest`: the programs are those of the newest release.
     """
+
+    def __init__(self, name, function, needs, only, newest):
+        self.name, self.function, self.needs, self.only, self.newest = name, function, needs, only, newest
+
+    def with_newest(self):
+        """The same suite by the newest release's programs."""
+        return Suite(f"{NEWEST} {self.name}", self.function, self.needs, self.only, True)
+
+
+def suite(name, needs=(), only=None, newest=False):
+    """Registers a function as a `Suite`."""
     def register(function):
-        function.suite_name, function.needs, function.only = name, needs, only
-        SUITES.append(function)
+        SUITES.append(Suite(name, function, needs, only, newest))
         return function
     return register
 
 
-class Stage:
-    """One suite's server, files and processes."""
+class Prepared:
+    """A directory that a script of lab/lib makes, once, when the first suite asks for it."""
 
-    def __init__(self, work, kind, short, built, store="in-place"):
-        self.store = STORES[store]
-        self.work, self.kind, self.short, self.built_in = work, kind, short, built
+    def __init__(self, script, directory):
+        self.script, self.directory, self.problem = script, directory, None
+
+    def path(self, *parts):
+        """A path in the directory. Skip, with the last words of the script, when it could not make it."""
+        if self.problem is None:
+            self.problem = self._make()
+        if self.problem:
+            raise Skip(self.problem)
+        return os.path.join(self.directory, *parts)
+
+    def _make(self):
+        os.makedirs(self.directory, exist_ok=True)
+        with open(self.directory + ".log", "w+b") as log:
+            done = subprocess.run([os.path.join(ROOT, "lab", "lib", self.script), self.directory],
+                                  stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            log.seek(0)
+            words = _text(log).strip().splitlines() or [f"{self.script} ended with {done.returncode}"]
+        return f"{words[-1]} (all of it: {log.name})" if done.returncode else ""
+
+
+class Stage:
+    """One suite's server, files and processes. `path`: where its programs are looked for."""
+
+    def __init__(self, work, options, prepared, newest):
+        self.store = STORES[options.store]
+        self.work, self.kind, self.prepared = work, options.server, prepared
+        # The distribution's Python comes before others: it has the `nbd` module.
+        first = [prepared["fetch-clients"].path("bin")] if newest else []
+        self.path = os.pathsep.join([*first, "/usr/bin", os.environ["PATH"]])
         self.servers = 0
 
     def serve(self, size=64 * MIB, name=None, fill=None, **options):
@@ -72,7 +110,7 @@ class Stage:
         """
         with open(self.work.file("stdout"), "w+b") as out, open(self.work.file("stderr"), "w+b") as err:
             client = self.work.spawn(argv, stdout=out, stderr=err, cwd=cwd, start_new_session=True,
-                                     env={**_client_environment(), **(env or {})})
+                                     env={**os.environ, "PATH": self.path, **(env or {})})
             try:
                 client.wait(timeout)
             except subprocess.TimeoutExpired as error:
@@ -90,19 +128,22 @@ class Stage:
 
     def built(self, program):
         """The path of a program that lib/build-suites made."""
-        path = os.path.join(self.built_in or "", "bin", program)
-        if not self.built_in or not os.path.exists(path):
+        path = self.prepared["build-suites"].path("bin", program)
+        if not os.path.exists(path):
             raise Skip(f"{program} was not built (see lib/build-suites)")
         return path
+
+    def check_needs(self, it):
+        """Skip unless suite `it` can run here."""
+        missing = [name for name in it.needs if not shutil.which(name, path=self.path)]
+        if missing:
+            raise Skip(f"not installed: {', '.join(missing)}")
+        if it.only and it.only != self.kind:
+            raise Skip(f"only {it.only} has this")
 
 
 def _text(file):
     return file.read().decode(errors="replace")
-
-
-def _client_environment():
-    """Ours; but the distribution's Python first, which has the `nbd` module."""
-    return {**os.environ, "PATH": "/usr/bin:" + os.environ["PATH"]}
 
 
 def _tail(done):
@@ -128,24 +169,17 @@ class Outcome:
         self.name, self.verdict, self.seconds, self.reason = name, verdict, seconds, reason
 
 
-def run_suite(function, options, built):
+def run_suite(it, options, prepared):
     """Runs one suite in a workspace of its own."""
     started = time.monotonic()
     verdict, reason = "PASS", ""
     try:
-        _check_needs(function, options.server)
         with Workspace(options.dir, options.keep) as work:
-            function(Stage(work, options.server, options.short, built, options.store))
+            stage = Stage(work, options, prepared, it.newest)
+            stage.check_needs(it)
+            it.function(stage)
     except Skip as skip:
         verdict, reason = "SKIP", str(skip)
     except (Failure, LabError, OSError, ValueError, KeyError) as error:
         verdict, reason = "FAIL", f"{error}" or repr(error)
-    return Outcome(function.suite_name, verdict, time.monotonic() - started, reason)
-
-
-def _check_needs(function, kind):
-    missing = [name for name in function.needs if not shutil.which(name)]
-    if missing:
-        raise Skip(f"not installed: {', '.join(missing)}")
-    if function.only and function.only != kind:
-        raise Skip(f"only {function.only} has this")
+    return Outcome(it.name, verdict, time.monotonic() - started, reason)

@@ -1,10 +1,10 @@
-"""Real kernels above the disk: nbd.ko, and virtio over qemu-storage-daemon."""
+"""Real kernels above the disk: nbd.ko, virtio over qemu-storage-daemon, and virtio of a QEMU that is the client."""
 
 import os
 
 from labkit.guest import GUEST_RUN, guest_form
 from labkit.servers import ROOT
-from labkit.suite import MIB, Skip, expect, suite
+from labkit.suite import MIB, NEWEST, Skip, expect, suite
 
 DISK_TEST = os.path.join(ROOT, "lab", "lib", "guest-disk-test")
 FILES_TEST = os.path.join(ROOT, "lab", "lib", "guest-files-test")
@@ -59,3 +59,16 @@ def virtio_files(stage):
 def _files(stage, attach):
     server, _ = _guest(stage, attach, "--fs", "ext4", "--mkfs", "", "--mount-opts", "discard", "--", FILES_TEST, "write")
     stage.run(GUEST_RUN, "--attach", attach, "--disk", server.uri, "--fs", "ext4", "--fsck", "--", FILES_TEST, "check")
+
+
+QEMU = f"qemu-system-{os.uname().machine}"
+
+
+@suite(f"{NEWEST} kernel in QEMU, which is the client: raw disk, discard, zeroes", needs=[QEMU], newest=True)
+def qemu_raw(stage):
+    _guest(stage, "qemu", "--", DISK_TEST)
+
+
+@suite(f"{NEWEST} kernel in QEMU, which is the client: ext4 with discard, files, fsck", needs=[QEMU], newest=True)
+def qemu_files(stage):
+    _files(stage, "qemu")

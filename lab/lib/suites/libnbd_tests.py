@@ -70,7 +70,7 @@ def _environment(stage):
 
 def _compile(stage, source, program, *defines):
     """Compiles one of libnbd's interop programs against its own library."""
-    tree = os.path.join(stage.built_in or "", "libnbd")
+    tree = stage.prepared["build-suites"].path("libnbd")
     if not os.path.exists(os.path.join(tree, "lib", "libnbd.la")):
         raise Skip("libnbd was not built (see lib/build-suites)")
     out = stage.work.file(program)

@@ -6,6 +6,17 @@ from labkit.suite import MIB, expect, suite
 
 from .libnbd_tools import holey_file
 
+# Commands of qemu-io, on 64 MiB of zeros.
+PATTERNS = [
+    "write -P 0x11 0 4M", "read -P 0x11 0 4M",
+    "write -f -P 0x22 1M 64k", "read -P 0x22 1M 64k", "read -P 0x11 0 1M",
+    "write -z 2M 64k", "read -P 0 2M 64k", "read -P 0x11 2112k 64k",
+    "write -z -u 3M 64k", "read -P 0 3M 64k",
+    "discard 512k 64k", "read -P 0 512k 64k", "flush",
+    "write -P 0x33 4195 777", "read -P 0x33 4195 777", "read -P 0x11 0 4195",
+    "write -P 0x44 67108352 512", "read -P 0x44 67108352 512",
+    "write -z -f 5M 1M", "write -P 0x55 5M 4k", "read -P 0 5124k 1020k", "flush"]
+
 
 @suite("qemu-img: info, convert in and out, compare, map", needs=["qemu-img"])
 def images(stage):
@@ -39,30 +50,21 @@ def overlay(stage):
     stage.run("qemu-img", "create", "-f", "qcow2", "-b", server.uri, "-F", "raw", top)
     stage.run("qemu-io", "-f", "qcow2", "-c", "write -P 2 1M 1M", "-c", "write -z 4M 1M", top)
     stage.run("qemu-img", "commit", "-f", "qcow2", top)
-    _verified(stage, server, ["read -P 1 0 1M", "read -P 2 1M 1M", "read -P 0 4M 1M", "read -P 1 5M 3M"])
+    verified(stage, server.uri, ["read -P 1 0 1M", "read -P 2 1M 1M", "read -P 0 4M 1M", "read -P 1 5M 3M"])
     stage.run("qemu-img", "dd", "-f", "raw", "-O", "raw", f"if={server.uri}", f"of={stage.work.file('dd')}", "bs=1M", "count=8")
 
 
-def _verified(stage, server, commands):
+def verified(stage, uri, commands):
     """Runs qemu-io commands; none may fail or find another pattern."""
     arguments = [word for command in commands for word in ("-c", command)]
-    said = stage.run("qemu-io", "-f", "raw", "-d", "unmap", *arguments, server.uri)
+    said = stage.run("qemu-io", "-f", "raw", "-d", "unmap", *arguments, uri)
     wrong = [line for line in said.splitlines() if "failed" in line.lower() or "error" in line.lower()]
     expect("qemu-io", not wrong, "; ".join(wrong))
 
 
 @suite("qemu-io: patterns, FUA, zeroes, discards, odd ranges", needs=["qemu-io"])
 def patterns(stage):
-    server = stage.serve(64 * MIB)
-    _verified(stage, server, [
-        "write -P 0x11 0 4M", "read -P 0x11 0 4M",
-        "write -f -P 0x22 1M 64k", "read -P 0x22 1M 64k", "read -P 0x11 0 1M",
-        "write -z 2M 64k", "read -P 0 2M 64k", "read -P 0x11 2112k 64k",
-        "write -z -u 3M 64k", "read -P 0 3M 64k",
-        "discard 512k 64k", "read -P 0 512k 64k", "flush",
-        "write -P 0x33 4195 777", "read -P 0x33 4195 777", "read -P 0x11 0 4195",
-        "write -P 0x44 67108352 512", "read -P 0x44 67108352 512",
-        "write -z -f 5M 1M", "write -P 0x55 5M 4k", "read -P 0 5124k 1020k", "flush"])
+    verified(stage, stage.serve(64 * MIB).uri, PATTERNS)
 
 
 @suite("qemu-io: many at once, verified", needs=["qemu-io"])
@@ -70,16 +72,16 @@ def asynchronous(stage):
     server = stage.serve(64 * MIB)
     writes = [f"aio_write -P {number + 1} {number * 128}k 128k" for number in range(200)]
     reads = [f"aio_read -P {number + 1} {number * 128}k 128k" for number in range(200)]
-    _verified(stage, server, [*writes, "aio_flush", *reads, "aio_flush"])
+    verified(stage, server.uri, [*writes, "aio_flush", *reads, "aio_flush"])
 
 
 @suite("qemu-io: a disk kept over a restart", needs=["qemu-io"])
 def restart(stage):
     server = stage.serve(64 * MIB)
-    _verified(stage, server, ["write -P 7 0 8M", "discard 1M 1M", "flush"])
+    verified(stage, server.uri, ["write -P 7 0 8M", "discard 1M 1M", "flush"])
     server.stop()
     server.start()
-    _verified(stage, server, ["read -P 7 0 1M", "read -P 0 1M 1M", "read -P 7 2M 6M"])
+    verified(stage, server.uri, ["read -P 7 0 1M", "read -P 0 1M 1M", "read -P 7 2M 6M"])
     server.kill()
     server.start()
-    _verified(stage, server, ["read -P 7 0 1M", "read -P 0 1M 1M", "read -P 7 2M 6M"])
+    verified(stage, server.uri, ["read -P 7 0 1M", "read -P 0 1M 1M", "read -P 7 2M 6M"])

@@ -28,8 +28,8 @@ def _client(stage, arguments):
 def _register(what, arguments):
     @suite(f"nbd-tester-client: {what}")
     def run(stage):
-        _client(stage, [it if not it.endswith(".tr") else os.path.join(stage.built_in or "", "traces", it)
-                        for it in arguments])
+        traces = stage.prepared["build-suites"]
+        _client(stage, [it if not it.endswith(".tr") else traces.path("traces", it) for it in arguments])
     return run
 
 
