@@ -35,6 +35,8 @@ pub enum Mutant {
     TimeAloneProves,
     /// What a pointer in a doubtful block names has an owner.
     GuessesAreCertain,
+    /// A block of pointers keeps its level as long as anybody names it as one.
+    LevelOutlivesOwner,
     /// Pointers in a map are not compared.
     MapHoldsNoPointers,
     /// Names hold up deaths that they need not.
@@ -81,7 +83,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those of rule E.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NoWindow,
         Self::EchoBelieved,
         Self::NoSecondWitness,
@@ -97,6 +99,7 @@ impl Mutant {
         Self::RereadWithoutExemption,
         Self::TimeAloneProves,
         Self::GuessesAreCertain,
+        Self::LevelOutlivesOwner,
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
     ];

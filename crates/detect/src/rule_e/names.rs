@@ -27,10 +27,11 @@ pub(super) struct Names {
     pub(super) again: BTreeMap<Block, u32>,
     /// Named by nothing but pointers in a block whose type is not certain.
     pub(super) guessed: RoaringBitmap,
-    /// Blocks that hold pointers, and their level.
+    /// Blocks that hold pointers, and the level that they are taken for.
     pub(super) pointers: BTreeMap<Block, u8>,
-    /// How often more than once they are named as such.
-    pub(super) pointers_again: BTreeMap<Block, u32>,
+    /// How often more than once each is named as a block of pointers, by level: a block that
+    /// changed its owner may have another level for the old one than for the new one.
+    pub(super) pointers_again: BTreeMap<(Block, u8), u32>,
     /// Those whose type is not certain yet.
     pub(super) uncertain: Lately,
     /// What is to be done with the content of a block of pointers once it has
@@ -84,7 +85,9 @@ impl Names {
 
     /// Whether every pointer that is known of has been followed.
     pub(super) fn are_known(&self) -> bool {
-        self.tasks.values().all(|task| task.is_to_confirm())
+        self.tasks
+            .iter()
+            .all(|(block, task)| task.is_to_confirm() && task.counted == self.pointers.get(block).copied())
     }
 
     /// The next blocks to be read, at most `most`: those one behind the other
@@ -154,7 +157,7 @@ impl Names {
     /// `block` holds pointers of `level`.
     fn link_pointers(&mut self, block: Block, level: u8) {
         let Entry::Vacant(vacant) = self.pointers.entry(block) else {
-            *self.pointers_again.entry(block).or_default() += 1;
+            *self.pointers_again.entry((block, level)).or_default() += 1;
             return;
         };
         vacant.insert(level);
@@ -162,15 +165,27 @@ impl Names {
         self.set_task(block, task);
     }
 
-    /// Somebody says no more that `block` holds pointers.
-    fn unlink_pointers(&mut self, block: Block) {
-        if take_one(&mut self.pointers_again, block) {
+    /// Somebody says no more that `block` holds pointers of `level`. Nobody may be left who
+    /// says so; or those who are say another level, and it is read again as that.
+    fn unlink_pointers(&mut self, block: Block, level: u8) {
+        let any = self.pointers_again.range(all_levels(block)).next().map(|(named, _)| *named);
+        let again = any.filter(|_| mutant::is(Mutant::LevelOutlivesOwner)).unwrap_or((block, level));
+        if take_one(&mut self.pointers_again, again) || self.pointers.get(&block) != Some(&level) {
             return;
         }
-        let Some(level) = self.pointers.remove(&block) else { return };
+        self.pointers.remove(&block);
         self.uncertain.remove(block..=block);
         let task = self.tasks.get(&block).copied().unwrap_or(Task { counted: Some(level), ended: None });
-        self.set_task(block, Task { ended: Some(level), ..task });
+        let others = self.pointers_again.range(all_levels(block)).next();
+        let ended = match others.map(|((_, other), _)| *other) {
+            Some(other) => {
+                take_one(&mut self.pointers_again, (block, other));
+                self.pointers.insert(block, other);
+                task.ended
+            }
+            None => Some(level),
+        };
+        self.set_task(block, Task { ended, ..task });
     }
 
     /// The pointers in `block`, if they are of `level`, are of another
@@ -254,8 +269,8 @@ impl RuleE {
             if self.names.unname(block) {
                 self.deaths.renamed(block, self.clock.now);
             }
-            if link.kind != Kind::Data {
-                self.names.unlink_pointers(block);
+            if let Kind::Pointers(level) = link.kind {
+                self.names.unlink_pointers(block, level);
             }
             self.lost_a_name(block);
         }
@@ -298,8 +313,19 @@ impl RuleE {
                     self.names.doubt_pointers(block);
                 }
             }
-            (counted, ended) => {
-                self.given_up(block, counted, ended, content);
+            (Some(level), _) => {
+                // The block may name itself, and lose that name: nothing of it is counted then.
+                self.names.set_task(block, Task::default());
+                self.given_up(block, level, content);
+                if self.names.tasks.get(&block) == Some(&Task::default()) {
+                    self.names.tasks.remove(&block);
+                }
+                self.followed(block, self.names.pointers.get(&block).copied(), content);
+            }
+            (None, ended) => {
+                if let Some(level) = ended {
+                    self.renewed(block, level, content);
+                }
                 self.followed(block, named, content);
             }
         }
@@ -315,15 +341,10 @@ impl RuleE {
         }
     }
 
-    fn given_up(&mut self, block: Block, counted: Option<u8>, ended: Option<u8>, content: &[u8]) {
-        match (counted, ended) {
-            (Some(level), _) => {
-                let links = links(&*self.format, block, level, content);
-                self.apply(links.into_iter().map(Change::Unlinked).collect(), false);
-            }
-            (None, Some(level)) => self.renewed(block, level, content),
-            (None, None) => {}
-        }
+    /// The pointers in `block` were of `level`, and count no more.
+    fn given_up(&mut self, block: Block, level: u8, content: &[u8]) {
+        let links = links(&*self.format, block, level, content);
+        self.apply(links.into_iter().map(Change::Unlinked).collect(), false);
     }
 
     fn followed(&mut self, block: Block, named: Option<u8>, content: &[u8]) {
@@ -353,9 +374,13 @@ impl RuleE {
     }
 }
 
-/// Takes one from the count of `block`, if there is one.
-fn take_one(counts: &mut BTreeMap<Block, u32>, block: Block) -> bool {
-    let Entry::Occupied(mut count) = counts.entry(block) else { return false };
+fn all_levels(block: Block) -> RangeInclusive<(Block, u8)> {
+    (block, 0)..=(block, u8::MAX)
+}
+
+/// Takes one from the count of `named`, if there is one.
+fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, named: K) -> bool {
+    let Entry::Occupied(mut count) = counts.entry(named) else { return false };
     *count.get_mut() -= 1;
     if *count.get() == 0 {
         count.remove();

@@ -52,7 +52,7 @@ pub enum Step {
 }
 
 /// What the only block of inodes may hold.
-pub const INODES: [&[Inode]; 9] = [
+pub const INODES: [&[Inode]; 11] = [
     &[],
     &[file(1, [3, 0], 0, 0)],
     &[file(1, [3, 4], 0, 0)],
@@ -62,6 +62,8 @@ pub const INODES: [&[Inode]; 9] = [
     &[Inode { links: 0, ..file(1, [3, 0], 4, 0) }],
     &[file(1, [0, 0], 0, 4)],
     &[file(1, [3, 0], 0, 0), file(1, [4, 0], 3, 0)],
+    &[file(1, [0, 0], 0, 4), file(1, [0, 0], 4, 0)],
+    &[file(0, [0, 0], 0, 0), file(1, [0, 0], 4, 0)],
 ];
 
 const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
@@ -209,7 +211,7 @@ pub fn themes() -> Vec<Theme> {
     let maps = [Step::Bit(3, true), Step::Bit(3, false), Step::Map(false), Step::Data(3, [0, 0])];
     let files = [0, 1, 3, 6].map(Step::Inodes);
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(3), Step::Free(3)];
-    let deep = [0, 4, 5, 7, 8].map(Step::Inodes);
+    let deep = [0, 4, 5, 7, 8, 9, 10].map(Step::Inodes);
     let pointers =
         [Step::Data(4, [3, 0]), Step::Data(4, [5, 3]), Step::Data(3, [5, 0]), Step::Data(5, [0, 0])];
     let freed = [Step::Map(false), Step::Map(true), Step::Free(4)];
@@ -232,4 +234,37 @@ pub fn themes() -> Vec<Theme> {
 fn supers() -> [Super; 3] {
     let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
     [in_use, clean, Super { is_clean: true, mended: 1, mounts: 0 }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::silence_panics;
+    use quietus_core::watch::Verdict;
+
+    #[test]
+    fn data_of_a_block_that_changed_its_owner_and_its_level_names_nothing() {
+        silence_panics();
+        let theme = everything(options(Grade::Generation, false), false, true);
+        let mut wild = Wild::new(&theme);
+        // Block 4 is the old owner's of level 2, and then the new one's of level 1, whose data,
+        // block 5, begins like a pointer to block 3.
+        let owners =
+            [Step::Map(true), Step::Inodes(7), Step::Data(4, [5, 0]), Step::Read, Step::Data(5, [3, 0])];
+        let change = [Step::Read, Step::Read, Step::Inodes(9), Step::Inodes(10)];
+        let freed = [
+            Step::Pass(2000),
+            Step::Bit(3, false),
+            Step::Read,
+            Step::Read,
+            Step::Read,
+            Step::Cut,
+            Step::Proven,
+        ];
+        for step in [&owners[..], &change, &freed].concat() {
+            wild.step(step).expect("both versions agree");
+        }
+        let verdicts = wild.twin.verdicts(true, false).expect("both versions agree");
+        assert_eq!(verdicts.get(&3), Some(&Verdict::Dead));
+    }
 }

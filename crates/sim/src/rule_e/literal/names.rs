@@ -37,7 +37,7 @@ impl Source {
 
     /// Whether all that follows from its content has.
     pub fn is_known(&self) -> bool {
-        self.counted.is_some() && self.ended.is_none()
+        self.counted.is_some() && self.counted == self.named && self.ended.is_none()
     }
 
     pub fn is_wanted(&self) -> bool {
@@ -201,15 +201,28 @@ impl<F: Format> Literal<F> {
         if is_last {
             self.is_young_again(block);
         }
-        if kind != Kind::Data && !self.is_named_as_pointers(block) {
-            self.is_no_pointers(block);
+        if kind != Kind::Data {
+            self.is_named_less(block, kind);
         }
     }
 
-    /// Whether something names `block` as a block of pointers.
-    fn is_named_as_pointers(&self, block: Block) -> bool {
-        let mut links = self.sources.values().flat_map(|it| &it.links);
-        links.any(|(it, kind, _)| *it == block && *kind != Kind::Data)
+    /// One name less says that `block` holds pointers of `kind`. If it was the last that says what
+    /// the block is taken for, it is taken for the lowest level that is left.
+    fn is_named_less(&mut self, block: Block, kind: Kind) {
+        let links = self.sources.values().flat_map(|it| &it.links);
+        let others: Vec<_> = links.filter(|(it, ..)| *it == block).map(|(_, kind, _)| *kind).collect();
+        if others.contains(&kind) {
+            return;
+        }
+        let levels =
+            others.iter().filter_map(|it| if let Kind::Pointers(level) = it { Some(*level) } else { None });
+        match (levels.min(), self.sources.get_mut(&block)) {
+            (Some(level), Some(source)) if source.named == Some(kind) => {
+                (source.named, source.unsettled) = (Some(Kind::Pointers(level)), None);
+            }
+            (None, _) => self.is_no_pointers(block),
+            _ => {}
+        }
     }
 
     /// Nothing says any more that `block` holds pointers: they are lost.
