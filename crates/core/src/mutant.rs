@@ -31,10 +31,15 @@ pub enum Mutant {
     MeetUnsealed,
     /// A part of a block is written to a slot without the rest of it.
     RaiseNothing,
+    /// The watcher is told of a request that is refused.
+    TellOfRefused,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Those that show below a watcher only.
+    pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
+
+    /// All others.
     pub const ALL: [Self; 13] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,

@@ -83,6 +83,9 @@ impl Volume {
             self.last_request = self.now;
         }
         if let Some(refusal) = self.refuse(&request) {
+            if mutant::is(Mutant::TellOfRefused) {
+                self.observe(&request);
+            }
             out.push(Command::Reply(id, Err(refusal)));
             return;
         }
@@ -142,6 +145,9 @@ impl Volume {
         reused
     }
 
+    /// Why `request` is refused, if it is. Every refusal that does not depend on
+    /// how the request goes is given here, before the watcher is told of it: a
+    /// change that never takes place must not be taken for one.
     fn refuse(&self, request: &Request) -> Option<Refusal> {
         if request.extent.end() > self.store.size() {
             return Some(Refusal::Invalid("beyond the end of the disk"));
@@ -155,8 +161,20 @@ impl Volume {
         if self.config.read_only && request.op.is_write() {
             return Some(Refusal::ReadOnly);
         }
-        let reason = self.latched.as_ref()?;
-        needs_medium_writes(&request.op).then(|| Refusal::Latched(reason.clone()))
+        let latched = self.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
+        latched.map(|reason| Refusal::Latched(reason.clone())).or_else(|| self.unsupported(&request.op))
+    }
+
+    fn unsupported(&self, op: &Op) -> Option<Refusal> {
+        match op {
+            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
+                Some(Refusal::NotSupported("zeros that keep their space take time"))
+            }
+            Op::Scour if self.config.policy.passes().is_empty() => {
+                Some(Refusal::NotSupported("the policy destroys nothing"))
+            }
+            _ => None,
+        }
     }
 
     fn hold_back(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
@@ -315,18 +333,10 @@ impl Volume {
                 self.io(Purpose::Request(id), self.store.place(extent), IoOp::Prefetch, out);
                 return;
             }
-            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
-                let slow = Refusal::NotSupported("zeros that keep their space take time");
-                return out.push(Command::Reply(id, Err(slow)));
-            }
             // Where content has no fixed place none can be kept for it.
             Op::Zero { no_hole, .. } => shred(no_hole && self.store.is_fixed(), Cause::WriteZeroes),
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge => shred(false, Cause::Purge),
-            Op::Scour if self.config.policy.passes().is_empty() => {
-                let none = Refusal::NotSupported("the policy destroys nothing");
-                return out.push(Command::Reply(id, Err(none)));
-            }
             Op::Scour => (Due::Scour, Cause::Scour),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
@@ -467,6 +477,8 @@ impl Volume {
                 self.overwriting(&request, seen, &old);
             }
             Err(error) => {
+                // The watcher was told of a change that does not take place.
+                self.blind(request.extent);
                 self.blind(seen);
                 return out.push(Command::Reply(id, Err(refusal(&error))));
             }

@@ -18,12 +18,15 @@ const DISK: [u8; 16] = [1; 16];
 struct Memory {
     bytes: RefCell<Vec<u8>>,
     broken: Cell<bool>,
+    /// Reads fail.
+    blind: Cell<bool>,
     syncs: Cell<usize>,
 }
 
 impl Memory {
     fn new(size: u64) -> Self {
-        Self { bytes: RefCell::new(vec![0; size as usize]), broken: Cell::new(false), syncs: Cell::new(0) }
+        let bytes = RefCell::new(vec![0; size as usize]);
+        Self { bytes, broken: Cell::new(false), blind: Cell::new(false), syncs: Cell::new(0) }
     }
 
     fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
@@ -40,6 +43,9 @@ impl Medium for Memory {
         self.bytes.borrow().len() as u64
     }
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        if self.blind.get() {
+            return Err(MediumError { kind: MediumErrorKind::Io, message: "unreadable".into() });
+        }
         into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
         Ok(())
     }
