@@ -15,6 +15,7 @@ pub mod medium;
 pub mod mutant;
 pub mod policy;
 pub mod request;
+mod steps;
 pub mod store;
 pub mod units;
 pub mod volume;

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 /// Which medium.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// The one that holds the disk's content.
     Data,
@@ -30,7 +30,7 @@ pub enum Target {
 }
 
 /// Where bytes lie that lie side by side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// On which medium.
     pub on: Target,

@@ -35,6 +35,8 @@ const MOVES_AT_ONCE: usize = 64;
 pub(super) struct Act {
     kind: Kind,
     pub(super) runs: Vec<Extent<Addr>>,
+    /// The same bytes, to find out whether some are among them.
+    area: ExtentMap<Addr, ()>,
     /// The same bytes as holes, with neighbours as one.
     spans: Vec<Extent<Addr>>,
     /// Content to put back, a buffer a run.
@@ -117,12 +119,12 @@ impl Act {
             }
             Kind::Keep { .. } | Kind::Tidy => request.op != Op::Flush,
         };
-        concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
+        concerns && self.area.overlaps(request.extent)
     }
 
     /// Whether it overwrites content of `extent` that will be put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
-        matches!(self.kind, Kind::Keep { .. }) && self.runs.iter().any(|run| run.overlaps(extent))
+        matches!(self.kind, Kind::Keep { .. }) && self.area.overlaps(extent)
     }
 
     /// Whether it is given up when a write waits for another one.
@@ -156,21 +158,31 @@ impl Volume {
         if self.config.read_only {
             return;
         }
-        let hindered = self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
+        let hindered =
+            self.waiting.demands().next().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
         let futile = self.act.as_ref().is_some_and(|act| act.is_futile);
         if hindered || futile || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
             if !self.act.as_ref().is_some_and(Act::is_at_rest) {
                 return;
             }
-            if let Some(chore) = self.act.take().and_then(Act::into_chore) {
+            if let Some(chore) = self.end_act().and_then(Act::into_chore) {
                 self.store.left_untidy(&chore);
             }
             self.settle(out);
         }
         if self.act.is_none() {
             self.act = self.choose();
+            self.settle(out);
         }
         self.step(out);
+    }
+
+    /// The act under way is over, or is given up: what it kept from beginning is
+    /// tried again.
+    fn end_act(&mut self) -> Option<Act> {
+        let act = self.act.take()?;
+        self.waiting.act_ended(&act.runs);
+        Some(act)
     }
 
     /// Begins as much of the present step as may be under way at once.
@@ -331,7 +343,10 @@ impl Volume {
 
     /// Ends an act that is over, if nobody has to be told.
     fn end_unrecorded(&mut self) {
-        let Some(act) = self.act.take_if(|act| act.steps.is_empty()) else { return };
+        if self.act.as_ref().is_none_or(|act| !act.steps.is_empty()) {
+            return;
+        }
+        let Some(act) = self.end_act() else { return };
         match act.chore {
             None => self.gave_back(&act.runs),
             Some(chore) => self.store.tidied(&chore, act.contents.first().map_or(&[], Buf::as_slice)),
@@ -363,7 +378,7 @@ impl Volume {
         act.recording = None;
         act.place_done();
         if act.steps.is_empty()
-            && let Some(act) = self.act.take()
+            && let Some(act) = self.end_act()
         {
             let receipt = self.receipt(act);
             self.receipts.push(receipt);
@@ -419,12 +434,13 @@ impl Act {
         urgent: bool,
     ) -> Option<Self> {
         steps.reverse();
-        let mut spans = ExtentMap::default();
-        runs.iter().for_each(|run| spans.insert(*run, ()));
-        let spans = spans.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
+        let mut area = ExtentMap::default();
+        runs.iter().for_each(|run| area.insert(*run, ()));
+        let spans = area.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
         let act = Self {
             kind,
             runs,
+            area,
             spans,
             contents,
             steps,

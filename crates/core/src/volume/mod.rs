@@ -26,14 +26,17 @@ mod dying;
 mod io;
 mod layers;
 mod open;
+mod order;
 mod paging;
 mod query;
 mod raise;
+mod running;
 mod sealing;
 mod space;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod waiting;
 mod watching;
 
 pub use io::{Io, IoId, IoOp, Media};
@@ -50,7 +53,7 @@ use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -172,12 +175,15 @@ pub struct Volume {
     committing: Option<commit::Committing>,
     /// All commits up to this one are durable.
     durable_seq: u64,
-    /// Deaths whose commit is not durable.
-    undurable: Vec<(u64, Extent<Addr>)>,
+    undurable: commit::Undurable,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
-    running: Vec<admit::Running>,
-    waiting: Vec<admit::Waiting>,
+    /// Changes that have arrived, and not ended.
+    order: order::Order,
+    running: running::Table,
+    /// Those of them for whose deaths the ledger had no room, or no time.
+    obliging: VecDeque<RequestId>,
+    waiting: waiting::Queue,
     act: Option<Act>,
     /// Acts that are done, while there may be copies of what they destroyed.
     receipts: Vec<Receipt>,
@@ -194,8 +200,6 @@ pub struct Volume {
     spare_since: Millis,
     /// Where the next batch begins.
     sweep: u64,
-    /// No obligation that calls for an act is older than this.
-    oldest: Option<Millis>,
     all_due: bool,
     stopping: bool,
     /// Nothing is done that nobody waits for.
@@ -269,7 +273,6 @@ impl Volume {
         self.drive_watching(out);
         self.drive_act(out);
         self.give_receipts(out);
-        self.drive_paging(out);
         self.drive_sealing(out);
         self.commit_pending(out);
     }
@@ -280,6 +283,7 @@ impl Volume {
             && self.act.is_none()
             && self.spare.is_empty()
             && self.waiting.is_empty()
+            && self.obliging.is_empty()
             && !self.journal.has_pending()
             && self.has_seen_all()
             && self.store.is_fixed()
@@ -308,6 +312,8 @@ impl Volume {
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
         self.sealing.give_up();
+        self.undurable.give_up();
+        self.obliging.clear();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

@@ -1,8 +1,12 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
+use super::commit::Undurable;
 use super::layers::Layers;
+use super::order::Order;
 use super::paging::Paging;
+use super::running::Table;
 use super::sealing::Sealing;
+use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
@@ -15,7 +19,7 @@ use crate::policy::Seed;
 use crate::store::overlay::{MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
 use crate::units::{Addr, Extent, Millis, Pos};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 
@@ -196,16 +200,17 @@ impl Volume {
             store,
             fresh,
             layers: Layers::default(),
-            oldest: (!found.state.ledger.is_empty()).then_some(Millis(0)),
             state: found.state,
             durable_seq: journal.position().1,
             journal,
             committing: None,
-            undurable: Vec::new(),
+            undurable: Undurable::default(),
             io_next: 0,
             purposes: HashMap::new(),
-            running: Vec::new(),
-            waiting: Vec::new(),
+            order: Order::default(),
+            running: Table::default(),
+            obliging: VecDeque::new(),
+            waiting: Queue::default(),
             act: None,
             receipts: Vec::new(),
             sealing: Sealing::default(),

@@ -1,6 +1,7 @@
 //! What the simulator cannot say as plainly.
 
 mod layers;
+mod steps;
 
 use super::*;
 use crate::journal::Shape;
@@ -92,7 +93,7 @@ impl Bench {
         let opening = Opening {
             config,
             disk: DISK,
-            size: SIZE,
+            size: data.size(),
             entropy: [3; 32],
             now: Millis(0),
             checkpoint,

@@ -220,3 +220,19 @@ fn of_a_change_that_fails_before_it_begins_the_watcher_hears_all_the_same() {
     assert!(matches!(bench.done(Op::Trim, 0, 16384), Err(Refusal::Io(_))));
     assert_eq!(puppet.blind_to.load(Relaxed), 16384, "some of what did not change is taken for changed");
 }
+
+#[test]
+fn a_ledger_full_of_what_is_suspicious_makes_room_for_a_death() {
+    let (mut bench, puppet) = watched();
+    for start in (0..SIZE).step_by(1024) {
+        bench.write(start, 7, 512);
+    }
+    puppet.below_bytes.store(SIZE, Relaxed);
+    bench.idle();
+    let trim = bench.ask(Op::Trim, 512, 1024);
+    bench.settle();
+    bench.idle();
+    assert!(bench.replies.remove(&trim).is_some_and(|it| it.is_ok()), "{:?}", bench.volume.status());
+    let status = bench.volume.status();
+    assert!(status.ledger_entries <= status.ledger_entries_max / 2 + 1, "{status:?}");
+}
