@@ -13,13 +13,15 @@
 //!    is overwritten by the disk's policy before it is called clean.
 
 mod frame;
+mod record;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
 use crate::units::{Addr, Extent, Millis, Pos};
-pub use frame::{Frame, FrameKind, Head};
+pub use frame::{Frame, FrameKind, Head, RawFrame};
+pub use record::RecordError;
 pub use scan::{JournalError, Recovered, scan};
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ pub const SLOT_BYTES: u64 = 4096;
 /// Where the first half begins.
 pub const HALVES_AT: u64 = 4096;
 /// The version of the format that this code writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Names a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,7 +77,8 @@ impl Shape {
     /// held takes half a half at the most.
     #[must_use]
     pub fn entries_max(self) -> usize {
-        let changes = (self.half_bytes / 2 - 2 * SECTOR_BYTES) / frame::CHANGE_BYTES;
+        let heads = 2 * SECTOR_BYTES + record::COUNTERS_BYTES;
+        let changes = (self.half_bytes / 2).saturating_sub(heads) / record::CHANGE_BYTES_MAX;
         usize::try_from(changes).unwrap_or(usize::MAX).saturating_sub(self.slots as usize + 1)
     }
 }

@@ -22,6 +22,7 @@ use crate::units::{Addr, Extent, Millis, Pos};
 use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
+const VIEW_VERSION: u32 = 1;
 
 /// What a disk needs to be opened.
 #[derive(Clone, Debug)]
@@ -91,7 +92,7 @@ impl Checkpoint {
     #[must_use]
     pub fn to_bytes(&self, disk: [u8; 16]) -> Vec<u8> {
         let mut bytes = VIEW_MAGIC.to_vec();
-        bytes.extend(journal::VERSION.to_le_bytes());
+        bytes.extend(VIEW_VERSION.to_le_bytes());
         bytes.extend(disk);
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.seq.to_le_bytes());
@@ -110,7 +111,7 @@ impl Checkpoint {
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&journal::VERSION.to_le_bytes())?;
+        let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&VIEW_VERSION.to_le_bytes())?;
         let body = body.strip_prefix(&disk)?;
         let (generation, body) = body.split_first_chunk()?;
         let (seq, body) = body.split_first_chunk()?;
