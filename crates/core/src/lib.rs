@@ -13,6 +13,7 @@ pub mod journal;
 pub mod ledger;
 pub mod medium;
 pub mod mutant;
+pub mod owed;
 pub mod policy;
 pub mod request;
 mod steps;

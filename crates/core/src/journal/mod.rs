@@ -19,6 +19,8 @@ mod scan;
 mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
+use crate::owed::{Debt, Owed};
+use crate::store::Place;
 use crate::units::{Addr, Extent, Millis, Pos};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
 pub use record::RecordError;
@@ -96,6 +98,11 @@ pub enum Change {
     Release,
     /// The slots have been overwritten.
     Clean,
+    /// What lies here was at this address until it died: it is to be destroyed,
+    /// and the address has another place now, or none.
+    Owe(Place, Addr, Cause),
+    /// Nothing is owed here any more.
+    Paid(Place),
 }
 
 /// A CRC-32C of a slot's content.
@@ -116,6 +123,8 @@ pub struct Slots {
 pub struct State {
     /// The obligations.
     pub ledger: Ledger,
+    /// What is owed by place.
+    pub owed: Owed,
     /// The slots.
     pub slots: Slots,
     /// The figures.
@@ -136,6 +145,12 @@ impl State {
             }
             Change::Release => self.slots.held.clear(),
             Change::Clean => self.slots.dirty = false,
+            Change::Owe(place, address, cause) => {
+                let dead = self.ledger.dead().within(Extent::new(address.0, place.extent.len));
+                let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
+                self.owed.insert(place, Debt::new(place.extent.start, address, cause, since));
+            }
+            Change::Paid(place) => self.owed.remove(place),
         }
     }
 
@@ -143,7 +158,9 @@ impl State {
     fn changes(&self) -> Vec<Change> {
         let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
-        let mut changes: Vec<Change> = obligations.chain(held).collect();
+        let owed = self.owed.iter();
+        let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
+        let mut changes: Vec<Change> = obligations.chain(held).chain(owed).collect();
         if self.slots.dirty && self.slots.held.is_empty() {
             // Held once and released: dirty, and nothing more to say.
             changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));

@@ -5,7 +5,8 @@
 
 use super::{Change, Crc, Slot};
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
-use crate::units::{Addr, Extent};
+use crate::store::{Place, Target};
+use crate::units::{Addr, Address, Extent};
 
 /// Bytes of a record's tag and length.
 const HEAD_BYTES: usize = 4;
@@ -20,6 +21,12 @@ const CLEAR: u16 = 3;
 const HOLD: u16 = 4;
 const RELEASE: u16 = 5;
 const CLEAN: u16 = 6;
+const OWE: u16 = 7;
+const PAID: u16 = 8;
+
+/// On which medium a place is.
+const IN_DATA: u8 = 0;
+const IN_BASE: u8 = 1;
 
 /// What one record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,11 +109,26 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         }
         Change::Release => RELEASE,
         Change::Clean => CLEAN,
+        Change::Owe(place, address, cause) => {
+            put_place(bytes, place);
+            bytes.extend(address.0.to_le_bytes());
+            bytes.push(cause as u8);
+            OWE
+        }
+        Change::Paid(place) => {
+            put_place(bytes, place);
+            PAID
+        }
     }
 }
 
-fn put_extent(bytes: &mut Vec<u8>, extent: Extent<Addr>) {
-    bytes.extend(extent.start.0.to_le_bytes());
+fn put_place(bytes: &mut Vec<u8>, place: Place) {
+    put_extent(bytes, place.extent);
+    bytes.push(if place.on == Target::Base { IN_BASE } else { IN_DATA });
+}
+
+fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
+    bytes.extend(extent.start.get().to_le_bytes());
     bytes.extend(extent.len.to_le_bytes());
 }
 
@@ -123,6 +145,8 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
         HOLD => "hold",
         RELEASE => "release",
         CLEAN => "clean",
+        OWE => "owe",
+        PAID => "paid",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: body };
@@ -135,6 +159,11 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
             Record::Change(Change::Hold(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
         }
         RELEASE => Record::Change(Change::Release),
+        OWE => {
+            let (place, address) = (fields.place()?, Addr(fields.u64()?));
+            Record::Change(Change::Owe(place, address, fields.cause()?))
+        }
+        PAID => Record::Change(Change::Paid(fields.place()?)),
         _ => Record::Change(Change::Clean),
     };
     if fields.rest.is_empty() { Ok(record) } else { Err(fields.length()) }
@@ -170,7 +199,17 @@ impl Body<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn extent(&mut self) -> Result<Extent<Addr>, RecordError> {
+    fn place(&mut self) -> Result<Place, RecordError> {
+        let extent = self.extent()?;
+        let [number] = self.array()?;
+        match number {
+            IN_DATA => Ok(Place { on: Target::Data, extent }),
+            IN_BASE => Ok(Place { on: Target::Base, extent }),
+            _ => Err(self.field("medium", u64::from(number))),
+        }
+    }
+
+    fn extent<A: Address>(&mut self) -> Result<Extent<A>, RecordError> {
         let (start, len) = (self.u64()?, self.u64()?);
         Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
     }

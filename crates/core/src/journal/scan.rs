@@ -3,7 +3,7 @@
 use super::frame::{self, HeadError};
 use super::{FrameKind, HALVES_AT, Head, RawFrame, RecordError, SECTOR_BYTES, Shape, State, VERSION};
 use crate::medium::{Medium, MediumError};
-use crate::units::{Extent, Millis, Pos};
+use crate::units::{BLOCK_BYTES, Millis, Pos};
 
 /// How much of a half is read at once in search of frames.
 const PIECE_BYTES: usize = 64 << 10;
@@ -147,7 +147,7 @@ impl Replay {
         self.seq = frame.seq;
         self.state.counters = frame.counters;
         for change in frame.changes {
-            if change.extent().end() > self.size {
+            if !change.is_within(self.size) {
                 return Err(JournalError::Damaged("it names bytes beyond the disk"));
             }
             self.state.apply(change, Millis(0));
@@ -183,11 +183,18 @@ impl Replay {
 }
 
 impl super::Change {
-    /// The bytes of the disk that it speaks of.
-    fn extent(&self) -> Extent<crate::units::Addr> {
+    /// Whether the bytes that it speaks of are of a disk of `size` bytes. What has
+    /// a place of its own has that by whole blocks.
+    fn is_within(&self, size: u64) -> bool {
         match self {
-            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => *extent,
-            Self::Release | Self::Clean => Extent::default(),
+            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => extent.end() <= size,
+            Self::Owe(place, address, _) => {
+                let parts = [place.extent.start.0, place.extent.len, address.0];
+                let end = address.0.checked_add(place.extent.len);
+                parts.iter().all(|it| it.is_multiple_of(BLOCK_BYTES))
+                    && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
+            }
+            Self::Paid(_) | Self::Release | Self::Clean => true,
         }
     }
 }

@@ -43,6 +43,9 @@ pub(super) struct Act {
     contents: Vec<Buf>,
     /// What is left to do, the next one last.
     steps: Vec<Step>,
+    /// What is owed by place: first `fills` places that get passes, then others.
+    places: Vec<Place>,
+    fills: usize,
     /// The place that comes next in the present step.
     next: usize,
     /// Acts of input or output of the present step that have not ended.
@@ -69,6 +72,8 @@ pub(super) enum Kind {
     GiveBack,
     /// Tidy up where nobody's content lies.
     Tidy,
+    /// Destroy what is owed by place; the runs are the addresses that it was.
+    Repay,
 }
 
 /// One step of an act.
@@ -118,6 +123,7 @@ impl Act {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
             Kind::Keep { .. } | Kind::Tidy => request.op != Op::Flush,
+            Kind::Repay => false,
         };
         concerns && self.area.overlaps(request.extent)
     }
@@ -125,6 +131,11 @@ impl Act {
     /// Whether it overwrites content of `extent` that will be put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
         matches!(self.kind, Kind::Keep { .. }) && self.area.overlaps(extent)
+    }
+
+    /// Whether it is about bytes of `extent` where they lie now.
+    pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
+        self.kind != Kind::Repay && self.area.overlaps(extent)
     }
 
     /// Whether it is given up when a write waits for another one.
@@ -290,10 +301,11 @@ impl Volume {
         let act = self.act.as_ref().expect("a step is of an act");
         let (kind, runs) = (act.kind, act.runs.clone());
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        let mut changes: Vec<Change> = runs.iter().map(|run| met(kind, *run)).collect();
-        runs.iter().for_each(|run| self.uncover(*run, kind));
+        let mut changes = act.changes_met();
         match kind {
+            Kind::Repay => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
+                runs.iter().for_each(|run| self.uncover(*run, kind));
                 self.state.counters.destroyed_bytes += bytes;
                 let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
                 for run in runs {
@@ -305,6 +317,7 @@ impl Volume {
             }
             Kind::GiveBack | Kind::Tidy => unreachable!("it meets no obligation"),
             Kind::Keep { .. } => {
+                runs.iter().for_each(|run| self.uncover(*run, kind));
                 self.state.counters.scoured_bytes += bytes;
                 changes.push(Change::Clean);
             }
@@ -380,6 +393,7 @@ impl Volume {
         if act.steps.is_empty()
             && let Some(act) = self.end_act()
         {
+            self.repaid(&act.places);
             let receipt = self.receipt(act);
             self.receipts.push(receipt);
         }
@@ -410,13 +424,6 @@ impl Volume {
     }
 }
 
-fn met(kind: Kind, run: Extent<Addr>) -> Change {
-    match kind {
-        Kind::Keep { suspicious: true } => Change::Oblige(run, Due::Suspicious, Cause::Scour),
-        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack | Kind::Tidy => Change::Clear(run),
-    }
-}
-
 impl Step {
     /// Whether it is under way at several places at once. What is read is kept
     /// in order, and holes in one file wait for one another anyway.
@@ -444,6 +451,8 @@ impl Act {
             spans,
             contents,
             steps,
+            places: Vec::new(),
+            fills: 0,
             next: 0,
             under_way: 0,
             recording: None,
@@ -469,9 +478,26 @@ impl Act {
         Some(Self { chore: Some(chore), ..act })
     }
 
+    /// Destroys what is owed at `places`, those in slots first; it was at `runs`.
+    pub(super) fn repay(runs: Vec<Extent<Addr>>, places: Vec<Place>, steps: Vec<Step>) -> Option<Self> {
+        let act = Self::new(Kind::Repay, runs, Vec::new(), steps, false)?;
+        let fills = places.partition_point(|place| place.on == Target::Data);
+        Some(Self { places, fills, ..act })
+    }
+
     /// Gives back the space of `runs`.
     pub(super) fn give_back(runs: Vec<Extent<Addr>>) -> Option<Self> {
         Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
+    }
+
+    /// What the journal is told when it has met its obligations.
+    fn changes_met(&self) -> Vec<Change> {
+        let suspicious = |run: &Extent<Addr>| Change::Oblige(*run, Due::Suspicious, Cause::Scour);
+        match self.kind {
+            Kind::Keep { suspicious: true } => self.runs.iter().map(suspicious).collect(),
+            Kind::Repay => self.places.iter().map(|place| Change::Paid(*place)).collect(),
+            _ => self.runs.iter().map(|run| Change::Clear(*run)).collect(),
+        }
     }
 
     /// Whether content moves by it that `is_busy`.
@@ -497,6 +523,7 @@ impl Act {
                 slots.len()
             }
             (Some(Chore::Move { .. }), Step::Read | Step::Copy) => self.runs.len().div_ceil(MOVES_AT_ONCE),
+            (_, Step::Fill(_)) if self.kind == Kind::Repay => self.fills,
             (_, Step::Punch) => self.spans.len(),
             (_, Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind) => self.runs.len(),
             _ => 1,
@@ -508,7 +535,7 @@ impl Act {
         let is_move = matches!(self.chore, Some(Chore::Move { .. }));
         match step {
             Step::Read if is_move => chunk(&self.runs, index),
-            Step::Fill(_) if self.chore.is_some() => &[],
+            Step::Fill(_) if self.chore.is_some() || self.kind == Kind::Repay => &[],
             Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind => {
                 &self.runs[index..=index]
             }
@@ -524,6 +551,7 @@ impl Act {
             (Some(Chore::Destroy(slots) | Chore::Punch(slots)), Step::Fill(_) | Step::Punch) => {
                 data(&slots[index]).into()
             }
+            (_, Step::Fill(_)) if self.kind == Kind::Repay => self.places[index].into(),
             (Some(Chore::Shrink(to)), Step::Shrink) => data(&Extent::new(to.0, 0)).into(),
             (Some(Chore::Search(part)), Step::Search) => Place { on: Target::Map, extent: *part }.into(),
             (Some(Chore::Move { to, .. }), Step::Copy) => chunk(to, index).iter().map(data).collect(),

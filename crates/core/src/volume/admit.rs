@@ -186,7 +186,8 @@ impl Volume {
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && self.state.ledger.overlaps(request.extent);
+            && self.state.ledger.overlaps(request.extent)
+            && !self.can_leave(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
@@ -253,6 +254,9 @@ impl Volume {
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        if matches!(request.op, Op::Write(_)) && !self.store.is_fixed() {
+            self.leave_places(request.extent);
+        }
         if let Some(block) = self.to_raise(&request).first() {
             return self.raise(id, request, *block, out);
         }

@@ -30,10 +30,8 @@ impl Volume {
         if !urgent && !self.is_due() {
             return self.space_act().or_else(|| self.tidy_act());
         }
-        let act = self.swept();
-        if let Some(act) = &act {
-            self.sweep = act.runs.last().map_or(0, |run| run.end());
-        } else if self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+        let act = self.due();
+        if act.is_none() && self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
             self.all_due = false;
         }
         let act = act.map(|mut act| {
@@ -41,6 +39,13 @@ impl Volume {
             act
         });
         act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
+    }
+
+    /// The next act of those that are due: by address and by place in turn.
+    fn due(&mut self) -> Option<Act> {
+        self.repays_next = !self.repays_next;
+        let first = if self.repays_next { self.repay() } else { None };
+        first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
     /// Whether it is time for what has been pending since `since`.
@@ -71,7 +76,7 @@ impl Volume {
     }
 
     fn is_overdue(&self) -> bool {
-        self.state.ledger.oldest().is_some_and(|since| self.is_overdue_since(since))
+        self.oldest().is_some_and(|since| self.is_overdue_since(since))
     }
 
     /// Makes one of suspicious extents that lie close together, by suspecting
@@ -144,7 +149,7 @@ impl Volume {
     fn swept(&mut self) -> Option<Act> {
         let (first, it) = self.first_ready()?;
         let rest = Extent::between(first.start.0, self.store.size());
-        match it.due {
+        let act = match it.due {
             Due::Shred { .. } => {
                 self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
             }
@@ -155,7 +160,9 @@ impl Volume {
                 self.keep(self.pieces_for_slots(ready, &mut left), None)
             }
             Due::Suspicious => None,
-        }
+        };
+        self.sweep = act.as_ref().and_then(|act| act.runs.last()).map_or(self.sweep, |run| run.end());
+        act
     }
 
     /// The first obligation, from where the last act ended, that an act may begin

@@ -26,6 +26,8 @@ pub(super) struct Undurable {
 #[derive(Debug, Default)]
 struct Batch {
     deaths: ExtentMap<Addr, ()>,
+    /// What is owed by place since then.
+    places: ExtentMap<Pos, ()>,
     waiters: Vec<RequestId>,
 }
 
@@ -37,6 +39,19 @@ impl Undurable {
     /// `extent` has died.
     pub(super) fn note(&mut self, extent: Extent<Addr>) {
         self.next.deaths.insert(extent, ());
+    }
+
+    /// What lies at `place` is owed.
+    pub(super) fn note_place(&mut self, place: Place) {
+        if place.on == Target::Data {
+            self.next.places.insert(place.extent, ());
+        }
+    }
+
+    /// Whether it is not durable yet that something is owed at `place`.
+    pub(super) fn has(&self, place: Place) -> bool {
+        let has = |it: &Batch| it.places.overlaps(place.extent);
+        place.on == Target::Data && (has(&self.next) || has(&self.under_way))
     }
 
     pub(super) fn overlaps(&self, extent: Extent<Addr>) -> bool {
@@ -99,6 +114,7 @@ impl Volume {
                 self.finish_with_buf(id, out);
             }
             self.act_committed(seq, out);
+            self.seal_map(out);
         }
     }
 

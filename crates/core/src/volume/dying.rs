@@ -78,7 +78,13 @@ impl Volume {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.has_room_for(0)
+    }
+
+    /// Whether there is room for so many entries, and then for one more.
+    pub(super) fn has_room_for(&self, entries: usize) -> bool {
+        let taken = self.state.ledger.len() + self.state.owed.len() + entries;
+        taken + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns

@@ -7,7 +7,8 @@
 //!    is replied to, and before any act on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is met
-//!    and that is durable: no act can destroy what was written after a death.
+//!    and that is durable, or it gets another place ([`leaving`]): no act can
+//!    destroy what was written after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt.
 //! 5. Content under a conservative overwrite is durable in the journal before
@@ -25,6 +26,7 @@ mod commit;
 mod dying;
 mod io;
 mod layers;
+mod leaving;
 mod open;
 mod order;
 mod paging;
@@ -176,6 +178,10 @@ pub struct Volume {
     /// All commits up to this one are durable.
     durable_seq: u64,
     undurable: commit::Undurable,
+    /// The commit that says what was owed by place last.
+    left_seq: u64,
+    /// What is owed by place comes before what is owed by address next.
+    repays_next: bool,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
     /// Changes that have arrived, and not ended.
@@ -280,6 +286,7 @@ impl Volume {
     /// Whether there is nothing but requests under way: the common case.
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
+            && self.state.owed.is_empty()
             && self.act.is_none()
             && self.spare.is_empty()
             && self.waiting.is_empty()

@@ -15,10 +15,11 @@ use crate::journal::{
 };
 use crate::ledger::{Cause, Due};
 use crate::medium::{Capabilities, Medium, MediumError};
+use crate::owed::Owed;
 use crate::policy::Seed;
-use crate::store::overlay::{MapError, Overlay, Setup};
+use crate::store::overlay::{Known, MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
-use crate::units::{Addr, Extent, Millis, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
@@ -171,7 +172,12 @@ impl Volume {
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
-        let (mut store, fresh) = open_store(&opening, media)?;
+        if opening.overlay.is_some() {
+            found.state.owed.forget_beyond(media.data.size().next_multiple_of(BLOCK_BYTES));
+        } else if !found.state.owed.is_empty() {
+            return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
+        }
+        let (mut store, fresh) = open_store(&opening, &found.state.owed, media)?;
         if opening.config.read_only {
             if !found.state.slots.held.is_empty() {
                 return Err(OpenError::NeedsRecovery);
@@ -206,6 +212,8 @@ impl Volume {
             journal,
             committing: None,
             undurable: Undurable::default(),
+            left_seq: 0,
+            repays_next: false,
             io_next: 0,
             purposes: HashMap::new(),
             order: Order::default(),
@@ -236,7 +244,11 @@ impl Volume {
 
 /// The disk's store, as the last clean stop left it; and, where nobody knows
 /// which blocks hold data, the blocks that were written since, none so far.
-fn open_store(opening: &Opening, media: &Media<'_>) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
+fn open_store(
+    opening: &Opening,
+    owed: &Owed,
+    media: &Media<'_>,
+) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
     let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
     let size = opening.size;
     let Some(setup) = &opening.overlay else {
@@ -252,7 +264,8 @@ fn open_store(opening: &Opening, media: &Media<'_>) -> Result<(Box<dyn Store>, O
     let secure = !config.policy.passes().is_empty();
     let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
     let media = (media.data, map, base);
-    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, clean.as_ref(), media)?;
+    let known = Known { clean: clean.as_ref(), owed };
+    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
     Ok((Box::new(overlay), None))
 }
 
