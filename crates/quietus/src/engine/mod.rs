@@ -226,7 +226,7 @@ impl Engine {
     pub fn obligations(&self, most: usize) -> (Vec<(Extent<Addr>, Obligation)>, usize) {
         let inner = self.shared.lock();
         let all = inner.volume.obligations();
-        let some: Vec<_> = all.take(most).map(|(extent, it)| (extent, *it)).collect();
+        let some: Vec<_> = all.take(most).collect();
         let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
         (some, more)
     }
