@@ -3,6 +3,7 @@
 mod args;
 mod report;
 mod serve;
+mod stop;
 
 use crate::control::{self, Call, Meanwhile};
 use crate::disk::{CreateOptions, DiskDir, Step};
@@ -16,9 +17,13 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use stop::Stop;
+
+/// How often `status --watch` asks.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often `deaths --follow` looks for new lines.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
 /// How a command ended; the numbers are documented in the manual.
 #[derive(Debug)]
@@ -133,11 +138,16 @@ fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Resul
 }
 
 fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
     let mut before = None;
     loop {
-        let answer: control::StatusAnswer = serde_json::from_value(ask(&args.disk, &Call::Status)?)?;
+        let answer = match ask(&args.disk, &Call::Status) {
+            Err(_) if args.watch && stop.is_asked() => return Ok(()),
+            answer => answer?,
+        };
+        let answer: control::StatusAnswer = serde_json::from_value(answer)?;
         out.status(&answer, before.as_ref(), args.watch);
-        if !args.watch {
+        if !args.watch || !stop.sleep(WATCH_EVERY) {
             return Ok(());
         }
         before = Some(answer);
@@ -146,6 +156,7 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
     out.owed(&ask(&args.disk, &Call::Deaths)?);
     let path = args.disk.join("audit.jsonl");
     let mut at = match std::fs::metadata(&path) {
@@ -155,10 +166,9 @@ fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     };
     loop {
         at = print_lines(&path, at, out)?;
-        if !args.follow {
+        if !args.follow || !stop.sleep(FOLLOW_EVERY) {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -231,30 +241,15 @@ fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
 
 /// Does something that may take long, with a progress bar, until Ctrl-C.
 fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-    let stopped = stop_flag()?;
+    let stop = Stop::get()?;
     let bar = bar();
     let done = act(&mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
-        !stopped.load(Ordering::Relaxed)
+        !stop.is_asked()
     });
     bar.finish_and_clear();
     done
-}
-
-/// Set by the first Ctrl-C. The second ends the program: everything is
-/// consistent anyway.
-fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    if let Some(flag) = FLAG.get() {
-        return Ok(Arc::clone(flag));
-    }
-    let flag = FLAG.get_or_init(Arc::default);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(flag))?;
-        signal_hook::flag::register(signal, Arc::clone(flag))?;
-    }
-    Ok(Arc::clone(flag))
 }
 
 /// It is drawn at the first step.

@@ -3,6 +3,7 @@
 mod killed;
 mod overlay;
 mod program;
+mod stopping;
 
 use ed25519_dalek::Signer;
 use program::Disk;
