@@ -77,8 +77,9 @@ pub struct CreateArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// How large: 512M, 20G, 1.5T. An overlay may be larger than its base, and is
-    /// as large by default.
+    /// Size of the disk: 512M, 20G, 1.5T. A size that is no multiple of 512 bytes is
+    /// rounded up to whole blocks of 4 KiB. An overlay may be larger than its base;
+    /// default: as large.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Where the content goes: a block device, whose present content is dead

@@ -12,6 +12,7 @@ use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
+use quietus_core::units::BLOCK_BYTES;
 use report::Report;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -20,6 +21,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stop::Stop;
 
+/// What the size of a disk is a multiple of.
+const SECTOR_BYTES: u64 = 512;
 /// How often `status --watch` asks.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often `deaths --follow` looks for new lines.
@@ -115,7 +118,7 @@ fn good(good: bool) -> Result<(), Failure> {
 
 fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     let options = CreateOptions {
-        size: args.size,
+        size: args.size.map(whole_blocks),
         medium: args.adopt.clone().or_else(|| args.medium.clone()),
         adopt: args.adopt.is_some(),
         store: args.store,
@@ -128,8 +131,15 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     };
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
     let guarantees = control::guarantees(&args.disk, &toml);
-    out.created(&args.disk, &toml, &guarantees);
+    out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())
+}
+
+/// The size of a disk that is to have `bytes`: a number of sectors as it is,
+/// anything else in whole blocks.
+fn whole_blocks(bytes: u64) -> u64 {
+    let blocks = bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(bytes);
+    if bytes.is_multiple_of(SECTOR_BYTES) { bytes } else { blocks }
 }
 
 fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {

@@ -44,11 +44,25 @@ impl Report {
         io::Write::flush(&mut stdout)
     }
 
-    pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &DiskGuarantees) {
-        let json = json!({ "created": path, "disk": toml, "guarantees": guarantees });
+    /// `asked` is the size on the command line.
+    pub(crate) fn created(
+        &self,
+        path: &Path,
+        toml: &DiskToml,
+        asked: Option<u64>,
+        guarantees: &DiskGuarantees,
+    ) {
+        let rounded = asked.filter(|asked| *asked != toml.size_bytes);
+        let json = json!({
+            "created": path, "disk": toml, "rounded_up_from_bytes": rounded, "guarantees": guarantees,
+        });
         self.say(&json, |out| {
             let size = bytes(toml.size_bytes);
             writeln!(out, "created {} ({size}, policy {})", path.display(), toml.behaviour.policy)?;
+            if let Some(asked) = rounded {
+                let size = toml.size_bytes;
+                writeln!(out, "size rounded up from {asked} to {size} bytes: whole blocks of 4 KiB")?;
+            }
             guarantees_text(out, guarantees)
         });
     }

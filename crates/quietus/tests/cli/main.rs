@@ -150,6 +150,25 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
+fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let create = |name: &str, args: &[&str]| {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let output = quietus.arg("create").arg(dir.path().join(name)).args(args).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // 1.1 GiB are 1181116006.4 bytes.
+    let said = create("a", &["--size", "1.1G"]);
+    assert!(said.contains("rounded up from 1181116006 to 1181118464 bytes"), "{said}");
+    assert_eq!(std::fs::metadata(dir.path().join("a/data")).expect("a medium").len(), 1_181_118_464);
+    let said: Value = serde_json::from_str(&create("b", &["--json", "--size", "1000"])).expect("JSON");
+    assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&4096.into(), &1000.into()));
+    let said: Value = serde_json::from_str(&create("c", &["--json", "--size", "1536"])).expect("JSON");
+    assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&1536.into(), &Value::Null));
+}
+
+#[test]
 fn every_command_has_a_manual_page_and_completions() {
     let dir = tempfile::tempdir().expect("a directory");
     let quietus = || Command::new(env!("CARGO_BIN_EXE_quietus"));
