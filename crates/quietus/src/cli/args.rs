@@ -201,8 +201,10 @@ pub struct ServeArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "What is inferred")]
 pub struct DetectArgs {
-    /// Below which file system: the one that is found, none, or only this one.
-    /// Anything but `off` allows one connection at a time.
+    /// File system to watch for deaths: the one that is found, none, or only this
+    /// kind. The order of writes is evidence, so that a watched disk does not offer
+    /// several connections at once (NBD multi-conn). A second connection is served
+    /// all the same; while two are open, some deaths are confirmed later.
     #[arg(long, value_enum, default_value_t = Detect::Auto)]
     pub detect: Detect,
     /// Which deaths count: of a block's last content, also of what it held for

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_core::units::BLOCK_BYTES;
 use report::Report;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,8 +48,7 @@ impl<E: std::error::Error> From<E> for Failure {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    log_to_stderr();
     let json = cli.json;
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,6 +61,14 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Colours are for people only, and not for those who want none (no-color.org).
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let colours = std::io::stderr().is_terminal() && !no_color;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
@@ -161,7 +168,6 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
             return Ok(());
         }
         before = Some(answer);
-        std::thread::sleep(Duration::from_secs(1));
     }
 }
 

@@ -267,9 +267,13 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
 /// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
 /// cannot be read stays as it was.
 fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
+    let mut kept = Vec::new();
     match tls(args) {
         Ok(tls) => server.set_tls(tls),
-        Err(error) => tracing::error!(%error, "the old certificates and key stay"),
+        Err(error) => {
+            tracing::error!(%error, "the certificates and the key cannot be reloaded");
+            kept.push("the certificates and the key".to_string());
+        }
     }
     for disk in disks {
         let fresh = DiskDir::behaviour(disk.dir.path());
@@ -278,10 +282,19 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
                 let (read_only, trust_discard) = (config.read_only, config.trust_discard);
                 *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
             }),
-            Err(error) => tracing::error!(%error, "the old behaviour stays"),
+            Err(error) => {
+                tracing::error!(%error, "[behaviour] cannot be reloaded");
+                kept.push(format!("[behaviour] of {}", disk.dir.name()));
+            }
         }
     }
-    tracing::info!("reloaded");
+    match kept[..] {
+        [] => tracing::info!("reload complete"),
+        _ => tracing::error!(
+            "reload refused: {} stay as they were; correct what is named above and send SIGHUP again",
+            kept.join(", ")
+        ),
+    }
 }
 
 /// Stops every disk: what is queued is destroyed first, unless another signal
