@@ -16,15 +16,17 @@ use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Outcome, Request};
 use quietus_core::units::Extent;
 use quietus_core::volume::{OpenError, Status};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Most calls answered at once.
@@ -33,6 +35,8 @@ const CALLS_MAX: usize = 32;
 const SIZES_MAX: usize = 100;
 /// How often the size of an overlay is noted.
 const SIZES_EVERY: Duration = Duration::from_secs(60);
+/// How long no call is accepted after accepting failed.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Obligations that one answer lists; more are counted.
 const OBLIGATIONS_MAX: usize = 1000;
 
@@ -407,32 +411,77 @@ enum Answer {
     Error(String),
 }
 
-/// Answers calls on the control socket of `open` until `stop`.
+/// The control socket of a disk; it goes when this is dropped.
+pub struct Control {
+    /// Written to when it is to end.
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Eight bytes always fit into the counter.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        // If it panicked, it answers nobody either.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Answers calls on the control socket of `open`.
 ///
 /// # Errors
 /// The socket cannot be made.
-pub fn serve(open: Arc<Open>, stop: Arc<AtomicBool>) -> io::Result<std::thread::JoinHandle<()>> {
+pub fn serve(open: Arc<Open>) -> io::Result<Control> {
     let listener = through_fd(open.dir.path(), |socket| {
         // The lock is ours: what is there was left by a crash.
         let _ = std::fs::remove_file(socket);
         UnixListener::bind(socket)
     })?;
     listener.set_nonblocking(true)?;
-    std::thread::Builder::new().name("control".into()).spawn(move || {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let mut noted = None;
-        while !stop.load(Ordering::Relaxed) {
-            if noted.is_none_or(|noted: Instant| noted.elapsed() >= SIZES_EVERY) {
-                open.note_size();
-                noted = Some(Instant::now());
-            }
-            match listener.accept() {
-                Ok((stream, _)) => take_call(stream, &open, &calls),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
-            }
-        }
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let ends = Arc::clone(&wake);
+    let thread = std::thread::Builder::new().name("control".into());
+    let thread = thread.spawn(move || {
+        answer_calls(&listener, &open, &ends);
         let _ = std::fs::remove_file(open.dir.path().join("control.sock"));
-    })
+    })?;
+    Ok(Control { wake, thread: Some(thread) })
+}
+
+/// Answers until `ends` is readable. Where there is nothing to note now and then, only
+/// a call wakes this thread.
+fn answer_calls(listener: &UnixListener, open: &Arc<Open>, ends: &OwnedFd) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let notes_sizes = open.dir.host_bytes().is_some();
+    let mut note_at = Instant::now();
+    loop {
+        if notes_sizes && note_at <= Instant::now() {
+            open.note_size();
+            note_at = Instant::now() + SIZES_EVERY;
+        }
+        let left = note_at.saturating_duration_since(Instant::now());
+        let timeout = notes_sizes.then(|| Timespec::try_from(left).expect("a minute is not long"));
+        let mut fds = [PollFd::new(ends, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) if !fds[0].revents().is_empty() => return,
+            Ok(_) if !fds[1].revents().is_empty() => accept(listener, open, &calls, ends),
+            // A signal, or time.
+            _ => {}
+        }
+    }
+}
+
+/// Takes the call that has come. While the process has no descriptor left, the call stays, and
+/// is not asked for again at once.
+fn accept(listener: &UnixListener, open: &Arc<Open>, calls: &Arc<AtomicUsize>, ends: &OwnedFd) {
+    match listener.accept() {
+        Ok((stream, _)) => take_call(stream, open, calls),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => {
+            let pause = Timespec::try_from(PAUSE_AFTER_FAILURE).expect("a moment is not long");
+            let _ = poll(&mut [PollFd::new(ends, PollFlags::IN)], Some(&pause));
+        }
+    }
 }
 
 fn take_call(stream: UnixStream, open: &Arc<Open>, calls: &Arc<AtomicUsize>) {

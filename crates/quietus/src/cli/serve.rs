@@ -21,7 +21,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long clients may take to see the end of their requests at a stop.
@@ -105,15 +104,10 @@ fn serve_disks(
         end_with_clients(&server, signals)?;
     }
     let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
-    let quit = Arc::new(AtomicBool::new(false));
-    let controls: Result<Vec<_>, _> =
-        disks.iter().map(|disk| control::serve(Arc::clone(disk), Arc::clone(&quit))).collect();
-    let result = controls.map_err(Failure::from).and_then(|controls| {
+    let controls: Result<Vec<_>, _> = disks.iter().map(|disk| control::serve(Arc::clone(disk))).collect();
+    let result = controls.map_err(Failure::from).and_then(|_controls| {
         ready(args, &uris, &names, out)?;
-        let ended = wait(args, disks, signals, &server, &uris);
-        quit.store(true, Ordering::Relaxed);
-        controls.into_iter().for_each(|control| drop(control.join()));
-        ended
+        wait(args, disks, signals, &server, &uris)
     });
     if !server.shutdown(Instant::now() + PATIENCE) {
         tracing::warn!("some clients were cut off in the middle of a request");

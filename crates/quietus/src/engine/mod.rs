@@ -49,8 +49,9 @@ const REQUESTS_MAX: usize = 2048;
 /// Longest read that is not the request's own, and is done before it all the
 /// same: what a write is about to replace.
 const LOOK_BYTES_MAX: u64 = 256 << 10;
-/// How often time is told to a volume that expects nothing.
-const TICK_MAX: Duration = Duration::from_millis(250);
+/// How often the timekeeper looks while events come. Each may change what is next,
+/// and to wake the timekeeper each time would cost more.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A disk being served.
 pub struct Engine {
@@ -70,8 +71,8 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Told whenever a request has ended or the volume may have come to rest.
     changed: Condvar,
-    /// Told when the engine is closed.
-    closing: Condvar,
+    /// Told when the timekeeper is to look again, and when the engine is closed.
+    clock: Condvar,
     jobs: Crew,
     passes: Crew,
     journalist: Journalist,
@@ -92,6 +93,10 @@ struct Inner {
     changes: change::Changes,
     /// Threads that wait for a change.
     waiters: usize,
+    /// An event came since the timekeeper looked last.
+    is_stirred: bool,
+    /// The timekeeper waits for an event, or for the time that was next when it looked.
+    timekeeper_rests: bool,
     closed: bool,
 }
 
@@ -146,6 +151,8 @@ impl Engine {
             commands: Vec::new(),
             changes: change::Changes::default(),
             waiters: 0,
+            is_stirred: true,
+            timekeeper_rests: false,
             closed: false,
         };
         let shared = Arc::new(Shared {
@@ -160,7 +167,7 @@ impl Engine {
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
-            closing: Condvar::new(),
+            clock: Condvar::new(),
             jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
             passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
             journalist: Journalist::start(dir, read_only)?,
@@ -214,6 +221,7 @@ impl Engine {
         let mut config = inner.volume.config().clone();
         change(&mut config);
         inner.volume.reconfigure(config);
+        self.shared.stir(&mut inner);
     }
 
     /// Makes everything queued due now.
@@ -280,7 +288,7 @@ impl Engine {
         inner.closed = true;
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
-        self.shared.closing.notify_all();
+        self.shared.wake_all();
         while let Some(thread) = self.shared.any_thread() {
             // One that panicked has said so already.
             let _ = thread.join();
@@ -293,7 +301,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.closing.notify_all();
+        self.shared.wake_all();
     }
 }
 
@@ -360,6 +368,7 @@ impl Shared {
         inner.next_request += 1;
         inner.replies.insert(id, reply);
         let mut actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        self.stir(&mut inner);
         drop(inner);
         while !actions.is_empty() {
             for action in std::mem::take(&mut actions) {
@@ -481,10 +490,27 @@ impl Shared {
         let now = self.now();
         let mut inner = self.lock();
         let actions = inner.apply(now, event, &self.journalist);
+        self.stir(&mut inner);
         if inner.waiters > 0 {
             self.changed.notify_all();
         }
         actions
+    }
+
+    /// Something has happened after which another time may be next.
+    fn stir(&self, inner: &mut Inner) {
+        inner.is_stirred = true;
+        if std::mem::take(&mut inner.timekeeper_rests) {
+            self.clock.notify_all();
+        }
+    }
+
+    /// Every thread of the engine looks whether it is closed.
+    fn wake_all(&self) {
+        self.clock.notify_all();
+        self.changed.notify_all();
+        self.jobs.dismiss();
+        self.passes.dismiss();
     }
 }
 

@@ -1,12 +1,18 @@
 //! The engine's threads that wait for no input or output of others.
 
-use super::{Shared, TICK_MAX};
+use super::{LOOK_EVERY, Shared};
 use quietus_core::units::Extent;
 use quietus_core::volume::Event;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Tells the volume that time has passed, when it wants to know.
+/// Longest rest at once, whatever is next.
+const REST_MAX: Duration = Duration::from_secs(3600);
+/// What is due and could not begin waits for something other than time.
+const RETRY_EVERY: Duration = Duration::from_millis(10);
+
+/// Tells the volume that time has passed, when it wants to know. A disk where
+/// nothing happens wakes nobody.
 pub(super) fn keep_time(shared: &Shared) {
     let mut inner = shared.lock();
     while !inner.closed {
@@ -16,13 +22,15 @@ pub(super) fn keep_time(shared: &Shared) {
                 drop(inner);
                 shared.tell(Event::Tick);
                 inner = shared.lock();
-                // What could not begin waits for something else than time.
-                Duration::from_millis(10)
+                RETRY_EVERY
             }
-            Some(when) => Duration::from_millis(when.since(now)).min(TICK_MAX),
-            None => TICK_MAX,
+            Some(when) => Duration::from_millis(when.since(now)).min(REST_MAX),
+            None => REST_MAX,
         };
-        inner = shared.closing.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        inner.timekeeper_rests = !std::mem::take(&mut inner.is_stirred);
+        let wait = if inner.timekeeper_rests { wait } else { wait.min(LOOK_EVERY) };
+        inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        inner.timekeeper_rests = false;
     }
 }
 
@@ -39,5 +47,7 @@ pub(super) fn find_holes(shared: &Shared) {
             shared.tell(Event::Hole(extent));
         }
     }
-    shared.lock().volume.holes_known();
+    let mut inner = shared.lock();
+    inner.volume.holes_known();
+    shared.stir(&mut inner);
 }

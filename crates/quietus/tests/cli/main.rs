@@ -1,5 +1,6 @@
 //! The program as a user runs it.
 
+mod idle;
 mod killed;
 mod overlay;
 mod program;
