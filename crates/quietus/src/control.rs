@@ -6,7 +6,7 @@
 
 mod wire;
 
-use crate::disk::{DiskDir, DiskErrorKind, DiskToml, Size};
+use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, StartError, check_record};
 use crate::export::{Export, ReplyTo, Sink};
 use crate::host::{self, DiskGuarantees};
@@ -320,17 +320,16 @@ pub fn open(
     look_only: bool,
     tell: &mut dyn FnMut(Meanwhile) -> bool,
 ) -> Result<Open, StartError> {
-    let dir = DiskDir::open_with(path, &mut |done, of| tell(Meanwhile::Progress(done, of)))?;
-    let mut config = dir.config()?;
-    config.read_only = look_only;
-    let name = dir.name();
-    let engine = match Engine::start(&name, &dir, config.clone(), None) {
-        Err(StartError::Open(OpenError::NeedsRecovery)) => {
-            config.read_only = false;
-            Engine::start(&name, &dir, config, None)?
-        }
-        other => other?,
-    };
+    let access = if look_only { Access::ReadOnly } else { Access::ReadWrite };
+    match start(path, access, tell) {
+        Err(StartError::Open(OpenError::NeedsRecovery)) => start(path, Access::ReadWrite, tell),
+        started => started,
+    }
+}
+
+fn start(path: &Path, access: Access, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Open, StartError> {
+    let dir = DiskDir::open_with(path, access, &mut |done, of| tell(Meanwhile::Progress(done, of)))?;
+    let engine = Engine::start(&dir.name(), &dir, dir.config()?, None)?;
     Ok(Open { dir, engine: Arc::new(engine), served: false })
 }
 
@@ -365,7 +364,8 @@ pub fn ask(
 /// Stops a disk that was opened in this process; with `drain` what is queued is
 /// destroyed first, as long as `step` says so.
 pub fn close(open: &Open, drain: bool, step: impl FnMut(&Status) -> bool) {
-    let Some(checkpoint) = open.engine.stop(drain, step) else { return };
+    let stopped = open.engine.stop(drain, step);
+    let Some(checkpoint) = stopped.filter(|_| !open.dir.is_read_only()) else { return };
     if let Err(error) = open.dir.save_view(&checkpoint) {
         tracing::warn!(%error, "the checkpoint was not written; the next start takes longer");
     }
@@ -433,6 +433,10 @@ impl Drop for Control {
 /// The socket cannot be made.
 pub fn serve(open: Arc<Open>) -> io::Result<Control> {
     let listener = through_fd(open.dir.path(), |socket| {
+        // Others may read the disk too; one of them answers for it.
+        if open.dir.is_read_only() && UnixStream::connect(socket).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         // The lock is ours: what is there was left by a crash.
         let _ = std::fs::remove_file(socket);
         UnixListener::bind(socket)
@@ -452,7 +456,7 @@ pub fn serve(open: Arc<Open>) -> io::Result<Control> {
 /// a call wakes this thread.
 fn answer_calls(listener: &UnixListener, open: &Arc<Open>, ends: &OwnedFd) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let notes_sizes = open.dir.host_bytes().is_some();
+    let notes_sizes = !open.dir.is_read_only() && open.dir.host_bytes().is_some();
     let mut note_at = Instant::now();
     loop {
         if notes_sizes && note_at <= Instant::now() {

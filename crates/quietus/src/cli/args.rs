@@ -152,7 +152,9 @@ pub struct ServeArgs {
     /// systemd passed.
     #[arg(long)]
     pub nbd: Vec<String>,
-    /// Refuse writes; destroy nothing.
+    /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so
+    /// that a read-only mount will do (with `--nbd` elsewhere), and several such servers
+    /// may serve one disk.
     #[arg(long)]
     pub read_only: bool,
     /// How deaths are inferred.

@@ -3,8 +3,8 @@
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
-use crate::control::{self, Open};
-use crate::disk::DiskDir;
+use crate::control::{self, Control, Open};
+use crate::disk::{Access, DiskDir};
 use crate::engine::{Engine, Entry};
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
@@ -43,14 +43,14 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open>, Failure> {
     let bar = super::bar();
-    let dir = DiskDir::open_with(path, &mut |done, of| {
+    let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
+    let dir = DiskDir::open_with(path, access, &mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
         !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
     })?;
     bar.finish_and_clear();
     let mut config = dir.config()?;
-    config.read_only = args.read_only;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
@@ -104,7 +104,7 @@ fn serve_disks(
         end_with_clients(&server, signals)?;
     }
     let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
-    let controls: Result<Vec<_>, _> = disks.iter().map(|disk| control::serve(Arc::clone(disk))).collect();
+    let controls: Result<Vec<_>, _> = disks.iter().map(control_of).collect();
     let result = controls.map_err(Failure::from).and_then(|_controls| {
         ready(args, &uris, &names, out)?;
         wait(args, disks, signals, &server, &uris)
@@ -117,6 +117,19 @@ fn serve_disks(
         let _ = std::fs::remove_file(pidfile);
     }
     result
+}
+
+/// The control socket of `disk`. A disk that is only read may do without one: its
+/// directory may be read-only, or another server may answer for it.
+fn control_of(disk: &Arc<Open>) -> io::Result<Option<Control>> {
+    match control::serve(Arc::clone(disk)) {
+        Err(error) if disk.dir.is_read_only() => {
+            let socket = disk.dir.path().join("control.sock");
+            tracing::warn!(%error, "no control socket at {}", socket.display());
+            Ok(None)
+        }
+        served => served.map(Some),
+    }
 }
 
 /// What a client calls the place.
@@ -134,7 +147,13 @@ fn listeners(args: &ServeArgs, first: &Open) -> Result<Vec<Listener>, Failure> {
     let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
     let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
     for address in &wanted {
-        found.push(listen(address).map_err(|error| Failure::Error(format!("--nbd {address}: {error}")))?);
+        let refused = |error: io::Error| {
+            let is_read_only = error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+            let remedy =
+                if is_read_only { "; name a socket elsewhere: --nbd unix:/run/vm1.sock" } else { "" };
+            Failure::Error(format!("--nbd {address}: {error}{remedy}"))
+        };
+        found.push(listen(address).map_err(refused)?);
     }
     Ok(found)
 }

@@ -130,9 +130,10 @@ impl Engine {
     pub fn start(
         name: &str,
         dir: &DiskDir,
-        config: Config,
+        mut config: Config,
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
+        config.read_only |= dir.is_read_only();
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);

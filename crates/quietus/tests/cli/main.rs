@@ -4,6 +4,7 @@ mod idle;
 mod killed;
 mod overlay;
 mod program;
+mod read_only;
 mod stopping;
 
 use ed25519_dalek::Signer;
