@@ -15,6 +15,9 @@
 
 mod direct;
 mod probe;
+mod uncached;
+
+pub use uncached::Way;
 
 use direct::Direct;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
@@ -27,6 +30,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use uncached::Uncached;
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -52,6 +56,8 @@ pub struct FileMedium {
     capabilities: Capabilities,
     /// Opened for the first pass that it could do.
     direct: OnceLock<Option<Direct>>,
+    /// Opened for the first read that is to show what is on the medium.
+    uncached: OnceLock<Uncached>,
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
     /// Why something that was written may be lost. The host tells of it once
@@ -88,6 +94,7 @@ impl FileMedium {
             is_device,
             capabilities,
             direct: OnceLock::new(),
+            uncached: OnceLock::new(),
             always_blocks,
             lost: Mutex::new(None),
         })
@@ -131,6 +138,25 @@ impl FileMedium {
             }
             _ => None,
         }
+    }
+
+    /// As [`Medium::read`], from the medium itself, as far as the host lets us; and how.
+    ///
+    /// # Errors
+    /// As for [`Medium::read`].
+    pub fn read_uncached(&self, pos: Pos, into: &mut [u8]) -> Result<Way, MediumError> {
+        let len = into.len() as u64;
+        self.check("reading", pos, len)?;
+        let read = self.uncached().and_then(|it| it.read(pos, into));
+        read.map_err(|error| self.failed("reading", pos.0, len, &error))
+    }
+
+    fn uncached(&self) -> io::Result<&Uncached> {
+        if let Some(uncached) = self.uncached.get() {
+            return Ok(uncached);
+        }
+        let opened = Uncached::open(&self.file)?;
+        Ok(self.uncached.get_or_init(|| opened))
     }
 
     /// The parts that have no space and so read as zeros, in order. None on a

@@ -10,6 +10,7 @@ use quietus_core::store::overlay::OverlayStatus;
 use quietus_core::watch::WatchStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -323,12 +324,8 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     for (liveness, amount) in &proof.bytes {
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
     }
-    writeln!(
-        out,
-        "dead bytes read from the medium {}, without space there {}",
-        bytes(proof.read_bytes),
-        bytes(proof.hole_bytes)
-    )?;
+    read_text(out, &proof.read_ways)?;
+    writeln!(out, "no space     {:>12}  of the dead bytes: nothing to read", bytes(proof.hole_bytes))?;
     for (start, len) in proof.violations.iter().take(10) {
         writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
     }
@@ -342,6 +339,23 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
         Ok(guarantees) => guarantees_text(out, &guarantees),
         Err(_) => writeln!(out, "guarantee    in the words of another version: {}", proof.guarantees),
     }
+}
+
+/// How dead bytes were read.
+fn read_text(out: &mut String, ways: &BTreeMap<String, u64>) -> std::fmt::Result {
+    for (way, amount) in ways {
+        let how = match way.as_str() {
+            "around-cache" => "of the dead bytes, from the medium, around the host's cache",
+            "after-eviction" => "of the dead bytes, from the medium: the host's cache was emptied first",
+            "from-cache" => {
+                "of the dead bytes, FROM THE HOST'S CACHE, which cannot be emptied here: \
+                 they do not show what is on the medium"
+            }
+            other => other,
+        };
+        writeln!(out, "read         {:>12}  {how}", bytes(*amount))?;
+    }
+    Ok(())
 }
 
 /// What the host can and cannot guarantee, and why.

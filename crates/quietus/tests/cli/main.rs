@@ -46,6 +46,11 @@ fn what_is_purged_is_gone_from_the_medium_and_the_proof_says_so() {
     let proof = disk.json("prove", &["-o", receipt.to_str().expect("text")]);
     assert_eq!(proof["proof"]["bytes"]["dead"], 65536);
     assert_eq!(proof["proof"]["violations"], Value::Array(Vec::new()));
+    let ways = proof["proof"]["read_ways"].as_object().expect("how it was read");
+    let known = ["around-cache", "after-eviction", "from-cache"];
+    assert!(ways.keys().all(|way| known.contains(&way.as_str())), "{ways:?}");
+    let read: u64 = ways.values().filter_map(Value::as_u64).sum();
+    assert_eq!(Some(read), proof["proof"]["read_bytes"].as_u64());
 
     let key = disk.path().join("key.pub");
     let check = |path: &Path| {
