@@ -157,6 +157,8 @@ impl Open {
     }
 
     fn status(&self) -> StatusAnswer {
+        // What is wrong is why the disk is latched from then on.
+        let _ = self.engine.check_media();
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
@@ -262,6 +264,7 @@ impl Open {
                 other.map(|head| format!("{} lines, chained", head.lines)).map_err(|error| error.to_string())
             }
         };
+        let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let whole = || Ok("whole".to_string());
         let mut checks = vec![
@@ -269,7 +272,7 @@ impl Open {
             ("journal", whole()),
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
             ("audit.jsonl", record),
-            ("medium", latched.map_or(Ok("no failure".to_string()), Err)),
+            ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
         ];
         if self.dir.base().is_some() {
             checks.extend([("map", whole()), ("base", Ok("what it was".to_string()))]);

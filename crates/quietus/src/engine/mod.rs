@@ -18,6 +18,7 @@ pub use change::{Follower, Hold};
 pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
+use crate::control;
 use crate::disk::{Base, DiskDir};
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
@@ -201,6 +202,23 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
+    }
+
+    /// Looks whether every file of the disk still is the one that was opened. If not, the
+    /// volume learns of it by a flush, and latches.
+    ///
+    /// # Errors
+    /// What has become of which file.
+    pub fn check_media(&self) -> Result<(), MediumError> {
+        let map = self.shared.overlay.as_ref().map(|it| &it.map);
+        let media = [&self.shared.data, &self.shared.journal].into_iter().chain(map);
+        let checked = media.map(FileMedium::check_whole).find(Result::is_err).unwrap_or(Ok(()));
+        if checked.is_err() {
+            let flush = Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false };
+            // What follows is in the status.
+            let _ = control::submit(self, flush);
+        }
+        checked
     }
 
     /// The space of the medium that is nobody's, and destroyed; none of a disk in

@@ -1,6 +1,7 @@
 //! The engine above real files.
 
 mod following;
+mod meddling;
 
 use super::*;
 use crate::disk::CreateOptions;

@@ -94,6 +94,19 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
 }
 
 #[test]
+fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let _server = disk.serve(&[]);
+    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
+    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+    let verified = disk.run("verify", &[]);
+    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.status.code() == Some(3) && text.contains("cut off from 1048576 to 4096"), "{text}");
+    let latched = disk.json("status", &[])["latched"].clone();
+    assert!(latched.as_str().is_some_and(|it| it.contains("cut off")), "{latched}");
+}
+
+#[test]
 fn scouring_keeps_the_content() {
     let secret = b"this stays";
     let (_dir, image, disk) = adopted(secret);
