@@ -9,6 +9,7 @@
 
 mod change;
 mod crew;
+mod defect;
 mod journalist;
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,9 @@ struct Inner {
     /// The timekeeper waits for an event, or for the time that was next when it looked.
     timekeeper_rests: bool,
     closed: bool,
+    /// The next change panics half way.
+    #[cfg(test)]
+    panics: bool,
 }
 
 impl OverlayMedia {
@@ -156,6 +160,8 @@ impl Engine {
             is_stirred: true,
             timekeeper_rests: false,
             closed: false,
+            #[cfg(test)]
+            panics: false,
         };
         let shared = Arc::new(Shared {
             name: name.to_string(),
@@ -358,15 +364,13 @@ impl Export for Engine {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic under the lock is a bug in the volume; to go on would be to
-        // guess. The poisoned lock is only entered to report and to stop.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(|_| defect::abort(&self.name))
     }
 
     fn wait_for_change<'a>(&self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         inner.waiters += 1;
         let wait = self.changed.wait_timeout(inner, Duration::from_millis(100));
-        let mut inner = wait.unwrap_or_else(PoisonError::into_inner).0;
+        let mut inner = wait.unwrap_or_else(|_| defect::abort(&self.name)).0;
         inner.waiters -= 1;
         inner
     }
@@ -386,7 +390,7 @@ impl Shared {
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
         inner.replies.insert(id, reply);
-        let mut actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        let mut actions = inner.apply(now, Event::Request(id, request), self);
         self.stir(&mut inner);
         drop(inner);
         while !actions.is_empty() {
@@ -508,7 +512,7 @@ impl Shared {
     fn apply(&self, event: Event) -> Vec<Action> {
         let now = self.now();
         let mut inner = self.lock();
-        let actions = inner.apply(now, event, &self.journalist);
+        let actions = inner.apply(now, event, self);
         self.stir(&mut inner);
         if inner.waiters > 0 {
             self.changed.notify_all();
@@ -534,9 +538,13 @@ impl Shared {
 }
 
 impl Inner {
-    fn apply(&mut self, now: Millis, event: Event, journalist: &Journalist) -> Vec<Action> {
+    fn apply(&mut self, now: Millis, event: Event, shared: &Shared) -> Vec<Action> {
+        let _change = defect::WholeOrNothing::new(&shared.name);
+        let journalist = &shared.journalist;
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
+        #[cfg(test)]
+        assert!(!self.panics, "on purpose");
         let mut actions = Vec::with_capacity(commands.len());
         for command in commands.drain(..) {
             match command {

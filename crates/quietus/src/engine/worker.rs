@@ -1,9 +1,8 @@
 //! The engine's threads that wait for no input or output of others.
 
-use super::{LOOK_EVERY, Shared};
+use super::{LOOK_EVERY, Shared, defect};
 use quietus_core::units::Extent;
 use quietus_core::volume::Event;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Longest rest at once, whatever is next.
@@ -29,7 +28,7 @@ pub(super) fn keep_time(shared: &Shared) {
         };
         inner.timekeeper_rests = !std::mem::take(&mut inner.is_stirred);
         let wait = if inner.timekeeper_rests { wait } else { wait.min(LOOK_EVERY) };
-        inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(|_| defect::abort(&shared.name)).0;
         inner.timekeeper_rests = false;
     }
 }
