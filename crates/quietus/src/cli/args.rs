@@ -182,6 +182,11 @@ pub struct ServeArgs {
     /// requests a client may be idle for any time.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout_ms)]
     pub stall_timeout: u64,
+    /// How long a client may be idle before it loses its connection to a newcomer that
+    /// finds all of `--connections` in use. (A client that has never made a request
+    /// loses it after `--handshake-timeout`, and one in its handshake at once.)
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
+    pub idle_timeout: u64,
     /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
     /// it wait; a request of the largest size, 64 MiB, always fits. The server needs
     /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
@@ -449,6 +454,7 @@ mod tests {
             ("--connections", "-1", "1 or more"),
             ("--handshake-timeout", "0s", "use 1ms or more"),
             ("--stall-timeout", "0ms", "use 1ms or more"),
+            ("--idle-timeout", "0h", "use 1ms or more"),
             ("--memory", "0", "use 1M or more"),
             ("--memory", "1", "use 1M or more"),
         ] {

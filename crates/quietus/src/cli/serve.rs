@@ -95,6 +95,7 @@ fn serve_disks(
         connections_max: args.connections,
         handshake_timeout: Duration::from_millis(args.handshake_timeout),
         stall_timeout: Duration::from_millis(args.stall_timeout),
+        idle_timeout: Duration::from_millis(args.idle_timeout),
         memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
         ..Config::default()
     };
