@@ -204,7 +204,10 @@ impl FileMedium {
         }
         // Those that change its length may be at it: the shorter one has been true.
         let looked = identity::check(&self.file, &self.path, || self.len());
-        looked.map_err(|error| self.failed("checking", 0, self.len(), &error))
+        looked.map_err(|error| MediumError {
+            kind: MediumErrorKind::Io,
+            message: format!("{}: {error}", self.path.display()),
+        })
     }
 
     fn len(&self) -> u64 {

@@ -12,19 +12,15 @@ use std::path::Path;
 /// What has become of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Change {
-    #[error(
-        "it was deleted while it was in use, and is gone when this server ends: copy what it holds \
-         with `quietus export` first"
-    )]
+    #[error("deleted while in use, and lost when this server ends; save the content with `quietus export`")]
     Deleted,
     #[error(
-        "another file has its name now: put the file back that was there, which is still open here, or \
-         copy what it holds with `quietus export` first"
+        "replaced by another file while in use; put the old one back, which is still open here, or save the \
+         content with `quietus export`"
     )]
     Replaced,
     #[error(
-        "it was cut off from {had} to {has} bytes while it was in use: what lay behind is lost; restore it \
-         from a copy"
+        "cut off from {had} to {has} bytes while in use; what lay behind is lost: restore it from a copy"
     )]
     CutOff {
         /// Bytes that it should have.

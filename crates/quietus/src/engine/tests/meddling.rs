@@ -59,12 +59,12 @@ fn a_file_that_was_deleted_or_replaced_is_noticed_at_the_next_flush_or_look() {
     };
     let looks = |engine: &Engine| drop(engine.check_media().expect_err("it is not what it was"));
     for act in [flush, looks] {
-        assert!(reason(deletes, act).contains("deleted while it was in use"));
-        assert!(reason(replaces, act).contains("another file has its name"));
+        assert!(reason(deletes, act).contains("deleted while in use"));
+        assert!(reason(replaces, act).contains("replaced by another file while in use"));
     }
     let journal = |path: &Path| std::fs::remove_file(path.join("journal")).expect("it is ours");
     let trims = |engine: &Engine| drop(ask(engine, Op::Trim, 0, 65536).expect_err("nobody would know of it"));
-    assert!(reason(journal, trims).contains("deleted while it was in use"));
+    assert!(reason(journal, trims).contains("deleted while in use"));
 }
 
 #[test]
