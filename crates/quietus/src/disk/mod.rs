@@ -9,6 +9,7 @@ mod in_use;
 mod overlay;
 mod qemu_img;
 mod sizes;
+mod stamp;
 #[cfg(test)]
 mod tests;
 

@@ -31,7 +31,7 @@ use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
-use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
+use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, OpenError, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
 use std::io;
@@ -143,7 +143,14 @@ impl Engine {
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
         let overlay = OverlayMedia::open(dir)?;
-        let mut volume = Volume::open(opening, &media(&data, &journal, overlay.as_ref()))?;
+        if let Some(overlay) = &overlay {
+            dir.check_stamp(&data, &overlay.map)?;
+        }
+        let opened = Volume::open(opening, &media(&data, &journal, overlay.as_ref()));
+        let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
+        if !read_only {
+            dir.remove_stamp()?;
+        }
         // A watcher reads an order into the arrival of requests.
         let multi_connection = watcher.is_none();
         if let Some(watcher) = watcher {
@@ -589,11 +596,19 @@ pub enum StartError {
     Disk(#[from] crate::disk::DiskError),
     /// What is in it.
     #[error(transparent)]
-    Open(#[from] quietus_core::volume::OpenError),
+    Open(#[from] OpenError),
     /// Its record.
     #[error("the record audit.jsonl cannot be written: {0}")]
     Audit(io::Error),
     /// The machine.
     #[error("no thread can be started: {0}")]
     Thread(io::Error),
+}
+
+impl StartError {
+    /// That `error` came of opening what is in `dir`.
+    fn of(dir: &DiskDir, error: OpenError) -> Self {
+        let named = if let OpenError::Map(error) = &error { dir.map_error(error) } else { None };
+        named.map_or(Self::Open(error), Self::Disk)
+    }
 }
