@@ -10,28 +10,32 @@
 mod change;
 mod crew;
 mod defect;
+mod error;
 mod journalist;
+mod media;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 pub use change::{Follower, Hold};
+pub use error::StartError;
 pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
 use crate::control;
-use crate::disk::{Base, DiskDir};
+use crate::disk::DiskDir;
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crew::Crew;
+use media::{OverlayMedia, media};
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
-use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, OpenError, Status, Volume};
+use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
 use std::io;
@@ -81,12 +85,6 @@ struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The media that only an overlay has.
-struct OverlayMedia {
-    map: FileMedium,
-    base: Arc<Base>,
-}
-
 struct Inner {
     volume: Volume,
     replies: HashMap<RequestId, ReplyTo>,
@@ -103,22 +101,6 @@ struct Inner {
     /// The next change panics half way.
     #[cfg(test)]
     panics: bool,
-}
-
-impl OverlayMedia {
-    /// Those of the disk in `dir`, if it is one.
-    fn open(dir: &DiskDir) -> Result<Option<Self>, StartError> {
-        let (Some(map), Some(base)) = (dir.open_map()?, dir.base()) else { return Ok(None) };
-        Ok(Some(Self { map, base: Arc::clone(base) }))
-    }
-}
-
-fn media<'a>(data: &'a FileMedium, journal: &'a FileMedium, overlay: Option<&'a OverlayMedia>) -> Media<'a> {
-    Media {
-        map: overlay.map(|it| &it.map as &dyn Medium),
-        base: overlay.map(|it| &*it.base as &dyn Medium),
-        ..Media::fixed(data, journal)
-    }
 }
 
 /// What follows from an event, once the volume's lock is given back.
@@ -199,6 +181,18 @@ impl Engine {
         self.shared.lock().volume.status()
     }
 
+    /// How it behaves.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.shared.lock().volume.config().clone()
+    }
+
+    /// The time by which obligations are dated.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.shared.now()
+    }
+
     /// The disk's name as an export.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -269,6 +263,14 @@ impl Engine {
         let some: Vec<_> = all.take(most).map(|(extent, it)| (extent, *it)).collect();
         let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
         (some, more)
+    }
+
+    /// Since when the oldest of what is dead waits to be destroyed.
+    #[must_use]
+    pub fn dead_since(&self) -> Option<Millis> {
+        let inner = self.shared.lock();
+        let dead = inner.volume.obligations().filter(|(_, it)| it.is_dead());
+        dead.map(|(_, it)| it.since).min()
     }
 
     /// Waits until everything that was due has been destroyed, or `step` says
@@ -586,29 +588,4 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
 /// Whether `io` is the bulk of destroying, which gives way to all else.
 fn is_pass(io: &Io) -> bool {
     io.at.first().on == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
-}
-
-/// Why a disk cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its directory.
-    #[error(transparent)]
-    Disk(#[from] crate::disk::DiskError),
-    /// What is in it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// Its record.
-    #[error("the record audit.jsonl cannot be written: {0}")]
-    Audit(io::Error),
-    /// The machine.
-    #[error("no thread can be started: {0}")]
-    Thread(io::Error),
-}
-
-impl StartError {
-    /// That `error` came of opening what is in `dir`.
-    fn of(dir: &DiskDir, error: OpenError) -> Self {
-        let named = if let OpenError::Map(error) = &error { dir.map_error(error) } else { None };
-        named.map_or(Self::Open(error), Self::Disk)
-    }
 }
