@@ -4,7 +4,10 @@
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
+mod waiting;
 mod wire;
+
+pub use waiting::{BLOCK_FIGURE, FIGURES, Waiting, WaitsFor};
 
 use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, StartError, check_record};
@@ -80,6 +83,14 @@ pub struct StatusAnswer {
     pub medium: String,
     /// Whether a server runs it.
     pub served: bool,
+    /// Whether it is only read.
+    pub read_only: bool,
+    /// How long no request comes before it destroys.
+    pub idle_after_ms: u64,
+    /// How long it waits at most.
+    pub deadline_ms: u64,
+    /// What was deleted and is not destroyed yet.
+    pub waiting: Vec<Waiting>,
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
@@ -159,12 +170,17 @@ impl Open {
     fn status(&self) -> StatusAnswer {
         // What is wrong is why the disk is latched from then on.
         let _ = self.engine.check_media();
+        let (status, config) = (self.engine.status(), self.engine.config());
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
             medium: self.dir.medium_path().display().to_string(),
             served: self.served,
-            status: self.engine.status(),
+            read_only: config.read_only,
+            idle_after_ms: config.idle_after_ms,
+            deadline_ms: config.deadline_ms,
+            waiting: waiting::waiting(&self.engine, &status),
+            status,
             space: self.space(),
             guarantees: self.guarantees(),
         }
@@ -216,7 +232,10 @@ impl Open {
         }
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
         let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
-        Ok(json!({ "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured }))
+        let waiting = waiting::waiting(&self.engine, &after);
+        Ok(json!({
+            "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured, "waiting": waiting,
+        }))
     }
 
     fn compact(&self, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {

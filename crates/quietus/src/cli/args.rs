@@ -32,7 +32,8 @@ pub enum Command {
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
-    /// Say what is live, what is dead, and what the medium can guarantee.
+    /// Say whether everything deleted is gone, what waits for what, and what the medium
+    /// can promise.
     Status(StatusArgs),
     /// List what is owed, and the record of deaths and receipts.
     Deaths(DeathsArgs),
@@ -281,9 +282,12 @@ pub struct StatusArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Go on, once a second.
+    /// Show it again each second, until Ctrl-C.
     #[arg(long)]
     pub watch: bool,
+    /// Show the counters and everything else that is known, too.
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// `deaths`.

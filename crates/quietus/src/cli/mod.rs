@@ -81,7 +81,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Error(
-                    "what is queued is shredded when the disk is idle; say --now to do it now".into(),
+                    "shred: option --now is missing; without it, what is queued is destroyed when the disk is idle"
+                        .into(),
                 ));
             }
             out.shred(&ask(&args.disk, &Call::Shred)?);
@@ -163,7 +164,7 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
             answer => answer?,
         };
         let answer: control::StatusAnswer = serde_json::from_value(answer)?;
-        out.status(&answer, before.as_ref(), args.watch);
+        out.status(&answer, before.as_ref(), args.watch, args.verbose);
         if !args.watch || !stop.sleep(WATCH_EVERY) {
             return Ok(());
         }
