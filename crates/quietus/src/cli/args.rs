@@ -146,11 +146,10 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Where to listen: unix:PATH or tcp:ADDRESS:PORT; may be given again. With
-    /// stdio one client is served on standard input and output, and its end is
-    /// the server's.
-    /// Default: unix:DISK/nbd.sock of the first disk, or the sockets that
-    /// systemd passed.
+    /// Address to listen at: unix:PATH, tcp:ADDRESS:PORT or stdio; may be given again.
+    /// `stdio`: serve one client on standard input and output, and exit when it
+    /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
+    /// the first disk.
     #[arg(long)]
     pub nbd: Vec<String>,
     /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so

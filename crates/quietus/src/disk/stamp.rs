@@ -204,3 +204,57 @@ impl Stamp {
         Some(Self { data_bytes: u64::from_le_bytes(*data_bytes), pages })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: [u8; 16] = [7; 16];
+
+    fn stamp() -> Stamp {
+        Stamp { data_bytes: 8192, pages: vec![(1, 0x1234_5678), (9, 1)] }
+    }
+
+    /// With a checksum that is right again.
+    fn changed(change: impl Fn(&mut Vec<u8>)) -> Option<Stamp> {
+        let mut bytes = stamp().to_bytes(DISK);
+        bytes.truncate(bytes.len() - 4);
+        change(&mut bytes);
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        Stamp::from_bytes(&bytes, DISK)
+    }
+
+    #[test]
+    fn a_stamp_that_is_not_whole_or_not_of_this_disk_says_nothing() {
+        let bytes = stamp().to_bytes(DISK);
+        assert_eq!(Stamp::from_bytes(&bytes, DISK), Some(stamp()));
+        assert_eq!(Stamp::from_bytes(&bytes, [8; 16]), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Stamp::from_bytes(&flipped, DISK), None, "bit {bit}");
+        }
+        assert!((0..bytes.len()).all(|len| Stamp::from_bytes(&bytes[..len], DISK).is_none()));
+        assert_eq!(changed(|bytes| bytes[0] = b'X'), None, "magic");
+        assert_eq!(changed(|bytes| bytes[8] = 2), None, "version");
+        assert_eq!(changed(|bytes| bytes[12] = 8), None, "disk");
+        assert_eq!(changed(|bytes| bytes.truncate(bytes.len() - 1)), None, "a part of a page");
+        assert_eq!(changed(|bytes| bytes.truncate(30)), None, "a part of the length");
+    }
+
+    #[test]
+    fn the_first_page_that_differs_is_found() {
+        let with = |pages: &[(u64, u32)]| Stamp { data_bytes: 0, pages: pages.to_vec() };
+        let then = with(&[(1, 5), (4, 6)]);
+        for (now, page) in [
+            (with(&[(1, 5), (4, 6)]), None),
+            (with(&[(1, 7), (4, 6)]), Some(1)),
+            (with(&[(4, 6)]), Some(1)),
+            (with(&[(1, 5)]), Some(4)),
+            (with(&[(1, 5), (3, 6), (4, 6)]), Some(3)),
+            (with(&[(1, 5), (4, 6), (8, 1)]), Some(8)),
+        ] {
+            assert_eq!(then.differs(&now), page, "{now:?}");
+        }
+    }
+}

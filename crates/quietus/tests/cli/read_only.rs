@@ -92,6 +92,17 @@ fn a_server_that_writes_keeps_readers_out() {
     assert!(error.contains(&format!("in use by process {}", server.0.id())), "{error}");
 }
 
+#[test]
+fn a_medium_that_was_cut_off_below_a_reader_is_named() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let server = serve(&disk.path(), &disk.beside("socket"));
+    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
+    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+    let latched = disk.json("status", &[])["latched"].clone();
+    assert!(latched.as_str().is_some_and(|it| it.contains("cut off")), "{latched}");
+    drop(server);
+}
+
 /// A read-only view of a directory, until it is dropped.
 struct View(PathBuf);
 
