@@ -59,6 +59,9 @@ const LOOK_BYTES_MAX: u64 = 256 << 10;
 /// and to wake the timekeeper each time would cost more.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// By which a volume finds out that a medium failed.
+const FLUSH: Request = Request { op: Op::Flush, extent: Extent { start: Addr(0), len: 0 }, fua: false };
+
 /// A disk being served.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -217,13 +220,10 @@ impl Engine {
     /// # Errors
     /// What has become of which file.
     pub fn check_media(&self) -> Result<(), MediumError> {
-        let map = self.shared.overlay.as_ref().map(|it| &it.map);
-        let media = [&self.shared.data, &self.shared.journal].into_iter().chain(map);
-        let checked = media.map(FileMedium::check_whole).find(Result::is_err).unwrap_or(Ok(()));
+        let checked = self.shared.check_media();
         if checked.is_err() {
-            let flush = Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false };
             // What follows is in the status.
-            let _ = control::submit(self, flush);
+            let _ = control::submit(self, FLUSH);
         }
         checked
     }
@@ -444,6 +444,13 @@ impl Shared {
 
     fn media(&self) -> Media<'_> {
         media(&self.data, &self.journal, self.overlay.as_ref())
+    }
+
+    /// What has become of the first file that is not what was opened.
+    fn check_media(&self) -> Result<(), MediumError> {
+        let map = self.overlay.as_ref().map(|it| &it.map);
+        let media = [&self.data, &self.journal].into_iter().chain(map);
+        media.map(FileMedium::check_whole).find(Result::is_err).unwrap_or(Ok(()))
     }
 
     /// Reads if that does not have to wait for the device; else nothing.

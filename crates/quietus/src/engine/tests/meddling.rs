@@ -68,6 +68,19 @@ fn a_file_that_was_deleted_or_replaced_is_noticed_at_the_next_flush_or_look() {
 }
 
 #[test]
+fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_deleted_medium() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    std::fs::remove_file(bench.path.join("data")).expect("it is ours");
+    let ends = Instant::now() + Duration::from_secs(60);
+    while engine.status().latched.is_none() {
+        assert!(Instant::now() < ends, "nobody looks");
+        // Once it is latched, writes are refused.
+        let _ = ask(&engine, Op::Write(vec![7; 4096]), 0, 4096);
+    }
+}
+
+#[test]
 fn a_directory_that_was_moved_does_no_harm() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
