@@ -33,7 +33,7 @@ test:
 	lab/lib/test_guests.py
 	lab/conformance --short
 	lab/table8 --operations 4000
-	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20
+	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20 --minutes 6
 	lab/table8 --fs ext4 --mode journal,writeback --operations 1000 --size 64M
 	lab/power-cut-loop --fs ext4 --rounds 1
 	lab/partitions --table gpt

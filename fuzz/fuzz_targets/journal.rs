@@ -1,7 +1,7 @@
 //! A journal of any bytes is read, or refused; what is read makes sense.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::journal::{Frame, HALVES_AT, Head, Shape, scan};
+use quietus_core::journal::{HALVES_AT, Head, RawFrame, Shape, scan};
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{Extent, Pos};
 
@@ -38,8 +38,10 @@ impl Medium for Bytes {
 
 fuzz_target!(|data: &[u8]| {
     let _ = Head::from_bytes(data);
-    if let Some((frame, len)) = Frame::from_bytes(data) {
-        assert_eq!(Frame::from_bytes(&frame.to_bytes()), Some((frame, len)));
+    if let Some((raw, len)) = RawFrame::from_bytes(data)
+        && let Ok(frame) = raw.read()
+    {
+        assert_eq!(RawFrame::from_bytes(&frame.to_bytes()), Some((raw, len)));
     }
     let shape = Shape { half_bytes: 8192, slots: 1 };
     let mut bytes = Head { shape, disk: [0; 16] }.to_bytes();

@@ -53,14 +53,17 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
 
     /// All extents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (Extent<A>, &V)> {
-        self.map.iter().map(|(start, (end, value))| (Extent::between(*start, *end), value))
+        self.iter_from(0)
     }
 
     /// The extents that end after `from`, ascending and whole.
     pub fn iter_from(&self, from: u64) -> impl Iterator<Item = (Extent<A>, &V)> {
         let first = self.map.range(..=from).next_back().filter(|(_, (end, _))| *end > from);
         let first = first.map_or(from, |(start, _)| *start);
-        self.map.range(first..).map(|(start, (end, value))| (Extent::between(*start, *end), value))
+        self.map.range(first..).map(|(start, (end, value))| {
+            crate::steps::step();
+            (Extent::between(*start, *end), value)
+        })
     }
 
     /// What lies within `extent`, ascending, cut to it.
@@ -100,6 +103,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         self.split(to);
         let gone: Vec<u64> = self.map.range(from..to).map(|(start, _)| *start).collect();
         for start in gone {
+            crate::steps::step();
             if let Some((end, _)) = self.map.remove(&start) {
                 self.bytes -= end - start;
             }

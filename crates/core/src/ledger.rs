@@ -1,7 +1,7 @@
 //! The death ledger: what must be destroyed, and why.
 
 use crate::extents::{ExtentMap, Value};
-use crate::units::{Addr, Millis};
+use crate::units::{Addr, Extent, Millis};
 use serde::{Deserialize, Serialize};
 
 /// Who said that something is dead.
@@ -95,9 +95,158 @@ impl Value for Obligation {
     }
 }
 
+/// Entries that one event looks at to find the oldest again.
+const REVIEW_MAX: usize = 32;
+
+type Entries = ExtentMap<Addr, Obligation>;
+
 /// What must be destroyed. Deaths of one byte merge: dead five times, it is
 /// destroyed once.
-pub type Ledger = ExtentMap<Addr, Obligation>;
+///
+/// Each kind of obligation has a table of its own, so that how much there is of
+/// one, and where its first one is, takes no look at the others.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    dead: Entries,
+    scour: Entries,
+    suspicious: Entries,
+    age: Age,
+}
+
+impl Ledger {
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.dead.len() + self.scour.len() + self.suspicious.len()
+    }
+
+    /// Whether nothing is owed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty()
+    }
+
+    /// Whether an act is waiting to be done, without any further write.
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        !self.dead.is_empty() || !self.scour.is_empty()
+    }
+
+    /// Where bytes are dead.
+    #[must_use]
+    pub fn dead(&self) -> &ExtentMap<Addr, Obligation> {
+        &self.dead
+    }
+
+    /// Where bytes are to be overwritten conservatively.
+    #[must_use]
+    pub fn scour(&self) -> &ExtentMap<Addr, Obligation> {
+        &self.scour
+    }
+
+    /// Where bytes are suspicious.
+    #[must_use]
+    pub fn suspicious(&self) -> &ExtentMap<Addr, Obligation> {
+        &self.suspicious
+    }
+
+    /// All entries, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(merged(self.dead.iter(), self.scour.iter()), self.suspicious.iter())
+    }
+
+    /// What lies within `extent`, ascending, cut to it.
+    pub fn within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(self.queued_within(extent), self.suspicious.within(extent))
+    }
+
+    /// The same, of what calls for an act.
+    pub fn queued_within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(self.dead.within(extent), self.scour.within(extent))
+    }
+
+    /// Whether something is owed within `extent`.
+    #[must_use]
+    pub fn overlaps(&self, extent: Extent<Addr>) -> bool {
+        self.within(extent).next().is_some()
+    }
+
+    /// Makes `obligation` the one of `extent`, whatever that had before.
+    pub fn insert(&mut self, extent: Extent<Addr>, obligation: Obligation) {
+        self.remove(extent);
+        let entries = match obligation.due {
+            Due::Shred { .. } => &mut self.dead,
+            Due::Scour => &mut self.scour,
+            Due::Suspicious => &mut self.suspicious,
+        };
+        entries.insert(extent, obligation);
+        if obligation.is_queued() {
+            self.age.note(obligation.since);
+        }
+    }
+
+    /// Nothing is owed within `extent` any more.
+    pub fn remove(&mut self, extent: Extent<Addr>) {
+        for entries in [&mut self.dead, &mut self.scour, &mut self.suspicious] {
+            entries.remove(extent);
+        }
+    }
+
+    /// No obligation that calls for an act is older than this; none if there is
+    /// no such obligation. Some may have been older that are met by now.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Millis> {
+        self.age.oldest.filter(|_| self.has_queued())
+    }
+
+    /// Looks at some more entries for the oldest that is left, at `now`.
+    pub fn review(&mut self, now: Millis) {
+        let Age { from, so_far, .. } = self.age;
+        let (mut from, mut so_far) = (from, if from == 0 { now } else { so_far });
+        let mut rest = merged(self.dead.iter_from(from), self.scour.iter_from(from));
+        for _ in 0..REVIEW_MAX {
+            let Some((extent, it)) = rest.next() else {
+                self.age = Age { oldest: Some(so_far), from: 0, so_far };
+                return;
+            };
+            (from, so_far) = (extent.end(), so_far.min(it.since));
+        }
+        drop(rest);
+        (self.age.from, self.age.so_far) = (from, so_far);
+    }
+}
+
+/// How old the oldest obligation is. Entries come and go and merge; so the
+/// answer is a limit that is found anew by one walk over all entries after
+/// another, a few at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Age {
+    oldest: Option<Millis>,
+    /// Where the walk under way goes on; 0: where it begins.
+    from: u64,
+    /// The oldest that it has met.
+    so_far: Millis,
+}
+
+impl Age {
+    fn note(&mut self, since: Millis) {
+        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
+        self.so_far = self.so_far.min(since);
+    }
+}
+
+/// Two ascending lists of disjoint extents as one.
+fn merged<'a>(
+    one: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+    other: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+) -> impl Iterator<Item = (Extent<Addr>, &'a Obligation)> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some((first, _)), Some((second, _))) if second.start < first.start => other.next(),
+        (None, Some(_)) => other.next(),
+        _ => one.next(),
+    })
+}
 
 /// What has been counted since the disk was created. Every figure is bytes,
 /// or a number of things where it says so.

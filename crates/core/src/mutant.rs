@@ -31,11 +31,25 @@ pub enum Mutant {
     MeetUnsealed,
     /// A part of a block is written to a slot without the rest of it.
     RaiseNothing,
+    /// At a start the map forgets an address that has left its place, whatever it
+    /// names there.
+    VoidBlindly,
+    /// The map is durable before the journal says what it does not name any more.
+    SealBeforeOwed,
+    /// What an address has left is used again before it is destroyed.
+    ReuseOwed,
+    /// After a crash what is owed at a place is not kept from being used.
+    ForgetOwed,
+    /// The watcher is told of a request that is refused.
+    TellOfRefused,
 }
 
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 13] = [
+    /// Those that show below a watcher only.
+    pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
+
+    /// All others.
+    pub const ALL: [Self; 17] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -49,6 +63,10 @@ impl Mutant {
         Self::SpareResidue,
         Self::MeetUnsealed,
         Self::RaiseNothing,
+        Self::VoidBlindly,
+        Self::SealBeforeOwed,
+        Self::ReuseOwed,
+        Self::ForgetOwed,
     ];
 }
 

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 /// Which medium.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// The one that holds the disk's content.
     Data,
@@ -30,7 +30,7 @@ pub enum Target {
 }
 
 /// Where bytes lie that lie side by side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// On which medium.
     pub on: Target,
@@ -141,6 +141,29 @@ pub trait Store: Debug + Send {
     /// # Panics
     /// As [`Store::place`].
     fn void(&mut self, extent: Extent<Addr>);
+
+    /// Whether each block of `extent` shows content that lies in some place: in one
+    /// of its own, or in the base.
+    fn has_place(&self, extent: Extent<Addr>) -> bool {
+        let _ = extent;
+        false
+    }
+
+    /// `block`, which is dead, is about to be written, and reads as zeros from now
+    /// on. Returns where its content lies: what is written goes elsewhere. These
+    /// places are used again after [`Store::reclaim`].
+    ///
+    /// # Panics
+    /// As [`Store::place`].
+    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place> {
+        let _ = block;
+        Vec::new()
+    }
+
+    /// What lay here is destroyed, and nothing that is durable names it.
+    fn reclaim(&mut self, places: &[Extent<Pos>]) {
+        let _ = places;
+    }
 
     /// The first run within `extent` that holds data of its own, or may hold
     /// some: what could be destroyed.

@@ -4,9 +4,12 @@
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
+mod waiting;
 mod wire;
 
-use crate::disk::{DiskDir, DiskErrorKind, DiskToml, Size};
+pub use waiting::{BLOCK_FIGURE, FIGURES, Waiting, WaitsFor};
+
+use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, StartError, check_record};
 use crate::export::{Export, ReplyTo, Sink};
 use crate::host::{self, DiskGuarantees};
@@ -16,15 +19,17 @@ use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Outcome, Request};
 use quietus_core::units::Extent;
 use quietus_core::volume::{OpenError, Status};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Most calls answered at once.
@@ -33,6 +38,8 @@ const CALLS_MAX: usize = 32;
 const SIZES_MAX: usize = 100;
 /// How often the size of an overlay is noted.
 const SIZES_EVERY: Duration = Duration::from_secs(60);
+/// How long no call is accepted after accepting failed.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Obligations that one answer lists; more are counted.
 const OBLIGATIONS_MAX: usize = 1000;
 
@@ -76,6 +83,14 @@ pub struct StatusAnswer {
     pub medium: String,
     /// Whether a server runs it.
     pub served: bool,
+    /// Whether it is only read.
+    pub read_only: bool,
+    /// How long no request comes before it destroys.
+    pub idle_after_ms: u64,
+    /// How long it waits at most.
+    pub deadline_ms: u64,
+    /// What was deleted and is not destroyed yet.
+    pub waiting: Vec<Waiting>,
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
@@ -153,12 +168,19 @@ impl Open {
     }
 
     fn status(&self) -> StatusAnswer {
+        // What is wrong is why the disk is latched from then on.
+        let _ = self.engine.check_media();
+        let (status, config) = (self.engine.status(), self.engine.config());
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
             medium: self.dir.medium_path().display().to_string(),
             served: self.served,
-            status: self.engine.status(),
+            read_only: config.read_only,
+            idle_after_ms: config.idle_after_ms,
+            deadline_ms: config.deadline_ms,
+            waiting: waiting::waiting(&self.engine, &status),
+            status,
             space: self.space(),
             guarantees: self.guarantees(),
         }
@@ -210,7 +232,10 @@ impl Open {
         }
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
         let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
-        Ok(json!({ "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured }))
+        let waiting = waiting::waiting(&self.engine, &after);
+        Ok(json!({
+            "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured, "waiting": waiting,
+        }))
     }
 
     fn compact(&self, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
@@ -258,6 +283,7 @@ impl Open {
                 other.map(|head| format!("{} lines, chained", head.lines)).map_err(|error| error.to_string())
             }
         };
+        let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let whole = || Ok("whole".to_string());
         let mut checks = vec![
@@ -265,10 +291,11 @@ impl Open {
             ("journal", whole()),
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
             ("audit.jsonl", record),
-            ("medium", latched.map_or(Ok("no failure".to_string()), Err)),
+            ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
         ];
         if self.dir.base().is_some() {
-            checks.extend([("map", whole()), ("base", Ok("what it was".to_string()))]);
+            let compared = if self.dir.is_stamped() { "as at the last clean stop" } else { "consistent" };
+            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("what it was".to_string()))]);
         }
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks
@@ -316,17 +343,16 @@ pub fn open(
     look_only: bool,
     tell: &mut dyn FnMut(Meanwhile) -> bool,
 ) -> Result<Open, StartError> {
-    let dir = DiskDir::open_with(path, &mut |done, of| tell(Meanwhile::Progress(done, of)))?;
-    let mut config = dir.config()?;
-    config.read_only = look_only;
-    let name = dir.name();
-    let engine = match Engine::start(&name, &dir, config.clone(), None) {
-        Err(StartError::Open(OpenError::NeedsRecovery)) => {
-            config.read_only = false;
-            Engine::start(&name, &dir, config, None)?
-        }
-        other => other?,
-    };
+    let access = if look_only { Access::ReadOnly } else { Access::ReadWrite };
+    match start(path, access, tell) {
+        Err(StartError::Open(OpenError::NeedsRecovery)) => start(path, Access::ReadWrite, tell),
+        started => started,
+    }
+}
+
+fn start(path: &Path, access: Access, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Open, StartError> {
+    let dir = DiskDir::open_with(path, access, &mut |done, of| tell(Meanwhile::Progress(done, of)))?;
+    let engine = Engine::start(&dir.name(), &dir, dir.config()?, None)?;
     Ok(Open { dir, engine: Arc::new(engine), served: false })
 }
 
@@ -361,9 +387,13 @@ pub fn ask(
 /// Stops a disk that was opened in this process; with `drain` what is queued is
 /// destroyed first, as long as `step` says so.
 pub fn close(open: &Open, drain: bool, step: impl FnMut(&Status) -> bool) {
-    let Some(checkpoint) = open.engine.stop(drain, step) else { return };
+    let stopped = open.engine.stop(drain, step);
+    let Some(checkpoint) = stopped.filter(|_| !open.dir.is_read_only()) else { return };
     if let Err(error) = open.dir.save_view(&checkpoint) {
         tracing::warn!(%error, "the checkpoint was not written; the next start takes longer");
+    }
+    if let Err(error) = open.dir.stamp() {
+        tracing::warn!(%error, "the next start cannot check whether the map was changed meanwhile");
     }
 }
 
@@ -407,32 +437,81 @@ enum Answer {
     Error(String),
 }
 
-/// Answers calls on the control socket of `open` until `stop`.
+/// The control socket of a disk; it goes when this is dropped.
+pub struct Control {
+    /// Written to when it is to end.
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // Eight bytes always fit into the counter.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        // If it panicked, it answers nobody either.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Answers calls on the control socket of `open`.
 ///
 /// # Errors
 /// The socket cannot be made.
-pub fn serve(open: Arc<Open>, stop: Arc<AtomicBool>) -> io::Result<std::thread::JoinHandle<()>> {
+pub fn serve(open: Arc<Open>) -> io::Result<Control> {
     let listener = through_fd(open.dir.path(), |socket| {
+        // Others may read the disk too; one of them answers for it.
+        if open.dir.is_read_only() && UnixStream::connect(socket).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
         // The lock is ours: what is there was left by a crash.
         let _ = std::fs::remove_file(socket);
         UnixListener::bind(socket)
     })?;
     listener.set_nonblocking(true)?;
-    std::thread::Builder::new().name("control".into()).spawn(move || {
-        let calls = Arc::new(AtomicUsize::new(0));
-        let mut noted = None;
-        while !stop.load(Ordering::Relaxed) {
-            if noted.is_none_or(|noted: Instant| noted.elapsed() >= SIZES_EVERY) {
-                open.note_size();
-                noted = Some(Instant::now());
-            }
-            match listener.accept() {
-                Ok((stream, _)) => take_call(stream, &open, &calls),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
-            }
-        }
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let ends = Arc::clone(&wake);
+    let thread = std::thread::Builder::new().name("control".into());
+    let thread = thread.spawn(move || {
+        answer_calls(&listener, &open, &ends);
         let _ = std::fs::remove_file(open.dir.path().join("control.sock"));
-    })
+    })?;
+    Ok(Control { wake, thread: Some(thread) })
+}
+
+/// Answers until `ends` is readable. Where there is nothing to note now and then, only
+/// a call wakes this thread.
+fn answer_calls(listener: &UnixListener, open: &Arc<Open>, ends: &OwnedFd) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let notes_sizes = !open.dir.is_read_only() && open.dir.host_bytes().is_some();
+    let mut note_at = Instant::now();
+    loop {
+        if notes_sizes && note_at <= Instant::now() {
+            open.note_size();
+            note_at = Instant::now() + SIZES_EVERY;
+        }
+        let left = note_at.saturating_duration_since(Instant::now());
+        let timeout = notes_sizes.then(|| Timespec::try_from(left).expect("a minute is not long"));
+        let mut fds = [PollFd::new(ends, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) if !fds[0].revents().is_empty() => return,
+            Ok(_) if !fds[1].revents().is_empty() => accept(listener, open, &calls, ends),
+            // A signal, or time.
+            _ => {}
+        }
+    }
+}
+
+/// Takes the call that has come. While the process has no descriptor left, the call stays, and
+/// is not asked for again at once.
+fn accept(listener: &UnixListener, open: &Arc<Open>, calls: &Arc<AtomicUsize>, ends: &OwnedFd) {
+    match listener.accept() {
+        Ok((stream, _)) => take_call(stream, open, calls),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => {
+            let pause = Timespec::try_from(PAUSE_AFTER_FAILURE).expect("a moment is not long");
+            let _ = poll(&mut [PollFd::new(ends, PollFlags::IN)], Some(&pause));
+        }
+    }
 }
 
 fn take_call(stream: UnixStream, open: &Arc<Open>, calls: &Arc<AtomicUsize>) {

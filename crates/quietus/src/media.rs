@@ -12,9 +12,17 @@
 //! 4. A host that cannot tell where a file has data is taken to say:
 //!    everywhere.
 //! 5. A sync makes a changed length durable too.
+//! 6. A file that was deleted, replaced or cut off behind our back is noticed before
+//!    anything is made durable, overwritten, freed or written at its end, and nothing is
+//!    from then on. A write at the end would make the file as long as it was, and the
+//!    lost middle would read as zeros.
 
 mod direct;
+mod identity;
 mod probe;
+mod uncached;
+
+pub use uncached::Way;
 
 use direct::Direct;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
@@ -27,6 +35,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use uncached::Uncached;
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -52,6 +61,8 @@ pub struct FileMedium {
     capabilities: Capabilities,
     /// Opened for the first pass that it could do.
     direct: OnceLock<Option<Direct>>,
+    /// Opened for the first read that is to show what is on the medium.
+    uncached: OnceLock<Uncached>,
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
     /// Why something that was written may be lost. The host tells of it once
@@ -88,6 +99,7 @@ impl FileMedium {
             is_device,
             capabilities,
             direct: OnceLock::new(),
+            uncached: OnceLock::new(),
             always_blocks,
             lost: Mutex::new(None),
         })
@@ -133,6 +145,25 @@ impl FileMedium {
         }
     }
 
+    /// As [`Medium::read`], from the medium itself, as far as the host lets us; and how.
+    ///
+    /// # Errors
+    /// As for [`Medium::read`].
+    pub fn read_uncached(&self, pos: Pos, into: &mut [u8]) -> Result<Way, MediumError> {
+        let len = into.len() as u64;
+        self.check("reading", pos, len)?;
+        let read = self.uncached().and_then(|it| it.read(pos, into));
+        read.map_err(|error| self.failed("reading", pos.0, len, &error))
+    }
+
+    fn uncached(&self) -> io::Result<&Uncached> {
+        if let Some(uncached) = self.uncached.get() {
+            return Ok(uncached);
+        }
+        let opened = Uncached::open(&self.file)?;
+        Ok(self.uncached.get_or_init(|| opened))
+    }
+
     /// The parts that have no space and so read as zeros, in order. None on a
     /// block device, where nothing can be known.
     pub fn holes(&self) -> impl Iterator<Item = Extent<Pos>> + '_ {
@@ -151,6 +182,31 @@ impl FileMedium {
             let start = self.data_from(at).min(extent.end());
             at = self.hole_from(start).min(extent.end());
             (start < at).then(|| Extent::between(start, at))
+        })
+    }
+
+    /// Whether it still is the file that was opened, and as long.
+    ///
+    /// # Errors
+    /// What has become of it; every later sync and durable write fails too.
+    pub fn check_whole(&self) -> Result<(), MediumError> {
+        let looked = self.look_whole();
+        if let Err(error) = &looked {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert_with(|| error.clone());
+        }
+        looked
+    }
+
+    fn look_whole(&self) -> Result<(), MediumError> {
+        if self.is_device {
+            return Ok(());
+        }
+        // Those that change its length may be at it: the shorter one has been true.
+        let looked = identity::check(&self.file, &self.path, || self.len());
+        looked.map_err(|error| MediumError {
+            kind: MediumErrorKind::Io,
+            message: format!("{}: {error}", self.path.display()),
         })
     }
 
@@ -243,7 +299,7 @@ impl FileMedium {
         if let Some(error) = &*lost {
             return Err(error.clone());
         }
-        let done = act();
+        let done = self.look_whole().and_then(|()| act());
         if let Err(error) = &done
             && error.kind == MediumErrorKind::Io
         {
@@ -311,13 +367,19 @@ impl Medium for FileMedium {
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         let len = into.len() as u64;
         self.check("reading", pos, len)?;
-        let read = self.file.read_exact_at(into, pos.0);
-        read.map_err(|error| self.failed("reading", pos.0, len, &error))
+        self.file.read_exact_at(into, pos.0).map_err(|error| {
+            // What is too short says so itself.
+            let cut = self.check_whole().err().filter(|_| error.kind() == io::ErrorKind::UnexpectedEof);
+            cut.unwrap_or_else(|| self.failed("reading", pos.0, len, &error))
+        })
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         self.check_write("writing", pos, from.len() as u64)?;
         let failed = |error| self.failed("writing", pos.0, from.len() as u64, &error);
+        if !durable && pos.0 + from.len() as u64 >= self.len() {
+            self.check_whole()?;
+        }
         if durable {
             self.alone(|| self.write_durable(pos.0, from).map_err(failed))?;
         } else {
@@ -329,6 +391,7 @@ impl Medium for FileMedium {
 
     fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
         self.check_write("overwriting", pos, from.len() as u64)?;
+        self.check_whole()?;
         let written = self
             .write_direct(pos, from)
             .and_then(|done| self.write_pieces(pos.0 + done as u64, &from[done..]));
@@ -347,6 +410,7 @@ impl Medium for FileMedium {
         let whole = Extent::new(0, self.len());
         let extent = if self.grows { extent.overlap(whole).unwrap_or_default() } else { extent };
         self.check("punching", extent.start, extent.len)?;
+        self.check_whole()?;
         let punched = self.allocate(FallocateFlags::PUNCH_HOLE, extent);
         punched.map_err(|error| self.failed("punching", extent.start.0, extent.len, &error.into()))
     }
@@ -355,6 +419,7 @@ impl Medium for FileMedium {
     /// write overwrites.
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         self.check("zeroing", extent.start, extent.len)?;
+        self.check_whole()?;
         let zeroed = match self.allocate(FallocateFlags::ZERO_RANGE, extent) {
             Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => self.write_zeros(extent),
             other => other.map_err(io::Error::from),
@@ -371,9 +436,14 @@ impl Medium for FileMedium {
         if !self.grows {
             return Err(failed(io::Error::other("its size is fixed")));
         }
-        self.file.set_len(bytes).map_err(failed)?;
-        self.has_shrunk.store(true, Ordering::Release);
+        self.check_whole()?;
+        // Whoever finds the file shorter finds that it may be.
         self.size.store(bytes, Ordering::Release);
+        self.file.set_len(bytes).map_err(|error| {
+            self.grow(size);
+            failed(error)
+        })?;
+        self.has_shrunk.store(true, Ordering::Release);
         Ok(())
     }
 

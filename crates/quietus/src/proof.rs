@@ -8,7 +8,7 @@ use crate::engine::{Engine, Entry, Head};
 use crate::export::Export;
 use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
 use quietus_core::ledger::Counters;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use serde::{Deserialize, Serialize};
@@ -45,9 +45,11 @@ pub struct Proof {
     pub policy: String,
     /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
     pub bytes: BTreeMap<String, u64>,
-    /// Dead, read from the medium, and found to be zeros. Of an overlay: what is
-    /// free on its medium.
+    /// Dead, and read. Of an overlay: what is free on its medium.
     pub read_bytes: u64,
+    /// The same by [`Way`]: `around-cache` and `after-eviction` were read from the
+    /// medium; `from-cache` may show only what the host has in memory.
+    pub read_ways: BTreeMap<String, u64>,
     /// Dead, and without space on the medium: there is nothing to read.
     pub hole_bytes: u64,
     /// Dead, and not zeros: first byte and length. Of an overlay: on its medium.
@@ -123,7 +125,7 @@ pub fn prove(
     }
     let mut search = Search::new(engine, step);
     search.run()?;
-    let Search { bytes, read_bytes, hole_bytes, violations, digest, .. } = search;
+    let Search { bytes, read_ways, hole_bytes, violations, digest, .. } = search;
     let status = engine.status();
     let proof = Proof {
         format: "quietus-proof-1".into(),
@@ -136,7 +138,8 @@ pub fn prove(
         size_bytes: status.size_bytes,
         policy: status.policy,
         bytes,
-        read_bytes,
+        read_bytes: read_ways.values().sum(),
+        read_ways,
         hole_bytes,
         violations,
         map_digest: hex(&digest.finalize()),
@@ -192,7 +195,7 @@ struct Search<'a, F> {
     step: F,
     buf: Vec<u8>,
     bytes: BTreeMap<String, u64>,
-    read_bytes: u64,
+    read_ways: BTreeMap<String, u64>,
     hole_bytes: u64,
     violations: Vec<(u64, u64)>,
     digest: Sha256,
@@ -206,7 +209,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             step,
             buf: vec![0; PIECE_BYTES as usize],
             bytes: BTreeMap::new(),
-            read_bytes: 0,
+            read_ways: BTreeMap::new(),
             hole_bytes: 0,
             violations: Vec::new(),
             digest: Sha256::new(),
@@ -274,21 +277,19 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     fn read(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {
         let buf = &mut self.buf[..piece.len as usize];
-        if let Err(error) = self.engine.data().read(piece.start, buf) {
+        let way = match self.engine.data().read_uncached(piece.start, buf) {
+            Ok(way) => way,
             // What was free may have been cut off meanwhile.
-            return if self.is_dead(piece) { Err(error.into()) } else { Ok(()) };
-        }
-        self.read_bytes += piece.len;
-        if is_zeros(buf) {
-            return Ok(());
-        }
-        self.look_closer(piece)
+            Err(error) => return if self.is_dead(piece) { Err(error.into()) } else { Ok(()) },
+        };
+        *self.read_ways.entry(way.name().into()).or_default() += piece.len;
+        if is_zeros(&self.buf[..piece.len as usize]) { Ok(()) } else { self.look_closer(piece) }
     }
 
     /// There is something. It is live if it was written meanwhile.
     fn look_closer(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {
         for block in piece.pieces(BLOCK_BYTES) {
-            self.engine.data().read(block.start, &mut self.buf[..block.len as usize])?;
+            self.engine.data().read_uncached(block.start, &mut self.buf[..block.len as usize])?;
             let something = !is_zeros(&self.buf[..block.len as usize]);
             if something && self.is_dead(block) && self.violations.len() < VIOLATIONS_MAX {
                 self.violations.push((block.start.0, block.len));

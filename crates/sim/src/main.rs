@@ -79,7 +79,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max }), _) => {
             let rules = hunt_rules();
-            hunt_all(seeds_max) && rules
+            let watched = hunt_watched();
+            hunt_all(seeds_max) && rules && watched
         }
         (None, Some(seed)) => repeat(seed, cli.list),
         (None, None) => soak_with_bar(0, 10_000),
@@ -221,6 +222,26 @@ fn is_found(mutant: quietus_core::mutant::Mutant, seeds_max: u64) -> bool {
     }
     println!("    {}", caught.violation);
     true
+}
+
+/// Defects of the core that a guest with a file system above it shows.
+#[cfg(feature = "mutants")]
+fn hunt_watched() -> bool {
+    println!("above a whole volume:");
+    let all = quietus_core::mutant::Mutant::WATCHED.into_iter();
+    let found = all.map(|mutant| {
+        let caught = quietus_sim::mutants::hunt_whole(mutant, RULE_WALKS_MAX);
+        let (walks, (history, broken)) = match caught {
+            Some((walks, part)) => (walks, part.failure.unwrap_or_default()),
+            None => {
+                println!("{mutant:?}: NOT FOUND");
+                return false;
+            }
+        };
+        println!("{mutant:?}: found after {walks} guests\n{history}    {broken}");
+        true
+    });
+    found.fold(true, |all, one| all && one)
 }
 
 /// Walks after which a defect of the rules is given up.

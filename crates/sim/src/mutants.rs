@@ -3,7 +3,7 @@
 use crate::history::History;
 use crate::rule_e::fat::trial as fat;
 use crate::rule_e::known::histories;
-use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
+use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked, walked_whole};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::play::Setup;
 use crate::rule_j::{elsewhere, known, lockstep};
@@ -35,6 +35,17 @@ pub fn hunt(mutant: Mutant, seeds_max: u64, threads: usize) -> Option<Caught> {
     let violation = crate::verdict::verdict(&history).err().unwrap_or(violation);
     activate(None);
     Some(Caught { histories: tally.histories, history, violation })
+}
+
+/// Switches `mutant` of the core on below guests with a file system, at most
+/// `walks_max` of them; what found it and after how many, or none.
+#[must_use]
+pub fn hunt_whole(mutant: Mutant, walks_max: u64) -> Option<(u64, Part)> {
+    activate(Some(mutant));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, walked_whole(seed)));
+    let caught = walks.find(|(_, part)| part.failure.is_some());
+    activate(None);
+    caught
 }
 
 /// Steps that are tried in each part of the search for a defect of the rules.

@@ -1,15 +1,15 @@
 //! The bytes of the journal's head and frames; all numbers little-endian.
 
-use super::{Change, Crc, HALVES_AT, SECTOR_BYTES, Shape, Slot, VERSION};
-use crate::ledger::{COUNTERS, Cause, Counters, Due};
-use crate::units::{Addr, Extent};
+use super::record::{self, Record, RecordError};
+use super::{Change, HALVES_AT, SECTOR_BYTES, Shape, VERSION};
+use crate::ledger::Counters;
 
 const HEAD_MAGIC: &[u8; 8] = b"QUIETJNL";
 const FRAME_MAGIC: &[u8; 4] = b"QFRM";
 const MARK_MAGIC: &[u8; 8] = b"QUIETOLD";
-const FRAME_HEAD_BYTES: usize = 32 + 8 * COUNTERS + 4;
-/// Bytes of one change in a frame.
-pub(super) const CHANGE_BYTES: u64 = 32;
+/// Bytes of a frame before its records.
+pub(super) const FRAME_HEAD_BYTES: usize = 36;
+const CRC_AT: usize = 32;
 
 /// The first sector of a journal; written once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,25 +123,37 @@ impl Frame {
         bytes.extend((self.kind as u32).to_le_bytes());
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.seq.to_le_bytes());
-        bytes.extend((self.changes.len() as u64).to_le_bytes());
-        bytes.extend(self.counters.to_array().iter().flat_map(|number| number.to_le_bytes()));
-        let crc_at = bytes.len();
-        bytes.extend([0; 4]);
-        for change in &self.changes {
-            put_change(&mut bytes, *change);
-        }
+        bytes.resize(FRAME_HEAD_BYTES, 0);
+        record::put(&mut bytes, &Record::Counters(self.counters));
+        self.changes.iter().for_each(|change| record::put(&mut bytes, &Record::Change(*change)));
+        let records = (bytes.len() - FRAME_HEAD_BYTES) as u64;
+        bytes[24..CRC_AT].copy_from_slice(&records.to_le_bytes());
         let crc = crc32c::crc32c(&bytes);
-        bytes[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes[CRC_AT..FRAME_HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(SECTOR_BYTES as usize), 0);
         bytes
     }
+}
 
+/// A frame that was found whole, whatever its records say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RawFrame {
+    /// A snapshot or a delta.
+    pub kind: FrameKind,
+    /// See [`Frame::generation`].
+    pub generation: u64,
+    /// See [`Frame::seq`].
+    pub seq: u64,
+    records: Vec<u8>,
+}
+
+impl RawFrame {
     /// How many bytes the frame takes that may begin with `sector`.
     pub(super) fn bytes(sector: &[u8]) -> Option<u64> {
         let mut fields = Fields(sector.strip_prefix(FRAME_MAGIC)?);
-        let (_kind, _generation, _seq, count) = (fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
-        let len = count.checked_mul(CHANGE_BYTES)?.checked_add(FRAME_HEAD_BYTES as u64)?;
-        len.checked_next_multiple_of(SECTOR_BYTES)
+        let (_kind, _generation, _seq, records) =
+            (fields.u32()?, fields.u64()?, fields.u64()?, fields.u64()?);
+        records.checked_add(FRAME_HEAD_BYTES as u64)?.checked_next_multiple_of(SECTOR_BYTES)
     }
 
     /// The frame at the start of `bytes`, and how many bytes it takes, if one
@@ -155,74 +167,30 @@ impl Frame {
             2 => FrameKind::Delta,
             _ => return None,
         };
-        let (generation, seq, count) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let mut counters = [0; COUNTERS];
-        for number in &mut counters {
-            *number = fields.u64()?;
-        }
+        let (generation, seq, len) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let crc = fields.u32()?;
-        let body = fields.0.get(..usize::try_from(count * CHANGE_BYTES).ok()?)?;
-        let head = &bytes[..FRAME_HEAD_BYTES - 4];
-        let sum = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(head), &[0; 4]), body);
-        if sum != crc {
-            return None;
+        let records = fields.0.get(..usize::try_from(len).ok()?)?;
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..CRC_AT]), &[0; 4]);
+        let is_whole = crc32c::crc32c_append(sum, records) == crc;
+        is_whole.then(|| (Self { kind, generation, seq, records: records.to_vec() }, whole))
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// The first record that this program cannot use.
+    pub fn read(&self) -> Result<Frame, RecordError> {
+        let mut rest = self.records.as_slice();
+        let Record::Counters(counters) = record::take(&mut rest)? else { return Err(RecordError::Counters) };
+        let mut changes = Vec::new();
+        while !rest.is_empty() {
+            match record::take(&mut rest)? {
+                Record::Change(change) => changes.push(change),
+                Record::Counters(_) => return Err(RecordError::Counters),
+            }
         }
-        let changes: Option<Vec<_>> = body.chunks(CHANGE_BYTES as usize).map(get_change).collect();
-        let counters = Counters::from_array(counters);
-        Some((Self { kind, generation, seq, counters, changes: changes? }, whole))
-    }
-}
-
-/// kind, detail, cause, 0; slot; start; length; checksum; 0.
-fn put_change(bytes: &mut Vec<u8>, change: Change) {
-    let (kind, detail, cause, slot, extent, crc) = match change {
-        Change::Oblige(extent, due, cause) => (1, due_number(due), cause as u8, 0, extent, 0),
-        Change::Clear(extent) => (2, 0, 0, 0, extent, 0),
-        Change::Hold(slot, extent, crc) => (3, 0, 0, slot.0, extent, crc.0),
-        Change::Release => (4, 0, 0, 0, Extent::default(), 0),
-        Change::Clean => (5, 0, 0, 0, Extent::default(), 0),
-    };
-    bytes.extend([kind, detail, cause, 0]);
-    bytes.extend(slot.to_le_bytes());
-    bytes.extend(extent.start.0.to_le_bytes());
-    bytes.extend(extent.len.to_le_bytes());
-    bytes.extend(crc.to_le_bytes());
-    bytes.extend([0; 4]);
-}
-
-fn get_change(bytes: &[u8]) -> Option<Change> {
-    let mut fields = Fields(bytes);
-    let [kind, detail, cause, _] = fields.array::<4>()?;
-    let slot = Slot(fields.u32()?);
-    let (start, len) = (fields.u64()?, fields.u64()?);
-    start.checked_add(len)?;
-    let extent = Extent::<Addr>::new(start, len);
-    match kind {
-        1 => Some(Change::Oblige(extent, due_from(detail)?, Cause::from_number(cause)?)),
-        2 => Some(Change::Clear(extent)),
-        3 => Some(Change::Hold(slot, extent, Crc(fields.u32()?))),
-        4 => Some(Change::Release),
-        5 => Some(Change::Clean),
-        _ => None,
-    }
-}
-
-fn due_number(due: Due) -> u8 {
-    match due {
-        Due::Shred { no_hole: false } => 1,
-        Due::Shred { no_hole: true } => 2,
-        Due::Scour => 3,
-        Due::Suspicious => 4,
-    }
-}
-
-fn due_from(number: u8) -> Option<Due> {
-    match number {
-        1 => Some(Due::Shred { no_hole: false }),
-        2 => Some(Due::Shred { no_hole: true }),
-        3 => Some(Due::Scour),
-        4 => Some(Due::Suspicious),
-        _ => None,
+        let Self { kind, generation, seq, .. } = *self;
+        Ok(Frame { kind, generation, seq, counters, changes })
     }
 }
 

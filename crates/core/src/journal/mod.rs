@@ -13,13 +13,17 @@
 //!    is overwritten by the disk's policy before it is called clean.
 
 mod frame;
+mod record;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
+use crate::owed::{Debt, Owed};
+use crate::store::Place;
 use crate::units::{Addr, Extent, Millis, Pos};
-pub use frame::{Frame, FrameKind, Head};
+pub use frame::{Frame, FrameKind, Head, RawFrame};
+pub use record::RecordError;
 pub use scan::{JournalError, Recovered, scan};
 use std::collections::BTreeMap;
 
@@ -30,7 +34,7 @@ pub const SLOT_BYTES: u64 = 4096;
 /// Where the first half begins.
 pub const HALVES_AT: u64 = 4096;
 /// The version of the format that this code writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Names a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -75,7 +79,8 @@ impl Shape {
     /// held takes half a half at the most.
     #[must_use]
     pub fn entries_max(self) -> usize {
-        let changes = (self.half_bytes / 2 - 2 * SECTOR_BYTES) / frame::CHANGE_BYTES;
+        let heads = 2 * SECTOR_BYTES + record::COUNTERS_BYTES;
+        let changes = (self.half_bytes / 2).saturating_sub(heads) / record::CHANGE_BYTES_MAX;
         usize::try_from(changes).unwrap_or(usize::MAX).saturating_sub(self.slots as usize + 1)
     }
 }
@@ -93,6 +98,11 @@ pub enum Change {
     Release,
     /// The slots have been overwritten.
     Clean,
+    /// What lies here was at this address until it died: it is to be destroyed,
+    /// and the address has another place now, or none.
+    Owe(Place, Addr, Cause),
+    /// Nothing is owed here any more.
+    Paid(Place),
 }
 
 /// A CRC-32C of a slot's content.
@@ -113,6 +123,8 @@ pub struct Slots {
 pub struct State {
     /// The obligations.
     pub ledger: Ledger,
+    /// What is owed by place.
+    pub owed: Owed,
     /// The slots.
     pub slots: Slots,
     /// The figures.
@@ -133,6 +145,12 @@ impl State {
             }
             Change::Release => self.slots.held.clear(),
             Change::Clean => self.slots.dirty = false,
+            Change::Owe(place, address, cause) => {
+                let dead = self.ledger.dead().within(Extent::new(address.0, place.extent.len));
+                let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
+                self.owed.insert(place, Debt::new(place.extent.start, address, cause, since));
+            }
+            Change::Paid(place) => self.owed.remove(place),
         }
     }
 
@@ -140,7 +158,9 @@ impl State {
     fn changes(&self) -> Vec<Change> {
         let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
-        let mut changes: Vec<Change> = obligations.chain(held).collect();
+        let owed = self.owed.iter();
+        let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
+        let mut changes: Vec<Change> = obligations.chain(held).chain(owed).collect();
         if self.slots.dirty && self.slots.held.is_empty() {
             // Held once and released: dirty, and nothing more to say.
             changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));

@@ -1,9 +1,9 @@
 //! Reading a journal after a stop or a crash.
 
 use super::frame::{self, HeadError};
-use super::{Frame, FrameKind, HALVES_AT, Head, SECTOR_BYTES, Shape, State, VERSION};
+use super::{FrameKind, HALVES_AT, Head, RawFrame, RecordError, SECTOR_BYTES, Shape, State, VERSION};
 use crate::medium::{Medium, MediumError};
-use crate::units::{Extent, Millis, Pos};
+use crate::units::{BLOCK_BYTES, Millis, Pos};
 
 /// How much of a half is read at once in search of frames.
 const PIECE_BYTES: usize = 64 << 10;
@@ -30,11 +30,14 @@ pub enum JournalError {
     #[error("the journal cannot be read: {0}")]
     Medium(#[from] MediumError),
     /// It is of another version.
-    #[error("the journal is of version {0}; this program knows version {VERSION}: use a newer one")]
+    #[error("the journal is of version {0}; this program knows version {VERSION}: use the one that wrote it")]
     Version(u32),
     /// It belongs to another disk.
     #[error("the journal belongs to another disk: put the right file back")]
     OtherDisk,
+    /// It says what this program does not know.
+    #[error("the journal has {0}; use the program that wrote it")]
+    Record(#[from] RecordError),
     /// It is not what was written.
     #[error(
         "the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew"
@@ -93,23 +96,23 @@ impl Half<'_> {
     }
 
     /// The frame at `at`, if one is there whole, and where it ends.
-    fn frame(&self, at: u64) -> Result<Option<(Frame, u64)>, JournalError> {
+    fn frame(&self, at: u64) -> Result<Option<(RawFrame, u64)>, JournalError> {
         let head = self.read(at, SECTOR_BYTES)?;
-        let bytes = match Frame::bytes(&head) {
+        let bytes = match RawFrame::bytes(&head) {
             Some(len) if len > SECTOR_BYTES && len <= self.len - at => self.read(at, len)?,
             _ => head,
         };
-        Ok(Frame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
+        Ok(RawFrame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
     }
 
     /// Its snapshot, and where that ends.
-    fn snapshot(&self) -> Result<Option<(Frame, u64)>, JournalError> {
+    fn snapshot(&self) -> Result<Option<(RawFrame, u64)>, JournalError> {
         Ok(self.frame(SECTOR_BYTES)?.filter(|(frame, _)| frame.kind == FrameKind::Snapshot))
     }
 }
 
 /// The half to go by, with its snapshot and where that ends.
-fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, Frame, u64), JournalError> {
+fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, RawFrame, u64), JournalError> {
     let found = [halves[0].snapshot()?, halves[1].snapshot()?];
     let (half, (snapshot, end)) = (0..)
         .zip(found)
@@ -132,18 +135,19 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(snapshot: Frame, size: u64) -> Result<Self, JournalError> {
+    fn new(snapshot: RawFrame, size: u64) -> Result<Self, JournalError> {
         let (generation, seq) = (snapshot.generation, snapshot.seq);
         let mut replay = Self { state: State::default(), generation, seq, size };
-        replay.apply(snapshot)?;
+        replay.apply(&snapshot)?;
         Ok(replay)
     }
 
-    fn apply(&mut self, frame: Frame) -> Result<(), JournalError> {
+    fn apply(&mut self, frame: &RawFrame) -> Result<(), JournalError> {
+        let frame = frame.read()?;
         self.seq = frame.seq;
         self.state.counters = frame.counters;
         for change in frame.changes {
-            if change.extent().end() > self.size {
+            if !change.is_within(self.size) {
                 return Err(JournalError::Damaged("it names bytes beyond the disk"));
             }
             self.state.apply(change, Millis(0));
@@ -155,12 +159,12 @@ impl Replay {
     fn replay(&mut self, half: &Half<'_>, mut at: u64) -> Result<(), JournalError> {
         while let Some((frame, end)) = half.frame(at)?.filter(|(frame, _)| self.is_next(frame)) {
             at = end;
-            self.apply(frame)?;
+            self.apply(&frame)?;
         }
         for piece in (at + SECTOR_BYTES..half.len).step_by(PIECE_BYTES) {
             let bytes = half.read(piece, PIECE_BYTES as u64)?;
             let sectors = (piece..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize));
-            for (at, _) in sectors.filter(|(_, sector)| Frame::bytes(sector).is_some()) {
+            for (at, _) in sectors.filter(|(_, sector)| RawFrame::bytes(sector).is_some()) {
                 if half.frame(at)?.is_some_and(|(frame, _)| self.is_later(&frame)) {
                     return Err(JournalError::Damaged("a frame in its middle makes no sense"));
                 }
@@ -169,21 +173,28 @@ impl Replay {
         Ok(())
     }
 
-    fn is_next(&self, frame: &Frame) -> bool {
+    fn is_next(&self, frame: &RawFrame) -> bool {
         frame.kind == FrameKind::Delta && frame.generation == self.generation && frame.seq == self.seq + 1
     }
 
-    fn is_later(&self, frame: &Frame) -> bool {
+    fn is_later(&self, frame: &RawFrame) -> bool {
         frame.generation == self.generation && frame.seq > self.seq
     }
 }
 
 impl super::Change {
-    /// The bytes of the disk that it speaks of.
-    fn extent(&self) -> Extent<crate::units::Addr> {
+    /// Whether the bytes that it speaks of are of a disk of `size` bytes. What has
+    /// a place of its own has that by whole blocks.
+    fn is_within(&self, size: u64) -> bool {
         match self {
-            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => *extent,
-            Self::Release | Self::Clean => Extent::default(),
+            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => extent.end() <= size,
+            Self::Owe(place, address, _) => {
+                let parts = [place.extent.start.0, place.extent.len, address.0];
+                let end = address.0.checked_add(place.extent.len);
+                parts.iter().all(|it| it.is_multiple_of(BLOCK_BYTES))
+                    && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
+            }
+            Self::Paid(_) | Self::Release | Self::Clean => true,
         }
     }
 }

@@ -199,8 +199,8 @@ fn a_flipped_bit_is_refused_or_changes_nothing_but_the_last_frame() {
 fn another_disks_journal_and_a_newer_one_are_refused_by_name() {
     let bench = Bench::new();
     assert_eq!(scan(&bench.medium, [8; 16], SIZE).unwrap_err(), JournalError::OtherDisk);
-    bench.medium.0.borrow_mut()[8] = 2;
-    assert_eq!(bench.scan().unwrap_err(), JournalError::Version(2));
+    bench.medium.0.borrow_mut()[8] = 3;
+    assert_eq!(bench.scan().unwrap_err(), JournalError::Version(3));
 }
 
 #[test]
@@ -232,5 +232,38 @@ fn a_full_ledger_with_all_slots_held_fits_its_half() {
         let mut journal = Journal::resume(shape, 0, 5, 5);
         let commit = journal.commit(&state);
         assert!(commit.bytes.len() as u64 <= shape.half_bytes, "{shape:?}");
+    }
+}
+
+/// Makes another record of the one at `at` in the frame that begins at `from`.
+fn alter(bench: &Bench, from: usize, at: usize, bytes: &[u8]) {
+    let mut all = bench.medium.0.borrow_mut();
+    all[from + at..][..bytes.len()].copy_from_slice(bytes);
+    let records = u64::from_le_bytes(all[from + 24..from + 32].try_into().unwrap());
+    all[from + 32..from + 36].fill(0);
+    let crc = crc32c::crc32c(&all[from..from + 36 + records as usize]);
+    all[from + 32..from + 36].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn a_record_that_is_unknown_is_an_error_that_names_it() {
+    // Behind the head of the frame and the record of the counters.
+    let first = 36 + record::COUNTERS_BYTES as usize;
+    let cases: [(usize, &[u8], &str); 7] = [
+        (first, &[9, 1], "a record with the unknown tag 265, of 18 bytes"),
+        (first, &[3, 0], "a record `clear` of 18 bytes"),
+        (first + 2, &[255, 0], "a record that goes on behind the end of its frame"),
+        (first + 20, &[7], "a record `oblige` whose field `due` is 7"),
+        (first + 21, &[8], "a record `oblige` whose field `cause` is 8"),
+        (first + 12, &[255; 8], "a record `oblige` whose field `length` is 18446744073709551615"),
+        (36, &[6, 0, 0, 0], "a frame that does not have one record `counters`, as its first"),
+    ];
+    for (at, bytes, expected) in cases {
+        let mut bench = Bench::new();
+        let from = SHAPE.half(0).0 as usize + bench.journal.cursor as usize;
+        bench.die(4096);
+        alter(&bench, from, at, bytes);
+        let error = bench.scan().expect_err(expected).to_string();
+        assert_eq!(error, format!("the journal has {expected}; use the program that wrote it"));
     }
 }

@@ -20,30 +20,26 @@
 //! is durable before the last block moves into its slot, and the map entry of
 //! what moves before the file is cut off.
 
+mod leaving;
 mod map;
+mod packing;
 mod slots;
 
 use super::held::{Held, edges, outward};
 use super::{Chore, Place, Places, Store, Target};
 use crate::blocks::BlockSet;
 use crate::medium::Medium;
+use crate::mutant::{self, Mutant};
+use crate::owed::Owed;
 use crate::request::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
+use packing::Search;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Blocks that move in one act.
-const MOVES_MAX: usize = 4096;
-/// Blocks at the end of the medium whose owners are remembered at once.
-const OWNERS_MAX: usize = 1 << 18;
-/// Bytes of the map that are read at once to find them.
-const SEARCH_BYTES: u64 = 1 << 20;
-/// In how many blocks one free slot is not worth moving another for.
-const DENSE_SLOTS: u64 = 4096;
 
 /// How the space of purged blocks is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -88,6 +84,15 @@ pub struct OverlayStatus {
     pub map_unsealed_bytes: u64,
 }
 
+/// What was known of an overlay's places when it stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The free space that holds nothing; none after anything but a clean stop.
+    pub clean: Option<&'a BlockSet<Pos>>,
+    /// What is owed by place.
+    pub owed: &'a Owed,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Overlay {
@@ -108,23 +113,10 @@ pub struct Overlay {
     search: Search,
 }
 
-/// Who owns the slots at the end of the medium.
-#[derive(Debug, Default)]
-struct Search {
-    /// The first block whose page was not looked at; none while nobody searches.
-    next: Option<u64>,
-    /// Slot and block, the last slot last once the search is over.
-    owners: Vec<(u64, u64)>,
-    /// Something has changed since it began.
-    is_stale: bool,
-    /// Nobody was found, and nothing has changed since it began.
-    is_vain: bool,
-}
-
 impl Overlay {
-    /// Reads the map. `secure` says that free slots may hold what must be
-    /// destroyed; `clean` are those that do not, known only after a clean stop.
-    /// Else the map is written once more, unless it is to be left as it is.
+    /// Reads the map, which forgets what has left its place ([`Known::owed`]).
+    /// `secure` says that free slots may hold what must be destroyed. After anything
+    /// but a clean stop the map is written once more, unless it is `read_only`.
     ///
     /// # Errors
     /// [`MapError`]: what does not fit is never guessed at.
@@ -134,7 +126,7 @@ impl Overlay {
         setup: &Setup,
         secure: bool,
         read_only: bool,
-        clean: Option<&BlockSet<Pos>>,
+        known: Known<'_>,
         media: (&dyn Medium, &dyn Medium, &dyn Medium),
     ) -> Result<Self, MapError> {
         let (data, map, base) = media;
@@ -142,11 +134,14 @@ impl Overlay {
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
         let (mut held, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
-        map::scan(map, size, clean.is_none() && !read_only, &mut |block, entry| {
+        let stale = leaving::stale(map, known.owed, &setup.base_data, read_only)?;
+        let rewrite = known.clean.is_none() && !read_only;
+        map::scan(map, size, rewrite, &mut |block, entry| {
             let address = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
             match entry {
                 BASE => {}
                 PURGED => purged.insert(address),
+                _ if stale.contains(block) => {}
                 entry => {
                     let slot = u64::from(entry - FIRST_SLOT);
                     if slot >= slots.end() {
@@ -161,7 +156,11 @@ impl Overlay {
             }
             Ok(())
         })?;
-        slots.adopt(&used, clean.unwrap_or(&BlockSet::default()));
+        let owed = known.owed.data().iter().filter(|_| !mutant::is(Mutant::ForgetOwed));
+        owed.for_each(|(places, _)| used.insert(places));
+        slots.adopt(&used, known.clean.unwrap_or(&BlockSet::default()));
+        let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
+        blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
         based.subtract(&held);
         based.subtract(&purged);
@@ -234,85 +233,6 @@ impl Overlay {
             let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
             self.map.throw_out(&pending);
         }
-    }
-
-    fn is_worth_packing(&self, all: bool) -> bool {
-        if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
-            return false;
-        }
-        all || self.mode == Mode::Packed || self.slots.clean() > self.held.blocks().len() / DENSE_SLOTS
-    }
-
-    /// Goes on to search for who owns the last slots; a part of the map that
-    /// has to be read for it.
-    fn search_on(&mut self) -> Option<Chore> {
-        let dense = self.dense_slots();
-        let end = self.size.div_ceil(BLOCK_BYTES);
-        while let Some(next) = self.search.next {
-            let rest = Extent::between((next * BLOCK_BYTES).min(self.size), self.size);
-            let Some(run) = self.held.blocks().first_run(rest) else {
-                self.search.next = None;
-                self.search.owners.sort_unstable();
-                return None;
-            };
-            let page = run.start.0 / BLOCK_BYTES / PAGE_BLOCKS;
-            if self.map.has(page) {
-                let blocks = page * PAGE_BLOCKS..end.min((page + 1) * PAGE_BLOCKS);
-                let entries: Vec<_> = blocks.map(|block| (block, self.map.get(block))).collect();
-                self.note_owners(dense, entries.into_iter());
-                self.search.next = Some((page + 1) * PAGE_BLOCKS);
-                continue;
-            }
-            let pages_max = SEARCH_BYTES / map::PAGE_BYTES;
-            let absent =
-                (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
-            let last = absent.last().unwrap_or(page);
-            return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
-        }
-        None
-    }
-
-    /// How many slots would do.
-    fn dense_slots(&self) -> u64 {
-        self.held.blocks().len() + self.pending.len() as u64
-    }
-
-    fn note_owners(&mut self, dense: u64, entries: impl Iterator<Item = (u64, u32)>) {
-        let slots = entries.filter(|(_, entry)| *entry >= FIRST_SLOT);
-        let last = slots
-            .map(|(block, entry)| (u64::from(entry - FIRST_SLOT), block))
-            .filter(|(slot, _)| *slot >= dense);
-        self.search.owners.extend(last);
-        if self.search.owners.len() > 2 * OWNERS_MAX {
-            // The last ones first: the others are found by another search.
-            self.search.owners.sort_unstable_by(|one, other| other.cmp(one));
-            self.search.owners.truncate(OWNERS_MAX);
-        }
-    }
-
-    /// The last blocks that were found, and the first slots that are free.
-    fn moves(&mut self) -> Option<Chore> {
-        let (mut contents, mut to) = (Vec::new(), Vec::new());
-        while contents.len() < MOVES_MAX
-            && let Some((slot, block)) = self.search.owners.pop()
-        {
-            if !self.is_held(block) || self.pending.contains_key(&block) {
-                continue;
-            }
-            let Some(free) = self.slots.take_below(slot) else {
-                self.search.owners.clear();
-                break;
-            };
-            let whole = address(block);
-            contents.push((slot, Extent::between(whole.start.0, whole.end().min(self.size))));
-            to.push(free);
-        }
-        // Both ascending, so that what lay side by side is read and written at once.
-        contents.sort_unstable_by_key(|(slot, _)| *slot);
-        to.sort_unstable();
-        let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
-        let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
-        (!contents.is_empty()).then_some(Chore::Move { contents, to })
     }
 }
 
@@ -388,6 +308,19 @@ impl Store for Overlay {
             }
             self.based.remove(run);
         }
+    }
+
+    fn has_place(&self, extent: Extent<Addr>) -> bool {
+        self.all_have_place(extent)
+    }
+
+    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place> {
+        self.leave_block(block.start.0 / BLOCK_BYTES)
+    }
+
+    fn reclaim(&mut self, places: &[Extent<Pos>]) {
+        self.search.outdate();
+        self.slots.cleaned(places);
     }
 
     fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
@@ -552,13 +485,6 @@ impl Store for Overlay {
             map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
             map_unsealed_bytes: self.map.unsealed() as u64 * map::PAGE_BYTES,
         })
-    }
-}
-
-impl Search {
-    /// Who owns what has changed.
-    fn outdate(&mut self) {
-        (self.is_stale, self.is_vain) = (true, false);
     }
 }
 

@@ -35,12 +35,17 @@ const MOVES_AT_ONCE: usize = 64;
 pub(super) struct Act {
     kind: Kind,
     pub(super) runs: Vec<Extent<Addr>>,
+    /// The same bytes, to find out whether some are among them.
+    area: ExtentMap<Addr, ()>,
     /// The same bytes as holes, with neighbours as one.
     spans: Vec<Extent<Addr>>,
     /// Content to put back, a buffer a run.
     contents: Vec<Buf>,
     /// What is left to do, the next one last.
     steps: Vec<Step>,
+    /// What is owed by place: first `fills` places that get passes, then others.
+    places: Vec<Place>,
+    fills: usize,
     /// The place that comes next in the present step.
     next: usize,
     /// Acts of input or output of the present step that have not ended.
@@ -67,6 +72,8 @@ pub(super) enum Kind {
     GiveBack,
     /// Tidy up where nobody's content lies.
     Tidy,
+    /// Destroy what is owed by place; the runs are the addresses that it was.
+    Repay,
 }
 
 /// One step of an act.
@@ -116,13 +123,19 @@ impl Act {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
             Kind::Keep { .. } | Kind::Tidy => request.op != Op::Flush,
+            Kind::Repay => false,
         };
-        concerns && self.runs.iter().any(|run| run.overlaps(request.extent))
+        concerns && self.area.overlaps(request.extent)
     }
 
     /// Whether it overwrites content of `extent` that will be put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
-        matches!(self.kind, Kind::Keep { .. }) && self.runs.iter().any(|run| run.overlaps(extent))
+        matches!(self.kind, Kind::Keep { .. }) && self.area.overlaps(extent)
+    }
+
+    /// Whether it is about bytes of `extent` where they lie now.
+    pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
+        self.kind != Kind::Repay && self.area.overlaps(extent)
     }
 
     /// Whether it is given up when a write waits for another one.
@@ -156,21 +169,31 @@ impl Volume {
         if self.config.read_only {
             return;
         }
-        let hindered = self.first_demand().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
+        let hindered =
+            self.waiting.demands().next().is_some() && self.act.as_ref().is_some_and(Act::gives_way);
         let futile = self.act.as_ref().is_some_and(|act| act.is_futile);
         if hindered || futile || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
             if !self.act.as_ref().is_some_and(Act::is_at_rest) {
                 return;
             }
-            if let Some(chore) = self.act.take().and_then(Act::into_chore) {
+            if let Some(chore) = self.end_act().and_then(Act::into_chore) {
                 self.store.left_untidy(&chore);
             }
             self.settle(out);
         }
         if self.act.is_none() {
             self.act = self.choose();
+            self.settle(out);
         }
         self.step(out);
+    }
+
+    /// The act under way is over, or is given up: what it kept from beginning is
+    /// tried again.
+    fn end_act(&mut self) -> Option<Act> {
+        let act = self.act.take()?;
+        self.waiting.act_ended(&act.runs);
+        Some(act)
     }
 
     /// Begins as much of the present step as may be under way at once.
@@ -278,10 +301,11 @@ impl Volume {
         let act = self.act.as_ref().expect("a step is of an act");
         let (kind, runs) = (act.kind, act.runs.clone());
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        let mut changes: Vec<Change> = runs.iter().map(|run| met(kind, *run)).collect();
-        runs.iter().for_each(|run| self.uncover(*run, kind));
+        let mut changes = act.changes_met();
         match kind {
+            Kind::Repay => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
+                runs.iter().for_each(|run| self.uncover(*run, kind));
                 self.state.counters.destroyed_bytes += bytes;
                 let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
                 for run in runs {
@@ -293,6 +317,7 @@ impl Volume {
             }
             Kind::GiveBack | Kind::Tidy => unreachable!("it meets no obligation"),
             Kind::Keep { .. } => {
+                runs.iter().for_each(|run| self.uncover(*run, kind));
                 self.state.counters.scoured_bytes += bytes;
                 changes.push(Change::Clean);
             }
@@ -331,7 +356,10 @@ impl Volume {
 
     /// Ends an act that is over, if nobody has to be told.
     fn end_unrecorded(&mut self) {
-        let Some(act) = self.act.take_if(|act| act.steps.is_empty()) else { return };
+        if self.act.as_ref().is_none_or(|act| !act.steps.is_empty()) {
+            return;
+        }
+        let Some(act) = self.end_act() else { return };
         match act.chore {
             None => self.gave_back(&act.runs),
             Some(chore) => self.store.tidied(&chore, act.contents.first().map_or(&[], Buf::as_slice)),
@@ -363,8 +391,9 @@ impl Volume {
         act.recording = None;
         act.place_done();
         if act.steps.is_empty()
-            && let Some(act) = self.act.take()
+            && let Some(act) = self.end_act()
         {
+            self.repaid(&act.places);
             let receipt = self.receipt(act);
             self.receipts.push(receipt);
         }
@@ -395,13 +424,6 @@ impl Volume {
     }
 }
 
-fn met(kind: Kind, run: Extent<Addr>) -> Change {
-    match kind {
-        Kind::Keep { suspicious: true } => Change::Oblige(run, Due::Suspicious, Cause::Scour),
-        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack | Kind::Tidy => Change::Clear(run),
-    }
-}
-
 impl Step {
     /// Whether it is under way at several places at once. What is read is kept
     /// in order, and holes in one file wait for one another anyway.
@@ -419,15 +441,18 @@ impl Act {
         urgent: bool,
     ) -> Option<Self> {
         steps.reverse();
-        let mut spans = ExtentMap::default();
-        runs.iter().for_each(|run| spans.insert(*run, ()));
-        let spans = spans.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
+        let mut area = ExtentMap::default();
+        runs.iter().for_each(|run| area.insert(*run, ()));
+        let spans = area.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
         let act = Self {
             kind,
             runs,
+            area,
             spans,
             contents,
             steps,
+            places: Vec::new(),
+            fills: 0,
             next: 0,
             under_way: 0,
             recording: None,
@@ -453,9 +478,26 @@ impl Act {
         Some(Self { chore: Some(chore), ..act })
     }
 
+    /// Destroys what is owed at `places`, those in slots first; it was at `runs`.
+    pub(super) fn repay(runs: Vec<Extent<Addr>>, places: Vec<Place>, steps: Vec<Step>) -> Option<Self> {
+        let act = Self::new(Kind::Repay, runs, Vec::new(), steps, false)?;
+        let fills = places.partition_point(|place| place.on == Target::Data);
+        Some(Self { places, fills, ..act })
+    }
+
     /// Gives back the space of `runs`.
     pub(super) fn give_back(runs: Vec<Extent<Addr>>) -> Option<Self> {
         Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
+    }
+
+    /// What the journal is told when it has met its obligations.
+    fn changes_met(&self) -> Vec<Change> {
+        let suspicious = |run: &Extent<Addr>| Change::Oblige(*run, Due::Suspicious, Cause::Scour);
+        match self.kind {
+            Kind::Keep { suspicious: true } => self.runs.iter().map(suspicious).collect(),
+            Kind::Repay => self.places.iter().map(|place| Change::Paid(*place)).collect(),
+            _ => self.runs.iter().map(|run| Change::Clear(*run)).collect(),
+        }
     }
 
     /// Whether content moves by it that `is_busy`.
@@ -481,6 +523,7 @@ impl Act {
                 slots.len()
             }
             (Some(Chore::Move { .. }), Step::Read | Step::Copy) => self.runs.len().div_ceil(MOVES_AT_ONCE),
+            (_, Step::Fill(_)) if self.kind == Kind::Repay => self.fills,
             (_, Step::Punch) => self.spans.len(),
             (_, Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind) => self.runs.len(),
             _ => 1,
@@ -492,7 +535,7 @@ impl Act {
         let is_move = matches!(self.chore, Some(Chore::Move { .. }));
         match step {
             Step::Read if is_move => chunk(&self.runs, index),
-            Step::Fill(_) if self.chore.is_some() => &[],
+            Step::Fill(_) if self.chore.is_some() || self.kind == Kind::Repay => &[],
             Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind => {
                 &self.runs[index..=index]
             }
@@ -508,6 +551,7 @@ impl Act {
             (Some(Chore::Destroy(slots) | Chore::Punch(slots)), Step::Fill(_) | Step::Punch) => {
                 data(&slots[index]).into()
             }
+            (_, Step::Fill(_)) if self.kind == Kind::Repay => self.places[index].into(),
             (Some(Chore::Shrink(to)), Step::Shrink) => data(&Extent::new(to.0, 0)).into(),
             (Some(Chore::Search(part)), Step::Search) => Place { on: Target::Map, extent: *part }.into(),
             (Some(Chore::Move { to, .. }), Step::Copy) => chunk(to, index).iter().map(data).collect(),

@@ -2,7 +2,9 @@
 
 use super::bytes::{mask, zero_blocks};
 use super::dying::Deaths;
+use super::running::Running;
 use super::sealing::Waiter;
+use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, refusal};
 use crate::ledger::{Cause, Due};
@@ -11,20 +13,6 @@ use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent};
-
-/// A request that has begun.
-#[derive(Debug)]
-pub(super) struct Running {
-    id: RequestId,
-    pub(super) extent: Extent<Addr>,
-    /// Later ones to the same bytes wait for it.
-    pub(super) is_ordered: bool,
-    pub(super) stage: Stage,
-    /// Parts that were dead when it began: zeros to a reader.
-    masks: Vec<Extent<Addr>>,
-    /// Payload to hand back.
-    buf: Buf,
-}
 
 /// How far a request has come.
 #[derive(Debug)]
@@ -46,35 +34,8 @@ pub(super) enum Stage {
     Oblige(Deaths),
     /// This part is still to be zeroed where it holds nothing.
     Provide(Extent<Addr>),
-    /// All its changes are in this commit or an earlier one.
-    Commit(u64),
-}
-
-/// A request that cannot begin yet.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) id: RequestId,
-    pub(super) request: Request,
-    /// What may be dead there, while the ledger has no room for it.
-    reused: Vec<Extent<Addr>>,
-    /// The watcher has seen what it replaces.
-    pub(super) seen: bool,
-    pub(super) obstacle: Obstacle,
-}
-
-/// Why a request cannot begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Obstacle {
-    /// An earlier request changes the same bytes.
-    Order,
-    /// An act is going on there.
-    Act,
-    /// There is an obligation to be met first.
-    Ledger,
-    /// The ledger has no room for the obligation that is to be met first.
-    Room,
-    /// It is not known where its bytes are, or nowhere is room for them.
-    Map,
+    /// A commit with its last change is awaited.
+    Commit,
 }
 
 impl Volume {
@@ -83,6 +44,9 @@ impl Volume {
             self.last_request = self.now;
         }
         if let Some(refusal) = self.refuse(&request) {
+            if mutant::is(Mutant::TellOfRefused) {
+                self.observe(&request);
+            }
             out.push(Command::Reply(id, Err(refusal)));
             return;
         }
@@ -107,23 +71,29 @@ impl Volume {
         reused: Vec<Extent<Addr>>,
         out: &mut Vec<Command>,
     ) {
+        if request.op.is_ordered() {
+            self.order.enter(id, self.store.together(request.extent));
+        }
         let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
-        match self.ready(&waiting, self.waiting.len()) {
+        match self.ready(&waiting) {
             Ok(needs) => self.begin(id, waiting.request, needs, out),
             Err(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
         }
     }
 
     /// The watcher has seen all that `request` replaces, which had to be before
-    /// an act destroys it: it goes on, or waits for that act, ahead of all that
-    /// came after it.
+    /// an act destroys it: it goes on, or waits for that act, still ahead of all
+    /// that came after it.
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
-        match self.ready(&waiting, 0) {
+        match self.ready(&waiting) {
             Ok(_) => self.carry_out(id, waiting.request, out),
             Err(_) if self.latched.is_some() => self.turn_away(&waiting, out),
-            Err(obstacle) => self.waiting.insert(0, Waiting { obstacle, ..waiting }),
+            Err(obstacle) => {
+                self.fetch_for(obstacle, out);
+                self.waiting.join(Waiting { obstacle, ..waiting });
+            }
         }
     }
 
@@ -142,6 +112,9 @@ impl Volume {
         reused
     }
 
+    /// Why `request` is refused, if it is. Every refusal that does not depend on
+    /// how the request goes is given here, before the watcher is told of it: a
+    /// change that never takes place must not be taken for one.
     fn refuse(&self, request: &Request) -> Option<Refusal> {
         if request.extent.end() > self.store.size() {
             return Some(Refusal::Invalid("beyond the end of the disk"));
@@ -155,21 +128,34 @@ impl Volume {
         if self.config.read_only && request.op.is_write() {
             return Some(Refusal::ReadOnly);
         }
-        let reason = self.latched.as_ref()?;
-        needs_medium_writes(&request.op).then(|| Refusal::Latched(reason.clone()))
+        let latched = self.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
+        latched.map(|reason| Refusal::Latched(reason.clone())).or_else(|| self.unsupported(&request.op))
+    }
+
+    fn unsupported(&self, op: &Op) -> Option<Refusal> {
+        match op {
+            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
+                Some(Refusal::NotSupported("zeros that keep their space take time"))
+            }
+            Op::Scour if self.config.policy.passes().is_empty() => {
+                Some(Refusal::NotSupported("the policy destroys nothing"))
+            }
+            _ => None,
+        }
     }
 
     fn hold_back(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
-        if waiting.obstacle != Obstacle::Order {
-            self.state.counters.revocations += u64::from(matches!(waiting.request.op, Op::Write(_)));
-        }
-        self.waiting.push(waiting);
+        let is_revoked = waiting.obstacle.is_act() && matches!(waiting.request.op, Op::Write(_));
+        self.state.counters.revocations += u64::from(is_revoked);
+        self.fetch_for(waiting.obstacle, out);
+        self.waiting.join(waiting);
     }
 
     fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
+        self.leave(waiting.id);
         if !is_own(waiting.id) {
             out.push(Command::Reply(waiting.id, Err(self.frozen())));
         }
@@ -182,19 +168,11 @@ impl Volume {
     }
 
     /// What the watcher has to see before a request that may begin, in order; or
-    /// why it may not. The first `earlier` of those that wait came before it.
-    fn ready(&self, waiting: &Waiting, earlier: usize) -> Result<Vec<Extent<Addr>>, Obstacle> {
+    /// why it may not.
+    fn ready(&self, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
-        let extent = request.extent;
-        if request.op.is_ordered() {
-            let bytes = self.store.together(extent);
-            let behind = self.running.iter().any(|it| it.is_ordered && it.extent.overlaps(bytes))
-                || self.waiting[..earlier]
-                    .iter()
-                    .any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(bytes));
-            if behind {
-                return Err(Obstacle::Order);
-            }
+        if !self.order.is_first(waiting.id) {
+            return Err(Obstacle::Order);
         }
         if !waiting.reused.is_empty() {
             return Err(Obstacle::Room);
@@ -208,61 +186,42 @@ impl Volume {
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && self.state.ledger.overlaps(extent);
+            && self.state.ledger.overlaps(request.extent)
+            && !self.can_leave(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
-        if self.lacks_map(request, &needs) { Err(Obstacle::Map) } else { Ok(needs) }
+        self.lacks_map(request, &needs).map_or(Ok(needs), Err)
     }
 
     /// Begins what had to wait and need not any more.
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
-        let mut index = 0;
-        while index < self.waiting.len() {
-            let reused = std::mem::take(&mut self.waiting[index].reused);
-            self.waiting[index].reused = self.suspect_if_room(reused, out);
-            match self.ready(&self.waiting[index], index) {
-                _ if self.latched.is_some() => {
-                    let waiting = self.waiting.remove(index);
-                    self.turn_away(&waiting, out);
-                }
-                Ok(needs) => {
-                    let Waiting { id, request, .. } = self.waiting.remove(index);
-                    self.begin(id, request, needs, out);
-                }
+        if self.latched.is_some() {
+            while let Some(waiting) = self.waiting.take_first() {
+                self.turn_away(&waiting, out);
+            }
+            return;
+        }
+        while let Some((turn, mut waiting)) = self.waiting.next_try(self.has_room()) {
+            waiting.reused = self.suspect_if_room(waiting.reused, out);
+            match self.ready(&waiting) {
+                Ok(needs) => self.begin(waiting.id, waiting.request, needs, out),
                 Err(obstacle) => {
-                    self.waiting[index].obstacle = obstacle;
-                    index += 1;
+                    self.fetch_for(obstacle, out);
+                    self.waiting.put_back(turn, Waiting { obstacle, ..waiting });
                 }
             }
         }
     }
 
-    /// The first write that waits for an act, begun or not.
-    pub(super) fn first_demand(&self) -> Option<&Request> {
-        self.demands().next()
-    }
-
-    /// All of them.
-    pub(super) fn demands(&self) -> impl Iterator<Item = &Request> {
-        let waiting = self.waiting.iter().filter(|it| matches!(it.request.op, Op::Write(_)));
-        waiting.filter(|it| matches!(it.obstacle, Obstacle::Act | Obstacle::Ledger)).map(|it| &it.request)
-    }
-
     /// Whether a request waits for the ledger to shrink.
     pub(super) fn wants_room(&self) -> bool {
-        self.running.iter().any(|it| matches!(it.stage, Stage::Oblige(_)))
-            || self.waiting.iter().any(|it| it.obstacle == Obstacle::Room)
+        !self.obliging.is_empty() || self.waiting.wants_room()
     }
 
-    /// Whether a request is under way that touches `extent`.
-    pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
-        self.running.iter().any(|it| it.extent.overlaps(extent))
-    }
-
-    /// Whether a read is under way that `extent` was not dead for.
-    pub(super) fn is_exposed(&self, extent: Extent<Addr>) -> bool {
-        self.running.iter().any(|it| !it.is_ordered && it.exposed_bytes(extent) > 0)
+    /// Change `id` has ended, or never will begin.
+    pub(super) fn leave(&mut self, id: RequestId) {
+        self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
     /// Carries a request out, once the watcher was shown what it `needs` to see.
@@ -290,12 +249,14 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let masks = self.masks(seen);
-        let extent = request.extent;
-        self.run(id, extent, true, Stage::Look { request, seen, rest }).masks = masks;
+        self.run_masked(id, request.extent, true, Stage::Look { request, seen, rest }, masks);
         self.look(id, seen, out);
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+        if matches!(request.op, Op::Write(_)) && !self.store.is_fixed() {
+            self.leave_places(request.extent);
+        }
         if let Some(block) = self.to_raise(&request).first() {
             return self.raise(id, request, *block, out);
         }
@@ -304,7 +265,7 @@ impl Volume {
         let (due, cause) = match op {
             Op::Look => {
                 let masks = self.masks(extent);
-                self.run(id, extent, true, Stage::Io).masks = masks;
+                self.run_masked(id, extent, true, Stage::Io, masks);
                 return self.look(id, extent, out);
             }
             Op::Read | Op::Copy => return self.begin_read(id, extent, out),
@@ -315,18 +276,10 @@ impl Volume {
                 self.io(Purpose::Request(id), self.store.place(extent), IoOp::Prefetch, out);
                 return;
             }
-            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
-                let slow = Refusal::NotSupported("zeros that keep their space take time");
-                return out.push(Command::Reply(id, Err(slow)));
-            }
             // Where content has no fixed place none can be kept for it.
             Op::Zero { no_hole, .. } => shred(no_hole && self.store.is_fixed(), Cause::WriteZeroes),
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge => shred(false, Cause::Purge),
-            Op::Scour if self.config.policy.passes().is_empty() => {
-                let none = Refusal::NotSupported("the policy destroys nothing");
-                return out.push(Command::Reply(id, Err(none)));
-            }
             Op::Scour => (Due::Scour, Cause::Scour),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
@@ -340,16 +293,25 @@ impl Volume {
         self.oblige_more(id, out);
     }
 
-    pub(super) fn run(
+    /// Whether a request is under way that changes bytes of `extent`, or reads some
+    /// that were not dead for it.
+    pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
+        self.running.touches(extent)
+    }
+
+    pub(super) fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_ordered: bool, stage: Stage) {
+        self.run_masked(id, extent, is_ordered, stage, Vec::new());
+    }
+
+    fn run_masked(
         &mut self,
         id: RequestId,
         extent: Extent<Addr>,
         is_ordered: bool,
         stage: Stage,
-    ) -> &mut Running {
-        let running = Running { id, extent, is_ordered, stage, masks: Vec::new(), buf: Buf::new() };
-        self.running.push(running);
-        self.running.last_mut().expect("it was just put there")
+        masks: Vec<Extent<Addr>>,
+    ) {
+        self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new() });
     }
 
     fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
@@ -368,7 +330,7 @@ impl Volume {
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
         }
-        self.run(id, extent, false, Stage::Io).masks = masks;
+        self.run_masked(id, extent, false, Stage::Io, masks);
         self.io(Purpose::Request(id), self.store.place(extent), IoOp::Read, out);
     }
 
@@ -384,7 +346,8 @@ impl Volume {
         let all_zeros = zeros.iter().map(|run| run.len).sum::<u64>() == extent.len;
         if all_zeros && !self.store.is_fixed() {
             // No place is taken for it, only to be given back.
-            self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros))).buf = data;
+            self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
+            self.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
         let places = self.hold(extent);
@@ -401,7 +364,7 @@ impl Volume {
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        let running = self.running_mut(id);
+        let running = self.running.get_mut(id);
         match (result, &mut running.stage) {
             (result, Stage::Look { .. }) => self.shown(id, result, out),
             (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
@@ -432,15 +395,15 @@ impl Volume {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        let running = self.running_mut(id);
+        let running = self.running.get_mut(id);
         let extent = running.extent;
         self.store.written(extent, result.is_ok());
         match result {
             Err(error) => return self.request_failed(id, &error, out),
-            Ok(buf) => self.running_mut(id).buf = buf,
+            Ok(buf) => self.running.get_mut(id).buf = buf,
         }
         if durable && !self.store.is_sealed(extent) {
-            self.running_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
+            self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
         } else {
             self.die(id, Deaths::zeros(zeros), out);
@@ -449,7 +412,7 @@ impl Volume {
 
     /// What `id` wrote, and where that is, is durable.
     pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let running = self.running_mut(id);
+        let running = self.running.get_mut(id);
         if let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) {
             self.die(id, deaths, out);
         }
@@ -457,7 +420,7 @@ impl Volume {
 
     /// A part of what is about to be replaced has been read.
     fn shown(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } = self.take_running(id)
+        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } = self.running.take(id)
         else {
             return;
         };
@@ -467,7 +430,10 @@ impl Volume {
                 self.overwriting(&request, seen, &old);
             }
             Err(error) => {
+                // The watcher was told of a change that does not take place.
+                self.blind(request.extent);
                 self.blind(seen);
+                self.leave(id);
                 return out.push(Command::Reply(id, Err(refusal(&error))));
             }
         }
@@ -479,15 +445,16 @@ impl Volume {
 
     /// What the watcher wanted to see has been read.
     fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
-        let Running { extent, masks, .. } = self.take_running(id);
+        let Running { extent, masks, .. } = self.running.take(id);
         if let Ok(content) = &mut result {
             mask(content, extent, &masks);
         }
+        self.leave(id);
         self.looked(extent, &result);
     }
 
     pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
-        let running = self.running_mut(id);
+        let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
         if !is_read {
@@ -499,18 +466,9 @@ impl Volume {
         }
     }
 
-    pub(super) fn running_mut(&mut self, id: RequestId) -> &mut Running {
-        let mut running = self.running.iter_mut().rev();
-        running.find(|it| it.id == id).expect("a request runs until it is finished")
-    }
-
-    pub(super) fn take_running(&mut self, id: RequestId) -> Running {
-        let index = self.running.iter().rposition(|it| it.id == id);
-        self.running.swap_remove(index.expect("a request is finished once"))
-    }
-
     pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
-        self.take_running(id);
+        self.running.take(id);
+        self.leave(id);
         out.push(Command::Reply(id, outcome));
     }
 
@@ -518,44 +476,21 @@ impl Volume {
         if self.latched.is_some() {
             return self.finish(id, Err(self.frozen()), out);
         }
-        let extent = self.running_mut(id).extent;
-        let seqs = self.undurable.iter().filter(|(_, it)| it.overlaps(extent)).map(|(seq, _)| *seq);
-        match seqs.max() {
-            Some(seq) if !mutant::is(Mutant::ReplyBeforeCommit) => {
-                self.running_mut(id).stage = Stage::Commit(seq);
-            }
-            _ => self.finish_with_buf(id, out),
-        }
-    }
-
-    pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let buf = std::mem::take(&mut self.running_mut(id).buf);
-        self.finish(id, Ok(buf), out);
-    }
-
-    /// The requests whose changes are durable with commit `seq`.
-    pub(super) fn finish_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
-        let done = |it: &&Running| matches!(it.stage, Stage::Commit(waits) if waits <= seq);
-        for id in self.running.iter().filter(done).map(|it| it.id).collect::<Vec<_>>() {
+        let extent = self.running.get_mut(id).extent;
+        if self.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+            self.running.get_mut(id).stage = Stage::Commit;
+        } else {
             self.finish_with_buf(id, out);
         }
     }
 
+    pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
+        let buf = std::mem::take(&mut self.running.get_mut(id).buf);
+        self.finish(id, Ok(buf), out);
+    }
+
     /// The requests that no input or output is under way for.
     pub(super) fn awaiting_commit(&self) -> Vec<RequestId> {
-        let waits = |it: &&Running| matches!(it.stage, Stage::Commit(_) | Stage::Oblige(_) | Stage::Seal(_));
-        self.running.iter().filter(waits).map(|it| it.id).collect()
-    }
-}
-
-impl Running {
-    fn exposed_bytes(&self, extent: Extent<Addr>) -> u64 {
-        let bytes = |it: Option<Extent<Addr>>| it.map_or(0, |it| it.len);
-        let masked: u64 = self.masks.iter().map(|mask| bytes(mask.overlap(extent))).sum();
-        bytes(self.extent.overlap(extent)) - masked
-    }
-
-    pub(super) fn id(&self) -> RequestId {
-        self.id
+        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
     }
 }

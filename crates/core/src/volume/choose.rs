@@ -7,11 +7,13 @@ use crate::journal::{Change, SLOT_BYTES};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::mutant::{self, Mutant};
 use crate::policy::Pattern;
-use crate::request::{Buf, Op, Request};
+use crate::request::{Buf, Op};
 use crate::units::{Addr, Extent, Millis};
 
 /// Most runs in one act.
 const RUNS_MAX: usize = 4096;
+/// Most obligations that are looked at for one that is ready.
+const LOOKS_MAX: usize = 64;
 /// A write that waits for its bytes takes this many runs with it, so that those
 /// behind it need not wait as well.
 const DEMAND_RUNS: u64 = 2;
@@ -21,17 +23,15 @@ impl Volume {
         let crowded = !self.has_room();
         if crowded {
             self.coarsen();
-        } else if let Some(act) = self.first_demand().and_then(|request| self.demanded(request)) {
+        } else if let Some(act) = self.demanded() {
             return Some(act);
         }
         let urgent = crowded || self.wants_room();
         if !urgent && !self.is_due() {
             return self.space_act().or_else(|| self.tidy_act());
         }
-        let act = self.swept(self.sweep).or_else(|| self.swept(0));
-        if let Some(act) = &act {
-            self.sweep = act.runs.last().map_or(0, |run| run.end());
-        } else if self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+        let act = self.due();
+        if act.is_none() && self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
             self.all_due = false;
         }
         let act = act.map(|mut act| {
@@ -39,6 +39,13 @@ impl Volume {
             act
         });
         act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
+    }
+
+    /// The next act of those that are due: by address and by place in turn.
+    fn due(&mut self) -> Option<Act> {
+        self.repays_next = !self.repays_next;
+        let first = if self.repays_next { self.repay() } else { None };
+        first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
     /// Whether it is time for what has been pending since `since`.
@@ -63,14 +70,13 @@ impl Volume {
         if !self.is_overdue() {
             return false;
         }
-        // The hint may be older than what is left.
-        let queued = self.state.ledger.iter().filter(|(_, it)| it.is_queued());
-        self.oldest = queued.map(|(_, it)| it.since).min();
+        // What was that old may have been met.
+        self.state.ledger.review(self.now);
         self.is_overdue()
     }
 
     fn is_overdue(&self) -> bool {
-        self.oldest.is_some_and(|since| self.is_overdue_since(since))
+        self.oldest().is_some_and(|since| self.is_overdue_since(since))
     }
 
     /// Makes one of suspicious extents that lie close together, by suspecting
@@ -79,13 +85,18 @@ impl Volume {
     fn coarsen(&mut self) {
         let limit = self.journal.shape().entries_max() / 2;
         let mut gap_bytes_max = self.config.run_bytes_max;
-        let suspicious = |it: &Obligation| it.due == Due::Suspicious;
-        while self.state.ledger.iter().filter(|(_, it)| suspicious(it)).count() > limit {
-            let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, *it)).collect();
-            for pair in all.windows(2) {
-                let gap = Extent::<Addr>::between(pair[0].0.end(), pair[1].0.start.0);
-                if suspicious(&pair[0].1) && suspicious(&pair[1].1) && gap.len <= gap_bytes_max {
-                    self.change(Change::Oblige(gap, Due::Suspicious, Cause::Scour));
+        while self.state.ledger.suspicious().len() > limit {
+            let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, it.due)).collect();
+            let mut joined: Option<Extent<Addr>> = None;
+            for (extent, due) in all {
+                let next = Some(extent).filter(|_| due == Due::Suspicious);
+                match (joined, next) {
+                    (Some(last), Some(next)) if next.start.0 - last.end() <= gap_bytes_max => {
+                        let both = Extent::between(last.start.0, next.end());
+                        self.change(Change::Oblige(both, Due::Suspicious, Cause::Scour));
+                        joined = Some(both);
+                    }
+                    _ => joined = next,
                 }
             }
             gap_bytes_max = gap_bytes_max.saturating_mul(2);
@@ -95,76 +106,103 @@ impl Volume {
         }
     }
 
-    /// The act that `request`, a write, waits for.
-    fn demanded(&self, request: &Request) -> Option<Act> {
+    /// The act that the first write waits for.
+    fn demanded(&mut self) -> Option<Act> {
+        let extent = self.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
-        let from = request.extent.start.0 / window * window;
-        let to = request.extent.end().next_multiple_of(window).min(self.store.size());
-        let dead = self.state.ledger.within(request.extent).find(|(_, it)| it.is_dead());
-        if let Some((_, it)) = dead {
-            let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
-            return self.shred(runs, it.due, true);
+        let from = extent.start.0 / window * window;
+        let to = extent.end().next_multiple_of(window).min(self.store.size());
+        let dead = self.state.ledger.dead().within(extent).next();
+        let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else { return self.shred_then_write() };
+        if !self.is_ready(first, &it) {
+            return None;
         }
-        self.shred_then_write()
+        let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
+        self.shred(runs, it.due, true)
     }
 
     /// Destroys what is suspicious before all writes that wait for that, as far
     /// as the slots go, so that they share the syncs.
-    fn shred_then_write(&self) -> Option<Act> {
-        let mut left = u64::from(self.journal.shape().slots);
-        let (mut runs, mut contents) = (Vec::new(), Vec::new());
-        for request in self.demands() {
+    fn shred_then_write(&mut self) -> Option<Act> {
+        let slots = self.journal.shape().slots;
+        let mut left = u64::from(slots);
+        let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
+        for waiting in self.waiting.demands().take(slots as usize) {
+            let request = &waiting.request;
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
-            if owed().any(|(_, it)| it.is_dead()) || owed().any(|(run, _)| self.is_busy(run)) {
-                continue;
+            if !waiting.seen && !self.needs(request).is_empty() {
+                // The watcher wants to see by now what is about to go.
+                unseen.push(waiting.id);
+            } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
+                let taken = self.pieces_for_slots(owed(), &mut left);
+                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
+                runs.extend(taken);
             }
-            let taken = self.pieces_for_slots(owed(), &mut left);
-            contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
-            runs.extend(taken);
         }
+        unseen.into_iter().for_each(|id| self.waiting.retry(id));
         self.keep(runs, Some(contents))
     }
 
-    /// The first act that is due from `from` on, with as much of its kind as
-    /// shares its syncs.
-    fn swept(&self, from: u64) -> Option<Act> {
-        // Not from within a block that can only die as a whole.
-        let from = self.store.together(Extent::new(from, 1)).start.0;
-        let rest = Extent::between(from.min(self.store.size()), self.store.size());
-        let mut ready = self.state.ledger.within(rest).filter(|(extent, it)| self.is_ready(*extent, it));
-        let (first, it) = ready.next()?;
-        match it.due {
+    /// The first act that is due from where the last one ended, with as much of
+    /// its kind as shares its syncs.
+    fn swept(&mut self) -> Option<Act> {
+        let (first, it) = self.first_ready()?;
+        let rest = Extent::between(first.start.0, self.store.size());
+        let act = match it.due {
             Due::Shred { .. } => {
-                let rest = Extent::between(first.start.0, rest.end());
                 self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
             }
             Due::Scour => {
-                let scour = ready.filter(|(_, it)| it.due == Due::Scour);
+                let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
+                let ready = scour.filter(|(extent, it)| self.is_ready(*extent, it));
                 let mut left = u64::from(self.journal.shape().slots);
-                self.keep(self.pieces_for_slots(std::iter::once((first, it)).chain(scour), &mut left), None)
+                self.keep(self.pieces_for_slots(ready, &mut left), None)
             }
             Due::Suspicious => None,
+        };
+        self.sweep = act.as_ref().and_then(|act| act.runs.last()).map_or(self.sweep, |run| run.end());
+        act
+    }
+
+    /// The first obligation, from where the last act ended, that an act may begin
+    /// for. What is not ready waits for the end of something that is under way;
+    /// so a look at some is enough, and at the others another time.
+    fn first_ready(&mut self) -> Option<(Extent<Addr>, Obligation)> {
+        let mut left = LOOKS_MAX;
+        for from in [self.sweep, 0] {
+            // Not from within a block that can only die as a whole.
+            let from = self.store.together(Extent::new(from, 1)).start.0;
+            let rest = Extent::between(from.min(self.store.size()), self.store.size());
+            let mut looked = self.state.ledger.queued_within(rest).take(left);
+            let mut end = from;
+            let found = looked.find(|(extent, it)| {
+                (end, left) = (extent.end(), left - 1);
+                self.is_ready(*extent, it)
+            });
+            let found = found.map(|(extent, it)| (extent, *it));
+            drop(looked);
+            if found.is_some() || left == 0 {
+                self.sweep = end;
+                return found;
+            }
         }
+        None
     }
 
     /// Whether the act that `it` calls for may begin: its evidence is durable,
     /// and nobody is reading what would change under him.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::ActBeforeCommit)
-            || !self.undurable.iter().any(|(_, fresh)| fresh.overlaps(extent));
-        let busy = if it.is_dead() { self.is_exposed(extent) } else { self.is_busy(extent) };
+        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.undurable.overlaps(extent);
+        let busy = if it.is_dead() { self.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 
     /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
     fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
         let mut left = bytes_max;
-        let ready = self
-            .state
-            .ledger
-            .within(extent)
-            .filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
+        let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
+        let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
         let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
         let take = runs.take(RUNS_MAX).take_while(|run| {
             let fits = left > 0;

@@ -1,6 +1,6 @@
 //! How what a request frees gets its obligations.
 
-use super::admit::{Running, Stage};
+use super::admit::Stage;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -34,36 +34,43 @@ impl Volume {
         if deaths.rest.is_empty() {
             return self.finish_with_buf(id, out);
         }
-        self.running_mut(id).stage = Stage::Oblige(deaths);
+        self.running.get_mut(id).stage = Stage::Oblige(deaths);
         self.oblige_more(id, out);
     }
 
-    /// Goes on with every request that waited for room in the ledger.
+    /// Goes on with requests that waited for room in the ledger.
     pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
-        let waiting = self.running.iter().filter(|it| matches!(it.stage, Stage::Oblige(_)));
-        for id in waiting.map(Running::id).collect::<Vec<_>>() {
-            self.oblige_more(id, out);
+        let mut left = PIECES_MAX;
+        while left > 0
+            && self.has_room()
+            && let Some(id) = self.obliging.pop_front()
+        {
+            self.oblige_some(id, &mut left, out);
         }
     }
 
     /// Gives as much of the request its obligations as there is room for.
     pub(super) fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running_mut(id).stage else { return };
+        self.oblige_some(id, &mut { PIECES_MAX }, out);
+    }
+
+    /// The same, and not more than `left` pieces.
+    fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
+        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running.get_mut(id).stage else { return };
         let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
-        let mut pieces = 0;
-        while let Some(extent) = rest.pop() {
-            if pieces == PIECES_MAX || !self.has_room() {
-                rest.push(extent);
-                break;
-            }
-            pieces += 1;
+        while *left > 0
+            && self.has_room()
+            && let Some(extent) = rest.pop()
+        {
+            *left -= 1;
             rest.extend(self.oblige_first(extent, due, cause, out));
         }
         if !rest.is_empty() {
-            self.running_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            self.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            self.obliging.push_back(id);
             return;
         }
-        let extent = self.running_mut(id).extent;
+        let extent = self.running.get_mut(id).extent;
         if due == (Due::Shred { no_hole: true }) {
             return self.provide_more(id, extent, out);
         }
@@ -71,7 +78,13 @@ impl Volume {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.has_room_for(0)
+    }
+
+    /// Whether there is room for so many entries, and then for one more.
+    pub(super) fn has_room_for(&self, entries: usize) -> bool {
+        let taken = self.state.ledger.len() + self.state.owed.len() + entries;
+        taken + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns
@@ -117,9 +130,8 @@ impl Volume {
 
     fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
         out.push(Command::Died(cause, extent));
-        let seq = self.change(Change::Oblige(extent, due, cause));
-        self.undurable.push((seq, extent));
-        self.oldest = Some(self.oldest.unwrap_or(self.now).min(self.now));
+        self.change(Change::Oblige(extent, due, cause));
+        self.undurable.note(extent);
         self.state.counters.died(cause, extent.len);
     }
 
@@ -138,7 +150,7 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        self.running_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
+        self.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
         let places = self.hold(gap);
         self.io(Purpose::Request(id), places, IoOp::Zero, out);
     }

@@ -86,7 +86,7 @@ impl Volume {
     pub(super) fn uncover(&mut self, run: Extent<Addr>, kind: Kind) {
         self.layers.0.remove(run);
         match kind {
-            Kind::Shred | Kind::GiveBack | Kind::Tidy => {}
+            Kind::Shred | Kind::GiveBack | Kind::Tidy | Kind::Repay => {}
             Kind::Keep { suspicious: true } => self.layers.note(run, Layer::Single),
             Kind::Keep { suspicious: false } => self.layers.note(run, Layer::Bare),
         }

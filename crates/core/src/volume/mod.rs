@@ -7,7 +7,8 @@
 //!    is replied to, and before any act on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is met
-//!    and that is durable: no act can destroy what was written after a death.
+//!    and that is durable, or it gets another place ([`leaving`]): no act can
+//!    destroy what was written after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt.
 //! 5. Content under a conservative overwrite is durable in the journal before
@@ -25,15 +26,19 @@ mod commit;
 mod dying;
 mod io;
 mod layers;
+mod leaving;
 mod open;
+mod order;
 mod paging;
 mod query;
 mod raise;
+mod running;
 mod sealing;
 mod space;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod waiting;
 mod watching;
 
 pub use io::{Io, IoId, IoOp, Media};
@@ -50,7 +55,7 @@ use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -172,12 +177,19 @@ pub struct Volume {
     committing: Option<commit::Committing>,
     /// All commits up to this one are durable.
     durable_seq: u64,
-    /// Deaths whose commit is not durable.
-    undurable: Vec<(u64, Extent<Addr>)>,
+    undurable: commit::Undurable,
+    /// The commit that says what was owed by place last.
+    left_seq: u64,
+    /// What is owed by place comes before what is owed by address next.
+    repays_next: bool,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
-    running: Vec<admit::Running>,
-    waiting: Vec<admit::Waiting>,
+    /// Changes that have arrived, and not ended.
+    order: order::Order,
+    running: running::Table,
+    /// Those of them for whose deaths the ledger had no room, or no time.
+    obliging: VecDeque<RequestId>,
+    waiting: waiting::Queue,
     act: Option<Act>,
     /// Acts that are done, while there may be copies of what they destroyed.
     receipts: Vec<Receipt>,
@@ -194,8 +206,6 @@ pub struct Volume {
     spare_since: Millis,
     /// Where the next batch begins.
     sweep: u64,
-    /// No obligation that calls for an act is older than this.
-    oldest: Option<Millis>,
     all_due: bool,
     stopping: bool,
     /// Nothing is done that nobody waits for.
@@ -269,7 +279,6 @@ impl Volume {
         self.drive_watching(out);
         self.drive_act(out);
         self.give_receipts(out);
-        self.drive_paging(out);
         self.drive_sealing(out);
         self.commit_pending(out);
     }
@@ -277,9 +286,11 @@ impl Volume {
     /// Whether there is nothing but requests under way: the common case.
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
+            && self.state.owed.is_empty()
             && self.act.is_none()
             && self.spare.is_empty()
             && self.waiting.is_empty()
+            && self.obliging.is_empty()
             && !self.journal.has_pending()
             && self.has_seen_all()
             && self.store.is_fixed()
@@ -308,6 +319,8 @@ impl Volume {
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
         self.sealing.give_up();
+        self.undurable.give_up();
+        self.obliging.clear();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

@@ -1,8 +1,12 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
+use super::commit::Undurable;
 use super::layers::Layers;
+use super::order::Order;
 use super::paging::Paging;
+use super::running::Table;
 use super::sealing::Sealing;
+use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
@@ -11,13 +15,15 @@ use crate::journal::{
 };
 use crate::ledger::{Cause, Due};
 use crate::medium::{Capabilities, Medium, MediumError};
+use crate::owed::Owed;
 use crate::policy::Seed;
-use crate::store::overlay::{MapError, Overlay, Setup};
+use crate::store::overlay::{Known, MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
-use crate::units::{Addr, Extent, Millis, Pos};
-use std::collections::HashMap;
+use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
+const VIEW_VERSION: u32 = 1;
 
 /// What a disk needs to be opened.
 #[derive(Clone, Debug)]
@@ -87,7 +93,7 @@ impl Checkpoint {
     #[must_use]
     pub fn to_bytes(&self, disk: [u8; 16]) -> Vec<u8> {
         let mut bytes = VIEW_MAGIC.to_vec();
-        bytes.extend(journal::VERSION.to_le_bytes());
+        bytes.extend(VIEW_VERSION.to_le_bytes());
         bytes.extend(disk);
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.seq.to_le_bytes());
@@ -106,7 +112,7 @@ impl Checkpoint {
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&journal::VERSION.to_le_bytes())?;
+        let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&VIEW_VERSION.to_le_bytes())?;
         let body = body.strip_prefix(&disk)?;
         let (generation, body) = body.split_first_chunk()?;
         let (seq, body) = body.split_first_chunk()?;
@@ -166,7 +172,12 @@ impl Volume {
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
-        let (mut store, fresh) = open_store(&opening, media)?;
+        if opening.overlay.is_some() {
+            found.state.owed.forget_beyond(media.data.size().next_multiple_of(BLOCK_BYTES));
+        } else if !found.state.owed.is_empty() {
+            return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
+        }
+        let (mut store, fresh) = open_store(&opening, &found.state.owed, media)?;
         if opening.config.read_only {
             if !found.state.slots.held.is_empty() {
                 return Err(OpenError::NeedsRecovery);
@@ -196,16 +207,19 @@ impl Volume {
             store,
             fresh,
             layers: Layers::default(),
-            oldest: (!found.state.ledger.is_empty()).then_some(Millis(0)),
             state: found.state,
             durable_seq: journal.position().1,
             journal,
             committing: None,
-            undurable: Vec::new(),
+            undurable: Undurable::default(),
+            left_seq: 0,
+            repays_next: false,
             io_next: 0,
             purposes: HashMap::new(),
-            running: Vec::new(),
-            waiting: Vec::new(),
+            order: Order::default(),
+            running: Table::default(),
+            obliging: VecDeque::new(),
+            waiting: Queue::default(),
             act: None,
             receipts: Vec::new(),
             sealing: Sealing::default(),
@@ -230,7 +244,11 @@ impl Volume {
 
 /// The disk's store, as the last clean stop left it; and, where nobody knows
 /// which blocks hold data, the blocks that were written since, none so far.
-fn open_store(opening: &Opening, media: &Media<'_>) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
+fn open_store(
+    opening: &Opening,
+    owed: &Owed,
+    media: &Media<'_>,
+) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
     let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
     let size = opening.size;
     let Some(setup) = &opening.overlay else {
@@ -246,7 +264,8 @@ fn open_store(opening: &Opening, media: &Media<'_>) -> Result<(Box<dyn Store>, O
     let secure = !config.policy.passes().is_empty();
     let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
     let media = (media.data, map, base);
-    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, clean.as_ref(), media)?;
+    let known = Known { clean: clean.as_ref(), owed };
+    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
     Ok((Box::new(overlay), None))
 }
 

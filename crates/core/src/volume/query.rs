@@ -2,7 +2,7 @@
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
-use crate::ledger::{Counters, Due};
+use crate::ledger::{Counters, Due, Obligation};
 use crate::request::Liveness;
 use crate::units::{Addr, Extent, Millis, Pos};
 use serde::{Deserialize, Serialize};
@@ -50,14 +50,15 @@ impl Volume {
     /// What it knows of itself.
     #[must_use]
     pub fn status(&self) -> Status {
-        let queued = self.owed(|due| matches!(due, Due::Shred { .. }));
+        let (ledger, owed) = (&self.state.ledger, &self.state.owed);
+        let dead = ledger.dead().bytes();
         Status {
             size_bytes: self.store.size(),
-            live_bytes: self.store.held_bytes().saturating_sub(queued),
-            queued_bytes: queued,
-            scour_bytes: self.owed(|due| due == Due::Scour),
-            suspicious_bytes: self.owed(|due| due == Due::Suspicious),
-            ledger_entries: self.state.ledger.len(),
+            live_bytes: self.store.held_bytes().saturating_sub(dead),
+            queued_bytes: dead + owed.bytes(),
+            scour_bytes: ledger.scour().bytes(),
+            suspicious_bytes: ledger.suspicious().bytes(),
+            ledger_entries: ledger.len() + owed.len(),
             ledger_entries_max: self.journal.shape().entries_max(),
             requests_running: self.running.len(),
             requests_waiting: self.waiting.len(),
@@ -69,11 +70,6 @@ impl Volume {
             watch: self.watch_status(),
             overlay: self.store.overlay_status(),
         }
-    }
-
-    fn owed(&self, which: impl Fn(Due) -> bool) -> u64 {
-        let owed = self.state.ledger.iter().filter(|(_, it)| which(it.due));
-        owed.map(|(extent, _)| extent.len).sum()
     }
 
     /// What it knows of `extent`, from its start on: at most `runs_max`
@@ -124,9 +120,17 @@ impl Volume {
         self.store.vacant()
     }
 
-    /// Obligations, by address: what is to be done there, why, and since when.
-    pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, &crate::ledger::Obligation)> {
-        self.state.ledger.iter()
+    /// Obligations, by address: what is to be done there, why, and since when. Then
+    /// those whose address has another place by now.
+    pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, Obligation)> {
+        let size = self.store.size();
+        let owed = self.state.owed.iter().map(move |(place, debt)| {
+            let address = debt.address(place.extent);
+            let due = Due::Shred { no_hole: false };
+            let it = Obligation { due, cause: debt.cause, since: debt.since };
+            (Extent::between(address.start.0, address.end().min(size)), it)
+        });
+        self.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
     }
 
     /// How it behaves.
@@ -144,21 +148,28 @@ impl Volume {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
-        let act = self.act_wakeup();
-        watch.into_iter().chain(act).min()
+        let can_oblige = !self.obliging.is_empty() && self.has_room();
+        let oblige = can_oblige.then_some(self.now);
+        watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
     }
 
     fn act_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
-        let oldest = self.oldest.filter(|_| self.has_queued());
+        let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
         (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
     }
 
     pub(super) fn has_queued(&self) -> bool {
-        self.state.ledger.iter().any(|(_, it)| it.is_queued())
+        self.state.ledger.has_queued() || !self.state.owed.is_empty()
+    }
+
+    /// No obligation that calls for an act is older than this; none if there is
+    /// none.
+    pub(super) fn oldest(&self) -> Option<Millis> {
+        self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
     }
 
     /// Whether what was due by [`Event::ShredNow`](super::Event::ShredNow) has

@@ -1,7 +1,8 @@
 //! Where the bytes of a request are: parts of the map that it waits for, and
 //! blocks of which it changes a part, that get a place of their own first.
 
-use super::admit::{Obstacle, Stage, Waiting};
+use super::admit::Stage;
+use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
@@ -9,16 +10,16 @@ use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent};
 
 impl Volume {
-    /// Whether it is not known where what `request` needs is, or it has to wait
-    /// for a place for it.
-    pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> bool {
+    /// What keeps `request` from knowing where what it needs is, or from having a
+    /// place for it.
+    pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
         if self.store.is_fixed() {
-            return false;
+            return None;
         }
-        let is_absent = |extent: &Extent<Addr>| self.store.absent(*extent).is_some();
         let touched = self.touched(request);
         let grows = request.op.is_write() && !touched.is_empty();
-        touched.iter().chain(needs).any(is_absent) || grows && self.store.is_closed()
+        let absent = touched.iter().chain(needs).find_map(|extent| self.store.absent(*extent));
+        absent.map(Obstacle::Page).or((grows && self.store.is_closed()).then_some(Obstacle::Closed))
     }
 
     /// The bytes whose place `request` has to know.
@@ -28,13 +29,6 @@ impl Volume {
             Op::Trim | Op::Zero { .. } | Op::Purge => self.to_raise(request),
             Op::Flush | Op::Scour => Vec::new(),
         }
-    }
-
-    /// What requests wait for whose bytes are not known to be anywhere.
-    pub(super) fn extents_without_map(&self) -> Vec<Extent<Addr>> {
-        let waiting = self.waiting.iter().filter(|it| it.obstacle == Obstacle::Map);
-        let needs = |it: &Waiting| if it.seen { Vec::new() } else { self.needs(&it.request) };
-        waiting.flat_map(|it| [self.touched(&it.request), needs(it)].concat()).collect()
     }
 
     /// The blocks of which `request` changes a part, and that have no place of
@@ -73,7 +67,7 @@ impl Volume {
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        let Stage::Raise { block, is_read, .. } = &mut self.running_mut(id).stage else { return };
+        let Stage::Raise { block, is_read, .. } = &mut self.running.get_mut(id).stage else { return };
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
@@ -81,7 +75,7 @@ impl Volume {
                 self.request_failed(id, &error, out);
             }
             Err(error) => {
-                let extent = self.running_mut(id).extent;
+                let extent = self.running.get_mut(id).extent;
                 self.blind(extent);
                 self.finish(id, Err(refusal(&error)), out);
             }
@@ -93,7 +87,7 @@ impl Volume {
                 if was_read {
                     self.store.written(block, true);
                 }
-                if let Stage::Raise { request, .. } = self.take_running(id).stage {
+                if let Stage::Raise { request, .. } = self.running.take(id).stage {
                     self.go_on(id, request, out);
                 }
             }

@@ -17,6 +17,8 @@ pub(super) struct Sealing {
     step: Step,
     /// Of the map, to be written; none where it is zeros.
     writes: Vec<(Place, Option<Buf>)>,
+    /// The commit that has to be durable before.
+    after: u64,
     /// Writes under way.
     under_way: usize,
     waiters: Vec<Waiter>,
@@ -30,6 +32,8 @@ enum Step {
     Rest,
     /// The content is synced.
     Content,
+    /// The journal is to say first what the map does not name any more.
+    Journal,
     /// The map is written.
     Map,
     /// It is synced, or written so that it is durable.
@@ -66,6 +70,7 @@ impl Volume {
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
         sealing.writes = self.store.seal();
+        sealing.after = self.left_seq;
         sealing.step = Step::Content;
         let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
@@ -78,15 +83,8 @@ impl Volume {
         let sealing = &mut self.sealing;
         match sealing.step {
             Step::Content if !sealing.writes.is_empty() => {
-                let writes = std::mem::take(&mut sealing.writes);
-                sealing.under_way = writes.len();
-                // One write can be durable by itself, which takes less than a sync.
-                let durable = matches!(writes[..], [(_, Some(_))]);
-                sealing.step = if durable { Step::MapSync } else { Step::Map };
-                for (place, data) in writes {
-                    let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data, durable });
-                    self.io(Purpose::Seal, place, op, out);
-                }
+                sealing.step = Step::Journal;
+                self.seal_map(out);
             }
             Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,
             Step::Map => {
@@ -94,6 +92,25 @@ impl Volume {
                 self.io(Purpose::Seal, Place::all_of(Target::Map), IoOp::Sync, out);
             }
             _ => self.sealed(out),
+        }
+    }
+
+    /// Writes the map, once its turn has come and the journal knows what it does
+    /// not name any more.
+    pub(super) fn seal_map(&mut self, out: &mut Vec<super::Command>) {
+        let sealing = &mut self.sealing;
+        let may_begin = sealing.step == Step::Journal && self.latched.is_none();
+        if !may_begin || self.durable_seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
+            return;
+        }
+        let writes = std::mem::take(&mut sealing.writes);
+        sealing.under_way = writes.len();
+        // One write can be durable by itself, which takes less than a sync.
+        let durable = matches!(writes[..], [(_, Some(_))]);
+        sealing.step = if durable { Step::MapSync } else { Step::Map };
+        for (place, data) in writes {
+            let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data, durable });
+            self.io(Purpose::Seal, place, op, out);
         }
     }
 

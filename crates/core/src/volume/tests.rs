@@ -1,6 +1,8 @@
 //! What the simulator cannot say as plainly.
 
 mod layers;
+mod leaving;
+mod steps;
 
 use super::*;
 use crate::journal::Shape;
@@ -18,19 +20,36 @@ const DISK: [u8; 16] = [1; 16];
 struct Memory {
     bytes: RefCell<Vec<u8>>,
     broken: Cell<bool>,
+    /// Reads fail.
+    blind: Cell<bool>,
+    /// It cannot grow.
+    full: Cell<bool>,
     syncs: Cell<usize>,
 }
 
 impl Memory {
     fn new(size: u64) -> Self {
-        Self { bytes: RefCell::new(vec![0; size as usize]), broken: Cell::new(false), syncs: Cell::new(0) }
+        let bytes = RefCell::new(vec![0; size as usize]);
+        Self {
+            bytes,
+            broken: Cell::new(false),
+            blind: Cell::new(false),
+            full: Cell::new(false),
+            syncs: Cell::new(0),
+        }
     }
 
     fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
         if self.broken.get() {
             return Err(MediumError { kind: MediumErrorKind::Io, message: "broken".into() });
         }
-        self.bytes.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        let mut bytes = self.bytes.borrow_mut();
+        if self.full.get() && pos.0 as usize + from.len() > bytes.len() {
+            return Err(MediumError { kind: MediumErrorKind::NoSpace, message: "full".into() });
+        }
+        let end = bytes.len().max(pos.0 as usize + from.len());
+        bytes.resize(end, 0);
+        bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
         Ok(())
     }
 }
@@ -40,6 +59,9 @@ impl Medium for Memory {
         self.bytes.borrow().len() as u64
     }
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        if self.blind.get() {
+            return Err(MediumError { kind: MediumErrorKind::Io, message: "unreadable".into() });
+        }
         into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
         Ok(())
     }
@@ -61,10 +83,16 @@ impl Medium for Memory {
     }
 }
 
-/// A volume above two media, driven by hand.
+fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
+    Opening { config, disk: DISK, size, entropy: [3; 32], now: Millis(0), checkpoint, overlay: None }
+}
+
+/// A volume above its media, driven by hand.
 struct Bench {
     data: Memory,
     journal: Memory,
+    /// Of an overlay: its map and its base.
+    overlay: Option<(Memory, Memory)>,
     volume: Volume,
     todo: VecDeque<Io>,
     replies: HashMap<RequestId, Outcome>,
@@ -83,18 +111,13 @@ impl Bench {
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
         let config = Config::new(policy.parse().unwrap());
-        let opening = Opening {
-            config,
-            disk: DISK,
-            size: SIZE,
-            entropy: [3; 32],
-            now: Millis(0),
-            checkpoint,
-            overlay: None,
-        };
-        let volume = Volume::open(opening, &Media::fixed(&data, &journal)).unwrap();
+        let volume = Volume::open(opening(config, data.size(), checkpoint), &Media::fixed(&data, &journal));
+        Self::of(volume.unwrap(), data, journal, None)
+    }
+
+    fn of(volume: Volume, data: Memory, journal: Memory, overlay: Option<(Memory, Memory)>) -> Self {
         let (todo, replies) = (VecDeque::new(), HashMap::new());
-        Self { data, journal, volume, todo, replies, receipts: Vec::new(), next: 0, now: 0 }
+        Self { data, journal, overlay, volume, todo, replies, receipts: Vec::new(), next: 0, now: 0 }
     }
 
     fn tell(&mut self, event: Event) {
@@ -119,9 +142,19 @@ impl Bench {
 
     fn step(&mut self) -> bool {
         let Some(io) = self.todo.pop_front() else { return false };
-        let (id, result) = io.perform(&Media::fixed(&self.data, &self.journal), &mut Scratch::default());
-        self.tell(Event::Completed(id, result));
+        self.carry_out(io);
         true
+    }
+
+    fn carry_out(&mut self, io: Io) {
+        let overlay = self.overlay.as_ref();
+        let media = Media {
+            map: overlay.map(|(map, _)| map as &dyn Medium),
+            base: overlay.map(|(_, base)| base as &dyn Medium),
+            ..Media::fixed(&self.data, &self.journal)
+        };
+        let (id, result) = io.perform(&media, &mut Scratch::default());
+        self.tell(Event::Completed(id, result));
     }
 
     fn settle(&mut self) {
@@ -384,15 +417,7 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
     }
     let Bench { data, journal, .. } = bench;
     journal.bytes.borrow_mut()[4096 + 2 * (64 << 10) + 5] ^= 1;
-    let opening = Opening {
-        config: Config::new("clear".parse().unwrap()),
-        disk: DISK,
-        size: SIZE,
-        entropy: [3; 32],
-        now: Millis(0),
-        checkpoint: None,
-        overlay: None,
-    };
+    let opening = opening(Config::new("clear".parse().unwrap()), SIZE, None);
     let error = Volume::open(opening, &Media::fixed(&data, &journal)).expect_err("the slot is damaged");
     assert_eq!(error, OpenError::Slot(0, 4096, 0));
 }

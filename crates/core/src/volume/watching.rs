@@ -2,7 +2,6 @@
 //! arrival, shown what is about to be replaced, read to, and its verdicts become
 //! obligations once their evidence is durable.
 
-use super::admit::Running;
 use super::sealing::Waiter;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
@@ -38,8 +37,8 @@ pub(super) struct Watching {
 enum Proof {
     #[default]
     None,
-    /// These changes have to be completed first.
-    Awaits(Vec<RequestId>),
+    /// The changes that had arrived have to be completed first.
+    Awaits,
     /// The medium is being synced.
     Syncs,
 }
@@ -162,7 +161,7 @@ impl Volume {
 
     /// The parts of `extent` that are dead: zeros to whoever looks.
     pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let dead = self.state.ledger.within(extent).filter(|(_, it)| it.is_dead());
+        let dead = self.state.ledger.dead().within(extent);
         dead.map(|(extent, _)| extent).collect()
     }
 
@@ -216,8 +215,8 @@ impl Volume {
     /// then the medium is synced.
     fn prove(&mut self, out: &mut Vec<Command>) {
         self.cut();
-        let Some(Watching { proof: Proof::Awaits(changes), .. }) = &self.watching else { return };
-        if changes.iter().any(|id| self.is_under_way(*id)) {
+        let awaits = self.watching.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
+        if !awaits || !self.order.is_cut_complete() {
             return;
         }
         if let Some(watching) = &mut self.watching {
@@ -230,13 +229,13 @@ impl Volume {
     fn cut(&mut self) {
         let since = self.watching.as_ref().and_then(|it| it.watcher.unproven_since());
         let Some(since) = since.filter(|since| self.is_due_since(*since)) else { return };
-        let changes = self.changes_under_way();
         if let Some(watching) = &mut self.watching
             && matches!(watching.proof, Proof::None)
         {
             watching.since = since;
             watching.watcher.cut();
-            watching.proof = Proof::Awaits(changes);
+            watching.proof = Proof::Awaits;
+            self.order.cut();
         }
     }
 
@@ -271,13 +270,11 @@ impl Volume {
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
         let (layers, all) = (self.has_layers(), self.all_due);
         let watching = self.watching.as_mut()?;
-        let (running, waiting, act) = (&self.running, &self.waiting, &self.act);
-        let is_busy = |extent: Extent<Addr>| {
-            // Its end would take the place of the new obligation.
-            act.as_ref().is_some_and(|it| it.hides(extent))
-                || running.iter().any(|it| it.is_ordered && it.extent.overlaps(extent))
-                || waiting.iter().any(|it| it.request.op.is_ordered() && it.request.extent.overlaps(extent))
-        };
+        let (order, act) = (&self.order, &self.act);
+        // The end of an act that hides content would take the place of the new
+        // obligation.
+        let is_busy =
+            |extent: Extent<Addr>| act.as_ref().is_some_and(|it| it.hides(extent)) || order.overlaps(extent);
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
@@ -314,16 +311,6 @@ impl Volume {
     pub(super) fn watch_view(&self) -> Vec<u8> {
         let watching = self.watching.as_ref().filter(|it| it.verdict.is_empty());
         watching.and_then(|it| it.watcher.view()).unwrap_or_default()
-    }
-
-    fn changes_under_way(&self) -> Vec<RequestId> {
-        let running = self.running.iter().filter(|it| it.is_ordered).map(Running::id);
-        let waiting = self.waiting.iter().filter(|it| it.request.op.is_write()).map(|it| it.id);
-        running.chain(waiting).collect()
-    }
-
-    fn is_under_way(&self, id: RequestId) -> bool {
-        self.running.iter().any(|it| it.id() == id) || self.waiting.iter().any(|it| it.id == id)
     }
 }
 

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
     2  the command line was not understood\n  3  done, and the answer is bad: a check failed, or dead content was found";
 
+/// Least memory for payloads, bytes: less is a unit that was forgotten.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
 /// A disk that forgets what it is told to: it knows which of its bytes are
 /// dead, destroys them, and can prove it.
 #[derive(Debug, Parser)]
@@ -29,7 +32,8 @@ pub enum Command {
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
-    /// Say what is live, what is dead, and what the medium can guarantee.
+    /// Say whether everything deleted is gone, what waits for what, and what the medium
+    /// can promise.
     Status(StatusArgs),
     /// List what is owed, and the record of deaths and receipts.
     Deaths(DeathsArgs),
@@ -77,8 +81,9 @@ pub struct CreateArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// How large: 512M, 20G, 1.5T. An overlay may be larger than its base, and is
-    /// as large by default.
+    /// Size of the disk: 512M, 20G, 1.5T. A size that is no multiple of 512 bytes is
+    /// rounded up to whole blocks of 4 KiB. An overlay may be larger than its base;
+    /// default: as large.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Where the content goes: a block device, whose present content is dead
@@ -141,14 +146,15 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Where to listen: unix:PATH or tcp:ADDRESS:PORT; may be given again. With
-    /// stdio one client is served on standard input and output, and its end is
-    /// the server's.
-    /// Default: unix:DISK/nbd.sock of the first disk, or the sockets that
-    /// systemd passed.
+    /// Address to listen at: unix:PATH, tcp:ADDRESS:PORT or stdio; may be given again.
+    /// `stdio`: serve one client on standard input and output, and exit when it
+    /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
+    /// the first disk.
     #[arg(long)]
     pub nbd: Vec<String>,
-    /// Refuse writes; destroy nothing.
+    /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so
+    /// that a read-only mount will do (with `--nbd` elsewhere), and several such servers
+    /// may serve one disk.
     #[arg(long)]
     pub read_only: bool,
     /// How deaths are inferred.
@@ -167,24 +173,28 @@ pub struct ServeArgs {
     #[arg(long, requires = "tls_cert")]
     pub tls_optional: bool,
     /// Most clients at once.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, value_name = "NUMBER", default_value = "256", value_parser = parse_connections)]
     pub connections: usize,
-    /// How long a client may take to introduce itself.
-    #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
+    /// Time limit for the NBD handshake of a client.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout_ms)]
     pub handshake_timeout: u64,
-    /// How long a client may stop in the middle of a request or of a reply;
-    /// between them it may rest for ever.
-    #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
+    /// Time limit for a pause in the middle of a request or of a reply. Between
+    /// requests a client may be idle for any time.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout_ms)]
     pub stall_timeout: u64,
     /// Offer NBD's extended headers, which allow requests beyond 4 GiB. With `no`, clients use
     /// structured replies instead: for a client whose extended headers are defective.
     #[arg(long, value_enum, default_value_t = Answer::Yes)]
     pub extended_headers: Answer,
-    /// Memory for what is read and written, of all clients together: 512M, 4G.
-    /// Requests beyond it wait; one of the largest, 64 MiB, always fits. Besides,
-    /// half a MiB a client is needed, and up to 128 MiB of buffers are kept to be
-    /// used again.
-    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    /// How long a client may be idle before it loses its connection to a newcomer that
+    /// finds all of `--connections` in use. (A client that has never made a request
+    /// loses it after `--handshake-timeout`, and one in its handshake at once.)
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
+    pub idle_timeout: u64,
+    /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
+    /// it wait; a request of the largest size, 64 MiB, always fits. The server needs
+    /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
     pub memory: u64,
     /// Run this shell command with NBD_URI and NBD_SOCKET set, and end with it
     /// and its status.
@@ -202,8 +212,10 @@ pub struct ServeArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "What is inferred")]
 pub struct DetectArgs {
-    /// Below which file system: the one that is found, none, or only this one.
-    /// Anything but `off` allows one connection at a time.
+    /// File system to watch for deaths: the one that is found, none, or only this
+    /// kind. The order of writes is evidence, so that a watched disk does not offer
+    /// several connections at once (NBD multi-conn). A second connection is served
+    /// all the same; while two are open, some deaths are confirmed later.
     #[arg(long, value_enum, default_value_t = Detect::Auto)]
     pub detect: Detect,
     /// Which deaths count: of a block's last content, also of what it held for
@@ -273,9 +285,12 @@ pub struct StatusArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Go on, once a second.
+    /// Show it again each second, until Ctrl-C.
     #[arg(long)]
     pub watch: bool,
+    /// Show the counters and everything else that is known, too.
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// `deaths`.
@@ -393,6 +408,30 @@ pub struct Range {
     pub(super) len: u64,
 }
 
+fn parse_connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("no client could connect; use 1 or more".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("expected a whole number, 1 or more".into()),
+    }
+}
+
+fn parse_timeout_ms(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        0 => Err("every client would be dropped at once; use 1ms or more, such as 60s".into()),
+        ms => Ok(ms),
+    }
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes < MEMORY_BYTES_MIN => {
+            Err(format!("{bytes} bytes are too few for payloads; use 1M or more, such as 1G"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
 fn parse_range(text: &str) -> Result<Range, String> {
     let wrong = || format!("{text:?} is no range: use OFFSET+LENGTH or FIRST-LAST");
     if let Some((start, len)) = text.split_once('+') {
@@ -413,6 +452,27 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_that_would_serve_nobody_are_refused_with_field_value_and_remedy() {
+        for (option, value, remedy) in [
+            ("--connections", "0", "use 1 or more"),
+            ("--connections", "-1", "1 or more"),
+            ("--handshake-timeout", "0s", "use 1ms or more"),
+            ("--stall-timeout", "0ms", "use 1ms or more"),
+            ("--idle-timeout", "0h", "use 1ms or more"),
+            ("--memory", "0", "use 1M or more"),
+            ("--memory", "1", "use 1M or more"),
+        ] {
+            let argument = format!("{option}={value}");
+            let refused = Cli::try_parse_from(["quietus", "serve", "disk", &argument]);
+            let said = refused.map(|_| argument).expect_err("it is refused").to_string();
+            assert!([option, value, remedy].iter().all(|it| said.contains(it)), "{said}");
+        }
+        let least = ["--connections=1", "--handshake-timeout=1ms", "--stall-timeout=1ms", "--memory=1M"];
+        let serve = ["quietus", "serve", "disk"].into_iter().chain(least);
+        assert!(Cli::try_parse_from(serve).is_ok());
     }
 
     #[test]

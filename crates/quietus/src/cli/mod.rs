@@ -3,6 +3,7 @@
 mod args;
 mod report;
 mod serve;
+mod stop;
 
 use crate::control::{self, Call, Meanwhile};
 use crate::disk::{CreateOptions, DiskDir, Step};
@@ -11,14 +12,21 @@ use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
+use quietus_core::units::BLOCK_BYTES;
 use report::Report;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use stop::Stop;
+
+/// What the size of a disk is a multiple of.
+const SECTOR_BYTES: u64 = 512;
+/// How often `status --watch` asks.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often `deaths --follow` looks for new lines.
+const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
 /// How a command ended; the numbers are documented in the manual.
 #[derive(Debug)]
@@ -40,8 +48,7 @@ impl<E: std::error::Error> From<E> for Failure {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    log_to_stderr();
     let json = cli.json;
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,6 +63,14 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Colours are for people only, and not for those who want none (no-color.org).
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let colours = std::io::stderr().is_terminal() && !no_color;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+}
+
 fn run(cli: Cli) -> Result<(), Failure> {
     let out = Report { json: cli.json };
     match cli.command {
@@ -66,7 +81,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Error(
-                    "what is queued is shredded when the disk is idle; say --now to do it now".into(),
+                    "shred: option --now is missing; without it, what is queued is destroyed when the disk is idle"
+                        .into(),
                 ));
             }
             out.shred(&ask(&args.disk, &Call::Shred)?);
@@ -110,7 +126,7 @@ fn good(good: bool) -> Result<(), Failure> {
 
 fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     let options = CreateOptions {
-        size: args.size,
+        size: args.size.map(whole_blocks),
         medium: args.adopt.clone().or_else(|| args.medium.clone()),
         adopt: args.adopt.is_some(),
         store: args.store,
@@ -123,8 +139,15 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     };
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
     let guarantees = control::guarantees(&args.disk, &toml);
-    out.created(&args.disk, &toml, &guarantees);
+    out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())
+}
+
+/// The size of a disk that is to have `bytes`: a number of sectors as it is,
+/// anything else in whole blocks.
+fn whole_blocks(bytes: u64) -> u64 {
+    let blocks = bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(bytes);
+    if bytes.is_multiple_of(SECTOR_BYTES) { bytes } else { blocks }
 }
 
 fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {
@@ -133,19 +156,24 @@ fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Resul
 }
 
 fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
     let mut before = None;
     loop {
-        let answer: control::StatusAnswer = serde_json::from_value(ask(&args.disk, &Call::Status)?)?;
-        out.status(&answer, before.as_ref(), args.watch);
-        if !args.watch {
+        let answer = match ask(&args.disk, &Call::Status) {
+            Err(_) if args.watch && stop.is_asked() => return Ok(()),
+            answer => answer?,
+        };
+        let answer: control::StatusAnswer = serde_json::from_value(answer)?;
+        out.status(&answer, before.as_ref(), args.watch, args.verbose);
+        if !args.watch || !stop.sleep(WATCH_EVERY) {
             return Ok(());
         }
         before = Some(answer);
-        std::thread::sleep(Duration::from_secs(1));
     }
 }
 
 fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
     out.owed(&ask(&args.disk, &Call::Deaths)?);
     let path = args.disk.join("audit.jsonl");
     let mut at = match std::fs::metadata(&path) {
@@ -155,10 +183,9 @@ fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     };
     loop {
         at = print_lines(&path, at, out)?;
-        if !args.follow {
+        if !args.follow || !stop.sleep(FOLLOW_EVERY) {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -231,30 +258,15 @@ fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
 
 /// Does something that may take long, with a progress bar, until Ctrl-C.
 fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-    let stopped = stop_flag()?;
+    let stop = Stop::get()?;
     let bar = bar();
     let done = act(&mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
-        !stopped.load(Ordering::Relaxed)
+        !stop.is_asked()
     });
     bar.finish_and_clear();
     done
-}
-
-/// Set by the first Ctrl-C. The second ends the program: everything is
-/// consistent anyway.
-fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    if let Some(flag) = FLAG.get() {
-        return Ok(Arc::clone(flag));
-    }
-    let flag = FLAG.get_or_init(Arc::default);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(flag))?;
-        signal_hook::flag::register(signal, Arc::clone(flag))?;
-    }
-    Ok(Arc::clone(flag))
 }
 
 /// It is drawn at the first step.

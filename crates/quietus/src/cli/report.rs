@@ -1,15 +1,15 @@
 //! What is shown: for people, or as JSON, a line a report.
 
-use crate::control::{Space, StatusAnswer};
-use crate::disk::{DiskToml, Size};
-use crate::host::DiskGuarantees;
+mod status;
+
+use crate::control::{StatusAnswer, Waiting};
+use crate::disk::DiskToml;
+use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
-use quietus_core::ledger::{Cause, Counters};
-use quietus_core::store::overlay::OverlayStatus;
-use quietus_core::watch::WatchStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -44,12 +44,30 @@ impl Report {
         io::Write::flush(&mut stdout)
     }
 
-    pub(crate) fn created(&self, path: &Path, toml: &DiskToml, guarantees: &DiskGuarantees) {
-        let json = json!({ "created": path, "disk": toml, "guarantees": guarantees });
+    /// `asked` is the size on the command line.
+    pub(crate) fn created(
+        &self,
+        path: &Path,
+        toml: &DiskToml,
+        asked: Option<u64>,
+        guarantees: &DiskGuarantees,
+    ) {
+        let rounded = asked.filter(|asked| *asked != toml.size_bytes);
+        let json = json!({
+            "created": path, "disk": toml, "rounded_up_from_bytes": rounded, "guarantees": guarantees,
+        });
         self.say(&json, |out| {
             let size = bytes(toml.size_bytes);
             writeln!(out, "created {} ({size}, policy {})", path.display(), toml.behaviour.policy)?;
-            guarantees_text(out, guarantees)
+            if let Some(asked) = rounded {
+                let size = toml.size_bytes;
+                writeln!(out, "size rounded up from {asked} to {size} bytes: whole blocks of 4 KiB")?;
+            }
+            let disk = path.display();
+            match guarantees.level {
+                Level::Clear => Ok(()),
+                level => writeln!(out, "note: {level}; `quietus status {disk}` says why, and what to do"),
+            }
         });
     }
 
@@ -60,12 +78,26 @@ impl Report {
         });
     }
 
-    /// The status screen; `watched` clears the terminal before it.
-    pub(crate) fn status(&self, now: &StatusAnswer, before: Option<&StatusAnswer>, watched: bool) {
+    /// The status screen; with `verbose` all that is known. `watched` clears the terminal
+    /// before it.
+    pub(crate) fn status(
+        &self,
+        now: &StatusAnswer,
+        before: Option<&StatusAnswer>,
+        watched: bool,
+        verbose: bool,
+    ) {
         if watched && !self.json {
             let _ = io::Write::write_all(&mut io::stdout(), b"\x1b[2J\x1b[H");
         }
-        self.say(now, |out| status_text(out, now, before));
+        self.say(now, |out| {
+            if !verbose {
+                return status::summary(out, now, status::DOUBTS_MAX);
+            }
+            // All doubts follow with the details.
+            status::summary(out, now, 0)?;
+            status::details(out, now, before)
+        });
     }
 
     pub(crate) fn owed(&self, answer: &Value) {
@@ -123,7 +155,14 @@ impl Report {
         self.say(answer, |out| {
             let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
             let done = if answer["done"] == true { "" } else { " (interrupted: the rest stays queued)" };
-            write!(out, "destroyed {}, scoured {}{done}", number("destroyed_bytes"), number("scoured_bytes"))
+            writeln!(
+                out,
+                "destroyed {}, scoured {}{done}",
+                number("destroyed_bytes"),
+                number("scoured_bytes")
+            )?;
+            let waiting = Vec::<Waiting>::deserialize(&answer["waiting"]).unwrap_or_default();
+            status::still_waiting(out, &waiting)
         });
     }
 
@@ -180,159 +219,50 @@ impl Report {
     }
 }
 
-fn status_text(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswer>) -> std::fmt::Result {
-    let it = &now.status;
-    writeln!(out, "disk         {} ({}){}", now.name, now.disk, if now.served { ", served" } else { "" })?;
-    writeln!(out, "medium       {}", now.medium)?;
-    writeln!(out, "size         {:>12}", bytes(it.size_bytes))?;
-    let unsure = if it.holes_unknown { "  (still looking for holes after a crash)" } else { "" };
-    writeln!(out, "live         {:>12}{unsure}", bytes(it.live_bytes))?;
-    writeln!(
-        out,
-        "queued       {:>12}{}",
-        bytes(it.queued_bytes),
-        if it.destroying { "  being destroyed" } else { "" }
-    )?;
-    writeln!(
-        out,
-        "suspicious   {:>12}  and to be scoured {}",
-        bytes(it.suspicious_bytes),
-        bytes(it.scour_bytes)
-    )?;
-    let counters = &it.counters;
-    writeln!(
-        out,
-        "destroyed    {:>12}  in {} receipts, policy {}",
-        bytes(counters.destroyed_bytes),
-        counters.receipts,
-        it.policy
-    )?;
-    if let Some(before) = before {
-        let then = &before.status.counters;
-        let rate = |now: u64, then: u64| bytes(now.saturating_sub(then));
-        writeln!(
-            out,
-            "rates        {:>12}/s destroyed, {}/s written in passes",
-            rate(counters.destroyed_bytes, then.destroyed_bytes),
-            rate(counters.passed_bytes, then.passed_bytes)
-        )?;
-    }
-    writeln!(out, "deaths by source")?;
-    for cause in Cause::ALL {
-        let (count, dead) = (counters.deaths[cause as usize], counters.dead_bytes[cause as usize]);
-        if count > 0 {
-            let name = serde_json::to_value(cause).ok().and_then(|it| it.as_str().map(String::from));
-            writeln!(out, "  {:<12} {:>10}  in {count} deaths", name.unwrap_or_default(), bytes(dead))?;
-        }
-    }
-    writeln!(
-        out,
-        "  freed again  {:>10}, freed though never written {}",
-        bytes(counters.freed_again_bytes),
-        bytes(counters.freed_unwritten_bytes)
-    )?;
-    if let Some(watch) = &it.watch {
-        watch_text(out, watch, counters)?;
-    }
-    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
-        space_text(out, space, overlay)?;
-    }
-    if let Some(reason) = &it.latched {
-        writeln!(out, "READ-ONLY    {reason}")?;
-    }
-    guarantees_text(out, &now.guarantees)
-}
-
-/// How large an overlay is, and was.
-fn space_text(out: &mut String, space: &Space, overlay: &OverlayStatus) -> std::fmt::Result {
-    let mode = serde_json::to_value(overlay.mode).ok().and_then(|it| it.as_str().map(String::from));
-    writeln!(out, "overlay      {}, above {}", mode.unwrap_or_default(), space.base)?;
-    let line = |out: &mut String, when: &str, it: &Size| {
-        let more = it.host_bytes.abs_diff(it.live_bytes);
-        let word = if it.host_bytes < it.live_bytes { "less" } else { "more" };
-        let (host, live, more) = (bytes(it.host_bytes), bytes(it.live_bytes), bytes(more));
-        writeln!(out, "  {when:<12} {host:>10}  on the host, for {live} of live data: {more} {word}")
-    };
-    line(out, "now", &space.now)?;
-    for (when, ms) in [("an hour ago", 3_600_000), ("a day ago", 86_400_000), ("a week ago", 604_800_000)] {
-        let then = space.now.time_ms.saturating_sub(ms);
-        if let Some(size) = space.before.iter().rfind(|it| it.time_ms <= then) {
-            line(out, when, size)?;
-        }
-    }
-    let (free, residue) = (bytes(overlay.free_bytes), bytes(overlay.residue_bytes));
-    writeln!(out, "  {:<12} {free:>10}, and {residue} still to be destroyed", "free")?;
-    let (purged, shown) = (bytes(overlay.purged_bytes), bytes(overlay.base_bytes));
-    writeln!(out, "  {:<12} {shown:>10}  show through, {purged} are purged", "of the base")
-}
-
-/// What is known of the file systems, and inferred from them.
-fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> std::fmt::Result {
-    if watch.parts.is_empty() {
-        file_system_text(out, "file system ", watch)?;
-    } else {
-        writeln!(out, "partitions   {}", watch.state)?;
-    }
-    for part in &watch.parts {
-        file_system_text(out, &format!("partition {:<2}", part.number), &part.watch)?;
-        let end = part.start_bytes.saturating_add(part.len_bytes);
-        writeln!(out, "  {} from byte {} to {end}", bytes(part.len_bytes), part.start_bytes)?;
-    }
-    let found = bytes(counters.dead_bytes[Cause::Map as usize]);
-    writeln!(out, "  discards alone would have missed {found}")
-}
-
-/// What is known of one file system, after its `title`.
-fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> std::fmt::Result {
-    let name = watch.file_system.as_deref().unwrap_or("none");
-    write!(out, "{title} {name}: {}", watch.state)?;
-    if let Some((done, of)) = watch.progress {
-        write!(out, ", {} of {}", bytes(done), bytes(of))?;
-    }
-    writeln!(out)?;
-    for (title, list) in [("it has", &watch.properties), ("known are", &watch.inferred)] {
-        let list: Vec<_> =
-            list.iter().map(|(name, is)| format!("{}{name}", if *is { "+" } else { "-" })).collect();
-        if !list.is_empty() {
-            writeln!(out, "  {title:<10} {}", list.join(", "))?;
-        }
-    }
-    for (name, figure) in &watch.figures {
-        writeln!(out, "  {figure:>12} {name}")?;
-    }
-    Ok(())
-}
-
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
     let proof = &receipt.proof;
+    match (proof.is_clean(), proof.violations.is_empty()) {
+        (true, _) => writeln!(out, "no dead byte holds anything")?,
+        (_, true) => writeln!(out, "not all that is dead is destroyed yet: run `quietus shred --now`")?,
+        _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
+    }
+    for (start, len) in proof.violations.iter().take(10) {
+        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
+    }
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
     }
-    writeln!(
-        out,
-        "dead bytes read from the medium {}, without space there {}",
-        bytes(proof.read_bytes),
-        bytes(proof.hole_bytes)
-    )?;
-    for (start, len) in proof.violations.iter().take(10) {
-        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
-    }
-    let signed = if checked { "the signature fits" } else { "signed" };
-    match (proof.is_clean(), proof.violations.is_empty()) {
-        (true, _) => writeln!(out, "no dead byte holds anything; {signed} by {}", receipt.public_key)?,
-        (_, true) => writeln!(out, "not all that is dead is destroyed yet: quietus shred --now")?,
-        _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
-    }
+    read_text(out, &proof.read_ways)?;
+    writeln!(out, "no space     {:>12}  of the dead bytes: nothing to read", bytes(proof.hole_bytes))?;
+    let signed = if checked { "the signature is valid, by the key" } else { "by the key" };
+    writeln!(out, "signed       {signed} {}", receipt.public_key)?;
     match DiskGuarantees::deserialize(&proof.guarantees) {
-        Ok(guarantees) => guarantees_text(out, &guarantees),
+        // Whoever checks a receipt may not have the disk.
+        Ok(guarantees) if checked => status::guarantees(out, &guarantees),
+        Ok(guarantees) if guarantees.level != Level::Clear => {
+            writeln!(out, "note: {}; `quietus status` says why, and what to do", guarantees.level)
+        }
+        Ok(_) => Ok(()),
         Err(_) => writeln!(out, "guarantee    in the words of another version: {}", proof.guarantees),
     }
 }
 
-/// What the host can and cannot guarantee, and why.
-fn guarantees_text(out: &mut String, guarantees: &DiskGuarantees) -> std::fmt::Result {
-    writeln!(out, "guarantee    {}", guarantees.to_string().replace('\n', "\n  "))
+/// How dead bytes were read.
+fn read_text(out: &mut String, ways: &BTreeMap<String, u64>) -> std::fmt::Result {
+    for (way, amount) in ways {
+        let how = match way.as_str() {
+            "around-cache" => "of the dead bytes, from the medium, around the host's cache",
+            "after-eviction" => "of the dead bytes, from the medium: the host's cache was emptied first",
+            "from-cache" => {
+                "of the dead bytes, FROM THE HOST'S CACHE, which cannot be emptied here: \
+                 they do not show what is on the medium"
+            }
+            other => other,
+        };
+        writeln!(out, "read         {:>12}  {how}", bytes(*amount))?;
+    }
+    Ok(())
 }
 
 /// A size for people.

@@ -3,8 +3,8 @@
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
-use crate::control::{self, Open};
-use crate::disk::DiskDir;
+use crate::control::{self, Control, Open};
+use crate::disk::{Access, DiskDir};
 use crate::engine::{Engine, Entry};
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
@@ -21,7 +21,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long clients may take to see the end of their requests at a stop.
@@ -44,14 +43,14 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open>, Failure> {
     let bar = super::bar();
-    let dir = DiskDir::open_with(path, &mut |done, of| {
+    let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
+    let dir = DiskDir::open_with(path, access, &mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
         !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
     })?;
     bar.finish_and_clear();
     let mut config = dir.config()?;
-    config.read_only = args.read_only;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
@@ -97,6 +96,7 @@ fn serve_disks(
         handshake_timeout: Duration::from_millis(args.handshake_timeout),
         stall_timeout: Duration::from_millis(args.stall_timeout),
         extended_headers: args.extended_headers == Answer::Yes,
+        idle_timeout: Duration::from_millis(args.idle_timeout),
         memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
         ..Config::default()
     };
@@ -106,15 +106,10 @@ fn serve_disks(
         end_with_clients(&server, signals)?;
     }
     let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
-    let quit = Arc::new(AtomicBool::new(false));
-    let controls: Result<Vec<_>, _> =
-        disks.iter().map(|disk| control::serve(Arc::clone(disk), Arc::clone(&quit))).collect();
-    let result = controls.map_err(Failure::from).and_then(|controls| {
+    let controls: Result<Vec<_>, _> = disks.iter().map(control_of).collect();
+    let result = controls.map_err(Failure::from).and_then(|_controls| {
         ready(args, &uris, &names, out)?;
-        let ended = wait(args, disks, signals, &server, &uris);
-        quit.store(true, Ordering::Relaxed);
-        controls.into_iter().for_each(|control| drop(control.join()));
-        ended
+        wait(args, disks, signals, &server, &uris)
     });
     if !server.shutdown(Instant::now() + PATIENCE) {
         tracing::warn!("some clients were cut off in the middle of a request");
@@ -124,6 +119,19 @@ fn serve_disks(
         let _ = std::fs::remove_file(pidfile);
     }
     result
+}
+
+/// The control socket of `disk`. A disk that is only read may do without one: its
+/// directory may be read-only, or another server may answer for it.
+fn control_of(disk: &Arc<Open>) -> io::Result<Option<Control>> {
+    match control::serve(Arc::clone(disk)) {
+        Err(error) if disk.dir.is_read_only() => {
+            let socket = disk.dir.path().join("control.sock");
+            tracing::warn!(%error, "no control socket at {}", socket.display());
+            Ok(None)
+        }
+        served => served.map(Some),
+    }
 }
 
 /// What a client calls the place.
@@ -141,7 +149,13 @@ fn listeners(args: &ServeArgs, first: &Open) -> Result<Vec<Listener>, Failure> {
     let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
     let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
     for address in &wanted {
-        found.push(listen(address).map_err(|error| Failure::Error(format!("--nbd {address}: {error}")))?);
+        let refused = |error: io::Error| {
+            let is_read_only = error.kind() == io::ErrorKind::ReadOnlyFilesystem;
+            let remedy =
+                if is_read_only { "; name a socket elsewhere: --nbd unix:/run/vm1.sock" } else { "" };
+            Failure::Error(format!("--nbd {address}: {error}{remedy}"))
+        };
+        found.push(listen(address).map_err(refused)?);
     }
     Ok(found)
 }
@@ -268,9 +282,13 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
 /// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
 /// cannot be read stays as it was.
 fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
+    let mut kept = Vec::new();
     match tls(args) {
         Ok(tls) => server.set_tls(tls),
-        Err(error) => tracing::error!(%error, "the old certificates and key stay"),
+        Err(error) => {
+            tracing::error!(%error, "the certificates and the key cannot be reloaded");
+            kept.push("the certificates and the key".to_string());
+        }
     }
     for disk in disks {
         let fresh = DiskDir::behaviour(disk.dir.path());
@@ -279,10 +297,19 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
                 let (read_only, trust_discard) = (config.read_only, config.trust_discard);
                 *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
             }),
-            Err(error) => tracing::error!(%error, "the old behaviour stays"),
+            Err(error) => {
+                tracing::error!(%error, "[behaviour] cannot be reloaded");
+                kept.push(format!("[behaviour] of {}", disk.dir.name()));
+            }
         }
     }
-    tracing::info!("reloaded");
+    match kept[..] {
+        [] => tracing::info!("reload complete"),
+        _ => tracing::error!(
+            "reload refused: {} stay as they were; correct what is named above and send SIGHUP again",
+            kept.join(", ")
+        ),
+    }
 }
 
 /// Stops every disk: what is queued is destroyed first, unless another signal

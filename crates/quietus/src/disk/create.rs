@@ -4,7 +4,7 @@ use super::config::{DiskToml, StoreKind};
 use super::draft::Draft;
 use super::overlay::{BASE_RAW, settle_base};
 use super::{
-    DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, replace, sync_dir,
+    Access, DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, replace, sync_dir,
     write_new,
 };
 use ed25519_dalek::SigningKey;
@@ -105,8 +105,13 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let shape = Shape::default();
     let journal = new_file(dir, "journal", shape.bytes()).map_err(io("making the journal"))?;
     let disk = *toml.uuid.as_bytes();
-    let formatted =
-        Volume::format(&open_file(&journal, "the journal")?, shape, disk, beginning.held, beginning.dead);
+    let formatted = Volume::format(
+        &open_file(&journal, "the journal", Access::ReadWrite)?,
+        shape,
+        disk,
+        beginning.held,
+        beginning.dead,
+    );
     let view = formatted.map_err(|error| io("making the journal")(io::Error::other(error)))?;
     make_key(dir).map_err(io("making the key"))?;
     if !options.adopt {
@@ -121,7 +126,7 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let toml = DiskToml::in_place(options)?;
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
-        Some(path) => drop(lock_medium(path)?),
+        Some(path) => drop(lock_medium(path, Access::ReadWrite)?),
         None => draft.make_medium(&toml)?,
     }
     let whole = Extent::new(0, toml.size_bytes);
@@ -139,7 +144,8 @@ fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result
     let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
     new_file(dir, "data", 0).map_err(io("making the medium"))?;
     let map = new_file(dir, "map", map_bytes(toml.size_bytes)).map_err(io("making the map"))?;
-    let formatted = format_map(&open_file(&map, "the map")?, *toml.uuid.as_bytes(), toml.size_bytes);
+    let formatted =
+        format_map(&open_file(&map, "the map", Access::ReadWrite)?, *toml.uuid.as_bytes(), toml.size_bytes);
     formatted.map_err(|error| io("making the map")(io::Error::other(error)))?;
     Ok(Beginning { toml, held: None, dead: None })
 }

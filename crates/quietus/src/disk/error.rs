@@ -45,6 +45,9 @@ pub enum DiskErrorKind {
          with `quietus rebase DISK --base IMAGE`"
     )]
     BaseChanged(String),
+    /// A file is not what it was when the disk was stopped.
+    #[error("{0}")]
+    Changed(String),
     /// It was being written to its base.
     #[error("it was being written to its base: go on with `quietus commit`")]
     Committing,

@@ -9,6 +9,7 @@ mod in_use;
 mod overlay;
 mod qemu_img;
 mod sizes;
+mod stamp;
 #[cfg(test)]
 mod tests;
 
@@ -29,18 +30,37 @@ use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What an open disk may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Anything. Nobody else has the disk meanwhile.
+    ReadWrite,
+    /// Reading. No file is opened for writing, and others may read the disk too.
+    ReadOnly,
+}
+
+impl Access {
+    fn flock(self) -> FlockOperation {
+        match self {
+            Self::ReadWrite => FlockOperation::NonBlockingLockExclusive,
+            Self::ReadOnly => FlockOperation::NonBlockingLockShared,
+        }
+    }
+}
+
 /// Told how far something long has come, of how many bytes; says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// An open disk: nobody else has it while this lives.
+/// An open disk: nobody else can change it while this lives.
 #[derive(Debug)]
 pub struct DiskDir {
     path: PathBuf,
+    access: Access,
     toml: DiskToml,
     base: Option<Arc<Base>>,
     /// The blocks that count as those where the base holds data, if others do.
@@ -57,40 +77,43 @@ impl DiskDir {
     ///
     /// # Errors
     /// [`DiskError`]; of kind [`DiskErrorKind::Locked`] if it is in use.
-    pub fn open_with(path: &Path, step: Step<'_>) -> Result<Self, DiskError> {
-        let mut dir = Self::open_without_base(path)?;
-        dir.base = overlay::open_base(path, &mut dir.toml, step)?;
+    pub fn open_with(path: &Path, access: Access, step: Step<'_>) -> Result<Self, DiskError> {
+        let mut dir = Self::locked(path, access)?;
+        dir.base = overlay::open_base(path, &mut dir.toml, access, step)?;
         Ok(dir)
     }
 
-    /// As [`DiskDir::open_with`], in silence.
+    /// As [`DiskDir::open_with`], for reading and writing, in silence.
     ///
     /// # Errors
     /// [`DiskError`].
     pub fn open(path: &Path) -> Result<Self, DiskError> {
-        Self::open_with(path, &mut |_, _| true)
+        Self::open_with(path, Access::ReadWrite, &mut |_, _| true)
     }
 
-    /// As [`DiskDir::open_with`], whatever has become of the base.
+    /// As [`DiskDir::open`], whatever has become of the base.
     ///
     /// # Errors
     /// [`DiskError`].
     pub(crate) fn open_without_base(path: &Path) -> Result<Self, DiskError> {
+        Self::locked(path, Access::ReadWrite)
+    }
+
+    fn locked(path: &Path, access: Access) -> Result<Self, DiskError> {
         let toml = DiskToml::read(path)?;
         let lock_path = path.join("lock");
-        let mut lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&lock_path)
+        let mut lock = open_lock(path, &lock_path, access)
             .map_err(|error| DiskErrorKind::Io("opening the lock").of(&lock_path, error))?;
-        in_use::patiently(|| take_lock(&mut lock, path))?;
-        write_pid(&mut lock).map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
+        in_use::patiently(|| take_lock(&lock, access, path))?;
+        if access == Access::ReadWrite {
+            write_pid(&mut lock)
+                .map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
+        }
         let medium = toml.medium_path(path);
-        let medium_lock = lock_medium(&medium)?;
+        let medium_lock = lock_medium(&medium, access)?;
         Ok(Self {
             path: path.into(),
+            access,
             toml,
             base: None,
             base_data: None,
@@ -106,6 +129,12 @@ impl DiskDir {
     /// [`DiskError`].
     pub fn behaviour(path: &Path) -> Result<Config, DiskError> {
         DiskToml::read(path)?.config(path)
+    }
+
+    /// Whether it was opened for reading only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
     }
 
     /// Where it is.
@@ -138,13 +167,12 @@ impl DiskDir {
     /// # Errors
     /// It cannot be opened.
     pub fn open_medium(&self) -> Result<FileMedium, DiskError> {
+        let path = self.medium_path();
         match self.toml.store {
-            StoreKind::InPlace => open_file(&self.medium_path(), "the medium"),
-            StoreKind::Overlay => opened(
-                &self.medium_path(),
-                "the medium",
-                FileMedium::open_growing(&self.medium_path(), false),
-            ),
+            StoreKind::InPlace => open_file(&path, "the medium", self.access),
+            StoreKind::Overlay => {
+                opened(&path, "the medium", FileMedium::open_growing(&path, self.is_read_only()))
+            }
         }
     }
 
@@ -155,7 +183,7 @@ impl DiskDir {
     pub fn open_map(&self) -> Result<Option<FileMedium>, DiskError> {
         match self.toml.store {
             StoreKind::InPlace => Ok(None),
-            StoreKind::Overlay => open_file(&self.path.join("map"), "the map").map(Some),
+            StoreKind::Overlay => open_file(&self.path.join("map"), "the map", self.access).map(Some),
         }
     }
 
@@ -170,7 +198,7 @@ impl DiskDir {
     /// # Errors
     /// It cannot be opened.
     pub fn open_journal(&self) -> Result<FileMedium, DiskError> {
-        open_file(&self.path.join("journal"), "the journal")
+        open_file(&self.path.join("journal"), "the journal", self.access)
     }
 
     /// The record of deaths and receipts.
@@ -240,8 +268,8 @@ fn entropy() -> Result<[u8; 32], DiskError> {
     Ok(bytes)
 }
 
-fn open_file(path: &Path, what: &'static str) -> Result<FileMedium, DiskError> {
-    opened(path, what, FileMedium::open(path, false))
+fn open_file(path: &Path, what: &'static str, access: Access) -> Result<FileMedium, DiskError> {
+    opened(path, what, FileMedium::open(path, access == Access::ReadOnly))
 }
 
 fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Result<FileMedium, DiskError> {
@@ -251,12 +279,13 @@ fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Re
     })
 }
 
-/// Refuses a medium that somebody uses; else keeps others from it.
-fn lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
-    in_use::patiently(|| try_lock_medium(path))
+/// Refuses a medium that somebody uses; else keeps others from it. Whoever only reads
+/// minds only those who may write.
+fn lock_medium(path: &Path, access: Access) -> Result<Option<File>, DiskError> {
+    in_use::patiently(|| try_lock_medium(path, access))
 }
 
-fn try_lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
+fn try_lock_medium(path: &Path, access: Access) -> Result<Option<File>, DiskError> {
     let missing = |error| DiskErrorKind::missing_or_io(&error).of(path, error);
     let is_device = std::fs::metadata(path).map_err(missing)?.file_type().is_block_device();
     let used = |by| DiskErrorKind::Locked(by).at(path);
@@ -268,22 +297,37 @@ fn try_lock_medium(path: &Path) -> Result<Option<File>, DiskError> {
         return Ok(None);
     }
     let file = File::open(path).map_err(missing)?;
-    match in_use::by_process(Path::new("/proc"), &file).map_err(missing)? {
+    let by = match access {
+        Access::ReadWrite => in_use::by_process(Path::new("/proc"), &file),
+        Access::ReadOnly => in_use::by_writer(Path::new("/proc"), &file),
+    };
+    match by.map_err(missing)? {
         Some(by) => Err(used(by)),
-        None if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => Ok(Some(file)),
+        None if rustix::fs::flock(&file, access.flock()).is_ok() => Ok(Some(file)),
         None => Err(used("another program".into())),
     }
 }
 
-fn take_lock(lock: &mut File, path: &Path) -> Result<(), DiskError> {
-    if rustix::fs::flock(&*lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+/// The file to lock. Where none can be made, nobody can have opened the disk to write to
+/// it, and the directory itself is locked.
+fn open_lock(path: &Path, lock: &Path, access: Access) -> io::Result<File> {
+    let made = || OpenOptions::new().create(true).truncate(false).read(true).write(true).open(lock);
+    match access {
+        Access::ReadWrite => made(),
+        Access::ReadOnly => match File::open(lock) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made().or_else(|_| File::open(path)),
+            opened => opened,
+        },
+    }
+}
+
+fn take_lock(lock: &File, access: Access, path: &Path) -> Result<(), DiskError> {
+    if rustix::fs::flock(lock, access.flock()).is_ok() {
         return Ok(());
     }
-    let mut pid = String::new();
-    let _ = lock.rewind().and_then(|()| lock.read_to_string(&mut pid));
-    let pid = pid.trim();
-    let holder = if pid.is_empty() { "another program".into() } else { format!("process {pid}") };
-    Err(DiskErrorKind::Locked(holder).at(path))
+    // The number in the file is of the last one who could write to it.
+    let holder = in_use::by_process(Path::new("/proc"), lock).ok().flatten();
+    Err(DiskErrorKind::Locked(holder.unwrap_or_else(|| "another program".into())).at(path))
 }
 
 fn write_pid(lock: &mut File) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What `disk.toml` says of the base of an overlay.
 
 use super::base::Base;
-use super::{DiskDir, DiskError, DiskErrorKind, DiskToml, Step, qemu_img, replace};
+use super::{Access, DiskDir, DiskError, DiskErrorKind, DiskToml, Step, qemu_img, replace};
 use quietus_core::blocks::BlockSet;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -63,13 +63,14 @@ impl OverlayToml {
 }
 
 /// Opens the base of the disk in `dir` and checks that it is what it was. A new
-/// time of change is noted, so that the content need not be read again.
+/// time of change is noted if that may be, so that the content need not be read again.
 ///
 /// # Errors
 /// [`DiskError`].
 pub(super) fn open_base(
     dir: &Path,
     toml: &mut DiskToml,
+    access: Access,
     step: Step<'_>,
 ) -> Result<Option<Arc<Base>>, DiskError> {
     let Some(known) = &toml.overlay else { return Ok(None) };
@@ -77,7 +78,9 @@ pub(super) fn open_base(
         return Err(DiskErrorKind::Committing.at(dir));
     }
     let base = Base::open(&known.base_path(dir))?;
-    if let Some(base_mtime_ns) = base.check(known, step)? {
+    if let Some(base_mtime_ns) = base.check(known, step)?
+        && access == Access::ReadWrite
+    {
         let known = OverlayToml { base_mtime_ns, ..known.clone() };
         let fresh = DiskToml { overlay: Some(known), ..toml.clone() }.summed();
         match fresh.write(dir) {

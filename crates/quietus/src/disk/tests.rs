@@ -320,7 +320,7 @@ fn a_base_with_another_time_is_read_once_and_known_again() {
     let mut steps = 0;
     for read in [true, false] {
         steps = 0;
-        let disk = DiskDir::open_with(&path, &mut |_, _| {
+        let disk = DiskDir::open_with(&path, Access::ReadWrite, &mut |_, _| {
             steps += 1;
             true
         });
@@ -365,7 +365,8 @@ fn a_check_that_is_stopped_is_no_verdict() {
     assert_eq!((stopped.kind, names(dir.path())), (DiskErrorKind::Interrupted, vec!["golden".into()]));
     DiskDir::create(&path, &overlay).expect("a disk");
     touch(&base);
-    let stopped = DiskDir::open_with(&path, &mut |_, _| false).expect_err("it was stopped");
+    let stopped =
+        DiskDir::open_with(&path, Access::ReadWrite, &mut |_, _| false).expect_err("it was stopped");
     assert_eq!(stopped.kind, DiskErrorKind::Interrupted);
     DiskDir::open(&path).expect("nothing was wrong");
 }

@@ -7,13 +7,13 @@ use quietus_core::volume::Io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a worker waits for something to do before it may leave.
+/// How long a worker waits for something to do before it leaves, if another one waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Does what is queued, on threads of its own. One of them waits unless all that
 /// there may be are at work: who takes something and leaves nobody waiting calls
 /// another one, and who waited in vain leaves if another one waits. So a disk at
-/// rest costs one thread, and one that is slow holds up no other disk.
+/// rest costs one thread, which sleeps, and one that is slow holds up no other disk.
 pub(super) struct Crew {
     name: &'static str,
     /// How much its threads give way to others.
@@ -21,8 +21,9 @@ pub(super) struct Crew {
     workers_max: usize,
     /// Which of an engine's crews it is.
     of: fn(&Shared) -> &Self,
-    sender: Sender<Io>,
-    queue: Receiver<Io>,
+    /// Nothing is for whoever takes it to leave.
+    sender: Sender<Option<Io>>,
+    queue: Receiver<Option<Io>>,
     workers: Mutex<Workers>,
 }
 
@@ -44,8 +45,17 @@ impl Crew {
     }
 
     pub(super) fn queue(&self, io: Io) {
-        // It is only gone when this is.
-        let _ = self.sender.send(io);
+        self.send(Some(io));
+    }
+
+    /// Lets everybody go once there is nothing left to do.
+    pub(super) fn dismiss(&self) {
+        self.send(None);
+    }
+
+    fn send(&self, message: Option<Io>) {
+        // The receiver goes with the sender.
+        let _ = self.sender.send(message);
     }
 
     /// Makes sure that somebody waits, if there may be one more.
@@ -67,18 +77,35 @@ impl Crew {
             let _ = rustix::process::nice(self.niceness);
         }
         let mut scratch = Scratch::default();
-        loop {
-            if let Ok(io) = self.queue.recv_timeout(PATIENCE) {
-                self.workers().waiting -= 1;
-                if let Err(error) = self.call(shared) {
-                    tracing::debug!(%error, "no further thread can be started");
+        while let Some(message) = self.next() {
+            let Some(io) = message else {
+                // The others are to leave too, and what was queued meanwhile is done first.
+                let is_done = self.queue.is_empty();
+                self.dismiss();
+                if is_done {
+                    return;
                 }
-                shared.work_through(io, &mut scratch);
-                self.workers().waiting += 1;
-            } else if shared.lock().closed || self.is_one_too_many() {
-                return;
+                continue;
+            };
+            self.workers().waiting -= 1;
+            if let Err(error) = self.call(shared) {
+                tracing::debug!(%error, "no further thread can be started");
+            }
+            shared.work_through(io, &mut scratch);
+            self.workers().waiting += 1;
+        }
+    }
+
+    /// Waits for the next message. None if this one has left, as another one waits.
+    fn next(&self) -> Option<Option<Io>> {
+        while self.workers().waiting > 1 {
+            match self.queue.recv_timeout(PATIENCE) {
+                Ok(message) => return Some(message),
+                Err(_) if self.is_one_too_many() => return None,
+                Err(_) => {}
             }
         }
+        self.queue.recv().ok()
     }
 
     /// Whether another one waits; then this one has left.

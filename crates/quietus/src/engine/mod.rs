@@ -9,22 +9,28 @@
 
 mod change;
 mod crew;
+mod defect;
+mod error;
 mod journalist;
+mod media;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 pub use change::{Follower, Hold};
+pub use error::StartError;
 pub use journalist::{Entry, Head, Journalist, check as check_record};
 
 use crate::buffers;
-use crate::disk::{Base, DiskDir};
+use crate::control;
+use crate::disk::DiskDir;
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crew::Crew;
+use media::{OverlayMedia, media};
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
@@ -49,8 +55,12 @@ const REQUESTS_MAX: usize = 2048;
 /// Longest read that is not the request's own, and is done before it all the
 /// same: what a write is about to replace.
 const LOOK_BYTES_MAX: u64 = 256 << 10;
-/// How often time is told to a volume that expects nothing.
-const TICK_MAX: Duration = Duration::from_millis(250);
+/// How often the timekeeper looks while events come. Each may change what is next,
+/// and to wake the timekeeper each time would cost more.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// By which a volume finds out that a medium failed.
+const FLUSH: Request = Request { op: Op::Flush, extent: Extent { start: Addr(0), len: 0 }, fua: false };
 
 /// A disk being served.
 pub struct Engine {
@@ -70,18 +80,12 @@ struct Shared {
     inner: Mutex<Inner>,
     /// Told whenever a request has ended or the volume may have come to rest.
     changed: Condvar,
-    /// Told when the engine is closed.
-    closing: Condvar,
+    /// Told when the timekeeper is to look again, and when the engine is closed.
+    clock: Condvar,
     jobs: Crew,
     passes: Crew,
     journalist: Journalist,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// The media that only an overlay has.
-struct OverlayMedia {
-    map: FileMedium,
-    base: Arc<Base>,
 }
 
 struct Inner {
@@ -92,23 +96,14 @@ struct Inner {
     changes: change::Changes,
     /// Threads that wait for a change.
     waiters: usize,
+    /// An event came since the timekeeper looked last.
+    is_stirred: bool,
+    /// The timekeeper waits for an event, or for the time that was next when it looked.
+    timekeeper_rests: bool,
     closed: bool,
-}
-
-impl OverlayMedia {
-    /// Those of the disk in `dir`, if it is one.
-    fn open(dir: &DiskDir) -> Result<Option<Self>, StartError> {
-        let (Some(map), Some(base)) = (dir.open_map()?, dir.base()) else { return Ok(None) };
-        Ok(Some(Self { map, base: Arc::clone(base) }))
-    }
-}
-
-fn media<'a>(data: &'a FileMedium, journal: &'a FileMedium, overlay: Option<&'a OverlayMedia>) -> Media<'a> {
-    Media {
-        map: overlay.map(|it| &it.map as &dyn Medium),
-        base: overlay.map(|it| &*it.base as &dyn Medium),
-        ..Media::fixed(data, journal)
-    }
+    /// The next change panics half way.
+    #[cfg(test)]
+    panics: bool,
 }
 
 /// What follows from an event, once the volume's lock is given back.
@@ -125,14 +120,22 @@ impl Engine {
     pub fn start(
         name: &str,
         dir: &DiskDir,
-        config: Config,
+        mut config: Config,
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
+        config.read_only |= dir.is_read_only();
         let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
         let overlay = OverlayMedia::open(dir)?;
-        let mut volume = Volume::open(opening, &media(&data, &journal, overlay.as_ref()))?;
+        if let Some(overlay) = &overlay {
+            dir.check_stamp(&data, &overlay.map)?;
+        }
+        let opened = Volume::open(opening, &media(&data, &journal, overlay.as_ref()));
+        let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
+        if !read_only {
+            dir.remove_stamp()?;
+        }
         // A watcher reads an order into the arrival of requests.
         let multi_connection = watcher.is_none();
         if let Some(watcher) = watcher {
@@ -146,7 +149,11 @@ impl Engine {
             commands: Vec::new(),
             changes: change::Changes::default(),
             waiters: 0,
+            is_stirred: true,
+            timekeeper_rests: false,
             closed: false,
+            #[cfg(test)]
+            panics: false,
         };
         let shared = Arc::new(Shared {
             name: name.to_string(),
@@ -160,7 +167,7 @@ impl Engine {
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
-            closing: Condvar::new(),
+            clock: Condvar::new(),
             jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
             passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
             journalist: Journalist::start(dir, read_only)?,
@@ -175,6 +182,18 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.lock().volume.status()
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        self.shared.lock().volume.config().clone()
+    }
+
+    /// The time by which obligations are dated.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.shared.now()
     }
 
     /// The disk's name as an export.
@@ -193,6 +212,20 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
+    }
+
+    /// Looks whether every file of the disk still is the one that was opened. If not, the
+    /// volume learns of it by a flush, and latches.
+    ///
+    /// # Errors
+    /// What has become of which file.
+    pub fn check_media(&self) -> Result<(), MediumError> {
+        let checked = self.shared.check_media();
+        if checked.is_err() {
+            // What follows is in the status.
+            let _ = control::submit(self, FLUSH);
+        }
+        checked
     }
 
     /// The space of the medium that is nobody's, and destroyed; none of a disk in
@@ -214,6 +247,7 @@ impl Engine {
         let mut config = inner.volume.config().clone();
         change(&mut config);
         inner.volume.reconfigure(config);
+        self.shared.stir(&mut inner);
     }
 
     /// Makes everything queued due now.
@@ -226,9 +260,17 @@ impl Engine {
     pub fn obligations(&self, most: usize) -> (Vec<(Extent<Addr>, Obligation)>, usize) {
         let inner = self.shared.lock();
         let all = inner.volume.obligations();
-        let some: Vec<_> = all.take(most).map(|(extent, it)| (extent, *it)).collect();
+        let some: Vec<_> = all.take(most).collect();
         let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
         (some, more)
+    }
+
+    /// Since when the oldest of what is dead waits to be destroyed.
+    #[must_use]
+    pub fn dead_since(&self) -> Option<Millis> {
+        let inner = self.shared.lock();
+        let dead = inner.volume.obligations().filter(|(_, it)| it.is_dead());
+        dead.map(|(_, it)| it.since).min()
     }
 
     /// Waits until everything that was due has been destroyed, or `step` says
@@ -280,7 +322,7 @@ impl Engine {
         inner.closed = true;
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
-        self.shared.closing.notify_all();
+        self.shared.wake_all();
         while let Some(thread) = self.shared.any_thread() {
             // One that panicked has said so already.
             let _ = thread.join();
@@ -293,7 +335,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.closing.notify_all();
+        self.shared.wake_all();
     }
 }
 
@@ -331,15 +373,13 @@ impl Export for Engine {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic under the lock is a bug in the volume; to go on would be to
-        // guess. The poisoned lock is only entered to report and to stop.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(|_| defect::abort(&self.name))
     }
 
     fn wait_for_change<'a>(&self, mut inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         inner.waiters += 1;
         let wait = self.changed.wait_timeout(inner, Duration::from_millis(100));
-        let mut inner = wait.unwrap_or_else(PoisonError::into_inner).0;
+        let mut inner = wait.unwrap_or_else(|_| defect::abort(&self.name)).0;
         inner.waiters -= 1;
         inner
     }
@@ -359,7 +399,8 @@ impl Shared {
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
         inner.replies.insert(id, reply);
-        let mut actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        let mut actions = inner.apply(now, Event::Request(id, request), self);
+        self.stir(&mut inner);
         drop(inner);
         while !actions.is_empty() {
             for action in std::mem::take(&mut actions) {
@@ -403,6 +444,13 @@ impl Shared {
 
     fn media(&self) -> Media<'_> {
         media(&self.data, &self.journal, self.overlay.as_ref())
+    }
+
+    /// What has become of the first file that is not what was opened.
+    fn check_media(&self) -> Result<(), MediumError> {
+        let map = self.overlay.as_ref().map(|it| &it.map);
+        let media = [&self.data, &self.journal].into_iter().chain(map);
+        media.map(FileMedium::check_whole).find(Result::is_err).unwrap_or(Ok(()))
     }
 
     /// Reads if that does not have to wait for the device; else nothing.
@@ -480,18 +528,39 @@ impl Shared {
     fn apply(&self, event: Event) -> Vec<Action> {
         let now = self.now();
         let mut inner = self.lock();
-        let actions = inner.apply(now, event, &self.journalist);
+        let actions = inner.apply(now, event, self);
+        self.stir(&mut inner);
         if inner.waiters > 0 {
             self.changed.notify_all();
         }
         actions
     }
+
+    /// Something has happened after which another time may be next.
+    fn stir(&self, inner: &mut Inner) {
+        inner.is_stirred = true;
+        if std::mem::take(&mut inner.timekeeper_rests) {
+            self.clock.notify_all();
+        }
+    }
+
+    /// Every thread of the engine looks whether it is closed.
+    fn wake_all(&self) {
+        self.clock.notify_all();
+        self.changed.notify_all();
+        self.jobs.dismiss();
+        self.passes.dismiss();
+    }
 }
 
 impl Inner {
-    fn apply(&mut self, now: Millis, event: Event, journalist: &Journalist) -> Vec<Action> {
+    fn apply(&mut self, now: Millis, event: Event, shared: &Shared) -> Vec<Action> {
+        let _change = defect::WholeOrNothing::new(&shared.name);
+        let journalist = &shared.journalist;
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
+        #[cfg(test)]
+        assert!(!self.panics, "on purpose");
         let mut actions = Vec::with_capacity(commands.len());
         for command in commands.drain(..) {
             match command {
@@ -526,21 +595,4 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
 /// Whether `io` is the bulk of destroying, which gives way to all else.
 fn is_pass(io: &Io) -> bool {
     io.at.first().on == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
-}
-
-/// Why a disk cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its directory.
-    #[error(transparent)]
-    Disk(#[from] crate::disk::DiskError),
-    /// What is in it.
-    #[error(transparent)]
-    Open(#[from] quietus_core::volume::OpenError),
-    /// Its record.
-    #[error("the record audit.jsonl cannot be written: {0}")]
-    Audit(io::Error),
-    /// The machine.
-    #[error("no thread can be started: {0}")]
-    Thread(io::Error),
 }

@@ -1,6 +1,7 @@
 //! The engine above real files.
 
 mod following;
+mod meddling;
 
 use super::*;
 use crate::disk::CreateOptions;
@@ -96,6 +97,27 @@ fn a_stopped_engine_refuses_and_says_so() {
     let (_dir, engine) = bench.open();
     engine.stop(true, |_| true);
     assert_eq!(ask(&engine, Op::Read, 0, 512), Err(Refusal::ShuttingDown));
+}
+
+/// What is set for the process that is to end.
+const PANICS: &str = "QUIETUS_TEST_PANICS";
+
+#[test]
+fn a_panic_in_the_middle_of_a_change_ends_the_process() {
+    if std::env::var_os(PANICS).is_some() {
+        let bench = Bench::new();
+        let (_dir, engine) = bench.open();
+        engine.shared.lock().panics = true;
+        let half = std::thread::scope(|scope| scope.spawn(|| ask(&engine, Op::Trim, 0, 4096)).join());
+        // Nobody gets here.
+        println!("went on with half a change: {:?}, {half:?}", ask(&engine, Op::Read, 0, 512));
+        std::process::exit(0);
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().expect("this test"));
+    let name = "engine::tests::a_panic_in_the_middle_of_a_change_ends_the_process";
+    let output = again.args(["--exact", name, "--nocapture"]).env(PANICS, "1").output().expect("it runs");
+    let aborted = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(aborted, Some(rustix::process::Signal::ABORT.as_raw()), "{output:?}");
 }
 
 #[test]

@@ -1,29 +1,59 @@
 //! The engine's threads that wait for no input or output of others.
 
-use super::{Shared, TICK_MAX};
+use super::{FLUSH, LOOK_EVERY, Shared, defect};
+use crate::export::{ReplyTo, Sink};
+use quietus_core::request::Outcome;
 use quietus_core::units::Extent;
 use quietus_core::volume::Event;
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Tells the volume that time has passed, when it wants to know.
+/// Longest rest at once, whatever is next.
+const REST_MAX: Duration = Duration::from_secs(3600);
+/// What is due and could not begin waits for something other than time.
+const RETRY_EVERY: Duration = Duration::from_millis(10);
+
+/// Tells the volume that time has passed, when it wants to know. A disk where
+/// nothing happens wakes nobody.
 pub(super) fn keep_time(shared: &Shared) {
+    let mut media_are_whole = true;
     let mut inner = shared.lock();
     while !inner.closed {
+        if inner.is_stirred && media_are_whole {
+            drop(inner);
+            media_are_whole = look_at_media(shared);
+            inner = shared.lock();
+        }
         let now = shared.now();
         let wait = match inner.volume.next_wakeup() {
             Some(when) if when <= now => {
                 drop(inner);
                 shared.tell(Event::Tick);
                 inner = shared.lock();
-                // What could not begin waits for something else than time.
-                Duration::from_millis(10)
+                RETRY_EVERY
             }
-            Some(when) => Duration::from_millis(when.since(now)).min(TICK_MAX),
-            None => TICK_MAX,
+            Some(when) => Duration::from_millis(when.since(now)).min(REST_MAX),
+            None => REST_MAX,
         };
-        inner = shared.closing.wait_timeout(inner, wait).unwrap_or_else(PoisonError::into_inner).0;
+        inner.timekeeper_rests = !std::mem::take(&mut inner.is_stirred);
+        let wait = if inner.timekeeper_rests { wait } else { wait.min(LOOK_EVERY) };
+        inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(|_| defect::abort(&shared.name)).0;
+        inner.timekeeper_rests = false;
     }
+}
+
+/// Looks whether the files are still those that were opened, for a guest that never
+/// flushes. If not, a flush that nobody waits for tells the volume.
+fn look_at_media(shared: &Shared) -> bool {
+    struct Nobody;
+    impl Sink for Nobody {
+        fn reply(&self, _: u64, _: Outcome) {}
+    }
+    let whole = shared.check_media().is_ok();
+    if !whole {
+        shared.submit(FLUSH, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
+    }
+    whole
 }
 
 /// Finds out, after a crash, which parts of the medium can hold no data.
@@ -39,5 +69,7 @@ pub(super) fn find_holes(shared: &Shared) {
             shared.tell(Event::Hole(extent));
         }
     }
-    shared.lock().volume.holes_known();
+    let mut inner = shared.lock();
+    inner.volume.holes_known();
+    shared.stir(&mut inner);
 }

@@ -49,13 +49,21 @@ impl DiskGuarantees {
         Self { level: Guarantees::level_of_all([&medium, &journal]), weaker, medium, journal }
     }
 
+    /// The findings of both parts that take something away, the worst first, with whose
+    /// they are.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let doubts = self.findings().into_iter().filter(|(severity, _)| *severity > Severity::Note);
+        doubts.map(|(_, line)| line).collect()
+    }
+
     /// The findings of both parts, the worst first, with whose they are.
     fn findings(&self) -> Vec<(Severity, String)> {
         let common = |one: &&Finding| self.journal.findings.iter().any(|other| self.are_same(one, other));
         let (both, medium): (Vec<_>, Vec<_>) = self.medium.findings.iter().partition(common);
         let journal = self.journal.findings.iter();
         let journal = journal.filter(|other| !both.iter().any(|one| self.are_same(one, other)));
-        let lines = both.iter().map(|finding| (finding.severity, format!("both: {finding}")));
+        let lines = both.iter().map(|finding| (finding.severity, format!("medium, journal: {finding}")));
         let lines = lines.chain(medium.iter().map(|it| (it.severity, format!("medium: {it}"))));
         let mut lines: Vec<_> =
             lines.chain(journal.map(|it| (it.severity, format!("journal: {it}")))).collect();

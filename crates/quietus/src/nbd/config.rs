@@ -9,8 +9,11 @@ use std::time::Duration;
 pub struct Config {
     /// Whether connections are encrypted; may be [exchanged](super::Server::set_tls).
     pub tls: Tls,
-    /// A client that has not begun transmission by then is dropped.
+    /// A client that has not begun transmission by then is dropped. One that has made
+    /// no request for so long after that gives way to a newcomer.
     pub handshake_timeout: Duration,
+    /// A client that has made requests, and none for so long, gives way to a newcomer.
+    pub idle_timeout: Duration,
     /// A client is dropped that for so long sends nothing in the middle of a
     /// request, or takes nothing of a reply.
     pub stall_timeout: Duration,
@@ -34,6 +37,7 @@ impl Default for Config {
         Self {
             tls: Tls::Off,
             handshake_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(86_400),
             stall_timeout: Duration::from_secs(60),
             connections_max: 256,
             in_flight_bytes_max: 192 << 20,

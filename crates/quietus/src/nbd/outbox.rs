@@ -90,6 +90,8 @@ struct State {
     homing: Kept,
     /// Threads that wait for something to be sent.
     waiters: usize,
+    /// There was a request.
+    has_begun: bool,
     ended: bool,
 }
 
@@ -117,6 +119,7 @@ impl Outbox {
             relief: None,
             homing: Kept::new(),
             waiters: 0,
+            has_begun: false,
             ended: false,
         };
         Arc::new_cyclic(|me| Self {
@@ -338,6 +341,11 @@ impl Outbox {
         self.lock().requests
     }
 
+    /// Whether there ever was a request.
+    pub fn has_begun(&self) -> bool {
+        self.lock().has_begun
+    }
+
     /// Whether the next request waits for the server's memory.
     pub fn is_starved(&self) -> bool {
         self.starved.load(Ordering::Relaxed)
@@ -436,6 +444,7 @@ impl State {
     }
 
     fn begin(&mut self, pending: Pending, share: Share) -> u64 {
+        self.has_begun = true;
         self.requests += 1;
         self.bytes += pending.charge;
         let index = self.free.pop().expect("there are as many slots as requests");

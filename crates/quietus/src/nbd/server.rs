@@ -55,7 +55,7 @@ impl Server {
     /// If the system has no thread or descriptor left.
     pub fn start(listeners: Vec<Listener>, exports: Exports, config: Config) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let table = Table::new(config.connections_max);
+        let table = Table::new(&config);
         let tls = RwLock::new(config.tls.clone());
         let budget = Budget::new(config.memory_bytes_max, config.connections_max);
         let stopping = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the kernel may hold of a connection in either direction, bytes.
@@ -22,6 +22,9 @@ pub struct Socket {
     peer: String,
     /// The client was quick the last time.
     is_quick: AtomicBool,
+    opened: Instant,
+    /// When bytes were last waited for: milliseconds since `opened`.
+    waits_since_ms: AtomicU64,
 }
 
 impl Socket {
@@ -33,7 +36,14 @@ impl Socket {
         rustix::io::ioctl_fionbio(&fd, false)?;
         let peer = peer_name(&fd)?;
         tune(&fd);
-        Ok(Self { fd, peer, is_quick: AtomicBool::new(false) })
+        let waits_since_ms = AtomicU64::new(0);
+        Ok(Self { fd, peer, is_quick: AtomicBool::new(false), opened: Instant::now(), waits_since_ms })
+    }
+
+    /// How long the other end has been waited for, if it is.
+    pub fn waited(&self) -> Duration {
+        let since = Duration::from_millis(self.waits_since_ms.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(since)
     }
 
     /// Who is at the other end, for people.
@@ -47,6 +57,8 @@ impl Socket {
     /// [`io::ErrorKind::TimedOut`] at the deadline.
     pub fn recv(&self, buf: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         let began = Instant::now();
+        let since = began.saturating_duration_since(self.opened);
+        self.waits_since_ms.store(since.as_millis() as u64, Ordering::Relaxed);
         if let Some(received) = self.recv_awake(buf, began) {
             return received;
         }

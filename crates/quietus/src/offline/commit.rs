@@ -111,8 +111,10 @@ fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, 
         offline.drain(step)
     })?;
     if let Some(map) = dir.open_map()? {
+        dir.remove_stamp()?;
         map.clear(Extent::between(MAP_HEAD_BYTES, map.size()))?;
         map.sync()?;
+        dir.stamp()?;
     }
     Ok(dir)
 }

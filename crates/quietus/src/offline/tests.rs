@@ -413,13 +413,18 @@ fn an_overlay_that_was_cut_off_or_whose_map_lies_is_refused_and_nothing_is_lost(
     let (data, map) = (bench.file("disk").join("data"), bench.file("disk").join("map"));
     let whole = std::fs::read(&data).expect("the data");
     std::fs::write(&data, &whole[..whole.len() / 2]).expect("a cut");
-    assert!(refused(&bench).contains("it was cut off"), "{}", refused(&bench));
+    assert!(refused(&bench).contains("disk/data: cut off since the last clean stop"), "{}", refused(&bench));
     std::fs::write(&data, &whole).expect("a copy");
     let entries = std::fs::read(&map).expect("the map");
     let mut lies = entries.clone();
     lies[4096..4100].copy_from_slice(&u32::MAX.to_le_bytes());
     std::fs::write(&map, &lies).expect("a write");
-    assert!(refused(&bench).contains("is said to be in slot"), "{}", refused(&bench));
+    let entry = "the entry of block 0, at byte 4096, names slot 4294967293";
+    assert!(
+        refused(&bench).contains(entry) && refused(&bench).contains("restore `map`"),
+        "{}",
+        refused(&bench)
+    );
     std::fs::write(&map, &entries[..4096]).expect("a cut");
     assert!(refused(&bench).contains("cut off"), "{}", refused(&bench));
     lies.copy_from_slice(&entries);
@@ -428,6 +433,68 @@ fn an_overlay_that_was_cut_off_or_whose_map_lies_is_refused_and_nothing_is_lost(
     assert!(refused(&bench).contains("damaged"), "{}", refused(&bench));
     std::fs::write(&map, &entries).expect("a copy");
     bench.check("once it is restored");
+}
+
+/// A bench whose map has just been meddled with, after a clean stop.
+fn meddled(meddle: impl Fn(&mut [u8], &[usize])) -> (Bench, Vec<u8>) {
+    let mut bench = Bench::new("clear", Mode::Lazy);
+    bench.work(60);
+    let map = bench.file("disk").join("map");
+    let whole = std::fs::read(&map).expect("the map");
+    let mut bytes = whole.clone();
+    let entry = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("four bytes"));
+    let in_slots: Vec<usize> = (4096..whole.len()).step_by(4).filter(|at| entry(*at) >= 2).collect();
+    meddle(&mut bytes, &in_slots);
+    std::fs::write(&map, &bytes).expect("a write");
+    (bench, whole)
+}
+
+fn exchange(map: &mut [u8], in_slots: &[usize]) {
+    let (one, other) = (in_slots[0], in_slots[1]);
+    (0..4).for_each(|n| map.swap(one + n, other + n));
+}
+
+#[test]
+fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
+    let (bench, whole) = meddled(exchange);
+    let said = refused(&bench);
+    assert!(said.contains("changed since the last clean stop: the entries of blocks 0 to 1023"), "{said}");
+    // To look at it does not forget it.
+    assert!(refused(&bench).contains("at bytes 4096 to 8191"), "{said}");
+    std::fs::write(bench.file("disk").join("map"), whole).expect("a copy");
+    bench.check("once it is restored");
+    close(bench.open());
+    assert!(bench.file("disk").join("stamp").exists());
+    let running = bench.open();
+    assert!(!bench.file("disk").join("stamp").exists(), "the map may change from now on");
+    drop(running);
+}
+
+#[test]
+fn a_map_is_believed_if_the_stamp_is_removed() {
+    let (bench, _) = meddled(exchange);
+    std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
+    close(bench.open());
+}
+
+#[test]
+fn an_entry_that_names_no_slot_or_anothers_is_named_after_a_crash_too() {
+    for (meddle, says) in [
+        (
+            (|map, at| map[at[1] + 3] = 0x7f) as fn(&mut [u8], &[usize]),
+            ["names slot 2130706", "or `data` was cut off"],
+        ),
+        (
+            |map, at| map.copy_within(at[0]..at[0] + 4, at[1]),
+            ["names slot", "which an earlier entry names too"],
+        ),
+    ] {
+        let (bench, _) = meddled(meddle);
+        std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
+        let said = refused(&bench);
+        assert!(says.iter().all(|it| said.contains(it)) && said.contains("at byte"), "{said}");
+        assert!(said.contains("disk/map: ") && said.contains("restore `map` and `data`"), "{said}");
+    }
 }
 
 /// A file system of a few MiB that goes with this.

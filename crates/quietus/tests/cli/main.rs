@@ -1,8 +1,12 @@
 //! The program as a user runs it.
 
+mod idle;
 mod killed;
 mod overlay;
 mod program;
+mod read_only;
+mod status;
+mod stopping;
 
 use ed25519_dalek::Signer;
 use program::Disk;
@@ -43,6 +47,11 @@ fn what_is_purged_is_gone_from_the_medium_and_the_proof_says_so() {
     let proof = disk.json("prove", &["-o", receipt.to_str().expect("text")]);
     assert_eq!(proof["proof"]["bytes"]["dead"], 65536);
     assert_eq!(proof["proof"]["violations"], Value::Array(Vec::new()));
+    let ways = proof["proof"]["read_ways"].as_object().expect("how it was read");
+    let known = ["around-cache", "after-eviction", "from-cache"];
+    assert!(ways.keys().all(|way| known.contains(&way.as_str())), "{ways:?}");
+    let read: u64 = ways.values().filter_map(Value::as_u64).sum();
+    assert_eq!(Some(read), proof["proof"]["read_bytes"].as_u64());
 
     let key = disk.path().join("key.pub");
     let check = |path: &Path| {
@@ -86,6 +95,19 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
 }
 
 #[test]
+fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let _server = disk.serve(&[]);
+    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
+    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+    let verified = disk.run("verify", &[]);
+    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.status.code() == Some(3) && text.contains("cut off from 1048576 to 4096"), "{text}");
+    let latched = disk.json("status", &[])["latched"].clone();
+    assert!(latched.as_str().is_some_and(|it| it.contains("cut off")), "{latched}");
+}
+
+#[test]
 fn scouring_keeps_the_content() {
     let secret = b"this stays";
     let (_dir, image, disk) = adopted(secret);
@@ -108,9 +130,6 @@ fn the_journal_counts_in_what_is_guaranteed() {
         let levels = [&guarantees["medium"]["level"], &guarantees["journal"]["level"]];
         assert!(levels.contains(&&guarantees["level"]), "{guarantees}");
     }
-    let screen = Command::new(env!("CARGO_BIN_EXE_quietus")).arg("status").arg(disk.path()).output();
-    let screen = String::from_utf8(screen.expect("it runs").stdout).expect("text");
-    assert!(screen.contains("\nguarantee    overwriting "), "{screen}");
 }
 
 #[test]
@@ -146,6 +165,25 @@ fn errors_say_what_to_do() {
         assert!(output.status.code() == Some(1) && error.contains(words), "{command}: {error}");
     }
     assert_eq!(disk.run("purge", &["backwards"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let create = |name: &str, args: &[&str]| {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let output = quietus.arg("create").arg(dir.path().join(name)).args(args).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // 1.1 GiB are 1181116006.4 bytes.
+    let said = create("a", &["--size", "1.1G"]);
+    assert!(said.contains("rounded up from 1181116006 to 1181118464 bytes"), "{said}");
+    assert_eq!(std::fs::metadata(dir.path().join("a/data")).expect("a medium").len(), 1_181_118_464);
+    let said: Value = serde_json::from_str(&create("b", &["--json", "--size", "1000"])).expect("JSON");
+    assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&4096.into(), &1000.into()));
+    let said: Value = serde_json::from_str(&create("c", &["--json", "--size", "1536"])).expect("JSON");
+    assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&1536.into(), &Value::Null));
 }
 
 #[test]

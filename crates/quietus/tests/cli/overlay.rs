@@ -73,7 +73,8 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
         std::fs::remove_file(&out).expect("it is there");
     }
     drop(server);
-    let shown = Command::new(env!("CARGO_BIN_EXE_quietus")).arg("status").arg(bench.path()).output();
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let shown = quietus.args(["status", "--verbose"]).arg(bench.path()).output();
     let shown = String::from_utf8(shown.expect("it runs").stdout).expect("text");
     assert!(shown.contains("overlay      packed, above ") && shown.contains("on the host, for"), "{shown}");
 }

@@ -10,6 +10,7 @@ mod hostile;
 mod memory;
 mod online;
 mod order;
+mod places;
 mod program;
 mod serving;
 mod tls;

@@ -63,17 +63,18 @@ impl Served {
         client
     }
 
-    /// Reloads, and returns what was logged meanwhile.
+    /// Reloads, and returns what was logged of it.
     fn reload(&mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
         let mut said = String::new();
         loop {
             let line = self.log.next().unwrap().unwrap();
-            if line.contains("reloaded") {
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("reload complete") || line.contains("reload refused") {
                 return said;
             }
-            said.push_str(&line);
         }
     }
 }
@@ -196,12 +197,26 @@ fn a_reload_takes_new_keys_and_refuses_broken_ones() {
     let whole = std::fs::read(&key).unwrap();
     std::fs::write(&key, "broken").unwrap();
     let said = served.reload();
-    assert!(said.contains("server.key") && said.contains("the old certificates and key stay"), "{said}");
+    assert!(
+        said.contains("server.key") && said.contains("reload refused: the certificates and the key"),
+        "{said}"
+    );
+    assert!(!said.contains("reload complete"), "{said}");
+    // A log that no terminal shows has no colours.
+    assert!(!said.contains('\x1b'), "{said:?}");
     secure(served.connect(), old.client(false)).agree(Style::Structured);
     std::fs::write(&key, whole).unwrap();
 
+    let behaviour = disk.path().join("disk.toml");
+    let text = std::fs::read_to_string(&behaviour).unwrap();
+    std::fs::write(&behaviour, text.replace("clear", "polish")).unwrap();
+    let said = served.reload();
+    assert!(said.contains("polish") && said.contains("reload refused: [behaviour] of disk"), "{said}");
+    std::fs::write(&behaviour, text).unwrap();
+
     new.replace(&old);
-    assert_eq!(served.reload(), "");
+    let said = served.reload();
+    assert!(said.contains("reload complete") && !said.contains("refused"), "{said}");
     secure(served.connect(), new.client(false)).agree(Style::Structured);
     assert!(early.read(0, 0, 1).is_ok());
     let mut late = secure(served.connect(), old.client(false));

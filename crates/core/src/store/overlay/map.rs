@@ -156,6 +156,18 @@ pub(super) fn scan(
     }
 }
 
+/// The entry of `block`, as it is on the medium.
+pub(super) fn entry(map: &dyn Medium, block: u64) -> Result<u32, MediumError> {
+    let mut entry = [0; 4];
+    map.read(Pos(MAP_HEAD_BYTES + 4 * block), &mut entry)?;
+    Ok(u32::from_le_bytes(entry))
+}
+
+/// Makes `entry` the one of `block`, on the medium.
+pub(super) fn put(map: &dyn Medium, block: u64, entry: u32) -> Result<(), MediumError> {
+    map.write(Pos(MAP_HEAD_BYTES + 4 * block), &entry.to_le_bytes(), false)
+}
+
 /// Writes pages that were read at `at`, but for those that were never written.
 fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError> {
     for (page, from) in bytes.chunks(PAGE_BYTES as usize).zip((at..).step_by(PAGE_BYTES as usize)) {

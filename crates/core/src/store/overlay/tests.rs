@@ -78,7 +78,8 @@ impl Bench {
         base_data.insert(blocks(0, 10));
         let setup = Setup { mode, base_data: Arc::new(base_data) };
         let base = Memory::of(10 * BLOCK_BYTES - 512);
-        let overlay = Overlay::open(SIZE, DISK, &setup, true, false, None, (&data, &map, &base))?;
+        let known = Known { clean: None, owed: &Owed::default() };
+        let overlay = Overlay::open(SIZE, DISK, &setup, true, false, known, (&data, &map, &base))?;
         Ok(Self { data, map, overlay })
     }
 

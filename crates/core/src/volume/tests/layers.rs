@@ -18,10 +18,18 @@ struct Puppet {
     reads: Arc<AtomicU64>,
     /// Clients, as it was told.
     clients: Arc<AtomicU64>,
+    /// Changes, as it was told.
+    arrivals: Arc<AtomicU64>,
+    /// It wants to see the first block before it is changed.
+    sees_first: Arc<AtomicBool>,
+    /// The last byte of which it was told that its knowledge may be wrong.
+    blind_to: Arc<AtomicU64>,
 }
 
 impl Watcher for Puppet {
-    fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
+    fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {
+        self.arrivals.fetch_add(1, Relaxed);
+    }
     fn connected(&mut self, _: Millis, clients: usize) {
         self.clients.store(clients as u64, Relaxed);
     }
@@ -29,13 +37,17 @@ impl Watcher for Puppet {
         self.reads.fetch_add(1, Relaxed);
     }
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
-        Vec::new()
+        if self.sees_first.load(Relaxed) { vec![Extent::new(0, 4096)] } else { Vec::new() }
     }
     fn overwriting(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>, _: Extent<Addr>, _: &[u8]) {}
     fn wants(&mut self) -> Option<Extent<Addr>> {
         None
     }
-    fn given(&mut self, _: Millis, _: Extent<Addr>, _: Option<&[u8]>) {}
+    fn given(&mut self, _: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
+        if content.is_none() {
+            self.blind_to.fetch_max(extent.end(), Relaxed);
+        }
+    }
     fn tick(&mut self, _: Millis) {}
     fn unproven_since(&self) -> Option<Millis> {
         None
@@ -181,4 +193,46 @@ fn a_copy_is_nothing_that_the_guest_did() {
     assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (0, Some(Millis(250))));
     bench.reads(0, 8192);
     assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (1, Some(Millis(450))));
+}
+
+#[test]
+fn of_what_is_refused_the_watcher_hears_nothing() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 8192);
+    let refused = [
+        (Op::Zero { no_hole: true, fast: true }, 0, 4096),
+        (Op::Zero { no_hole: false, fast: true }, SIZE, 4096),
+        (Op::Trim, SIZE - 4096, 8192),
+        (Op::Write(vec![1; 3]), 0, 4096),
+    ];
+    for (op, start, len) in refused {
+        assert!(bench.done(op.clone(), start, len).is_err(), "{op:?}");
+        assert_eq!(puppet.arrivals.load(Relaxed), 1, "{op:?}");
+    }
+}
+
+#[test]
+fn of_a_change_that_fails_before_it_begins_the_watcher_hears_all_the_same() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 16384);
+    puppet.sees_first.store(true, Relaxed);
+    bench.data.blind.set(true);
+    assert!(matches!(bench.done(Op::Trim, 0, 16384), Err(Refusal::Io(_))));
+    assert_eq!(puppet.blind_to.load(Relaxed), 16384, "some of what did not change is taken for changed");
+}
+
+#[test]
+fn a_ledger_full_of_what_is_suspicious_makes_room_for_a_death() {
+    let (mut bench, puppet) = watched();
+    for start in (0..SIZE).step_by(1024) {
+        bench.write(start, 7, 512);
+    }
+    puppet.below_bytes.store(SIZE, Relaxed);
+    bench.idle();
+    let trim = bench.ask(Op::Trim, 512, 1024);
+    bench.settle();
+    bench.idle();
+    assert!(bench.replies.remove(&trim).is_some_and(|it| it.is_ok()), "{:?}", bench.volume.status());
+    let status = bench.volume.status();
+    assert!(status.ledger_entries <= status.ledger_entries_max / 2 + 1, "{status:?}");
 }

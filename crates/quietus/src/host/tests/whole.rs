@@ -38,8 +38,8 @@ fn what_holds_for_both_parts_is_said_once() {
         DiskGuarantees::of(at("/srv/disk/data", "btrfs", "sda"), at("/srv/disk/journal", "btrfs", "sda"));
     let text = disk.to_string();
     assert_eq!(text.lines().next(), Some("overwriting does NOT reach every copy of the bytes"));
-    assert!(text.contains("\n- both: data: it lies on btrfs"), "{text}");
-    assert!(text.contains("\n- both: sda: "), "{text}");
+    assert!(text.contains("\n- medium, journal: data: it lies on btrfs"), "{text}");
+    assert!(text.contains("\n- medium, journal: sda: "), "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
 }
 

@@ -1,5 +1,12 @@
-//! Who is connected.
+//! Who is connected, and who makes room when all places are taken.
+//!
+//! A place is given up, the first that there is of: the longest handshake; the client
+//! that has been idle for longest without ever making a request, once that is as long as
+//! a handshake may take; the one that has been idle for longest, once that is as long as
+//! [`Config::idle_timeout`]. A guest may be idle for hours with its disk mounted, and
+//! losing it does more harm than a newcomer that is turned away.
 
+use crate::nbd::config::Config;
 use crate::nbd::outbox::Outbox;
 use crate::nbd::socket::Socket;
 use std::collections::BTreeMap;
@@ -9,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How long a newcomer waits for the place of one that was sent away.
 const WAIT_FOR_PLACE: Duration = Duration::from_secs(1);
+/// How often the log says that newcomers are turned away.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// What is told of a connection.
 #[derive(Clone, Debug)]
@@ -89,6 +98,19 @@ impl Entry {
         }
     }
 
+    fn is_unused(&self) -> bool {
+        self.transmission.get().is_some_and(|it| !it.outbox.has_begun())
+    }
+
+    /// For how long the client has had nothing to ask, if that may end the connection in
+    /// favour of a newcomer.
+    fn idle(&self, limits: &Limits) -> Option<Duration> {
+        let outbox = &self.transmission.get()?.outbox;
+        let limit = if outbox.has_begun() { limits.idle } else { limits.unused };
+        let waited = self.socket.waited();
+        (outbox.in_flight() == 0 && waited >= limit).then_some(waited)
+    }
+
     fn info(&self) -> ConnectionInfo {
         let transmission = self.transmission.get();
         ConnectionInfo {
@@ -105,38 +127,59 @@ impl Entry {
 
 /// The connections, by number, and so by age.
 pub struct Table {
-    connections_max: usize,
+    limits: Limits,
     places: Mutex<Places>,
     left: Condvar,
+}
+
+struct Limits {
+    connections_max: usize,
+    /// How long a client that has made no request yet is safe.
+    unused: Duration,
+    /// How long one that has made requests is.
+    idle: Duration,
 }
 
 #[derive(Default)]
 struct Places {
     next_id: u64,
     entries: BTreeMap<u64, Arc<Entry>>,
+    warned: Option<Instant>,
 }
 
 impl Table {
-    /// With room for `connections_max`.
-    pub fn new(connections_max: usize) -> Self {
-        Self { connections_max, places: Mutex::default(), left: Condvar::new() }
+    /// With room for as many as `config` says.
+    pub fn new(config: &Config) -> Self {
+        let limits = Limits {
+            connections_max: config.connections_max,
+            unused: config.handshake_timeout,
+            idle: config.idle_timeout,
+        };
+        Self { limits, places: Mutex::default(), left: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a client. If there is no room, the one that has been in its
-    /// handshake for longest makes some; if none is, the newcomer is let go.
+    /// Takes in a client. If there is no room, somebody makes some; if nobody does, the
+    /// newcomer is let go.
     pub fn admit(&self, socket: Socket) -> Option<Arc<Entry>> {
         let mut places = self.lock();
-        if places.entries.len() >= self.connections_max {
-            places.oldest_in_handshake()?.cut();
-            let full = |places: &mut Places| places.entries.len() >= self.connections_max;
+        let full = |places: &mut Places| places.entries.len() >= self.limits.connections_max;
+        if full(&mut places)
+            && let Some(entry) = places.expendable(&self.limits)
+        {
+            tracing::debug!(peer = entry.socket.peer(), "makes room for a newcomer");
+            entry.cut();
             let waited = self.left.wait_timeout_while(places, WAIT_FOR_PLACE, full);
             places = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        (places.entries.len() < self.connections_max).then(|| places.add(socket))
+        if full(&mut places) {
+            places.warn(socket.peer(), self.limits.connections_max);
+            return None;
+        }
+        Some(places.add(socket))
     }
 
     /// Forgets connection `id`.
@@ -172,8 +215,26 @@ impl Table {
 }
 
 impl Places {
-    fn oldest_in_handshake(&self) -> Option<&Arc<Entry>> {
-        self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed))
+    /// Whose place a newcomer may have.
+    fn expendable(&self, limits: &Limits) -> Option<Arc<Entry>> {
+        let in_handshake = self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed));
+        let idle = || {
+            let idle = self.entries.values().filter_map(|entry| Some((entry.idle(limits)?, entry)));
+            let unused_first = |(waited, entry): &(Duration, &Arc<Entry>)| (entry.is_unused(), *waited);
+            idle.max_by_key(unused_first).map(|(_, entry)| entry)
+        };
+        in_handshake.or_else(idle).cloned()
+    }
+
+    fn warn(&mut self, peer: &str, connections_max: usize) {
+        if self.warned.is_none_or(|last| last.elapsed() >= WARN_EVERY) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(
+                peer,
+                "a client is turned away: all {connections_max} connections are in use; raise --connections, \
+                 or lower --idle-timeout"
+            );
+        }
     }
 
     fn add(&mut self, socket: Socket) -> Arc<Entry> {

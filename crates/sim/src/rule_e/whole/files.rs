@@ -1,6 +1,6 @@
 //! The guest at work.
 
-use super::{Deed, Whole};
+use super::{Deed, Vain, Whole};
 use crate::rule_e::guest::{Guest, mend};
 use crate::rule_e::toy::{MAP, SUPER, Super};
 use quietus_detect::format::Block;
@@ -98,6 +98,13 @@ impl Whole {
         if self.guest.as_ref().is_some_and(is_free) {
             self.post_trim(block);
         }
+        Ok(())
+    }
+
+    /// Whoever has the block keeps it as it is.
+    pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
+        self.until_idle(block..block + 1)?;
+        self.post_in_vain(block, vain);
         Ok(())
     }
 

@@ -114,6 +114,8 @@ pub enum Deed {
     Read(Block),
     /// The guest tells of a free block.
     Trim(Block),
+    /// The guest asks for what cannot be done, of a block.
+    AskInVain(Block, Vain),
     /// The disk's cache is flushed.
     Flush,
     /// The file system is unmounted; the last metadata may come after the
@@ -138,6 +140,17 @@ pub enum Deed {
     Kill(bool),
     /// The power is cut.
     CutPower,
+}
+
+/// A request that is refused, whatever the state of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vain {
+    /// Zeros that keep their space, and at once.
+    FastZeros,
+    /// A TRIM from there to beyond the end.
+    TrimBeyond,
+    /// A write with a payload of another length.
+    WriteShort,
 }
 
 /// A deed, and the chance that goes with it.
@@ -236,6 +249,7 @@ impl Whole {
             Deed::Arrive => self.arrive_all(),
             Deed::Read(block) => self.read_again(block),
             Deed::Trim(block) => self.trim(block),
+            Deed::AskInVain(block, vain) => self.ask_in_vain(block, vain),
             Deed::Flush => self.flush(),
             Deed::Unmount(is_late) => self.unmount(is_late),
             Deed::CrashGuest(lands) => self.crash_guest(lands),

@@ -1,6 +1,6 @@
 //! What can happen next.
 
-use super::{Deed, Whole};
+use super::{Deed, Vain, Whole};
 use crate::rule_e::guest::{FILES, Guest, SLOTS};
 
 impl Whole {
@@ -27,6 +27,11 @@ impl Whole {
         deeds.extend(guest.dirty().iter().flat_map(|it| [Deed::WriteBack(*it); 3]));
         deeds.extend(guest.named().keys().flat_map(|it| [Deed::Read(*it), Deed::Touch(*it)]));
         deeds.extend(guest.free().first().map(|it| Deed::Trim(*it)));
+        deeds.extend(guest.named().keys().map(|it| Deed::AskInVain(*it, Vain::FastZeros)));
+        let other = guest.named().into_keys().next().into_iter();
+        deeds.extend(
+            other.flat_map(|it| [Vain::TrimBeyond, Vain::WriteShort].map(|vain| Deed::AskInVain(it, vain))),
+        );
         deeds.extend([Deed::Unmount(false), Deed::Unmount(true)]);
         deeds.extend([Deed::CrashGuest(false), Deed::CrashGuest(true)]);
         if self.map_is_dirty() {

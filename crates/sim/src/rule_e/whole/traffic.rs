@@ -1,7 +1,7 @@
 //! What goes between the guest and the server.
 
-use super::Whole;
 use super::wide::{narrowed, place, touched, widened};
+use super::{Vain, Whole};
 use crate::content::Tag;
 use crate::rule_e::guest::{Guest, Mark, Stay};
 use crate::rule_e::toy::Bytes;
@@ -37,6 +37,7 @@ enum What {
         fua: bool,
     },
     Trim(Block),
+    InVain(Block, Vain),
     /// In the owner's stay.
     Read(Block, Option<Stay>),
     Flush,
@@ -46,18 +47,24 @@ impl Sent {
     /// The block that it is about.
     pub(super) fn block(&self) -> Option<Block> {
         match self.what {
-            What::Write { block, .. } | What::Trim(block) | What::Read(block, _) => Some(block),
+            What::Write { block, .. } | What::Trim(block) | What::InVain(block, _) | What::Read(block, _) => {
+                Some(block)
+            }
             What::Flush => None,
         }
     }
 
     fn request(&self) -> Request {
-        let extent = self.block().map_or(Extent::new(0, 0), place);
-        let (op, fua) = match &self.what {
-            What::Write { block, page, tag, fua } => (Op::Write(widened(*block, page, *tag)), *fua),
-            What::Trim(_) => (Op::Trim, false),
-            What::Read(..) => (Op::Read, false),
-            What::Flush => (Op::Flush, false),
+        let there = self.block().map_or(Extent::new(0, 0), place);
+        let beyond = Extent::new(there.start.0, 1 << 40);
+        let (op, extent, fua) = match &self.what {
+            What::Write { block, page, tag, fua } => (Op::Write(widened(*block, page, *tag)), there, *fua),
+            What::Trim(_) => (Op::Trim, there, false),
+            What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
+            What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
+            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512]), there, false),
+            What::Read(..) => (Op::Read, there, false),
+            What::Flush => (Op::Flush, there, false),
         };
         Request { op, extent, fua }
     }
@@ -78,6 +85,10 @@ impl Whole {
 
     pub(super) fn post_trim(&mut self, block: Block) {
         self.post(What::Trim(block));
+    }
+
+    pub(super) fn post_in_vain(&mut self, block: Block, vain: Vain) {
+        self.post(What::InVain(block, vain));
     }
 
     pub(super) fn post_read(&mut self, block: Block, stay: Option<Stay>) {
@@ -114,7 +125,7 @@ impl Whole {
                 self.shelves[*block as usize].arrive(widened(*block, &nothing, None), None);
                 self.truth.arrived(*block, &nothing, None, is_blind);
             }
-            What::Read(..) | What::Flush => {}
+            What::InVain(..) | What::Read(..) | What::Flush => {}
         }
         let event = Event::Request(sent.id, sent.request());
         self.pending.insert(sent.id, sent);
@@ -228,6 +239,9 @@ impl Whole {
 
     fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
         let sent = self.pending.remove(&id).ok_or("replies: one that nobody waits for")?;
+        if matches!(sent.what, What::InVain(..)) && outcome.is_err() {
+            return Ok(());
+        }
         let bytes = outcome.map_err(|it| format!("replies: {:?} was refused: {it}", sent.what))?;
         self.moment += 1;
         match sent.what {
@@ -238,6 +252,7 @@ impl Whole {
                 self.judge_read(block, &bytes, stay, false)?;
                 self.read.insert(block, bytes);
             }
+            What::InVain(..) => return Err(format!("replies: {:?} was done", sent.what)),
         }
         Ok(())
     }

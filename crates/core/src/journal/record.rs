@@ -1,0 +1,253 @@
+//! The records of a frame: a tag and a length, and then as many bytes.
+//!
+//! A record that this program does not know is an error that names it, and no
+//! damage: a newer program wrote it, and what it says may not be passed over.
+
+use super::{Change, Crc, Slot};
+use crate::ledger::{COUNTERS, Cause, Counters, Due};
+use crate::store::{Place, Target};
+use crate::units::{Addr, Address, Extent};
+
+/// Bytes of a record's tag and length.
+const HEAD_BYTES: usize = 4;
+/// Most bytes of the record of a change.
+pub(super) const CHANGE_BYTES_MAX: u64 = 32;
+/// Bytes of the record of the counters.
+pub(super) const COUNTERS_BYTES: u64 = (HEAD_BYTES + 8 * COUNTERS) as u64;
+
+const COUNTERS_TAG: u16 = 1;
+const OBLIGE: u16 = 2;
+const CLEAR: u16 = 3;
+const HOLD: u16 = 4;
+const RELEASE: u16 = 5;
+const CLEAN: u16 = 6;
+const OWE: u16 = 7;
+const PAID: u16 = 8;
+
+/// On which medium a place is.
+const IN_DATA: u8 = 0;
+const IN_BASE: u8 = 1;
+
+/// What one record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Record {
+    /// The figures as of the frame.
+    Counters(Counters),
+    /// Something has changed.
+    Change(Change),
+}
+
+/// A record of a whole frame that this program cannot use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Its tag is unknown.
+    #[error("a record with the unknown tag {tag}, of {len} bytes")]
+    Tag {
+        /// The tag.
+        tag: u16,
+        /// Bytes behind its head.
+        len: usize,
+    },
+    /// It has another length than records of its kind.
+    #[error("a record `{name}` of {len} bytes")]
+    Length {
+        /// Its kind.
+        name: &'static str,
+        /// Bytes behind its head.
+        len: usize,
+    },
+    /// One of its fields has a value that is unknown.
+    #[error("a record `{name}` whose field `{field}` is {value}")]
+    Field {
+        /// Its kind.
+        name: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The first record of a frame, and no other, is of the counters.
+    #[error("a frame that does not have one record `counters`, as its first")]
+    Counters,
+    /// The frame ends within it.
+    #[error("a record that goes on behind the end of its frame")]
+    Cut,
+}
+
+pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
+    let at = bytes.len();
+    bytes.extend([0; HEAD_BYTES]);
+    let tag = match record {
+        Record::Counters(counters) => {
+            bytes.extend(counters.to_array().iter().flat_map(|number| number.to_le_bytes()));
+            COUNTERS_TAG
+        }
+        Record::Change(change) => put_change(bytes, *change),
+    };
+    let len = (bytes.len() - at - HEAD_BYTES) as u16;
+    bytes[at..at + 2].copy_from_slice(&tag.to_le_bytes());
+    bytes[at + 2..at + HEAD_BYTES].copy_from_slice(&len.to_le_bytes());
+}
+
+/// Appends the body of a change's record; returns its tag.
+fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
+    match change {
+        Change::Oblige(extent, due, cause) => {
+            put_extent(bytes, extent);
+            bytes.extend([due_number(due), cause as u8]);
+            OBLIGE
+        }
+        Change::Clear(extent) => {
+            put_extent(bytes, extent);
+            CLEAR
+        }
+        Change::Hold(slot, extent, crc) => {
+            put_extent(bytes, extent);
+            bytes.extend(slot.0.to_le_bytes());
+            bytes.extend(crc.0.to_le_bytes());
+            HOLD
+        }
+        Change::Release => RELEASE,
+        Change::Clean => CLEAN,
+        Change::Owe(place, address, cause) => {
+            put_place(bytes, place);
+            bytes.extend(address.0.to_le_bytes());
+            bytes.push(cause as u8);
+            OWE
+        }
+        Change::Paid(place) => {
+            put_place(bytes, place);
+            PAID
+        }
+    }
+}
+
+fn put_place(bytes: &mut Vec<u8>, place: Place) {
+    put_extent(bytes, place.extent);
+    bytes.push(if place.on == Target::Base { IN_BASE } else { IN_DATA });
+}
+
+fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
+    bytes.extend(extent.start.get().to_le_bytes());
+    bytes.extend(extent.len.to_le_bytes());
+}
+
+/// Takes the first record off `bytes`.
+pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(RecordError::Cut)?;
+    let (tag, len) = (u16::from_le_bytes([head[0], head[1]]), u16::from_le_bytes([head[2], head[3]]));
+    let (body, rest) = rest.split_at_checked(usize::from(len)).ok_or(RecordError::Cut)?;
+    *bytes = rest;
+    let name = match tag {
+        COUNTERS_TAG => "counters",
+        OBLIGE => "oblige",
+        CLEAR => "clear",
+        HOLD => "hold",
+        RELEASE => "release",
+        CLEAN => "clean",
+        OWE => "owe",
+        PAID => "paid",
+        _ => return Err(RecordError::Tag { tag, len: body.len() }),
+    };
+    let mut fields = Body { name, len: body.len(), rest: body };
+    let record = match tag {
+        COUNTERS_TAG => Record::Counters(fields.counters()?),
+        OBLIGE => Record::Change(Change::Oblige(fields.extent()?, fields.due()?, fields.cause()?)),
+        CLEAR => Record::Change(Change::Clear(fields.extent()?)),
+        HOLD => {
+            let extent = fields.extent()?;
+            Record::Change(Change::Hold(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
+        }
+        RELEASE => Record::Change(Change::Release),
+        OWE => {
+            let (place, address) = (fields.place()?, Addr(fields.u64()?));
+            Record::Change(Change::Owe(place, address, fields.cause()?))
+        }
+        PAID => Record::Change(Change::Paid(fields.place()?)),
+        _ => Record::Change(Change::Clean),
+    };
+    if fields.rest.is_empty() { Ok(record) } else { Err(fields.length()) }
+}
+
+/// Takes fields off the body of a record.
+struct Body<'a> {
+    name: &'static str,
+    len: usize,
+    rest: &'a [u8],
+}
+
+impl Body<'_> {
+    fn length(&self) -> RecordError {
+        RecordError::Length { name: self.name, len: self.len }
+    }
+
+    fn field(&self, field: &'static str, value: u64) -> RecordError {
+        RecordError::Field { name: self.name, field, value }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        let (first, rest) = self.rest.split_first_chunk().ok_or(self.length())?;
+        self.rest = rest;
+        Ok(*first)
+    }
+
+    fn u32(&mut self) -> Result<u32, RecordError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, RecordError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn place(&mut self) -> Result<Place, RecordError> {
+        let extent = self.extent()?;
+        let [number] = self.array()?;
+        match number {
+            IN_DATA => Ok(Place { on: Target::Data, extent }),
+            IN_BASE => Ok(Place { on: Target::Base, extent }),
+            _ => Err(self.field("medium", u64::from(number))),
+        }
+    }
+
+    fn extent<A: Address>(&mut self) -> Result<Extent<A>, RecordError> {
+        let (start, len) = (self.u64()?, self.u64()?);
+        Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
+    }
+
+    fn due(&mut self) -> Result<Due, RecordError> {
+        let [number] = self.array()?;
+        due_from(number).ok_or_else(|| self.field("due", u64::from(number)))
+    }
+
+    fn cause(&mut self) -> Result<Cause, RecordError> {
+        let [number] = self.array()?;
+        Cause::from_number(number).ok_or_else(|| self.field("cause", u64::from(number)))
+    }
+
+    fn counters(&mut self) -> Result<Counters, RecordError> {
+        let mut counters = [0; COUNTERS];
+        for number in &mut counters {
+            *number = self.u64()?;
+        }
+        Ok(Counters::from_array(counters))
+    }
+}
+
+fn due_number(due: Due) -> u8 {
+    match due {
+        Due::Shred { no_hole: false } => 1,
+        Due::Shred { no_hole: true } => 2,
+        Due::Scour => 3,
+        Due::Suspicious => 4,
+    }
+}
+
+fn due_from(number: u8) -> Option<Due> {
+    match number {
+        1 => Some(Due::Shred { no_hole: false }),
+        2 => Some(Due::Shred { no_hole: true }),
+        3 => Some(Due::Scour),
+        4 => Some(Due::Suspicious),
+        _ => None,
+    }
+}

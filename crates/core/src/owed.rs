@@ -1,0 +1,134 @@
+//! What must be destroyed, by the place where it lies.
+//!
+//! An address that has died and is written again gets another place where a
+//! store can give it one. What lay at the old place has no address any more; here
+//! is what is owed there, why, and which address it was.
+
+use crate::extents::{ExtentMap, Value};
+use crate::ledger::Cause;
+use crate::store::{Place, Target};
+use crate::units::{Addr, Extent, Millis, Pos};
+
+/// What is owed at some place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Debt {
+    /// Its address less its place: side by side on the disk is side by side there.
+    shift: u64,
+    /// Why it died.
+    pub cause: Cause,
+    /// Since when.
+    pub since: Millis,
+}
+
+impl Debt {
+    /// What lies from place `from` on and was at `address`.
+    #[must_use]
+    pub fn new(from: Pos, address: Addr, cause: Cause, since: Millis) -> Self {
+        Self { shift: address.0.wrapping_sub(from.0), cause, since }
+    }
+
+    /// The address of `place`, a part of what is owed.
+    #[must_use]
+    pub fn address(&self, place: Extent<Pos>) -> Extent<Addr> {
+        Extent::new(place.start.0.wrapping_add(self.shift), place.len)
+    }
+}
+
+impl Value for Debt {
+    fn merged(&self, next: &Self) -> Option<Self> {
+        let since = self.since.min(next.since);
+        (self.shift == next.shift && self.cause == next.cause).then_some(Self { since, ..*self })
+    }
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub struct Owed {
+    /// On the data medium.
+    data: ExtentMap<Pos, Debt>,
+    /// In the base, where nothing is destroyed: owed is that it does not show.
+    base: ExtentMap<Pos, Debt>,
+    /// Nothing is older, and perhaps what is left is younger.
+    oldest: Option<Millis>,
+}
+
+impl Owed {
+    /// How many entries it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len() + self.base.len()
+    }
+
+    /// Whether nothing is owed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty() && self.base.is_empty()
+    }
+
+    /// No entry is older than this; none if there is none.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Millis> {
+        self.oldest.filter(|_| !self.is_empty())
+    }
+
+    /// Bytes that are to be destroyed.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.data.bytes()
+    }
+
+    /// What is owed on the data medium.
+    #[must_use]
+    pub fn data(&self) -> &ExtentMap<Pos, Debt> {
+        &self.data
+    }
+
+    /// All entries, each with its place.
+    pub fn iter(&self) -> impl Iterator<Item = (Place, &Debt)> {
+        let data = self.data.iter().map(|(extent, it)| (Place { on: Target::Data, extent }, it));
+        data.chain(self.base.iter().map(|(extent, it)| (Place { on: Target::Base, extent }, it)))
+    }
+
+    /// `debt` is owed at `place` from now on.
+    pub fn insert(&mut self, place: Place, debt: Debt) {
+        self.oldest = Some(self.oldest().map_or(debt.since, |oldest| oldest.min(debt.since)));
+        self.on(place).insert(place.extent, debt);
+    }
+
+    /// Nothing is owed at `place` any more.
+    pub fn remove(&mut self, place: Place) {
+        self.on(place).remove(place.extent);
+    }
+
+    /// Forgets what would lie behind the end of the data medium, at `end`: a
+    /// power cut took it away with the growth of the medium, which was not durable.
+    pub fn forget_beyond(&mut self, end: u64) {
+        self.data.remove(Extent::between(end, u64::MAX));
+    }
+
+    fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, Debt> {
+        if place.on == Target::Base { &mut self.base } else { &mut self.data }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lay_side_by_side_is_one_entry_and_knows_its_addresses() {
+        let mut owed = Owed::default();
+        let place = |start| Place { on: Target::Data, extent: Extent::new(start, 10) };
+        let debt = |start, address, since| Debt::new(Pos(start), Addr(address), Cause::Trim, Millis(since));
+        owed.insert(place(100), debt(100, 20, 7));
+        owed.insert(place(110), debt(110, 30, 5));
+        owed.insert(place(120), debt(120, 90, 6));
+        let found: Vec<_> = owed.data().iter().map(|(it, debt)| (debt.address(it), debt.since.0)).collect();
+        assert_eq!(found, [(Extent::new(20, 20), 5), (Extent::new(90, 10), 6)]);
+        owed.remove(place(105));
+        let found: Vec<_> = owed.data().iter().map(|(it, debt)| debt.address(it)).collect();
+        assert_eq!(found, [Extent::new(20, 5), Extent::new(35, 5), Extent::new(90, 10)]);
+        owed.forget_beyond(118);
+        assert_eq!((owed.bytes(), owed.len()), (8, 2));
+    }
+}

@@ -1,0 +1,117 @@
+//! Packing: the last blocks of the medium are found, and move into the first free
+//! slots.
+
+use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
+use super::{Mode, Overlay, address, in_slot};
+use crate::store::Chore;
+use crate::units::{BLOCK_BYTES, Extent};
+
+/// Blocks that move in one act.
+const MOVES_MAX: usize = 4096;
+/// Blocks at the end of the medium whose owners are remembered at once.
+const OWNERS_MAX: usize = 1 << 18;
+/// Bytes of the map that are read at once to find them.
+const SEARCH_BYTES: u64 = 1 << 20;
+/// In how many blocks one free slot is not worth moving another for.
+const DENSE_SLOTS: u64 = 4096;
+
+/// Who owns the slots at the end of the medium.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The first block whose page was not looked at; none while nobody searches.
+    pub(super) next: Option<u64>,
+    /// Slot and block, the last slot last once the search is over.
+    pub(super) owners: Vec<(u64, u64)>,
+    /// Something has changed since it began.
+    pub(super) is_stale: bool,
+    /// Nobody was found, and nothing has changed since it began.
+    pub(super) is_vain: bool,
+}
+
+impl Overlay {
+    pub(super) fn is_worth_packing(&self, all: bool) -> bool {
+        if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
+            return false;
+        }
+        all || self.mode == Mode::Packed || self.slots.clean() > self.held.blocks().len() / DENSE_SLOTS
+    }
+
+    /// Goes on to search for who owns the last slots; a part of the map that
+    /// has to be read for it.
+    pub(super) fn search_on(&mut self) -> Option<Chore> {
+        let dense = self.dense_slots();
+        let end = self.size.div_ceil(BLOCK_BYTES);
+        while let Some(next) = self.search.next {
+            let rest = Extent::between((next * BLOCK_BYTES).min(self.size), self.size);
+            let Some(run) = self.held.blocks().first_run(rest) else {
+                self.search.next = None;
+                self.search.owners.sort_unstable();
+                return None;
+            };
+            let page = run.start.0 / BLOCK_BYTES / PAGE_BLOCKS;
+            if self.map.has(page) {
+                let blocks = page * PAGE_BLOCKS..end.min((page + 1) * PAGE_BLOCKS);
+                let entries: Vec<_> = blocks.map(|block| (block, self.map.get(block))).collect();
+                self.note_owners(dense, entries.into_iter());
+                self.search.next = Some((page + 1) * PAGE_BLOCKS);
+                continue;
+            }
+            let pages_max = SEARCH_BYTES / map::PAGE_BYTES;
+            let absent =
+                (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
+            let last = absent.last().unwrap_or(page);
+            return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
+        }
+        None
+    }
+
+    /// How many slots would do.
+    pub(super) fn dense_slots(&self) -> u64 {
+        self.held.blocks().len() + self.pending.len() as u64
+    }
+
+    pub(super) fn note_owners(&mut self, dense: u64, entries: impl Iterator<Item = (u64, u32)>) {
+        let slots = entries.filter(|(_, entry)| *entry >= FIRST_SLOT);
+        let last = slots
+            .map(|(block, entry)| (u64::from(entry - FIRST_SLOT), block))
+            .filter(|(slot, _)| *slot >= dense);
+        self.search.owners.extend(last);
+        if self.search.owners.len() > 2 * OWNERS_MAX {
+            // The last ones first: the others are found by another search.
+            self.search.owners.sort_unstable_by(|one, other| other.cmp(one));
+            self.search.owners.truncate(OWNERS_MAX);
+        }
+    }
+
+    /// The last blocks that were found, and the first slots that are free.
+    pub(super) fn moves(&mut self) -> Option<Chore> {
+        let (mut contents, mut to) = (Vec::new(), Vec::new());
+        while contents.len() < MOVES_MAX
+            && let Some((slot, block)) = self.search.owners.pop()
+        {
+            if !self.is_held(block) || self.pending.contains_key(&block) {
+                continue;
+            }
+            let Some(free) = self.slots.take_below(slot) else {
+                self.search.owners.clear();
+                break;
+            };
+            let whole = address(block);
+            contents.push((slot, Extent::between(whole.start.0, whole.end().min(self.size))));
+            to.push(free);
+        }
+        // Both ascending, so that what lay side by side is read and written at once.
+        contents.sort_unstable_by_key(|(slot, _)| *slot);
+        to.sort_unstable();
+        let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
+        let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
+        (!contents.is_empty()).then_some(Chore::Move { contents, to })
+    }
+}
+
+impl Search {
+    /// Who owns what has changed.
+    pub(super) fn outdate(&mut self) {
+        (self.is_stale, self.is_vain) = (true, false);
+    }
+}

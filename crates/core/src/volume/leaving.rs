@@ -1,0 +1,126 @@
+//! Writes to what has died, where content has no fixed place: they get another
+//! place, and wait for nothing.
+//!
+//! Invariants:
+//! 1. One frame of the journal says what is owed at the old place and that the
+//!    address owes nothing any more; and that frame is durable before the map is
+//!    that names the new place: else a crash could leave both the new content and
+//!    the death of its address.
+//! 2. What is owed at a place is met when it has its passes and the durable map
+//!    does not name it. The place is used again only once the journal does not
+//!    name it either: else a start after a crash would destroy what lies there.
+//! 3. An address leaves its place only while nobody reads there.
+
+use super::Volume;
+use super::act::{Act, Step};
+use crate::journal::Change;
+use crate::ledger::Cause;
+use crate::mutant::{self, Mutant};
+use crate::policy::Pattern;
+use crate::store::{Place, Target};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+
+/// The part of the disk's size that may be owed by place: so much larger can its
+/// medium get by writes that do not wait.
+const OWED_SHARE: u64 = 4;
+/// Most places that are looked at for one that is ready.
+const LOOKS_MAX: usize = 64;
+/// Most places in one act.
+const PLACES_MAX: usize = 4096;
+
+impl Volume {
+    /// Whether a write of `extent` can get another place than what has died there.
+    pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
+        let whole = self.store.together(extent);
+        let is_at_rest = || {
+            let is_acted_on = self.act.as_ref().is_some_and(|act| act.is_at(whole));
+            !is_acted_on && !self.running.reads(whole)
+        };
+        let has_room = || {
+            let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
+            let bytes = self.state.owed.bytes() + whole.len;
+            bytes <= self.store.size() / OWED_SHARE && self.has_room_for(entries)
+        };
+        let mut owing = self.state.ledger.within(extent).map(|(part, _)| self.store.together(part));
+        !self.store.is_fixed() && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
+    }
+
+    /// Whether `blocks` have died as a whole, and lie somewhere.
+    fn is_all_dead(&self, blocks: Extent<Addr>) -> bool {
+        let dead: u64 = self.state.ledger.dead().within(blocks).map(|(dead, _)| dead.len).sum();
+        dead == blocks.len && self.store.has_place(blocks)
+    }
+
+    /// What has died within `extent`, which is about to be written, leaves its
+    /// place.
+    pub(super) fn leave_places(&mut self, extent: Extent<Addr>) {
+        let dead: Vec<_> = self.state.ledger.dead().within(extent).collect();
+        let dead: Vec<_> = dead.into_iter().map(|(part, it)| (self.store.together(part), it.cause)).collect();
+        for (whole, cause) in &dead {
+            for block in whole.pieces(BLOCK_BYTES) {
+                self.leave_place(block, *cause);
+            }
+        }
+        for (whole, _) in dead {
+            self.left_seq = self.change(Change::Clear(whole));
+        }
+    }
+
+    fn leave_place(&mut self, block: Extent<Addr>, cause: Cause) {
+        if !self.state.ledger.dead().overlaps(block) || !self.store.has_place(block) {
+            return;
+        }
+        for place in self.store.leave(block) {
+            self.change(Change::Owe(place, block.start, cause));
+            self.undurable.note_place(place);
+        }
+    }
+
+    /// Destroys what is owed by place.
+    pub(super) fn repay(&self) -> Option<Act> {
+        let owed = || self.state.owed.iter();
+        let is_ready = |place: Place| !self.undurable.has(place);
+        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
+            return None;
+        }
+        let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let ready = owed().take(PLACES_MAX).filter(|(place, _)| is_ready(*place));
+        let pieces = ready.flat_map(|(place, debt)| {
+            place
+                .extent
+                .pieces(run_bytes)
+                .map(move |extent| (Place { extent, ..place }, debt.address(extent)))
+        });
+        let mut left = self.config.batch_bytes_max;
+        let taken = pieces.take(PLACES_MAX).take_while(|(place, _)| {
+            let fits = left > 0;
+            left = left.saturating_sub(place.extent.len);
+            fits
+        });
+        let size = self.store.size();
+        let clipped = |run: Extent<Addr>| Extent::between(run.start.0, run.end().min(size));
+        let (places, runs): (Vec<_>, Vec<_>) = taken.map(|(place, run)| (place, clipped(run))).unzip();
+        let is_in_slots = places.iter().any(|place| place.on == Target::Data);
+        let mut steps = Vec::new();
+        if is_in_slots {
+            self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
+        }
+        if is_in_slots && !self.config.policy.leaves_zeros() && !self.config.policy.passes().is_empty() {
+            steps.extend([Step::Fill(Pattern::zeros()), Step::Sync]);
+        }
+        if !mutant::is(Mutant::MeetUnsealed) {
+            steps.push(Step::Seal);
+        }
+        steps.push(Step::Met);
+        Act::repay(runs, places, steps)
+    }
+
+    /// The journal says that nothing is owed at `places` any more.
+    pub(super) fn repaid(&mut self, places: &[Place]) {
+        let data = places.iter().filter(|it| it.on == Target::Data).map(|it| it.extent);
+        let data: Vec<Extent<Pos>> = data.collect();
+        if !data.is_empty() {
+            self.store.reclaim(&data);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Changes of the same bytes are carried out in order of arrival: who waits for
+//! whom.
+//!
+//! Each byte knows the last change to arrive for it that has not ended. A change
+//! follows those alone: all earlier ones end before them. So a change costs as
+//! many steps as it has neighbours, however many wait.
+
+use crate::extents::{ExtentMap, Value};
+use crate::request::RequestId;
+use crate::units::{Addr, Extent};
+use std::collections::{BTreeSet, HashMap};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    last: ExtentMap<Addr, Change>,
+    members: HashMap<RequestId, Member>,
+    /// How often evidence was cut.
+    cuts: u64,
+    /// Changes that had arrived at the last cut, and have not ended.
+    before_cut: usize,
+}
+
+/// The last change to arrive for some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Change(RequestId);
+
+impl Value for Change {
+    fn merged(&self, next: &Self) -> Option<Self> {
+        (self == next).then_some(*self)
+    }
+}
+
+/// A change that has not ended.
+#[derive(Debug)]
+struct Member {
+    bytes: Extent<Addr>,
+    /// How many others have to end before it may begin.
+    ahead: usize,
+    followers: Vec<RequestId>,
+    /// The cuts before it arrived.
+    cuts: u64,
+}
+
+impl Order {
+    /// Change `id` of `bytes` arrives.
+    pub(super) fn enter(&mut self, id: RequestId, bytes: Extent<Addr>) {
+        let ahead: BTreeSet<RequestId> = self.last.within(bytes).map(|(_, it)| it.0).collect();
+        for other in &ahead {
+            if let Some(other) = self.members.get_mut(other) {
+                other.followers.push(id);
+            }
+        }
+        let member = Member { bytes, ahead: ahead.len(), followers: Vec::new(), cuts: self.cuts };
+        self.members.insert(id, member);
+        self.last.insert(bytes, Change(id));
+    }
+
+    /// Change `id` has ended; returns those that may begin now.
+    pub(super) fn leave(&mut self, id: RequestId) -> Vec<RequestId> {
+        let Some(member) = self.members.remove(&id) else { return Vec::new() };
+        self.before_cut -= usize::from(member.cuts < self.cuts);
+        let own = self.last.within(member.bytes).filter(|(_, it)| it.0 == id);
+        for part in own.map(|(part, _)| part).collect::<Vec<_>>() {
+            self.last.remove(part);
+        }
+        let mut freed = member.followers;
+        freed.retain(|id| {
+            let Some(follower) = self.members.get_mut(id) else { return false };
+            follower.ahead -= 1;
+            follower.ahead == 0
+        });
+        freed
+    }
+
+    /// Whether change `id` follows no other.
+    pub(super) fn is_first(&self, id: RequestId) -> bool {
+        self.members.get(&id).is_none_or(|it| it.ahead == 0)
+    }
+
+    /// Whether a change of `extent` has arrived and not ended.
+    pub(super) fn overlaps(&self, extent: Extent<Addr>) -> bool {
+        self.last.overlaps(extent)
+    }
+
+    /// Evidence is cut: [`Order::is_cut_complete`] tells when all changes that
+    /// have arrived have ended.
+    pub(super) fn cut(&mut self) {
+        self.cuts += 1;
+        self.before_cut = self.members.len();
+    }
+
+    /// Whether all changes have ended that had arrived at the last cut.
+    pub(super) fn is_cut_complete(&self) -> bool {
+        self.before_cut == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn id(n: u64) -> RequestId {
+        RequestId(n)
+    }
+
+    #[test]
+    fn a_change_begins_when_all_before_it_on_its_bytes_have_ended() {
+        let mut order = Order::default();
+        for (n, start, len) in [(1, 0, 8), (2, 8, 8), (3, 4, 8), (4, 4, 2), (5, 20, 4)] {
+            order.enter(id(n), Extent::new(start, len));
+        }
+        assert_eq!([1, 2, 3, 4, 5].map(|n| order.is_first(id(n))), [true, true, false, false, true]);
+        assert_eq!(order.leave(id(1)), []);
+        assert_eq!(order.leave(id(2)), [id(3)]);
+        assert_eq!(order.leave(id(3)), [id(4)]);
+        assert!(order.overlaps(Extent::new(0, 6)) && !order.overlaps(Extent::new(6, 14)));
+    }
+
+    #[test]
+    fn a_cut_waits_for_what_had_arrived_and_for_nothing_else() {
+        let mut order = Order::default();
+        order.enter(id(1), Extent::new(0, 8));
+        order.cut();
+        order.enter(id(2), Extent::new(0, 8));
+        assert!(!order.is_cut_complete());
+        assert_eq!(order.leave(id(1)), [id(2)]);
+        assert!(order.is_cut_complete());
+    }
+
+    #[test]
+    fn a_thousand_changes_of_one_block_cost_no_more_each_than_two() {
+        let mut order = Order::default();
+        crate::steps::taken();
+        for n in 0..1000 {
+            order.enter(id(n), Extent::new(0, 4096));
+        }
+        for n in 0..1000 {
+            assert_eq!(order.leave(id(n)).len(), usize::from(n < 999));
+        }
+        assert!(crate::steps::taken() < 8 * 2000);
+    }
+}

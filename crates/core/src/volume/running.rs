@@ -1,0 +1,140 @@
+//! The requests that have begun: by name, and by the bytes that they touch.
+
+use super::admit::Stage;
+use crate::extents::{ExtentMap, Value};
+use crate::request::{Buf, RequestId};
+use crate::units::{Addr, Extent};
+use std::collections::HashMap;
+
+/// A request that has begun.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) extent: Extent<Addr>,
+    /// Later ones to the same bytes wait for it.
+    pub(super) is_ordered: bool,
+    pub(super) stage: Stage,
+    /// Parts that were dead when it began: zeros to a reader.
+    pub(super) masks: Vec<Extent<Addr>>,
+    /// Payload to hand back.
+    pub(super) buf: Buf,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    all: HashMap<RequestId, Running>,
+    /// What the ordered ones touch, each its own bytes.
+    changing: ExtentMap<Addr, ()>,
+    /// How many of the others read each byte, where it was not dead when they
+    /// began.
+    exposed: ExtentMap<Addr, Readers>,
+}
+
+/// A number of reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Readers(u32);
+
+impl Value for Readers {
+    fn merged(&self, next: &Self) -> Option<Self> {
+        (self == next).then_some(*self)
+    }
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, id: RequestId, running: Running) {
+        if running.is_ordered {
+            self.changing.insert(running.extent, ());
+        } else {
+            running.exposed().for_each(|part| self.count(part, 1));
+        }
+        self.all.insert(id, running);
+    }
+
+    pub(super) fn get_mut(&mut self, id: RequestId) -> &mut Running {
+        self.all.get_mut(&id).expect("a request runs until it is finished")
+    }
+
+    pub(super) fn take(&mut self, id: RequestId) -> Running {
+        let running = self.all.remove(&id).expect("a request is finished once");
+        if running.is_ordered {
+            self.changing.remove(running.extent);
+        } else {
+            running.exposed().for_each(|part| self.count(part, -1));
+        }
+        running
+    }
+
+    /// Those in a stage that `is_it`.
+    pub(super) fn in_stage(&self, is_it: impl Fn(&Stage) -> bool) -> Vec<RequestId> {
+        self.all.iter().filter(|(_, it)| is_it(&it.stage)).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether one changes bytes of `extent`, or reads some that were not dead
+    /// when it began.
+    pub(super) fn touches(&self, extent: Extent<Addr>) -> bool {
+        self.changing.overlaps(extent) || self.reads(extent)
+    }
+
+    /// Whether one reads bytes of `extent` that were not dead when it began.
+    pub(super) fn reads(&self, extent: Extent<Addr>) -> bool {
+        self.exposed.overlaps(extent)
+    }
+
+    /// So many more reads are under way over `extent`.
+    fn count(&mut self, extent: Extent<Addr>, more: i32) {
+        let mut parts: Vec<_> = self.exposed.gaps(extent).into_iter().map(|gap| (gap, 0)).collect();
+        parts.extend(self.exposed.within(extent).map(|(part, it)| (part, it.0)));
+        for (part, readers) in parts {
+            match readers.saturating_add_signed(more) {
+                0 => self.exposed.remove(part),
+                readers => self.exposed.insert(part, Readers(readers)),
+            }
+        }
+    }
+}
+
+impl Running {
+    /// The parts that it reads and that were not dead when it began.
+    fn exposed(&self) -> impl Iterator<Item = Extent<Addr>> + use<> {
+        let mut from = self.extent.start.0;
+        let ends = self.masks.iter().map(|mask| (mask.start.0, mask.end()));
+        let ends: Vec<_> = ends.chain([(self.extent.end(), self.extent.end())]).collect();
+        ends.into_iter().filter_map(move |(to, next)| {
+            let part = Extent::between(from, to);
+            from = next;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(start: u64, len: u64, masks: &[(u64, u64)]) -> Running {
+        let masks = masks.iter().map(|(start, len)| Extent::new(*start, *len)).collect();
+        let extent = Extent::new(start, len);
+        Running { extent, is_ordered: false, stage: Stage::Io, masks, buf: Buf::new() }
+    }
+
+    #[test]
+    fn bytes_are_exposed_until_the_last_read_that_they_were_not_dead_for_has_ended() {
+        let mut table = Table::default();
+        table.insert(RequestId(1), read(0, 100, &[(10, 20)]));
+        assert!(!table.reads(Extent::new(10, 20)) && table.reads(Extent::new(9, 2)));
+        table.insert(RequestId(2), read(15, 5, &[]));
+        assert!(table.reads(Extent::new(10, 20)));
+        table.take(RequestId(2));
+        assert!(!table.reads(Extent::new(10, 20)));
+        table.take(RequestId(1));
+        assert!(!table.touches(Extent::new(0, 100)) && table.exposed.is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! What has died on an overlay and is written again.
+
+use super::*;
+use crate::blocks::BlockSet;
+use crate::store::Target;
+use crate::store::overlay::{Mode, Setup, format_map, map_bytes};
+use std::sync::Arc;
+
+const BLOCK: u64 = 4096;
+
+/// An overlay above a base that holds nines in its second half.
+fn overlay() -> Bench {
+    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+    let (map, base) = (Memory::new(map_bytes(SIZE)), Memory::new(SIZE));
+    base.put(Pos(SIZE / 2), &vec![9; (SIZE / 2) as usize]).unwrap();
+    format_map(&map, DISK, SIZE).unwrap();
+    let journal = Memory::new(shape.bytes());
+    Volume::format(&journal, shape, DISK, None, None).unwrap();
+    open(Memory::new(0), journal, (map, base))
+}
+
+fn open(data: Memory, journal: Memory, (map, base): (Memory, Memory)) -> Bench {
+    let mut base_data = BlockSet::default();
+    base_data.insert(Extent::new(SIZE / 2, SIZE / 2));
+    let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
+    let opening =
+        Opening { overlay: Some(setup), ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None) };
+    let media = Media { map: Some(&map), base: Some(&base), ..Media::fixed(&data, &journal) };
+    let volume = Volume::open(opening, &media).unwrap();
+    Bench::of(volume, data, journal, Some((map, base)))
+}
+
+/// The server is killed, and starts again.
+fn killed(bench: Bench) -> Bench {
+    open(bench.data, bench.journal, bench.overlay.expect("it is an overlay"))
+}
+
+impl Bench {
+    fn flush(&mut self) {
+        self.done(Op::Flush, 0, 0).unwrap();
+    }
+
+    /// Sends a write, and carries out what was asked for by it alone.
+    fn writes_at_once(&mut self, start: u64, byte: u8, len: u64) -> bool {
+        self.settle();
+        let id = self.ask(Op::Write(vec![byte; len as usize]), start, len);
+        let is_write =
+            |io: &Io| matches!(&io.op, IoOp::Write { data, .. } if data[..] == vec![byte; len as usize]);
+        let at = self.todo.iter().position(is_write);
+        if let Some(io) = at.and_then(|at| self.todo.remove(at)) {
+            self.carry_out(io);
+        }
+        self.replies.remove(&id).is_some_and(|it| it.is_ok())
+    }
+}
+
+#[test]
+fn a_write_to_what_was_just_trimmed_waits_for_nothing_and_gets_another_place() {
+    let mut bench = overlay();
+    bench.write(0, 7, 4 * BLOCK);
+    bench.flush();
+    bench.done(Op::Trim, 0, 4 * BLOCK).unwrap();
+    assert!(bench.writes_at_once(BLOCK, 8, 2 * BLOCK), "it waited");
+    assert_eq!(bench.data.bytes.borrow()[..4 * BLOCK as usize], [7; 4 * BLOCK as usize]);
+    let status = bench.volume.status();
+    assert_eq!((status.counters.revocations, status.queued_bytes), (0, 4 * BLOCK));
+    bench.settle();
+    bench.idle();
+    assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7), "what died is there");
+    assert_eq!(bench.reads(0, 4 * BLOCK), [[0; 4096], [8; 4096], [8; 4096], [0; 4096]].concat());
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 4 * BLOCK);
+    assert!(bench.volume.is_drained() && bench.receipts.len() == 2, "{:?}", bench.receipts);
+}
+
+#[test]
+fn a_write_to_what_was_just_trimmed_of_the_base_waits_for_nothing() {
+    let mut bench = overlay();
+    bench.done(Op::Trim, SIZE / 2, 2 * BLOCK).unwrap();
+    assert!(bench.writes_at_once(SIZE / 2, 8, BLOCK), "it waited");
+    let mut bench = killed(bench);
+    let read = bench.reads(SIZE / 2, 3 * BLOCK);
+    assert_eq!(read[BLOCK as usize..], [[0; 4096], [9; 4096]].concat(), "the base shows through");
+    assert!(read[0] == 0, "what nobody made durable came back as {}", read[0]);
+}
+
+#[test]
+fn after_a_crash_the_map_forgets_what_died_and_nothing_that_was_written_since() {
+    for is_flushed in [false, true] {
+        let mut bench = overlay();
+        bench.write(0, 7, BLOCK);
+        bench.flush();
+        bench.done(Op::Trim, 0, BLOCK).unwrap();
+        assert!(bench.writes_at_once(0, 8, BLOCK));
+        bench.settle();
+        if is_flushed {
+            bench.flush();
+        }
+        let mut bench = killed(bench);
+        assert_eq!(bench.volume.status().queued_bytes, BLOCK);
+        assert_eq!(bench.reads(0, BLOCK), [if is_flushed { 8 } else { 0 }; 4096]);
+        bench.idle();
+        assert_eq!(bench.reads(0, BLOCK), [if is_flushed { 8 } else { 0 }; 4096]);
+        assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7), "what died is there");
+    }
+}
+
+#[test]
+fn the_map_waits_until_the_journal_knows_what_it_does_not_name_any_more() {
+    let mut bench = overlay();
+    bench.write(0, 7, BLOCK);
+    bench.flush();
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    assert!(bench.writes_at_once(0, 8, BLOCK));
+    bench.ask(Op::Flush, 0, 0);
+    let commit = |io: &Io| io.at.first().on == Target::Journal;
+    let commit = bench.todo.iter().position(commit).expect("a commit is under way");
+    let commit = bench.todo.remove(commit).expect("it was found");
+    bench.settle();
+    let map_at = (crate::store::overlay::MAP_HEAD_BYTES) as usize;
+    let entry = |bench: &Bench| bench.overlay.as_ref().expect("an overlay").0.bytes.borrow()[map_at];
+    assert_eq!(entry(&bench), 2, "the map names the first slot, as it did");
+    bench.carry_out(commit);
+    bench.settle();
+    assert_eq!(entry(&bench), 3, "the map names the second slot");
+}
+
+#[test]
+fn a_place_that_cannot_be_had_is_one_refusal_and_no_more() {
+    let mut bench = overlay();
+    bench.write(0, 7, BLOCK);
+    bench.flush();
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    bench.data.full.set(true);
+    let refused = bench.done(Op::Write(vec![8; 4096]), 0, BLOCK);
+    assert!(matches!(refused, Err(Refusal::NoSpace(_))), "{refused:?}");
+    assert_eq!(bench.volume.status().latched, None);
+    assert_eq!(bench.reads(0, BLOCK), [0; 4096]);
+    bench.idle();
+    bench.write(0, 8, BLOCK);
+    assert_eq!(bench.reads(0, BLOCK), [8; 4096], "there is room in what was destroyed");
+}
+
+#[test]
+fn a_part_of_a_block_that_died_has_the_place_of_the_rest_and_waits() {
+    let mut bench = overlay();
+    bench.write(0, 7, BLOCK);
+    bench.flush();
+    bench.done(Op::Trim, 0, 512).unwrap();
+    assert!(!bench.writes_at_once(0, 8, 512), "it did not wait");
+    bench.settle();
+    assert_eq!(bench.reads(0, BLOCK), [vec![8; 512], vec![7; 3584]].concat());
+}
+
+#[test]
+fn what_is_owed_by_place_is_limited() {
+    let mut bench = overlay();
+    bench.write(0, 7, SIZE / 2);
+    bench.flush();
+    bench.done(Op::Trim, 0, SIZE / 2).unwrap();
+    bench.settle();
+    let asked: Vec<_> =
+        (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096]), n * BLOCK, BLOCK)).collect();
+    let status = bench.volume.status();
+    assert!(status.requests_waiting > 0, "nothing waits");
+    assert!(status.overlay.expect("an overlay").medium_bytes <= SIZE / 2 + SIZE / 4);
+    bench.settle();
+    assert!(asked.iter().all(|id| bench.replies.remove(id).is_some_and(|it| it.is_ok())));
+}

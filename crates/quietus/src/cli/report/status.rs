@@ -1,0 +1,285 @@
+//! The status of a disk, for people: a summary that answers what they ask, and details.
+
+use super::bytes;
+use crate::control::{Space, StatusAnswer, Waiting, WaitsFor};
+use crate::disk::Size;
+use crate::host::DiskGuarantees;
+use quietus_core::ledger::{Cause, Counters};
+use quietus_core::store::overlay::OverlayStatus;
+use quietus_core::watch::WatchStatus;
+use std::fmt::{self, Write};
+
+/// Doubts about the medium that the summary names.
+pub(super) const DOUBTS_MAX: usize = 2;
+
+/// Whether everything that was deleted is gone, what waits for what, how the disk is, and
+/// what its medium can promise.
+pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -> fmt::Result {
+    let it = &now.status;
+    line(out, "deleted", &answer(now))?;
+    for waiting in &now.waiting {
+        line(out, "waiting", &waits(waiting, now))?;
+    }
+    let full = it.live_bytes * 100 / it.size_bytes.max(1);
+    let (size, live) = (bytes(it.size_bytes), bytes(it.live_bytes));
+    line(out, "disk", &format!("{}: {size}, {live} live ({full} %), {}", now.name, access(now)))?;
+    line(out, "health", &health(now))?;
+    line(out, "detection", &detection(now))?;
+    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
+        line(out, "overlay", &overlay_line(space, overlay))?;
+    }
+    line(out, "medium", &format!("{}: {}", now.medium, now.guarantees.level))?;
+    let doubts = now.guarantees.doubts();
+    for doubt in doubts.iter().take(doubts_max) {
+        line(out, "", &format!("- {doubt}"))?;
+    }
+    match doubts.len().saturating_sub(doubts_max) {
+        0 => Ok(()),
+        _ if doubts_max == 0 => Ok(()),
+        more => line(out, "", &format!("- {more} more: `quietus status --verbose`")),
+    }
+}
+
+fn line(out: &mut String, title: &str, text: &str) -> fmt::Result {
+    writeln!(out, "{title:<11}{text}")
+}
+
+/// Whether everything that was deleted is gone.
+fn answer(now: &StatusAnswer) -> String {
+    let it = &now.status;
+    let waiting: u64 = now.waiting.iter().map(|waiting| waiting.bytes).sum();
+    let so_far = format!("{} so far, policy {}", bytes(it.counters.destroyed_bytes), it.policy);
+    if it.latched.is_some() && waiting > 0 {
+        return format!("NOT all gone: {} stay where they are, see `health`", bytes(waiting));
+    }
+    if waiting > 0 {
+        return format!("not all gone yet: {} wait ({so_far})", bytes(waiting));
+    }
+    if it.watch.as_ref().is_some_and(is_searching) {
+        return format!("not known yet: a file system is being searched ({so_far})");
+    }
+    format!("all gone, as far as deletions are known ({so_far})")
+}
+
+fn is_searching(watch: &WatchStatus) -> bool {
+    let parts = watch.parts.iter().map(|part| &part.watch);
+    std::iter::once(watch).chain(parts).any(|it| it.progress.is_some())
+}
+
+/// What waits, since when, why, and what ends that.
+fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
+    let age = waiting.oldest_ms.map_or_else(String::new, |ms| format!(" for {}", duration(ms)));
+    let ends = match waiting.cause {
+        _ if now.status.latched.is_some() => "a start with a sound medium".to_string(),
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.destroying => {
+            "being destroyed".to_string()
+        }
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.read_only && now.served => {
+            "`quietus serve` without --read-only".to_string()
+        }
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if !now.served => {
+            format!("`quietus serve`, or {}", waiting.cause.ends_with())
+        }
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue => {
+            let (idle, deadline) = (duration(now.idle_after_ms), duration(now.deadline_ms));
+            format!("{idle} without a request, at most {deadline}; {}", waiting.cause.ends_with())
+        }
+        _ => waiting.cause.ends_with().to_string(),
+    };
+    format!("{}{age}: {}; until {ends}", bytes(waiting.bytes), waiting.cause.why())
+}
+
+/// After an act: what it could not destroy, why, and what ends that.
+pub(super) fn still_waiting(out: &mut String, waiting: &[Waiting]) -> fmt::Result {
+    for it in waiting {
+        writeln!(out, "not yet: {}: {}; until {}", bytes(it.bytes), it.cause.why(), it.cause.ends_with())?;
+    }
+    Ok(())
+}
+
+fn access(now: &StatusAnswer) -> &'static str {
+    match (now.served, now.read_only) {
+        (true, false) => "served",
+        (true, true) => "served read-only",
+        (false, _) => "not served",
+    }
+}
+
+fn health(now: &StatusAnswer) -> String {
+    match &now.status.latched {
+        Some(reason) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
+        None if now.status.holes_unknown => {
+            "good; after a crash the holes of the medium are being found".into()
+        }
+        None => "good".into(),
+    }
+}
+
+/// From what deletions are known.
+fn detection(now: &StatusAnswer) -> String {
+    let Some(watch) = &now.status.watch else {
+        let why = if now.served {
+            "off: what the guest discards counts"
+        } else {
+            "none: only a served disk is watched"
+        };
+        return why.into();
+    };
+    let one = |watch: &WatchStatus| match (&watch.file_system, watch.progress) {
+        (Some(name), Some((done, of))) => {
+            format!("{name}: {}, {} of {}", watch.state, bytes(done), bytes(of))
+        }
+        (Some(name), None) => format!("{name}: {}", watch.state),
+        (None, _) => format!("{}; what the guest discards counts", watch.state),
+    };
+    if watch.parts.is_empty() {
+        return one(watch);
+    }
+    let parts = watch.parts.iter().map(|part| format!("partition {} {}", part.number, one(&part.watch)));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+fn overlay_line(space: &Space, overlay: &OverlayStatus) -> String {
+    let (host, live) = (bytes(space.now.host_bytes), bytes(space.now.live_bytes));
+    format!("{}, above {}: {host} on the host, for {live} of live data", mode(overlay), space.base)
+}
+
+fn mode(overlay: &OverlayStatus) -> String {
+    let mode = serde_json::to_value(overlay.mode).ok();
+    mode.and_then(|it| it.as_str().map(String::from)).unwrap_or_default()
+}
+
+/// Milliseconds for people: the largest unit that is not zero.
+fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{} s", ms / 1000),
+        60_000..3_600_000 => format!("{} min", ms / 60_000),
+        3_600_000..86_400_000 => format!("{} h", ms / 3_600_000),
+        _ => format!("{} d", ms / 86_400_000),
+    }
+}
+
+/// What the host can and cannot guarantee, and why.
+pub(super) fn guarantees(out: &mut String, guarantees: &DiskGuarantees) -> fmt::Result {
+    writeln!(out, "guarantee    {}", guarantees.to_string().replace('\n', "\n  "))
+}
+
+/// All that is known, for whoever wants the counters.
+pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswer>) -> fmt::Result {
+    let it = &now.status;
+    writeln!(out)?;
+    writeln!(out, "disk         {} ({})", now.name, now.disk)?;
+    let unsure = if it.holes_unknown { "  (still looking for holes after a crash)" } else { "" };
+    writeln!(out, "live         {:>12}{unsure}", bytes(it.live_bytes))?;
+    writeln!(
+        out,
+        "queued       {:>12}{}",
+        bytes(it.queued_bytes),
+        if it.destroying { "  being destroyed" } else { "" }
+    )?;
+    writeln!(
+        out,
+        "suspicious   {:>12}  and to be scoured {}",
+        bytes(it.suspicious_bytes),
+        bytes(it.scour_bytes)
+    )?;
+    let counters = &it.counters;
+    writeln!(
+        out,
+        "destroyed    {:>12}  in {} receipts, policy {}",
+        bytes(counters.destroyed_bytes),
+        counters.receipts,
+        it.policy
+    )?;
+    if let Some(before) = before {
+        let then = &before.status.counters;
+        let rate = |now: u64, then: u64| bytes(now.saturating_sub(then));
+        writeln!(
+            out,
+            "rates        {:>12}/s destroyed, {}/s written in passes",
+            rate(counters.destroyed_bytes, then.destroyed_bytes),
+            rate(counters.passed_bytes, then.passed_bytes)
+        )?;
+    }
+    writeln!(out, "deaths by source")?;
+    for cause in Cause::ALL {
+        let (count, dead) = (counters.deaths[cause as usize], counters.dead_bytes[cause as usize]);
+        if count > 0 {
+            let name = serde_json::to_value(cause).ok().and_then(|it| it.as_str().map(String::from));
+            writeln!(out, "  {:<12} {:>10}  in {count} deaths", name.unwrap_or_default(), bytes(dead))?;
+        }
+    }
+    writeln!(
+        out,
+        "  freed again  {:>10}, freed though never written {}",
+        bytes(counters.freed_again_bytes),
+        bytes(counters.freed_unwritten_bytes)
+    )?;
+    if let Some(watch) = &it.watch {
+        watch_text(out, watch, counters)?;
+    }
+    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
+        space_text(out, space, overlay)?;
+    }
+    guarantees(out, &now.guarantees)
+}
+
+/// How large an overlay is, and was.
+fn space_text(out: &mut String, space: &Space, overlay: &OverlayStatus) -> fmt::Result {
+    writeln!(out, "overlay      {}, above {}", mode(overlay), space.base)?;
+    let line = |out: &mut String, when: &str, it: &Size| {
+        let more = it.host_bytes.abs_diff(it.live_bytes);
+        let word = if it.host_bytes < it.live_bytes { "less" } else { "more" };
+        let (host, live, more) = (bytes(it.host_bytes), bytes(it.live_bytes), bytes(more));
+        writeln!(out, "  {when:<12} {host:>10}  on the host, for {live} of live data: {more} {word}")
+    };
+    line(out, "now", &space.now)?;
+    for (when, ms) in [("an hour ago", 3_600_000), ("a day ago", 86_400_000), ("a week ago", 604_800_000)] {
+        let then = space.now.time_ms.saturating_sub(ms);
+        if let Some(size) = space.before.iter().rfind(|it| it.time_ms <= then) {
+            line(out, when, size)?;
+        }
+    }
+    let (free, residue) = (bytes(overlay.free_bytes), bytes(overlay.residue_bytes));
+    writeln!(out, "  {:<12} {free:>10}, and {residue} still to be destroyed", "free")?;
+    let (purged, shown) = (bytes(overlay.purged_bytes), bytes(overlay.base_bytes));
+    writeln!(out, "  {:<12} {shown:>10}  show through, {purged} are purged", "of the base")
+}
+
+/// What is known of the file systems, and inferred from them.
+fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> fmt::Result {
+    if watch.parts.is_empty() {
+        file_system_text(out, "file system ", watch)?;
+    } else {
+        writeln!(out, "partitions   {}", watch.state)?;
+    }
+    for part in &watch.parts {
+        file_system_text(out, &format!("partition {:<2}", part.number), &part.watch)?;
+        let end = part.start_bytes.saturating_add(part.len_bytes);
+        writeln!(out, "  {} from byte {} to {end}", bytes(part.len_bytes), part.start_bytes)?;
+    }
+    let found = bytes(counters.dead_bytes[Cause::Map as usize]);
+    writeln!(out, "  discards alone would have missed {found}")
+}
+
+/// What is known of one file system, after its `title`.
+fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::Result {
+    let name = watch.file_system.as_deref().unwrap_or("none");
+    write!(out, "{title} {name}: {}", watch.state)?;
+    if let Some((done, of)) = watch.progress {
+        write!(out, ", {} of {}", bytes(done), bytes(of))?;
+    }
+    writeln!(out)?;
+    for (title, list) in [("it has", &watch.properties), ("known are", &watch.inferred)] {
+        let list: Vec<_> =
+            list.iter().map(|(name, is)| format!("{}{name}", if *is { "+" } else { "-" })).collect();
+        if !list.is_empty() {
+            writeln!(out, "  {title:<10} {}", list.join(", "))?;
+        }
+    }
+    for (name, figure) in &watch.figures {
+        writeln!(out, "  {figure:>12} {name}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Ctrl-C and SIGTERM: the first one asks a command to stop in good order, the
+//! second one ends the program, which is safe because every file is consistent at
+//! any time.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Whether the program was asked to stop.
+pub(super) struct Stop {
+    asked: Arc<AtomicBool>,
+    /// Becomes readable with the first signal, and stays so.
+    wake: UnixStream,
+}
+
+impl Stop {
+    /// The one of the process. From the first call on, a signal does not end the
+    /// program but asks it to stop.
+    pub(super) fn get() -> io::Result<&'static Self> {
+        static STOP: OnceLock<Stop> = OnceLock::new();
+        if let Some(stop) = STOP.get() {
+            return Ok(stop);
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        let stop = STOP.get_or_init(|| Self { asked: Arc::default(), wake: ours });
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop.asked))?;
+            signal_hook::flag::register(signal, Arc::clone(&stop.asked))?;
+            signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
+        }
+        Ok(stop)
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps for `time`, or until a signal; whether to go on.
+    pub(super) fn sleep(&self, time: Duration) -> bool {
+        let timeout = Timespec::try_from(time).expect("a pause is short");
+        // Whatever ends it, the flag says why.
+        let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], Some(&timeout));
+        !self.is_asked()
+    }
+}

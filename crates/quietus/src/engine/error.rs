@@ -1,0 +1,30 @@
+//! Why a disk cannot be run.
+
+use crate::disk::{DiskDir, DiskError};
+use quietus_core::volume::OpenError;
+use std::io;
+
+/// Why a disk cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its directory.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// What is in it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its record.
+    #[error("the record audit.jsonl cannot be written: {0}")]
+    Audit(io::Error),
+    /// The machine.
+    #[error("no thread can be started: {0}")]
+    Thread(io::Error),
+}
+
+impl StartError {
+    /// That `error` came of opening what is in `dir`.
+    pub(super) fn of(dir: &DiskDir, error: OpenError) -> Self {
+        let named = if let OpenError::Map(error) = &error { dir.map_error(error) } else { None };
+        named.map_or(Self::Open(error), Self::Disk)
+    }
+}

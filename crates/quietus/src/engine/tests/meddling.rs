@@ -1,0 +1,91 @@
+//! Somebody meddles with the files of a disk that is in use.
+
+use super::*;
+use std::fs::OpenOptions;
+use std::path::Path;
+
+fn cut_off(path: &Path, bytes: u64) {
+    OpenOptions::new().write(true).open(path).and_then(|it| it.set_len(bytes)).expect("it is ours");
+}
+
+/// Why the disk is latched, after `act` on a disk with content and `meddle` in its directory.
+fn reason(meddle: impl Fn(&Path), act: impl Fn(&Engine)) -> String {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 1 << 20]), 0, 1 << 20).expect("a write");
+    ask(&engine, Op::Flush, 0, 0).expect("a flush");
+    meddle(&bench.path);
+    act(&engine);
+    let status = engine.status();
+    let refused = ask(&engine, Op::Write(vec![8; 512]), 0, 512);
+    assert!(matches!(refused, Err(Refusal::Latched(_) | Refusal::Io(_))), "{refused:?}, {status:?}");
+    status.latched.expect("it is latched")
+}
+
+fn flush(engine: &Engine) {
+    ask(engine, Op::Flush, 0, 0).expect_err("it is not durable");
+}
+
+#[test]
+fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
+    let write_last = |engine: &Engine| {
+        ask(engine, Op::Write(vec![9; 4096]), SIZE - 4096, 4096).expect_err("it would hide the cut");
+        flush(engine);
+    };
+    let lasts = |path: &Path| {
+        cut_off(&path.join("data"), 4096);
+    };
+    assert!(reason(lasts, write_last).contains(&format!("cut off from {SIZE} to 4096 bytes")));
+    let reads = |engine: &Engine| {
+        let error = ask(engine, Op::Read, 65536, 4096).expect_err("it is gone");
+        assert!(error.to_string().contains("cut off"), "{error}");
+        flush(engine);
+    };
+    assert!(reason(lasts, reads).contains("cut off"));
+    let trims = |engine: &Engine| {
+        ask(engine, Op::Trim, 0, 65536).expect("the journal is whole");
+        engine.shred_now();
+        engine.wait_until_drained(|_| true);
+    };
+    assert!(reason(lasts, trims).contains("cut off"));
+}
+
+#[test]
+fn a_file_that_was_deleted_or_replaced_is_noticed_at_the_next_flush_or_look() {
+    let deletes = |path: &Path| std::fs::remove_file(path.join("data")).expect("it is ours");
+    let replaces = |path: &Path| {
+        std::fs::rename(path.join("data"), path.join("elsewhere")).expect("it is ours");
+        std::fs::copy(path.join("elsewhere"), path.join("data")).expect("room");
+    };
+    let looks = |engine: &Engine| drop(engine.check_media().expect_err("it is not what it was"));
+    for act in [flush, looks] {
+        assert!(reason(deletes, act).contains("deleted while in use"));
+        assert!(reason(replaces, act).contains("replaced by another file while in use"));
+    }
+    let journal = |path: &Path| std::fs::remove_file(path.join("journal")).expect("it is ours");
+    let trims = |engine: &Engine| drop(ask(engine, Op::Trim, 0, 65536).expect_err("nobody would know of it"));
+    assert!(reason(journal, trims).contains("deleted while in use"));
+}
+
+#[test]
+fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_deleted_medium() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    std::fs::remove_file(bench.path.join("data")).expect("it is ours");
+    let ends = Instant::now() + Duration::from_secs(60);
+    while engine.status().latched.is_none() {
+        assert!(Instant::now() < ends, "nobody looks");
+        // Once it is latched, writes are refused.
+        let _ = ask(&engine, Op::Write(vec![7; 4096]), 0, 4096);
+    }
+}
+
+#[test]
+fn a_directory_that_was_moved_does_no_harm() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    std::fs::rename(&bench.path, bench.path.with_extension("moved")).expect("it is ours");
+    ask(&engine, Op::Write(vec![7; 4096]), SIZE - 4096, 4096).expect("a write");
+    ask(&engine, Op::Flush, 0, 0).expect("a flush");
+    assert_eq!(engine.check_media(), Ok(()));
+}

@@ -1,0 +1,53 @@
+//! Whether a file is still what was opened: it has a name, which is no other file's, and
+//! as many bytes as it had.
+//!
+//! Nothing is noticed of bytes that somebody writes into it, nor of one that is cut off
+//! and made as long again between two looks.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What has become of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Change {
+    #[error("deleted while in use, and lost when this server ends; save the content with `quietus export`")]
+    Deleted,
+    #[error(
+        "replaced by another file while in use; put the old one back, which is still open here, or save the \
+         content with `quietus export`"
+    )]
+    Replaced,
+    #[error(
+        "cut off from {had} to {has} bytes while in use; what lay behind is lost: restore it from a copy"
+    )]
+    CutOff {
+        /// Bytes that it should have.
+        had: u64,
+        /// Bytes that it has.
+        has: u64,
+    },
+}
+
+/// Looks at `file`, opened at `path`, which should have as many bytes as `len` says before
+/// or after that.
+///
+/// # Errors
+/// What is wrong with it, or the host's.
+pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Result<()> {
+    let before = len();
+    let here = file.metadata()?;
+    let bytes = len().min(before);
+    let change = if here.nlink() == 0 {
+        Some(Change::Deleted)
+    } else if here.len() < bytes {
+        Some(Change::CutOff { had: bytes, has: here.len() })
+    } else {
+        // One that cannot be looked up was moved, perhaps with the directory that it is in.
+        let named = std::fs::metadata(path).ok();
+        let is_other = |named: std::fs::Metadata| (named.dev(), named.ino()) != (here.dev(), here.ino());
+        named.is_some_and(is_other).then_some(Change::Replaced)
+    };
+    change.map_or(Ok(()), |change| Err(io::Error::other(change)))
+}
