@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod medium;
 pub mod mutant;
 pub mod policy;
+pub mod receipts;
 pub mod request;
 pub mod store;
 pub mod units;

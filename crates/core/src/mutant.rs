@@ -31,11 +31,15 @@ pub enum Mutant {
     MeetUnsealed,
     /// A part of a block is written to a slot without the rest of it.
     RaiseNothing,
+    /// A snapshot of the journal leaves out the receipts that are owed.
+    ForgetReceipts,
+    /// A receipt is handed out before the commit that met its obligation is durable.
+    ReceiptBeforeCommit,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -49,6 +53,8 @@ impl Mutant {
         Self::SpareResidue,
         Self::MeetUnsealed,
         Self::RaiseNothing,
+        Self::ForgetReceipts,
+        Self::ReceiptBeforeCommit,
     ];
 }
 

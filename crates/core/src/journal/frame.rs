@@ -2,12 +2,14 @@
 
 use super::{Change, Crc, HALVES_AT, SECTOR_BYTES, Shape, Slot, VERSION};
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
+use crate::receipts::{Done, LogHead, Receipt};
 use crate::units::{Addr, Extent};
 
 const HEAD_MAGIC: &[u8; 8] = b"QUIETJNL";
 const FRAME_MAGIC: &[u8; 4] = b"QFRM";
 const MARK_MAGIC: &[u8; 8] = b"QUIETOLD";
-const FRAME_HEAD_BYTES: usize = 32 + 8 * COUNTERS + 4;
+const FRAME_HEAD_BYTES: usize = 32 + 8 * COUNTERS + LOG_HEAD_BYTES + 4;
+const LOG_HEAD_BYTES: usize = 8 + 32;
 /// Bytes of one change in a frame.
 pub(super) const CHANGE_BYTES: u64 = 32;
 
@@ -102,6 +104,8 @@ pub struct Frame {
     pub seq: u64,
     /// The figures as of this commit.
     pub counters: Counters,
+    /// The end of the audit log as of this commit.
+    pub log: LogHead,
     /// What changed, in order.
     pub changes: Vec<Change>,
 }
@@ -125,6 +129,8 @@ impl Frame {
         bytes.extend(self.seq.to_le_bytes());
         bytes.extend((self.changes.len() as u64).to_le_bytes());
         bytes.extend(self.counters.to_array().iter().flat_map(|number| number.to_le_bytes()));
+        bytes.extend(self.log.lines.to_le_bytes());
+        bytes.extend(self.log.hash);
         let crc_at = bytes.len();
         bytes.extend([0; 4]);
         for change in &self.changes {
@@ -160,6 +166,7 @@ impl Frame {
         for number in &mut counters {
             *number = fields.u64()?;
         }
+        let log = LogHead { lines: fields.u64()?, hash: fields.array()? };
         let crc = fields.u32()?;
         let body = fields.0.get(..usize::try_from(count * CHANGE_BYTES).ok()?)?;
         let head = &bytes[..FRAME_HEAD_BYTES - 4];
@@ -169,7 +176,7 @@ impl Frame {
         }
         let changes: Option<Vec<_>> = body.chunks(CHANGE_BYTES as usize).map(get_change).collect();
         let counters = Counters::from_array(counters);
-        Some((Self { kind, generation, seq, counters, changes: changes? }, whole))
+        Some((Self { kind, generation, seq, counters, log, changes: changes? }, whole))
     }
 }
 
@@ -177,10 +184,12 @@ impl Frame {
 fn put_change(bytes: &mut Vec<u8>, change: Change) {
     let (kind, detail, cause, slot, extent, crc) = match change {
         Change::Oblige(extent, due, cause) => (1, due_number(due), cause as u8, 0, extent, 0),
-        Change::Clear(extent) => (2, 0, 0, 0, extent, 0),
+        Change::Meet(extent, done, passes) => (2, done_number(done), 0, passes.into(), extent, 0),
         Change::Hold(slot, extent, crc) => (3, 0, 0, slot.0, extent, crc.0),
         Change::Release => (4, 0, 0, 0, Extent::default(), 0),
         Change::Clean => (5, 0, 0, 0, Extent::default(), 0),
+        Change::Owe(it) => (6, done_number(it.act), it.cause as u8, it.passes.into(), it.extent, 0),
+        Change::Recorded(count) => (7, 0, 0, 0, Extent::new(0, count), 0),
     };
     bytes.extend([kind, detail, cause, 0]);
     bytes.extend(slot.to_le_bytes());
@@ -199,10 +208,17 @@ fn get_change(bytes: &[u8]) -> Option<Change> {
     let extent = Extent::<Addr>::new(start, len);
     match kind {
         1 => Some(Change::Oblige(extent, due_from(detail)?, Cause::from_number(cause)?)),
-        2 => Some(Change::Clear(extent)),
+        2 => Some(Change::Meet(extent, done_from(detail)?, u16::try_from(slot.0).ok()?)),
         3 => Some(Change::Hold(slot, extent, Crc(fields.u32()?))),
         4 => Some(Change::Release),
         5 => Some(Change::Clean),
+        6 => Some(Change::Owe(Receipt {
+            act: done_from(detail)?,
+            cause: Cause::from_number(cause)?,
+            passes: u16::try_from(slot.0).ok()?,
+            extent,
+        })),
+        7 => Some(Change::Recorded(len)),
         _ => None,
     }
 }
@@ -222,6 +238,23 @@ fn due_from(number: u8) -> Option<Due> {
         2 => Some(Due::Shred { no_hole: true }),
         3 => Some(Due::Scour),
         4 => Some(Due::Suspicious),
+        _ => None,
+    }
+}
+
+fn done_number(done: Done) -> u8 {
+    match done {
+        Done::Shredded => 1,
+        Done::Scoured => 2,
+        Done::Freed => 3,
+    }
+}
+
+fn done_from(number: u8) -> Option<Done> {
+    match number {
+        1 => Some(Done::Shredded),
+        2 => Some(Done::Scoured),
+        3 => Some(Done::Freed),
         _ => None,
     }
 }

@@ -18,6 +18,8 @@ mod scan;
 mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
+use crate::mutant::{self, Mutant};
+use crate::receipts::{Done, LogHead, Receipt, Receipts};
 use crate::units::{Addr, Extent, Millis, Pos};
 pub use frame::{Frame, FrameKind, Head};
 pub use scan::{JournalError, Recovered, scan};
@@ -71,8 +73,8 @@ impl Shape {
         Pos(HALVES_AT + which as u64 * self.half_bytes)
     }
 
-    /// How many obligations fit, so that a snapshot of them with every slot
-    /// held takes half a half at the most.
+    /// How many obligations and receipts fit, so that a snapshot of them with
+    /// every slot held takes half a half at the most.
     #[must_use]
     pub fn entries_max(self) -> usize {
         let changes = (self.half_bytes / 2 - 2 * SECTOR_BYTES) / frame::CHANGE_BYTES;
@@ -85,14 +87,19 @@ impl Shape {
 pub enum Change {
     /// `extent` has this obligation now, whatever it had before.
     Oblige(Extent<Addr>, Due, Cause),
-    /// `extent` has no obligation any more.
-    Clear(Extent<Addr>),
+    /// The obligations of `extent` were met, with so many passes over each byte: each
+    /// becomes a receipt.
+    Meet(Extent<Addr>, Done, u16),
     /// `slot` holds the content of `extent`, which is being overwritten.
     Hold(Slot, Extent<Addr>, Crc),
     /// Everything held is back in its place. The slots still hold it.
     Release,
     /// The slots have been overwritten.
     Clean,
+    /// This receipt is owed; in snapshots only.
+    Owe(Receipt),
+    /// The audit log has so many receipts more, the oldest first.
+    Recorded(u64),
 }
 
 /// A CRC-32C of a slot's content.
@@ -117,6 +124,10 @@ pub struct State {
     pub slots: Slots,
     /// The figures.
     pub counters: Counters,
+    /// Receipts that the audit log does not have yet.
+    pub receipts: Receipts,
+    /// The end of the audit log.
+    pub log: LogHead,
 }
 
 impl State {
@@ -126,21 +137,33 @@ impl State {
             Change::Oblige(extent, due, cause) => {
                 self.ledger.insert(extent, Obligation { due, cause, since: now });
             }
-            Change::Clear(extent) => self.ledger.remove(extent),
+            Change::Meet(extent, act, passes) => self.meet(extent, act, passes),
             Change::Hold(slot, extent, crc) => {
                 self.slots.held.insert(slot, (extent, crc));
                 self.slots.dirty = true;
             }
             Change::Release => self.slots.held.clear(),
             Change::Clean => self.slots.dirty = false,
+            Change::Owe(receipt) => self.receipts.push(receipt),
+            Change::Recorded(count) => self.receipts.recorded(count),
         }
+    }
+
+    fn meet(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
+        for (extent, it) in self.ledger.within(extent) {
+            self.receipts.push(Receipt { act, cause: it.cause, passes, extent });
+            self.counters.receipts = self.counters.receipts.saturating_add(1);
+        }
+        self.ledger.remove(extent);
     }
 
     /// The changes that make this state from nothing.
     fn changes(&self) -> Vec<Change> {
         let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
-        let mut changes: Vec<Change> = obligations.chain(held).collect();
+        let owed = self.receipts.iter().copied().map(Change::Owe);
+        let owed = owed.filter(|_| !mutant::is(Mutant::ForgetReceipts));
+        let mut changes: Vec<Change> = obligations.chain(owed).chain(held).collect();
         if self.slots.dirty && self.slots.held.is_empty() {
             // Held once and released: dirty, and nothing more to say.
             changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));
@@ -235,6 +258,13 @@ impl Journal {
     }
 
     fn frame(&self, kind: FrameKind, changes: Vec<Change>, state: &State) -> Frame {
-        Frame { kind, generation: self.generation, seq: self.seq, counters: state.counters, changes }
+        Frame {
+            kind,
+            generation: self.generation,
+            seq: self.seq,
+            counters: state.counters,
+            log: state.log,
+            changes,
+        }
     }
 }

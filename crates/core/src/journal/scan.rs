@@ -61,6 +61,9 @@ pub fn scan(journal: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Recovered
     found.replay(&halves[half], end)?;
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
+    if state.receipts.len() as u64 > state.counters.receipts {
+        return Err(JournalError::Damaged("it holds more receipts than were ever given"));
+    }
     Ok(Recovered { head, state, half, generation, seq })
 }
 
@@ -141,13 +144,14 @@ impl Replay {
 
     fn apply(&mut self, frame: Frame) -> Result<(), JournalError> {
         self.seq = frame.seq;
-        self.state.counters = frame.counters;
         for change in frame.changes {
             if change.extent().end() > self.size {
                 return Err(JournalError::Damaged("it names bytes beyond the disk"));
             }
             self.state.apply(change, Millis(0));
         }
+        // The figures of a frame include its changes.
+        (self.state.counters, self.state.log) = (frame.counters, frame.log);
         Ok(())
     }
 
@@ -182,8 +186,9 @@ impl super::Change {
     /// The bytes of the disk that it speaks of.
     fn extent(&self) -> Extent<crate::units::Addr> {
         match self {
-            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => *extent,
-            Self::Release | Self::Clean => Extent::default(),
+            Self::Oblige(extent, ..) | Self::Meet(extent, ..) | Self::Hold(_, extent, _) => *extent,
+            Self::Owe(receipt) => receipt.extent,
+            Self::Release | Self::Clean | Self::Recorded(_) => Extent::default(),
         }
     }
 }

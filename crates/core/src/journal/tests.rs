@@ -97,13 +97,19 @@ fn what_was_committed_comes_back_across_many_rotations() {
     for n in 0..200 {
         bench.die(n % 17 * 65536);
         if n % 3 == 0 {
-            bench.change(Change::Clear(Extent::new(n % 17 * 65536, 512)));
-            bench.state.counters.receipts += 1;
+            bench.change(Change::Meet(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
+            bench.commit();
+        }
+        if n % 7 == 0 {
+            bench.state.log = LogHead { lines: n, hash: [n as u8; 32] };
+            bench.change(Change::Recorded(2));
             bench.commit();
         }
         let found = bench.scan().unwrap();
         assert_eq!(entries(&found.state), entries(&bench.state), "after {n}");
         assert_eq!(found.state.counters, bench.state.counters);
+        assert_eq!(found.state.receipts, bench.state.receipts, "after {n}");
+        assert_eq!(found.state.log, bench.state.log, "after {n}");
         assert_eq!((found.generation, found.seq), bench.journal.position());
     }
     assert!(bench.journal.position().0 > 10, "the journal never rotated");
@@ -148,7 +154,8 @@ fn a_torn_rotation_leaves_the_half_before() {
     let mut wanted = entries(&bench.state);
     for n in 1..60 {
         bench.change(Change::Oblige(Extent::new(n * 65536, 4096), Due::Scour, Cause::Scour));
-        bench.change(Change::Clear(Extent::new((n - 1) * 65536, 4096)));
+        bench.change(Change::Meet(Extent::new((n - 1) * 65536, 4096), Done::Scoured, 1));
+        bench.change(Change::Recorded(1));
         let commit = bench.journal.commit(&bench.state);
         bench.medium.write(commit.pos, &commit.bytes, true).unwrap();
         let after = bench.medium.0.borrow().clone();
@@ -233,4 +240,14 @@ fn a_full_ledger_with_all_slots_held_fits_its_half() {
         let commit = journal.commit(&state);
         assert!(commit.bytes.len() as u64 <= shape.half_bytes, "{shape:?}");
     }
+}
+
+#[test]
+fn more_receipts_than_were_ever_given_are_refused() {
+    let mut bench = Bench::new();
+    bench.die(0);
+    bench.change(Change::Meet(Extent::new(0, 4096), Done::Shredded, 1));
+    bench.state.counters.receipts = 0;
+    bench.commit();
+    assert!(matches!(bench.scan(), Err(JournalError::Damaged(_))));
 }

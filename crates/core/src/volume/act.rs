@@ -10,11 +10,12 @@
 
 use super::bytes::{slice, windows};
 use super::sealing::Waiter;
-use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
+use super::{Command, Done, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::medium::{MediumError, MediumErrorKind};
+use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
 use crate::store::{Chore, Place, Places, Store, Target};
@@ -278,7 +279,7 @@ impl Volume {
         let act = self.act.as_ref().expect("a step is of an act");
         let (kind, runs) = (act.kind, act.runs.clone());
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        let mut changes: Vec<Change> = runs.iter().map(|run| met(kind, *run)).collect();
+        let mut changes = self.meet(kind, &runs);
         runs.iter().for_each(|run| self.uncover(*run, kind));
         match kind {
             Kind::Shred => {
@@ -297,8 +298,10 @@ impl Volume {
                 changes.push(Change::Clean);
             }
         }
-        self.state.counters.receipts += 1;
         self.record(&changes);
+        if mutant::is(Mutant::ReceiptBeforeCommit) {
+            self.receipts_durable();
+        }
     }
 
     fn record(&mut self, changes: &[Change]) {
@@ -362,43 +365,35 @@ impl Volume {
         }
         act.recording = None;
         act.place_done();
-        if act.steps.is_empty()
-            && let Some(act) = self.act.take()
-        {
-            let receipt = self.receipt(act);
-            self.receipts.push(receipt);
+        if act.steps.is_empty() {
+            self.act = None;
+            self.receipts_durable();
         }
         self.give_receipts(out);
     }
 
-    /// Hands receipts out, once no copy can be left of what they are for.
-    pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
-        if !self.receipts.is_empty() && !self.store.has_residue() {
-            out.extend(self.receipts.drain(..).map(Command::Receipt));
-        }
-    }
-
-    fn receipt(&self, act: Act) -> Receipt {
+    /// Changes that meet the obligations of `runs`, neighbours as one.
+    fn meet(&self, kind: Kind, runs: &[Extent<Addr>]) -> Vec<Change> {
         let passes = self.config.policy.passes().len();
-        let done = match act.kind {
+        let done = match kind {
             Kind::Keep { .. } => Done::Scoured,
             _ if passes == 0 && !self.store.is_fixed() => Done::Freed,
             _ => Done::Shredded,
         };
-        Receipt { act: done, extents: act.runs, passes }
+        let passes = u16::try_from(passes).unwrap_or(u16::MAX);
+        let mut all = ExtentMap::default();
+        runs.iter().for_each(|run| all.insert(*run, ()));
+        let mut changes: Vec<_> = all.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
+        if kind == (Kind::Keep { suspicious: true }) {
+            changes.extend(all.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
+        }
+        changes
     }
 
     /// The medium failed. Kept content may be in the slots only: those bytes
     /// stay closed.
     pub(super) fn abandon_act(&mut self) {
         self.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
-    }
-}
-
-fn met(kind: Kind, run: Extent<Addr>) -> Change {
-    match kind {
-        Kind::Keep { suspicious: true } => Change::Oblige(run, Due::Suspicious, Cause::Scour),
-        Kind::Keep { suspicious: false } | Kind::Shred | Kind::GiveBack | Kind::Tidy => Change::Clear(run),
     }
 }
 

@@ -71,7 +71,7 @@ impl Volume {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.state.ledger.len() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.entries() + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns

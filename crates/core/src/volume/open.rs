@@ -2,6 +2,7 @@
 
 use super::layers::Layers;
 use super::paging::Paging;
+use super::recording::Recording;
 use super::sealing::Sealing;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
@@ -189,6 +190,8 @@ impl Volume {
         fresh: Option<BlockSet>,
         capabilities: Capabilities,
     ) -> Self {
+        let receipts = found.state.counters.receipts;
+        let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
             capabilities,
             entropy: opening.entropy,
@@ -207,7 +210,7 @@ impl Volume {
             running: Vec::new(),
             waiting: Vec::new(),
             act: None,
-            receipts: Vec::new(),
+            recording,
             sealing: Sealing::default(),
             paging: Paging::default(),
             untidy_since: None,

@@ -3,6 +3,7 @@
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::ledger::{Counters, Due};
+use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::units::{Addr, Extent, Millis, Pos};
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,18 @@ impl Volume {
     /// Obligations, by address: what is to be done there, why, and since when.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, &crate::ledger::Obligation)> {
         self.state.ledger.iter()
+    }
+
+    /// The end of the audit log, as the journal has it.
+    #[must_use]
+    pub fn log_head(&self) -> LogHead {
+        self.state.log
+    }
+
+    /// Receipts that the audit log does not have yet (a number).
+    #[must_use]
+    pub fn receipts_waiting(&self) -> usize {
+        self.state.receipts.len()
     }
 
     /// How it behaves.

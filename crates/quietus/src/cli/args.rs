@@ -31,7 +31,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Say what is live, what is dead, and what the medium can guarantee.
     Status(StatusArgs),
-    /// List what is owed, and the record of deaths and receipts.
+    /// List what is owed, and the audit log: deaths and receipts.
     Deaths(DeathsArgs),
     /// Destroy what is queued.
     Shred(ShredArgs),
@@ -283,13 +283,6 @@ pub struct DeathsArgs {
     /// Go on as they happen.
     #[arg(long)]
     pub follow: bool,
-}
-
-impl DeathsArgs {
-    /// How much of the record to show: all of it.
-    pub(super) fn history_bytes(&self) -> u64 {
-        if self.follow { 0 } else { u64::MAX }
-    }
 }
 
 /// `shred`.

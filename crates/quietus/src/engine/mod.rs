@@ -9,21 +9,24 @@
 
 mod change;
 mod crew;
-mod journalist;
+mod entry;
+mod recorder;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 pub use change::{Follower, Hold};
-pub use journalist::{Entry, Head, Journalist, check as check_record};
+pub use entry::{Batch, Death, Entry, Met, Run};
+pub use recorder::{RecordStatus, Recorder};
 
+use crate::audit_log::{CheckError, Checked};
 use crate::buffers;
 use crate::disk::{Base, DiskDir};
 use crate::export::{Export, ExportInfo, ReplyTo};
 use crate::media::FileMedium;
 use crew::Crew;
 use quietus_core::blocks::BlockSet;
-use quietus_core::ledger::Obligation;
+use quietus_core::ledger::{Cause, Obligation};
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
@@ -74,7 +77,7 @@ struct Shared {
     closing: Condvar,
     jobs: Crew,
     passes: Crew,
-    journalist: Journalist,
+    recorder: Recorder,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -139,6 +142,8 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
+        let (recorder, found) = Recorder::open(dir, &volume.log_head(), read_only)?;
+        let owed: Vec<_> = volume.obligations().map(|(extent, it)| (it.cause, extent)).collect();
         let inner = Inner {
             volume,
             replies: HashMap::new(),
@@ -163,10 +168,11 @@ impl Engine {
             closing: Condvar::new(),
             jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
             passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
-            journalist: Journalist::start(dir, read_only)?,
+            recorder,
             threads: Mutex::default(),
         });
         let engine = Self { shared };
+        engine.shared.begin_record(&found, owed);
         engine.shared.start_threads(holes_unknown).map_err(StartError::Thread)?;
         Ok(engine)
     }
@@ -183,10 +189,28 @@ impl Engine {
         &self.shared.name
     }
 
-    /// The record of what was destroyed.
+    /// The writer of the audit log.
     #[must_use]
-    pub fn journalist(&self) -> &Journalist {
-        &self.shared.journalist
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// State of the audit log.
+    #[must_use]
+    pub fn record_status(&self) -> RecordStatus {
+        let inner = self.shared.lock();
+        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
+        drop(inner);
+        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
+    }
+
+    /// Checks the audit log from the first line that is kept to the last.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_record(&self) -> Result<Checked, CheckError> {
+        let known = self.shared.lock().volume.log_head();
+        self.shared.recorder.check(&known)
     }
 
     /// The medium, to be read for a proof.
@@ -276,16 +300,21 @@ impl Engine {
         self.shared.tell(Event::Stop { drain: false });
         let settled = |volume: &Volume| volume.is_at_rest() && !volume.holes_unknown();
         self.wait_until(settled, |status| status.latched.is_none());
+        self.shared.recorder.note(Entry::Stopped);
+        if let Err(error) = self.shared.recorder.flush() {
+            tracing::warn!("{error}; receipts stay in the journal until the next start");
+        }
+        self.wait_until(settled, |status| status.latched.is_none());
         let mut inner = self.shared.lock();
         inner.closed = true;
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
         self.shared.closing.notify_all();
+        self.shared.recorder.close();
         while let Some(thread) = self.shared.any_thread() {
             // One that panicked has said so already.
             let _ = thread.join();
         }
-        self.shared.journalist.flush();
         checkpoint
     }
 }
@@ -294,6 +323,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.closing.notify_all();
+        self.shared.recorder.close();
     }
 }
 
@@ -359,7 +389,7 @@ impl Shared {
         let id = RequestId(inner.next_request);
         inner.next_request += 1;
         inner.replies.insert(id, reply);
-        let mut actions = inner.apply(now, Event::Request(id, request), &self.journalist);
+        let mut actions = inner.apply(now, Event::Request(id, request), &self.recorder);
         drop(inner);
         while !actions.is_empty() {
             for action in std::mem::take(&mut actions) {
@@ -373,9 +403,21 @@ impl Shared {
         }
     }
 
+    /// Tells the volume what its audit log has, before all else, and the log what the
+    /// volume owes.
+    fn begin_record(&self, found: &recorder::Found, owed: Vec<(Cause, Extent<Addr>)>) {
+        let Some(head) = self.recorder.head() else { return };
+        self.recorder.note(Entry::Opened);
+        if !found.is_stopped {
+            self.recorder.owed(owed.into_iter());
+        }
+        self.tell(Event::Recorded { receipts: found.receipts, head: recorder::log_head(&head) });
+    }
+
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
         self.jobs.call(self)?;
         self.passes.call(self)?;
+        self.start_thread("audit", |shared| shared.recorder.write(shared))?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
@@ -480,7 +522,7 @@ impl Shared {
     fn apply(&self, event: Event) -> Vec<Action> {
         let now = self.now();
         let mut inner = self.lock();
-        let actions = inner.apply(now, event, &self.journalist);
+        let actions = inner.apply(now, event, &self.recorder);
         if inner.waiters > 0 {
             self.changed.notify_all();
         }
@@ -489,7 +531,7 @@ impl Shared {
 }
 
 impl Inner {
-    fn apply(&mut self, now: Millis, event: Event, journalist: &Journalist) -> Vec<Action> {
+    fn apply(&mut self, now: Millis, event: Event, recorder: &Recorder) -> Vec<Action> {
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
         let mut actions = Vec::with_capacity(commands.len());
@@ -500,12 +542,12 @@ impl Inner {
                     let reply = self.replies.remove(&id).expect("each request is replied to once");
                     actions.push(Action::Reply(reply, outcome));
                 }
-                Command::Receipt(receipt) => journalist.receipt(receipt),
+                Command::Receipt(number, receipt) => recorder.receipt(number, receipt),
                 Command::Died(cause, extent) => {
                     self.changes.mark(extent);
-                    journalist.died(cause, extent);
+                    recorder.died(cause, extent);
                 }
-                Command::Latched(reason) => journalist.latched(reason),
+                Command::Latched(reason) => recorder.latched(reason),
             }
         }
         self.commands = commands;
@@ -537,8 +579,8 @@ pub enum StartError {
     /// What is in it.
     #[error(transparent)]
     Open(#[from] quietus_core::volume::OpenError),
-    /// Its record.
-    #[error("the record audit.jsonl cannot be written: {0}")]
+    /// The audit log cannot be opened.
+    #[error("the audit log cannot be opened: {0}; make audit.jsonl readable and writable")]
     Audit(io::Error),
     /// The machine.
     #[error("no thread can be started: {0}")]
