@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The judges of the lab must be able to say no: each is fed a false history."""
 
+import json
 import os
 import struct
 import sys
@@ -406,11 +407,24 @@ class AccountsTest(unittest.TestCase):
 class RecordTest(unittest.TestCase):
     """Acts, from what the server wrote down."""
 
-    def test_places_that_a_receipt_does_not_name_are_those_that_had_died(self):
-        died = [{"event": "died", "start": at * 4096, "len": 1024} for at in range(3)]
-        receipt = {"event": "receipt", "time_ms": 5000, "act": "shredded", "extents": [[0, 1024]], "more": 2}
-        acts = Record([*died, receipt]).acts()
-        self.assertEqual([(it.start, it.length) for it in acts], [(0, 1024), (4096, 1024), (8192, 1024)])
+    def test_a_line_tells_of_every_place_and_instant(self):
+        died = {"event": "died", "from_ms": 4000, "unit": 512, "kinds": [{"cause": "trim"}], "runs": [[0, 0, 8, 2]]}
+        kinds = [{"act": act, "cause": "trim", "passes": 1} for act in ("shredded", "scoured")]
+        receipt = {"event": "receipt", "from_ms": 5000, "unit": 512, "kinds": kinds,
+                   "runs": [[0, 0, 0, 2, 6, 2, -8, 1], [250, 1, 16, 2]]}
+        acts = Record([died, receipt]).acts()
+        self.assertEqual([(it.time, it.start, it.length, it.shredded) for it in acts],
+                         [(5.0, 0, 1024, True), (5.0, 4096, 1024, True), (5.0, 1024, 512, True),
+                          (5.25, 8192, 1024, False)])
+
+    def test_a_record_goes_on_from_file_to_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name, number in (("audit.jsonl", 3), ("audit-000000000000.jsonl", 0), ("audit-000000000002.jsonl", 2),
+                                 ("audit-aside-0.jsonl", 9)):
+                with open(os.path.join(directory, name), "w") as file:
+                    file.write(json.dumps({"n": number, "event": "opened"}) + "\n")
+            record = Record.read(os.path.join(directory, "audit.jsonl"))
+        self.assertEqual([line["n"] for line in record.lines], [0, 2, 3])
 
     def test_a_layout_is_what_dumpe2fs_says(self):
         layout = extfs.parse("Group 0: (Blocks 1-8192)\n  Primary superblock at 1, Group descriptors at 2-2\n"

@@ -264,7 +264,7 @@ pub struct Counters {
     pub destroyed_bytes: u64,
     /// Overwritten conservatively, with a receipt.
     pub scoured_bytes: u64,
-    /// Receipts (a number).
+    /// Receipts (a number): the next one has this number.
     pub receipts: u64,
     /// Written in passes.
     pub passed_bytes: u64,

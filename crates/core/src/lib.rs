@@ -15,6 +15,7 @@ pub mod medium;
 pub mod mutant;
 pub mod owed;
 pub mod policy;
+pub mod receipts;
 pub mod request;
 mod steps;
 pub mod store;

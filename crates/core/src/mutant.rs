@@ -40,6 +40,10 @@ pub enum Mutant {
     ReuseOwed,
     /// After a crash what is owed at a place is not kept from being used.
     ForgetOwed,
+    /// A snapshot of the journal leaves out the receipts that are owed.
+    ForgetReceipts,
+    /// A receipt is handed out before the commit that met its obligation is durable.
+    ReceiptBeforeCommit,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
 }
@@ -49,7 +53,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -67,6 +71,8 @@ impl Mutant {
         Self::SealBeforeOwed,
         Self::ReuseOwed,
         Self::ForgetOwed,
+        Self::ForgetReceipts,
+        Self::ReceiptBeforeCommit,
     ];
 }
 

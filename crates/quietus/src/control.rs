@@ -9,8 +9,9 @@ mod wire;
 
 pub use waiting::{BLOCK_FIGURE, FIGURES, Waiting, WaitsFor};
 
+use crate::audit_log::Checked;
 use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
-use crate::engine::{Engine, StartError, check_record};
+use crate::engine::{Engine, RecordStatus, StartError};
 use crate::export::{Export, ReplyTo, Sink};
 use crate::host::{self, DiskGuarantees};
 use crate::offline;
@@ -94,6 +95,8 @@ pub struct StatusAnswer {
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
+    /// The audit log.
+    pub record: RecordStatus,
     /// Of an overlay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
@@ -181,6 +184,7 @@ impl Open {
             deadline_ms: config.deadline_ms,
             waiting: waiting::waiting(&self.engine, &status),
             status,
+            record: self.engine.record_status(),
             space: self.space(),
             guarantees: self.guarantees(),
         }
@@ -272,17 +276,17 @@ impl Open {
         Ok(json!({ "ranges": ranges.len(), "newly_dead_bytes": died(after) - died(before) }))
     }
 
+    /// In words: what the audit log is like, or what is wrong with it.
+    fn verify_record(&self) -> Result<String, String> {
+        self.engine.recorder().flush()?;
+        let Checked { first, head, files } = self.engine.check_record().map_err(|error| error.to_string())?;
+        let from = if first > 0 { format!(" from line {first} on") } else { String::new() };
+        Ok(format!("{} lines, chained{from}, in {files} files; ends where the journal says", head.lines))
+    }
+
     /// The journal, the map and the base were checked when the disk was opened,
     /// `disk.toml` before.
     fn verify(&self) -> Value {
-        self.engine.journalist().flush();
-        let record = check_record(&self.dir.audit_path());
-        let record = match record {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("not begun yet".to_string()),
-            other => {
-                other.map(|head| format!("{} lines, chained", head.lines)).map_err(|error| error.to_string())
-            }
-        };
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let whole = || Ok("whole".to_string());
@@ -290,7 +294,7 @@ impl Open {
             ("disk.toml", whole()),
             ("journal", whole()),
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
-            ("audit.jsonl", record),
+            ("audit.jsonl", self.verify_record()),
             ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
         ];
         if self.dir.base().is_some() {

@@ -2,9 +2,10 @@
 //!
 //! The signed receipt's format: `docs/formats/proof.md`.
 
+use crate::audit_log::Head;
 use crate::buffers::is_zeros;
-use crate::disk::{DiskDir, DiskError, hex};
-use crate::engine::{Engine, Entry, Head};
+use crate::disk::{DiskDir, DiskError, hex, unhex};
+use crate::engine::{Engine, Entry};
 use crate::export::Export;
 use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
 use quietus_core::ledger::Counters;
@@ -89,6 +90,9 @@ pub enum ProofError {
     /// The policy destroys nothing.
     #[error("the policy {0} only frees what dies: there is nothing to prove")]
     Policy(String),
+    /// The audit log, whose end the proof names, cannot be made durable.
+    #[error("{0}")]
+    Record(String),
     /// Somebody stopped it.
     #[error("interrupted")]
     Interrupted,
@@ -144,11 +148,12 @@ pub fn prove(
         violations,
         map_digest: hex(&digest.finalize()),
         counters: status.counters,
-        record: engine.journalist().flush(),
+        record: engine.recorder().flush().map_err(ProofError::Record)?,
         guarantees,
     };
     let text = proof.text();
-    engine.journalist().note(Entry::Proved { digest: hex(&Sha256::digest(text.as_bytes())) });
+    engine.recorder().note(Entry::Proved { digest: hex(&Sha256::digest(text.as_bytes())) });
+    engine.recorder().flush().map_err(ProofError::Record)?;
     let signature = key.sign(text.as_bytes());
     Ok(Receipt {
         public_key: hex(key.verifying_key().as_bytes()),
@@ -176,17 +181,6 @@ pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, String> {
     let verified = key.verify(receipt.proof.text().as_bytes(), &signature);
     verified.map_err(|_| "its signature does not fit: it was changed".to_string())?;
     Ok(receipt)
-}
-
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if !text.is_ascii() || text.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (n, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 struct Search<'a, F> {

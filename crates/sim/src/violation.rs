@@ -13,6 +13,8 @@ pub enum Oracle {
     Liveness,
     /// A reply that is not allowed, or none.
     Replies,
+    /// A receipt is missing from the audit log, or is there twice.
+    Record,
     /// An assertion of the code under test failed.
     Panic,
 }

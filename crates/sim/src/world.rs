@@ -9,6 +9,7 @@
 
 mod forensic;
 mod life;
+mod log;
 mod replies;
 
 use crate::book::{Book, Moment, Reading, Value};
@@ -50,6 +51,7 @@ pub struct World {
     out: Vec<Command>,
     scratch: Scratch,
     book: Book,
+    log: log::Log,
     /// Failures of the media in this life of the server.
     trouble: Vec<FaultKind>,
     is_latched: bool,
@@ -191,7 +193,7 @@ impl World {
             if is_enough(self) {
                 return Ok(());
             }
-            if self.handed.is_empty() && self.done.is_empty() {
+            if self.handed.is_empty() && self.done.is_empty() && self.log.is_at_rest() {
                 idle_ticks += 1;
                 self.wake_up(idle_ticks)?;
             } else {
@@ -228,6 +230,7 @@ impl World {
     fn turn(&mut self) -> Result<(), Violation> {
         self.destage();
         self.tell_of_holes()?;
+        self.turn_log()?;
         let choices = self.handed.len() + self.done.len();
         if choices == 0 {
             return Ok(());
@@ -288,7 +291,7 @@ impl World {
             match command {
                 Command::Io(io) => self.handed.push(io),
                 Command::Reply(id, outcome) => self.replied(id, outcome)?,
-                Command::Receipt(receipt) => self.judge_receipt(&receipt)?,
+                Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
                 Command::Latched(reason) => self.latched(&reason)?,
                 Command::Died(..) => {}
             }
@@ -307,12 +310,16 @@ impl World {
 
     /// Leaves the disk alone until it owes nothing, and examines it.
     fn drain(&mut self) -> Result<(), Violation> {
-        self.turn_until(|world| world.is_latched || (world.pending.is_empty() && world.volume.is_drained()))?;
+        self.turn_until(|world| {
+            let is_drained = world.volume.is_drained() && world.log.is_at_rest();
+            world.is_latched || (world.pending.is_empty() && is_drained)
+        })?;
         if self.is_latched {
             return Ok(());
         }
         self.figures.examined += 1;
-        self.judge_drained()
+        self.judge_drained()?;
+        self.judge_log()
     }
 
     fn read_everything(&mut self) -> Result<(), Violation> {

@@ -3,6 +3,7 @@
 use super::record::{self, Record, RecordError};
 use super::{Change, HALVES_AT, SECTOR_BYTES, Shape, VERSION};
 use crate::ledger::Counters;
+use crate::receipts::LogHead;
 
 const HEAD_MAGIC: &[u8; 8] = b"QUIETJNL";
 const FRAME_MAGIC: &[u8; 4] = b"QFRM";
@@ -102,6 +103,8 @@ pub struct Frame {
     pub seq: u64,
     /// The figures as of this commit.
     pub counters: Counters,
+    /// The end of the audit log as of this commit.
+    pub log: LogHead,
     /// What changed, in order.
     pub changes: Vec<Change>,
 }
@@ -125,6 +128,7 @@ impl Frame {
         bytes.extend(self.seq.to_le_bytes());
         bytes.resize(FRAME_HEAD_BYTES, 0);
         record::put(&mut bytes, &Record::Counters(self.counters));
+        record::put(&mut bytes, &Record::Log(self.log));
         self.changes.iter().for_each(|change| record::put(&mut bytes, &Record::Change(*change)));
         let records = (bytes.len() - FRAME_HEAD_BYTES) as u64;
         bytes[24..CRC_AT].copy_from_slice(&records.to_le_bytes());
@@ -181,16 +185,17 @@ impl RawFrame {
     /// The first record that this program cannot use.
     pub fn read(&self) -> Result<Frame, RecordError> {
         let mut rest = self.records.as_slice();
-        let Record::Counters(counters) = record::take(&mut rest)? else { return Err(RecordError::Counters) };
+        let Record::Counters(counters) = record::take(&mut rest)? else { return Err(RecordError::Head) };
+        let Record::Log(log) = record::take(&mut rest)? else { return Err(RecordError::Head) };
         let mut changes = Vec::new();
         while !rest.is_empty() {
             match record::take(&mut rest)? {
                 Record::Change(change) => changes.push(change),
-                Record::Counters(_) => return Err(RecordError::Counters),
+                Record::Counters(_) | Record::Log(_) => return Err(RecordError::Head),
             }
         }
         let Self { kind, generation, seq, .. } = *self;
-        Ok(Frame { kind, generation, seq, counters, changes })
+        Ok(Frame { kind, generation, seq, counters, log, changes })
     }
 }
 

@@ -19,7 +19,9 @@ mod scan;
 mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
+use crate::mutant::{self, Mutant};
 use crate::owed::{Debt, Owed};
+use crate::receipts::{Done, LogHead, Receipt, Receipts};
 use crate::store::Place;
 use crate::units::{Addr, Extent, Millis, Pos};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
@@ -75,11 +77,11 @@ impl Shape {
         Pos(HALVES_AT + which as u64 * self.half_bytes)
     }
 
-    /// How many obligations fit, so that a snapshot of them with every slot
-    /// held takes half a half at the most.
+    /// How many obligations and receipts fit, so that a snapshot of them with
+    /// every slot held takes half a half at the most.
     #[must_use]
     pub fn entries_max(self) -> usize {
-        let heads = 2 * SECTOR_BYTES + record::COUNTERS_BYTES;
+        let heads = 2 * SECTOR_BYTES + record::COUNTERS_BYTES + record::LOG_BYTES;
         let changes = (self.half_bytes / 2).saturating_sub(heads) / record::CHANGE_BYTES_MAX;
         usize::try_from(changes).unwrap_or(usize::MAX).saturating_sub(self.slots as usize + 1)
     }
@@ -90,8 +92,11 @@ impl Shape {
 pub enum Change {
     /// `extent` has this obligation now, whatever it had before.
     Oblige(Extent<Addr>, Due, Cause),
-    /// `extent` has no obligation any more.
+    /// `extent` has no obligation any more: what was owed there is owed by place.
     Clear(Extent<Addr>),
+    /// The obligations of `extent` were met, with so many passes over each byte: each
+    /// becomes a receipt.
+    Meet(Extent<Addr>, Done, u16),
     /// `slot` holds the content of `extent`, which is being overwritten.
     Hold(Slot, Extent<Addr>, Crc),
     /// Everything held is back in its place. The slots still hold it.
@@ -101,8 +106,13 @@ pub enum Change {
     /// What lies here was at this address until it died: it is to be destroyed,
     /// and the address has another place now, or none.
     Owe(Place, Addr, Cause),
-    /// Nothing is owed here any more.
-    Paid(Place),
+    /// What was owed here was destroyed, with so many passes over each byte, and becomes
+    /// a receipt.
+    Paid(Place, Done, u16),
+    /// The audit log does not have this receipt yet; in snapshots only.
+    Receipt(Receipt),
+    /// The audit log has so many receipts more, the oldest first.
+    Recorded(u64),
 }
 
 /// A CRC-32C of a slot's content.
@@ -129,6 +139,10 @@ pub struct State {
     pub slots: Slots,
     /// The figures.
     pub counters: Counters,
+    /// Receipts that the audit log does not have yet.
+    pub receipts: Receipts,
+    /// The end of the audit log.
+    pub log: LogHead,
 }
 
 impl State {
@@ -139,6 +153,7 @@ impl State {
                 self.ledger.insert(extent, Obligation { due, cause, since: now });
             }
             Change::Clear(extent) => self.ledger.remove(extent),
+            Change::Meet(extent, act, passes) => self.meet(extent, act, passes),
             Change::Hold(slot, extent, crc) => {
                 self.slots.held.insert(slot, (extent, crc));
                 self.slots.dirty = true;
@@ -150,8 +165,28 @@ impl State {
                 let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
                 self.owed.insert(place, Debt::new(place.extent.start, address, cause, since));
             }
-            Change::Paid(place) => self.owed.remove(place),
+            Change::Paid(place, act, passes) => {
+                for (extent, cause) in self.owed.take(place) {
+                    self.give(Receipt { act, cause, passes, extent });
+                }
+            }
+            Change::Receipt(receipt) => self.receipts.push(receipt),
+            Change::Recorded(count) => self.receipts.recorded(count),
         }
+    }
+
+    fn meet(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
+        let mut met = Vec::new();
+        for (extent, it) in self.ledger.within(extent) {
+            met.push(Receipt { act, cause: it.cause, passes, extent });
+        }
+        met.into_iter().for_each(|receipt| self.give(receipt));
+        self.ledger.remove(extent);
+    }
+
+    fn give(&mut self, receipt: Receipt) {
+        self.receipts.push(receipt);
+        self.counters.receipts = self.counters.receipts.saturating_add(1);
     }
 
     /// The changes that make this state from nothing.
@@ -160,7 +195,9 @@ impl State {
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
-        let mut changes: Vec<Change> = obligations.chain(held).chain(owed).collect();
+        let receipts = self.receipts.iter().copied().map(Change::Receipt);
+        let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
+        let mut changes: Vec<Change> = obligations.chain(held).chain(owed).chain(receipts).collect();
         if self.slots.dirty && self.slots.held.is_empty() {
             // Held once and released: dirty, and nothing more to say.
             changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));
@@ -255,6 +292,13 @@ impl Journal {
     }
 
     fn frame(&self, kind: FrameKind, changes: Vec<Change>, state: &State) -> Frame {
-        Frame { kind, generation: self.generation, seq: self.seq, counters: state.counters, changes }
+        Frame {
+            kind,
+            generation: self.generation,
+            seq: self.seq,
+            counters: state.counters,
+            log: state.log,
+            changes,
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{Change, Crc, Slot};
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
+use crate::receipts::{Done, LogHead, Receipt};
 use crate::store::{Place, Target};
 use crate::units::{Addr, Address, Extent};
 
@@ -14,6 +15,8 @@ const HEAD_BYTES: usize = 4;
 pub(super) const CHANGE_BYTES_MAX: u64 = 32;
 /// Bytes of the record of the counters.
 pub(super) const COUNTERS_BYTES: u64 = (HEAD_BYTES + 8 * COUNTERS) as u64;
+/// Bytes of the record of the audit log's end.
+pub(super) const LOG_BYTES: u64 = HEAD_BYTES as u64 + 8 + 32;
 
 const COUNTERS_TAG: u16 = 1;
 const OBLIGE: u16 = 2;
@@ -23,6 +26,10 @@ const RELEASE: u16 = 5;
 const CLEAN: u16 = 6;
 const OWE: u16 = 7;
 const PAID: u16 = 8;
+const MEET: u16 = 9;
+const RECEIPT: u16 = 10;
+const RECORDED: u16 = 11;
+const LOG: u16 = 12;
 
 /// On which medium a place is.
 const IN_DATA: u8 = 0;
@@ -33,6 +40,8 @@ const IN_BASE: u8 = 1;
 pub(super) enum Record {
     /// The figures as of the frame.
     Counters(Counters),
+    /// The end of the audit log as of the frame.
+    Log(LogHead),
     /// Something has changed.
     Change(Change),
 }
@@ -66,9 +75,9 @@ pub enum RecordError {
         /// Its value.
         value: u64,
     },
-    /// The first record of a frame, and no other, is of the counters.
-    #[error("a frame that does not have one record `counters`, as its first")]
-    Counters,
+    /// The first records of a frame, and no others, are of the counters and of the audit log.
+    #[error("a frame that does not begin with one record `counters` and one record `log`")]
+    Head,
     /// The frame ends within it.
     #[error("a record that goes on behind the end of its frame")]
     Cut,
@@ -81,6 +90,11 @@ pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
         Record::Counters(counters) => {
             bytes.extend(counters.to_array().iter().flat_map(|number| number.to_le_bytes()));
             COUNTERS_TAG
+        }
+        Record::Log(log) => {
+            bytes.extend(log.lines.to_le_bytes());
+            bytes.extend(log.hash);
+            LOG
         }
         Record::Change(change) => put_change(bytes, *change),
     };
@@ -115,11 +129,32 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             bytes.push(cause as u8);
             OWE
         }
-        Change::Paid(place) => {
+        Change::Paid(place, done, passes) => {
             put_place(bytes, place);
+            put_done(bytes, done, passes);
             PAID
         }
+        Change::Meet(extent, done, passes) => {
+            put_extent(bytes, extent);
+            put_done(bytes, done, passes);
+            MEET
+        }
+        Change::Receipt(it) => {
+            put_extent(bytes, it.extent);
+            put_done(bytes, it.act, it.passes);
+            bytes.push(it.cause as u8);
+            RECEIPT
+        }
+        Change::Recorded(count) => {
+            bytes.extend(count.to_le_bytes());
+            RECORDED
+        }
     }
+}
+
+fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
+    bytes.push(done_number(done));
+    bytes.extend(passes.to_le_bytes());
 }
 
 fn put_place(bytes: &mut Vec<u8>, place: Place) {
@@ -147,6 +182,10 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
         CLEAN => "clean",
         OWE => "owe",
         PAID => "paid",
+        MEET => "meet",
+        RECEIPT => "receipt",
+        RECORDED => "recorded",
+        LOG => "log",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: body };
@@ -163,7 +202,20 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
             let (place, address) = (fields.place()?, Addr(fields.u64()?));
             Record::Change(Change::Owe(place, address, fields.cause()?))
         }
-        PAID => Record::Change(Change::Paid(fields.place()?)),
+        PAID => {
+            let (place, done) = (fields.place()?, fields.done()?);
+            Record::Change(Change::Paid(place, done, fields.u16()?))
+        }
+        MEET => {
+            let (extent, done) = (fields.extent()?, fields.done()?);
+            Record::Change(Change::Meet(extent, done, fields.u16()?))
+        }
+        RECEIPT => {
+            let (extent, act, passes) = (fields.extent()?, fields.done()?, fields.u16()?);
+            Record::Change(Change::Receipt(Receipt { act, cause: fields.cause()?, passes, extent }))
+        }
+        RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
+        LOG => Record::Log(LogHead { lines: fields.u64()?, hash: fields.array()? }),
         _ => Record::Change(Change::Clean),
     };
     if fields.rest.is_empty() { Ok(record) } else { Err(fields.length()) }
@@ -189,6 +241,10 @@ impl Body<'_> {
         let (first, rest) = self.rest.split_first_chunk().ok_or(self.length())?;
         self.rest = rest;
         Ok(*first)
+    }
+
+    fn u16(&mut self) -> Result<u16, RecordError> {
+        self.array().map(u16::from_le_bytes)
     }
 
     fn u32(&mut self) -> Result<u32, RecordError> {
@@ -217,6 +273,11 @@ impl Body<'_> {
     fn due(&mut self) -> Result<Due, RecordError> {
         let [number] = self.array()?;
         due_from(number).ok_or_else(|| self.field("due", u64::from(number)))
+    }
+
+    fn done(&mut self) -> Result<Done, RecordError> {
+        let [number] = self.array()?;
+        done_from(number).ok_or_else(|| self.field("done", u64::from(number)))
     }
 
     fn cause(&mut self) -> Result<Cause, RecordError> {
@@ -248,6 +309,23 @@ fn due_from(number: u8) -> Option<Due> {
         2 => Some(Due::Shred { no_hole: true }),
         3 => Some(Due::Scour),
         4 => Some(Due::Suspicious),
+        _ => None,
+    }
+}
+
+fn done_number(done: Done) -> u8 {
+    match done {
+        Done::Shredded => 1,
+        Done::Scoured => 2,
+        Done::Freed => 3,
+    }
+}
+
+fn done_from(number: u8) -> Option<Done> {
+    match number {
+        1 => Some(Done::Shredded),
+        2 => Some(Done::Scoured),
+        3 => Some(Done::Freed),
         _ => None,
     }
 }

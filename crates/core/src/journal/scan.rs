@@ -64,6 +64,9 @@ pub fn scan(journal: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Recovered
     found.replay(&halves[half], end)?;
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
+    if state.receipts.len() as u64 > state.counters.receipts {
+        return Err(JournalError::Damaged("it holds more receipts than were ever given"));
+    }
     Ok(Recovered { head, state, half, generation, seq })
 }
 
@@ -145,13 +148,14 @@ impl Replay {
     fn apply(&mut self, frame: &RawFrame) -> Result<(), JournalError> {
         let frame = frame.read()?;
         self.seq = frame.seq;
-        self.state.counters = frame.counters;
         for change in frame.changes {
             if !change.is_within(self.size) {
                 return Err(JournalError::Damaged("it names bytes beyond the disk"));
             }
             self.state.apply(change, Millis(0));
         }
+        // The figures of a frame include its changes.
+        (self.state.counters, self.state.log) = (frame.counters, frame.log);
         Ok(())
     }
 
@@ -187,14 +191,18 @@ impl super::Change {
     /// a place of its own has that by whole blocks.
     fn is_within(&self, size: u64) -> bool {
         match self {
-            Self::Oblige(extent, ..) | Self::Clear(extent) | Self::Hold(_, extent, _) => extent.end() <= size,
+            Self::Oblige(extent, ..)
+            | Self::Clear(extent)
+            | Self::Meet(extent, ..)
+            | Self::Hold(_, extent, _) => extent.end() <= size,
             Self::Owe(place, address, _) => {
                 let parts = [place.extent.start.0, place.extent.len, address.0];
                 let end = address.0.checked_add(place.extent.len);
                 parts.iter().all(|it| it.is_multiple_of(BLOCK_BYTES))
                     && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
             }
-            Self::Paid(_) | Self::Release | Self::Clean => true,
+            Self::Receipt(receipt) => receipt.extent.end() <= size.next_multiple_of(BLOCK_BYTES),
+            Self::Paid(..) | Self::Release | Self::Clean | Self::Recorded(_) => true,
         }
     }
 }

@@ -97,13 +97,19 @@ fn what_was_committed_comes_back_across_many_rotations() {
     for n in 0..200 {
         bench.die(n % 17 * 65536);
         if n % 3 == 0 {
-            bench.change(Change::Clear(Extent::new(n % 17 * 65536, 512)));
-            bench.state.counters.receipts += 1;
+            bench.change(Change::Meet(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
+            bench.commit();
+        }
+        if n % 7 == 0 {
+            bench.state.log = LogHead { lines: n, hash: [n as u8; 32] };
+            bench.change(Change::Recorded(2));
             bench.commit();
         }
         let found = bench.scan().unwrap();
         assert_eq!(entries(&found.state), entries(&bench.state), "after {n}");
         assert_eq!(found.state.counters, bench.state.counters);
+        assert_eq!(found.state.receipts, bench.state.receipts, "after {n}");
+        assert_eq!(found.state.log, bench.state.log, "after {n}");
         assert_eq!((found.generation, found.seq), bench.journal.position());
     }
     assert!(bench.journal.position().0 > 10, "the journal never rotated");
@@ -148,7 +154,8 @@ fn a_torn_rotation_leaves_the_half_before() {
     let mut wanted = entries(&bench.state);
     for n in 1..60 {
         bench.change(Change::Oblige(Extent::new(n * 65536, 4096), Due::Scour, Cause::Scour));
-        bench.change(Change::Clear(Extent::new((n - 1) * 65536, 4096)));
+        bench.change(Change::Meet(Extent::new((n - 1) * 65536, 4096), Done::Scoured, 1));
+        bench.change(Change::Recorded(1));
         let commit = bench.journal.commit(&bench.state);
         bench.medium.write(commit.pos, &commit.bytes, true).unwrap();
         let after = bench.medium.0.borrow().clone();
@@ -247,8 +254,8 @@ fn alter(bench: &Bench, from: usize, at: usize, bytes: &[u8]) {
 
 #[test]
 fn a_record_that_is_unknown_is_an_error_that_names_it() {
-    // Behind the head of the frame and the record of the counters.
-    let first = 36 + record::COUNTERS_BYTES as usize;
+    // Behind the head of the frame and the records of the counters and of the audit log.
+    let first = 36 + (record::COUNTERS_BYTES + record::LOG_BYTES) as usize;
     let cases: [(usize, &[u8], &str); 7] = [
         (first, &[9, 1], "a record with the unknown tag 265, of 18 bytes"),
         (first, &[3, 0], "a record `clear` of 18 bytes"),
@@ -256,7 +263,7 @@ fn a_record_that_is_unknown_is_an_error_that_names_it() {
         (first + 20, &[7], "a record `oblige` whose field `due` is 7"),
         (first + 21, &[8], "a record `oblige` whose field `cause` is 8"),
         (first + 12, &[255; 8], "a record `oblige` whose field `length` is 18446744073709551615"),
-        (36, &[6, 0, 0, 0], "a frame that does not have one record `counters`, as its first"),
+        (36, &[6, 0, 0, 0], "a frame that does not begin with one record `counters` and one record `log`"),
     ];
     for (at, bytes, expected) in cases {
         let mut bench = Bench::new();
@@ -266,4 +273,14 @@ fn a_record_that_is_unknown_is_an_error_that_names_it() {
         let error = bench.scan().expect_err(expected).to_string();
         assert_eq!(error, format!("the journal has {expected}; use the program that wrote it"));
     }
+}
+
+#[test]
+fn more_receipts_than_were_ever_given_are_refused() {
+    let mut bench = Bench::new();
+    bench.die(0);
+    bench.change(Change::Meet(Extent::new(0, 4096), Done::Shredded, 1));
+    bench.state.counters.receipts = 0;
+    bench.commit();
+    assert!(matches!(bench.scan(), Err(JournalError::Damaged(_))));
 }

@@ -10,11 +10,12 @@
 
 use super::bytes::{slice, windows};
 use super::sealing::Waiter;
-use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
+use super::{Command, Done, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::medium::{MediumError, MediumErrorKind};
+use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
 use crate::store::{Chore, Place, Places, Store, Target};
@@ -301,7 +302,7 @@ impl Volume {
         let act = self.act.as_ref().expect("a step is of an act");
         let (kind, runs) = (act.kind, act.runs.clone());
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        let mut changes = act.changes_met();
+        let mut changes = self.changes_met();
         match kind {
             Kind::Repay => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
@@ -322,8 +323,10 @@ impl Volume {
                 changes.push(Change::Clean);
             }
         }
-        self.state.counters.receipts += 1;
         self.record(&changes);
+        if mutant::is(Mutant::ReceiptBeforeCommit) {
+            self.receipts_durable();
+        }
     }
 
     fn record(&mut self, changes: &[Change]) {
@@ -394,27 +397,30 @@ impl Volume {
             && let Some(act) = self.end_act()
         {
             self.repaid(&act.places);
-            let receipt = self.receipt(act);
-            self.receipts.push(receipt);
+            self.receipts_durable();
         }
         self.give_receipts(out);
     }
 
-    /// Hands receipts out, once no copy can be left of what they are for.
-    pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
-        if !self.receipts.is_empty() && !self.store.has_residue() {
-            out.extend(self.receipts.drain(..).map(Command::Receipt));
-        }
-    }
-
-    fn receipt(&self, act: Act) -> Receipt {
+    /// The changes that meet the obligations of the act, neighbours as one.
+    fn changes_met(&self) -> Vec<Change> {
+        let act = self.act.as_ref().expect("a step is of an act");
         let passes = self.config.policy.passes().len();
         let done = match act.kind {
             Kind::Keep { .. } => Done::Scoured,
             _ if passes == 0 && !self.store.is_fixed() => Done::Freed,
             _ => Done::Shredded,
         };
-        Receipt { act: done, extents: act.runs, passes }
+        let passes = u16::try_from(passes).unwrap_or(u16::MAX);
+        if act.kind == Kind::Repay {
+            return act.places.iter().map(|place| Change::Paid(*place, done, passes)).collect();
+        }
+        let mut changes: Vec<_> = act.area.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
+        if act.kind == (Kind::Keep { suspicious: true }) {
+            changes
+                .extend(act.area.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
+        }
+        changes
     }
 
     /// The medium failed. Kept content may be in the slots only: those bytes
@@ -488,16 +494,6 @@ impl Act {
     /// Gives back the space of `runs`.
     pub(super) fn give_back(runs: Vec<Extent<Addr>>) -> Option<Self> {
         Self::new(Kind::GiveBack, runs, Vec::new(), vec![Step::Punch], false)
-    }
-
-    /// What the journal is told when it has met its obligations.
-    fn changes_met(&self) -> Vec<Change> {
-        let suspicious = |run: &Extent<Addr>| Change::Oblige(*run, Due::Suspicious, Cause::Scour);
-        match self.kind {
-            Kind::Keep { suspicious: true } => self.runs.iter().map(suspicious).collect(),
-            Kind::Repay => self.places.iter().map(|place| Change::Paid(*place)).collect(),
-            _ => self.runs.iter().map(|run| Change::Clear(*run)).collect(),
-        }
     }
 
     /// Whether content moves by it that `is_busy`.

@@ -20,6 +20,9 @@ const DEMAND_RUNS: u64 = 2;
 
 impl Volume {
     pub(super) fn choose(&mut self) -> Option<Act> {
+        if !self.may_owe_receipts() {
+            return self.space_act().or_else(|| self.tidy_act());
+        }
         let crowded = !self.has_room();
         if crowded {
             self.coarsen();

@@ -83,8 +83,7 @@ impl Volume {
 
     /// Whether there is room for so many entries, and then for one more.
     pub(super) fn has_room_for(&self, entries: usize) -> bool {
-        let taken = self.state.ledger.len() + self.state.owed.len() + entries;
-        taken + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.entries() + entries + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns

@@ -32,6 +32,7 @@ mod order;
 mod paging;
 mod query;
 mod raise;
+mod recording;
 mod running;
 mod sealing;
 mod space;
@@ -50,11 +51,11 @@ use crate::journal::{Journal, State};
 use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
 use crate::policy::Policy;
+pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
-use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 
 /// How a volume behaves.
@@ -117,6 +118,16 @@ pub enum Event {
         /// Destroy what is queued.
         drain: bool,
     },
+    /// The audit log is durable up to `head`, with all receipts before number
+    /// `receipts`.
+    Recorded {
+        /// The first receipt that is not there.
+        receipts: u64,
+        /// The end of the log.
+        head: LogHead,
+    },
+    /// The audit log cannot be written: why.
+    RecordStuck(String),
     /// The medium has no space allocated here: it reads as zeros. Ignored
     /// where the disk was written to since it was opened.
     Hole(Extent<Addr>),
@@ -131,33 +142,11 @@ pub enum Command {
     Reply(RequestId, Outcome),
     /// Something has died, and its obligation is durable or soon will be.
     Died(Cause, Extent<Addr>),
-    /// Something has been destroyed.
-    Receipt(Receipt),
+    /// Something has been destroyed: the receipt with this number is to be put into
+    /// the audit log, of which [`Event::Recorded`] is to tell.
+    Receipt(u64, Receipt),
     /// From now on nothing is written: why.
     Latched(String),
-}
-
-/// Says that dead content is gone: everything below it is durable.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Receipt {
-    /// What was done.
-    pub act: Done,
-    /// Where.
-    pub extents: Vec<Extent<Addr>>,
-    /// Passes over each byte.
-    pub passes: usize,
-}
-
-/// The acts, once done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Done {
-    /// The content and all below it were destroyed.
-    Shredded,
-    /// All below the content was destroyed; the content is kept.
-    Scoured,
-    /// The space is free; nothing was destroyed, as the policy has no passes.
-    Freed,
 }
 
 /// A disk. See the module's documentation.
@@ -191,8 +180,7 @@ pub struct Volume {
     obliging: VecDeque<RequestId>,
     waiting: waiting::Queue,
     act: Option<Act>,
-    /// Acts that are done, while there may be copies of what they destroyed.
-    receipts: Vec<Receipt>,
+    recording: recording::Recording,
     /// Where content is, being made durable.
     sealing: sealing::Sealing,
     paging: paging::Paging,
@@ -246,6 +234,8 @@ impl Volume {
                 (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
                 self.stop_searching();
             }
+            Event::Recorded { receipts, head } => self.recorded(receipts, head),
+            Event::RecordStuck(reason) => self.record_stuck(reason),
             Event::Hole(extent) => self.hole(extent),
         }
         self.drive(out);
@@ -279,6 +269,7 @@ impl Volume {
         self.drive_watching(out);
         self.drive_act(out);
         self.give_receipts(out);
+        self.check_log(out);
         self.drive_sealing(out);
         self.commit_pending(out);
     }
@@ -291,6 +282,7 @@ impl Volume {
             && self.spare.is_empty()
             && self.waiting.is_empty()
             && self.obliging.is_empty()
+            && !self.has_receipts_to_give()
             && !self.journal.has_pending()
             && self.has_seen_all()
             && self.store.is_fixed()

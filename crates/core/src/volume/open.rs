@@ -4,6 +4,7 @@ use super::commit::Undurable;
 use super::layers::Layers;
 use super::order::Order;
 use super::paging::Paging;
+use super::recording::Recording;
 use super::running::Table;
 use super::sealing::Sealing;
 use super::waiting::Queue;
@@ -200,6 +201,8 @@ impl Volume {
         fresh: Option<BlockSet>,
         capabilities: Capabilities,
     ) -> Self {
+        let receipts = found.state.counters.receipts;
+        let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
             capabilities,
             entropy: opening.entropy,
@@ -221,7 +224,7 @@ impl Volume {
             obliging: VecDeque::new(),
             waiting: Queue::default(),
             act: None,
-            receipts: Vec::new(),
+            recording,
             sealing: Sealing::default(),
             paging: Paging::default(),
             untidy_since: None,

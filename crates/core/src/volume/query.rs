@@ -3,6 +3,7 @@
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::ledger::{Counters, Due, Obligation};
+use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::units::{Addr, Extent, Millis, Pos};
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,18 @@ impl Volume {
             (Extent::between(address.start.0, address.end().min(size)), it)
         });
         self.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
+    }
+
+    /// The end of the audit log, as the journal has it.
+    #[must_use]
+    pub fn log_head(&self) -> LogHead {
+        self.state.log
+    }
+
+    /// Receipts that the audit log does not have yet (a number).
+    #[must_use]
+    pub fn receipts_waiting(&self) -> usize {
+        self.state.receipts.len()
     }
 
     /// How it behaves.

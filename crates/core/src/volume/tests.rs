@@ -2,6 +2,7 @@
 
 mod layers;
 mod leaving;
+mod recording;
 mod steps;
 
 use super::*;
@@ -97,6 +98,11 @@ struct Bench {
     todo: VecDeque<Io>,
     replies: HashMap<RequestId, Outcome>,
     receipts: Vec<Receipt>,
+    /// Of the first of them.
+    first_receipt: Option<u64>,
+    /// The audit log takes what comes.
+    logs: bool,
+    latched: Option<String>,
     next: u64,
     now: u64,
 }
@@ -117,20 +123,47 @@ impl Bench {
 
     fn of(volume: Volume, data: Memory, journal: Memory, overlay: Option<(Memory, Memory)>) -> Self {
         let (todo, replies) = (VecDeque::new(), HashMap::new());
-        Self { data, journal, overlay, volume, todo, replies, receipts: Vec::new(), next: 0, now: 0 }
+        Self {
+            data,
+            journal,
+            overlay,
+            volume,
+            todo,
+            replies,
+            receipts: Vec::new(),
+            first_receipt: None,
+            logs: true,
+            latched: None,
+            next: 0,
+            now: 0,
+        }
     }
 
     fn tell(&mut self, event: Event) {
-        let mut out = Vec::new();
+        let (mut out, before) = (Vec::new(), self.receipts.len());
         self.volume.apply(Millis(self.now), event, &mut out);
         for command in out {
             match command {
                 Command::Io(io) => self.todo.push_back(io),
                 Command::Reply(id, outcome) => assert!(self.replies.insert(id, outcome).is_none()),
-                Command::Receipt(receipt) => self.receipts.push(receipt),
-                Command::Died(..) | Command::Latched(_) => {}
+                Command::Receipt(number, receipt) => {
+                    let first = *self.first_receipt.get_or_insert(number);
+                    assert_eq!(number, first + self.receipts.len() as u64, "receipts come in order");
+                    self.receipts.push(receipt);
+                }
+                Command::Latched(reason) => self.latched = Some(reason),
+                Command::Died(..) => {}
             }
         }
+        if self.logs && self.receipts.len() > before {
+            self.log();
+        }
+    }
+
+    /// The audit log has all receipts.
+    fn log(&mut self) {
+        let receipts = self.first_receipt.map_or(0, |first| first + self.receipts.len() as u64);
+        self.tell(Event::Recorded { receipts, head: LogHead { lines: receipts, hash: [7; 32] } });
     }
 
     fn ask(&mut self, op: Op, start: u64, len: u64) -> RequestId {
@@ -518,6 +551,7 @@ fn space_is_given_back_after_the_receipt_and_not_while_a_guest_is_at_work() {
 #[test]
 fn a_write_where_a_hole_is_being_made_waits_for_it() {
     let mut bench = Bench::new("clear");
+    bench.logs = false;
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 0, 32768).unwrap();
     bench.now += 1000;

@@ -35,7 +35,12 @@ impl Volume {
             return false;
         }
         let since = *self.untidy_since.get_or_insert(self.now);
-        self.store.is_tidy() || self.is_due_since(since) && !self.is_at_work() || self.is_overdue_since(since)
+        // Receipts wait until nothing is left that may be a copy.
+        let in_the_way = !self.has_room() && self.has_receipts_to_give();
+        in_the_way
+            || self.store.is_tidy()
+            || self.is_due_since(since) && !self.is_at_work()
+            || self.is_overdue_since(since)
     }
 
     /// Whether there is something to tidy up, now or later.

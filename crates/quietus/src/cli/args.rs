@@ -35,7 +35,7 @@ pub enum Command {
     /// Say whether everything deleted is gone, what waits for what, and what the medium
     /// can promise.
     Status(StatusArgs),
-    /// List what is owed, and the record of deaths and receipts.
+    /// List what is owed, and the audit log: deaths and receipts.
     Deaths(DeathsArgs),
     /// Destroy what is queued.
     Shred(ShredArgs),
@@ -302,13 +302,6 @@ pub struct DeathsArgs {
     /// Go on as they happen.
     #[arg(long)]
     pub follow: bool,
-}
-
-impl DeathsArgs {
-    /// How much of the record to show: all of it.
-    pub(super) fn history_bytes(&self) -> u64 {
-        if self.follow { 0 } else { u64::MAX }
-    }
 }
 
 /// `shred`.

@@ -5,6 +5,7 @@ mod report;
 mod serve;
 mod stop;
 
+use crate::audit_log::{self, Directory, HostDirectory};
 use crate::control::{self, Call, Meanwhile};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::offline::{self, ImageFormat};
@@ -175,36 +176,42 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
 fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     let stop = Stop::get()?;
     out.owed(&ask(&args.disk, &Call::Deaths)?);
-    let path = args.disk.join("audit.jsonl");
-    let mut at = match std::fs::metadata(&path) {
-        Ok(it) if args.follow => it.len(),
-        Ok(it) => it.len().saturating_sub(args.history_bytes()),
-        Err(_) => 0,
-    };
+    let dir = HostDirectory(args.disk.clone());
+    if args.follow {
+        return follow(&dir, stop, out);
+    }
+    for name in audit_log::names(&dir)? {
+        print_lines(&mut BufReader::new(dir.read(&name)?), &mut Vec::new(), out)?;
+    }
+    Ok(())
+}
+
+/// Prints what comes to the audit log from now on.
+fn follow(dir: &HostDirectory, stop: &Stop, out: &Report) -> Result<(), Failure> {
+    let mut file = dir.read(audit_log::CURRENT)?;
+    file.seek(SeekFrom::End(0))?;
+    let (mut reader, mut torn) = (BufReader::new(file), Vec::new());
     loop {
-        at = print_lines(&path, at, out)?;
-        if !args.follow || !stop.sleep(FOLLOW_EVERY) {
+        let is_set_aside = !dir.is_at(reader.get_ref(), audit_log::CURRENT)?;
+        print_lines(&mut reader, &mut torn, out)?;
+        if is_set_aside && let Ok(file) = dir.read(audit_log::CURRENT) {
+            (reader, torn) = (BufReader::new(file), Vec::new());
+        }
+        if !stop.sleep(FOLLOW_EVERY) {
             return Ok(());
         }
     }
 }
 
-/// Prints the whole lines of the record from byte `at` on; says where it ended.
-fn print_lines(path: &Path, at: u64, out: &Report) -> Result<u64, Failure> {
-    let Ok(mut file) = std::fs::File::open(path) else { return Ok(0) };
-    // A shorter file is a new one.
-    let mut at = if file.metadata()?.len() < at { 0 } else { at };
-    file.seek(SeekFrom::Start(at))?;
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-        at += line.len() as u64;
-        if let Ok(entry) = serde_json::from_slice::<Value>(&line) {
+/// Prints the lines that come; `torn` is the begin of the one that has no end yet.
+fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> Result<(), Failure> {
+    while reader.read_until(b'\n', torn)? > 0 && torn.ends_with(b"\n") {
+        if let Ok(entry) = serde_json::from_slice::<Value>(torn) {
             out.entry(&entry);
         }
-        line.clear();
+        torn.clear();
     }
-    Ok(at)
+    Ok(())
 }
 
 fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ mod status;
 
 use crate::control::{StatusAnswer, Waiting};
 use crate::disk::DiskToml;
+use crate::engine::Batch;
 use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
@@ -121,32 +122,17 @@ impl Report {
         });
     }
 
-    /// One line of the record.
+    /// One line of the audit log.
     pub(crate) fn entry(&self, entry: &Value) {
         self.say(entry, |out| {
             let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
-            let number = |name: &str| entry[name].as_u64().unwrap_or(0);
-            write!(out, "{} ", time(number("time_ms")))?;
+            let now = time(entry["time_ms"].as_u64().unwrap_or(0));
             match text("event").as_str() {
-                "died" => write!(
-                    out,
-                    "died     {:>14} {:>12}  {}",
-                    number("start"),
-                    bytes(number("len")),
-                    text("cause")
-                ),
-                "receipt" => {
-                    let places = entry["extents"].as_array().map_or(0, Vec::len) as u64 + number("more");
-                    write!(
-                        out,
-                        "{:<8} {places:>8} places {:>12}  {} passes",
-                        text("act"),
-                        bytes(number("bytes")),
-                        number("passes")
-                    )
-                }
-                "latched" => write!(out, "latched  {}", text("reason")),
-                other => write!(out, "{other}"),
+                event @ ("died" | "owed" | "receipt") => batch_text(out, event, entry),
+                "latched" => write!(out, "{now} latched  {}", text("reason")),
+                "lost" => write!(out, "{now} lost     lines are missing here: {}", text("reason")),
+                "dropped" => write!(out, "{now} dropped  {} deaths are not named", entry["deaths"]),
+                other => write!(out, "{now} {other}"),
             }
         });
     }
@@ -217,6 +203,23 @@ impl Report {
     pub(crate) fn proof(&self, receipt: &Receipt, checked: bool) {
         self.say(receipt, |out| proof_text(out, receipt, checked));
     }
+}
+
+/// A line for what happened at one instant.
+fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result {
+    let Ok(batch) = Batch::<Value>::deserialize(entry) else { return write!(out, "{entry}") };
+    let all: Vec<_> = batch.all().collect();
+    for it in all.chunk_by(|one, next| (one.time_ms, one.kind) == (next.time_ms, next.kind)) {
+        let text = |name: &str| it[0].kind[name].as_str().unwrap_or("?").to_string();
+        let (when, len) = (time(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
+        let what = if event == "receipt" { text("act") } else { event.to_string() };
+        write!(out, "{when} {what:<8} {:>14} {len:>12}  {}", it[0].start, text("cause"))?;
+        if let Some(passes) = it[0].kind["passes"].as_u64() {
+            write!(out, ", {passes} passes")?;
+        }
+        writeln!(out, "{}", if it.len() > 1 { format!(", in {} places", it.len()) } else { String::new() })?;
+    }
+    Ok(())
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {

@@ -5,7 +5,7 @@ use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
 use crate::control::{self, Control, Open};
 use crate::disk::{Access, DiskDir};
-use crate::engine::{Engine, Entry};
+use crate::engine::Engine;
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use quietus_core::watch::Watcher;
@@ -317,7 +317,6 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
 fn stop(disks: &[Arc<Open>], signals: &mut Signals) -> Result<(), Failure> {
     let mut latched = Ok(());
     for disk in disks {
-        disk.engine.journalist().note(Entry::Stopped);
         control::close(disk, true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
             if hurry {

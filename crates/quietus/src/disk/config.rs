@@ -76,9 +76,18 @@ pub struct BehaviourToml {
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`].
     pub detect_zeroes: bool,
+    /// About how many bytes the audit log has at most: beyond that its oldest file is
+    /// removed.
+    #[serde(default = "audit_bytes_max")]
+    pub audit_bytes_max: u64,
     /// How the file of an overlay stays small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+}
+
+/// Default size of all files of an audit log: one GiB.
+fn audit_bytes_max() -> u64 {
+    1 << 30
 }
 
 /// A largest overlay: one map entry, of 32 bits, a block.
@@ -151,6 +160,7 @@ impl DiskToml {
                 idle_after_ms: options.idle_after_ms,
                 deadline_ms: options.deadline_ms,
                 detect_zeroes: options.detect_zeroes,
+                audit_bytes_max: audit_bytes_max(),
                 mode: overlay.is_some().then(|| options.mode.unwrap_or_default()),
             },
             overlay,

@@ -201,12 +201,6 @@ impl DiskDir {
         open_file(&self.path.join("journal"), "the journal", self.access)
     }
 
-    /// The record of deaths and receipts.
-    #[must_use]
-    pub fn audit_path(&self) -> PathBuf {
-        self.path.join("audit.jsonl")
-    }
-
     /// How the disk is configured to behave.
     ///
     /// # Errors
@@ -359,4 +353,17 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes that `text` tells in hexadecimal, if it does.
+#[must_use]
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if !text.is_ascii() || text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
+    }
+    Some(bytes)
 }

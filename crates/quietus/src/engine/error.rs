@@ -13,8 +13,8 @@ pub enum StartError {
     /// What is in it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its record.
-    #[error("the record audit.jsonl cannot be written: {0}")]
+    /// The audit log cannot be opened.
+    #[error("the audit log cannot be opened: {0}; make audit.jsonl readable and writable")]
     Audit(io::Error),
     /// The machine.
     #[error("no thread can be started: {0}")]

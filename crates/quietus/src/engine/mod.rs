@@ -10,17 +10,20 @@
 mod change;
 mod crew;
 mod defect;
+mod entry;
 mod error;
-mod journalist;
 mod media;
+mod recorder;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 pub use change::{Follower, Hold};
+pub use entry::{Batch, Death, Entry, Met, Run};
 pub use error::StartError;
-pub use journalist::{Entry, Head, Journalist, check as check_record};
+pub use recorder::{RecordStatus, Recorder};
 
+use crate::audit_log::{CheckError, Checked};
 use crate::buffers;
 use crate::control;
 use crate::disk::DiskDir;
@@ -29,7 +32,7 @@ use crate::media::FileMedium;
 use crew::Crew;
 use media::{OverlayMedia, media};
 use quietus_core::blocks::BlockSet;
-use quietus_core::ledger::Obligation;
+use quietus_core::ledger::{Cause, Obligation};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
@@ -84,7 +87,7 @@ struct Shared {
     clock: Condvar,
     jobs: Crew,
     passes: Crew,
-    journalist: Journalist,
+    recorder: Recorder,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -142,6 +145,8 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
+        let (recorder, found) = Recorder::open(dir, &volume.log_head(), read_only)?;
+        let owed: Vec<_> = volume.obligations().map(|(extent, it)| (it.cause, extent)).collect();
         let inner = Inner {
             volume,
             replies: HashMap::new(),
@@ -170,10 +175,11 @@ impl Engine {
             clock: Condvar::new(),
             jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
             passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
-            journalist: Journalist::start(dir, read_only)?,
+            recorder,
             threads: Mutex::default(),
         });
         let engine = Self { shared };
+        engine.shared.begin_record(&found, owed);
         engine.shared.start_threads(holes_unknown).map_err(StartError::Thread)?;
         Ok(engine)
     }
@@ -202,10 +208,28 @@ impl Engine {
         &self.shared.name
     }
 
-    /// The record of what was destroyed.
+    /// The writer of the audit log.
     #[must_use]
-    pub fn journalist(&self) -> &Journalist {
-        &self.shared.journalist
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// State of the audit log.
+    #[must_use]
+    pub fn record_status(&self) -> RecordStatus {
+        let inner = self.shared.lock();
+        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
+        drop(inner);
+        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
+    }
+
+    /// Checks the audit log from the first line that is kept to the last.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_record(&self) -> Result<Checked, CheckError> {
+        let known = self.shared.lock().volume.log_head();
+        self.shared.recorder.check(&known)
     }
 
     /// The medium, to be read for a proof.
@@ -318,16 +342,21 @@ impl Engine {
         self.shared.tell(Event::Stop { drain: false });
         let settled = |volume: &Volume| volume.is_at_rest() && !volume.holes_unknown();
         self.wait_until(settled, |status| status.latched.is_none());
+        self.shared.recorder.note(Entry::Stopped);
+        if let Err(error) = self.shared.recorder.flush() {
+            tracing::warn!("{error}; receipts stay in the journal until the next start");
+        }
+        self.wait_until(settled, |status| status.latched.is_none());
         let mut inner = self.shared.lock();
         inner.closed = true;
         let checkpoint = inner.volume.checkpoint().map(|it| it.to_bytes(self.shared.disk));
         drop(inner);
         self.shared.wake_all();
+        self.shared.recorder.close();
         while let Some(thread) = self.shared.any_thread() {
             // One that panicked has said so already.
             let _ = thread.join();
         }
-        self.shared.journalist.flush();
         checkpoint
     }
 }
@@ -336,6 +365,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.wake_all();
+        self.shared.recorder.close();
     }
 }
 
@@ -414,9 +444,21 @@ impl Shared {
         }
     }
 
+    /// Tells the volume what its audit log has, before all else, and the log what the
+    /// volume owes.
+    fn begin_record(&self, found: &recorder::Found, owed: Vec<(Cause, Extent<Addr>)>) {
+        let Some(head) = self.recorder.head() else { return };
+        self.recorder.note(Entry::Opened);
+        if !found.is_stopped {
+            self.recorder.owed(owed.into_iter());
+        }
+        self.tell(Event::Recorded { receipts: found.receipts, head: recorder::log_head(&head) });
+    }
+
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
         self.jobs.call(self)?;
         self.passes.call(self)?;
+        self.start_thread("audit", |shared| shared.recorder.write(shared))?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
@@ -556,7 +598,7 @@ impl Shared {
 impl Inner {
     fn apply(&mut self, now: Millis, event: Event, shared: &Shared) -> Vec<Action> {
         let _change = defect::WholeOrNothing::new(&shared.name);
-        let journalist = &shared.journalist;
+        let recorder = &shared.recorder;
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
         #[cfg(test)]
@@ -569,12 +611,12 @@ impl Inner {
                     let reply = self.replies.remove(&id).expect("each request is replied to once");
                     actions.push(Action::Reply(reply, outcome));
                 }
-                Command::Receipt(receipt) => journalist.receipt(receipt),
+                Command::Receipt(number, receipt) => recorder.receipt(number, receipt),
                 Command::Died(cause, extent) => {
                     self.changes.mark(extent);
-                    journalist.died(cause, extent);
+                    recorder.died(cause, extent);
                 }
-                Command::Latched(reason) => journalist.latched(reason),
+                Command::Latched(reason) => recorder.latched(reason),
             }
         }
         self.commands = commands;

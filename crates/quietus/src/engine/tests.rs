@@ -2,6 +2,7 @@
 
 mod following;
 mod meddling;
+mod recording;
 
 use super::*;
 use crate::disk::CreateOptions;
@@ -167,35 +168,6 @@ fn workers_come_with_work_and_leave_after_it() {
         std::thread::sleep(Duration::from_millis(50));
     }
     ask(&engine, Op::Flush, 0, 0).expect("the one that stayed does it");
-}
-
-#[test]
-fn the_record_is_chained_and_a_changed_line_is_found() {
-    let bench = Bench::new();
-    let (dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
-    ask(&engine, Op::Trim, 0, 8192).expect("a trim");
-    engine.stop(true, |_| true);
-    let head = check_record(&dir.audit_path()).expect("it is whole");
-    assert_eq!(head.lines, 3, "opened, died, shredded");
-    let text = std::fs::read_to_string(dir.audit_path()).expect("a text");
-    std::fs::write(dir.audit_path(), text.replace("\"len\":8192", "\"len\":4096")).expect("a write");
-    check_record(&dir.audit_path()).expect_err("a line was changed");
-}
-
-#[test]
-fn a_record_cut_short_goes_on_after_its_last_whole_line() {
-    let bench = Bench::new();
-    drop(bench.open());
-    let path = bench.path.join("audit.jsonl");
-    let wait = || while check_record(&path).map_or(0, |head| head.lines) == 0 {};
-    wait();
-    let mut text = std::fs::read_to_string(&path).expect("a text");
-    text.push_str("{\"n\":1,\"ti");
-    std::fs::write(&path, text).expect("a write");
-    let (_dir, engine) = bench.open();
-    engine.journalist().flush();
-    assert_eq!(check_record(&path).expect("it is whole").lines, 2);
 }
 
 #[test]

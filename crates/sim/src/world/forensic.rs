@@ -2,7 +2,7 @@
 //!
 //! What is promised, and so what it demands:
 //!
-//! 1. At a receipt for bytes that were *shredded*: of all content that was ever
+//! 1. At a receipt for bytes that were *shredded* just now: of all content that was ever
 //!    on the medium there, each byte has as many passes over it as the policy
 //!    has, and none is in the medium's cache, from where it would come back.
 //!    No exception is needed for newer writes: those wait for the receipt.
@@ -30,39 +30,32 @@ use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
 
 impl World {
-    pub(super) fn judge_receipt(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+    /// Checks that the receipt is true; it `is_late` if its obligation was not met just now.
+    pub(super) fn judge_receipt(&mut self, receipt: &Receipt, is_late: bool) -> Result<(), Violation> {
         let is_shred = receipt.act == Done::Shredded;
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
-        if receipt.passes != self.policy.passes().len() {
+        if usize::from(receipt.passes) != self.policy.passes().len() {
             return Err(found(format!("a receipt for {} passes", receipt.passes)));
         }
-        if self.setup.overlay.is_some() {
-            // It may be given later than its act was done, and newer content be there.
+        if is_late {
+            // Newer content may be there.
             return self.judge_late(receipt);
         }
-        for extent in &receipt.extents {
-            let found = self.survivor(|trace| {
-                self.lacking(trace, *extent).find(|word| is_shred || !self.is_current(trace.tag, *word))
-            });
-            self.report(found, "a receipt")?;
-            self.report(self.copy_in_journal(*extent), "a receipt, a copy in the journal")?;
-            if is_shred {
-                self.judge_cache(*extent)?;
-            }
-        }
-        Ok(())
+        let found = self.survivor(|trace| {
+            self.lacking(trace, receipt.extent).find(|word| is_shred || !self.is_current(trace.tag, *word))
+        });
+        self.report(found, "a receipt")?;
+        self.report(self.copy_in_journal(receipt.extent), "a receipt, a copy in the journal")?;
+        if is_shred { self.judge_cache(receipt.extent) } else { Ok(()) }
     }
 
     /// What was to be destroyed of the receipt's bytes is, unless there was
     /// another death since.
     fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
         let dies_again = |part: &Extent<Addr>| self.volume.obligations().any(|(it, _)| it.overlaps(*part));
-        for extent in &receipt.extents {
-            let found =
-                self.survivor(|trace| self.doomed_part(trace, *extent).filter(|part| !dies_again(part)));
-            self.report(found, "a receipt")?;
-        }
-        Ok(())
+        let found =
+            self.survivor(|trace| self.doomed_part(trace, receipt.extent).filter(|part| !dies_again(part)));
+        self.report(found, "a receipt")
     }
 
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {

@@ -52,6 +52,7 @@ impl World {
             out: Vec::new(),
             scratch: Scratch::default(),
             book,
+            log: Default::default(),
             trouble: Vec::new(),
             is_latched: false,
             is_stopping: false,
@@ -115,6 +116,7 @@ impl World {
         }
         self.done.clear();
         self.pending.clear();
+        self.lose_log();
         self.heal();
         self.trouble.clear();
         (self.is_latched, self.is_stopping) = (false, false);
@@ -139,7 +141,7 @@ impl World {
         self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
         let unknown = self.volume.status().holes_unknown;
         self.holes_from = (unknown && self.setup.tells_holes).then_some(0);
-        Ok(())
+        self.resume_log()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::history::Origin;
 use crate::verdict::verdict;
+use quietus_core::ledger::Cause;
 use quietus_core::medium::Medium;
 use quietus_core::request::Refusal;
 use quietus_core::volume::{Done, Receipt};
@@ -52,30 +53,30 @@ fn objection(result: Result<(), Violation>) -> Oracle {
 }
 
 fn receipt(act: Done) -> Receipt {
-    Receipt { act, extents: vec![spot()], passes: 2 }
+    Receipt { act, cause: Cause::Trim, passes: 2, extent: spot() }
 }
 
 #[test]
 fn a_receipt_for_what_is_still_there_is_false() {
-    assert_eq!(objection(written().judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
+    assert_eq!(objection(written().judge_receipt(&receipt(Done::Shredded), false)), Oracle::Forensic);
 }
 
 #[test]
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
-    world.judge_receipt(&receipt(Done::Scoured)).expect("there is only what is there now");
+    world.judge_receipt(&receipt(Done::Scoured), false).expect("there is only what is there now");
     world.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
-    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
+    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured), false)), Oracle::Forensic);
 }
 
 #[test]
 fn one_pass_of_two_is_not_enough_and_both_are() {
     let mut world = written();
     for pattern in [0xaa, 0] {
-        assert_eq!(objection(world.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
+        assert_eq!(objection(world.judge_receipt(&receipt(Done::Shredded), false)), Oracle::Forensic);
         world.media.data.write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true).expect("a write");
     }
-    world.judge_receipt(&receipt(Done::Shredded)).expect("it had its passes");
+    world.judge_receipt(&receipt(Done::Shredded), false).expect("it had its passes");
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn a_copy_in_the_journal_is_found() {
     let mut copy = vec![0; BLOCK as usize];
     fill(Tag(1), spot().start.0, &mut copy);
     world.media.journal.write(Pos(40960), &copy, true).expect("a write");
-    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
+    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured), false)), Oracle::Forensic);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 

@@ -170,7 +170,7 @@ fn the_first_write_next_to_data_in_the_same_block_waits_for_nothing() {
     bench.write(1024, 8, 3072);
     assert!(bench.receipts.is_empty(), "nothing had been there");
     bench.write(1024, 9, 1024);
-    assert_eq!(bench.receipts[0].extents, [Extent::new(1024, 1024)]);
+    assert_eq!(bench.receipts[0].extent, Extent::new(1024, 1024));
 }
 
 #[test]

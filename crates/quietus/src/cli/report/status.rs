@@ -106,12 +106,16 @@ fn access(now: &StatusAnswer) -> &'static str {
 }
 
 fn health(now: &StatusAnswer) -> String {
-    match &now.status.latched {
-        Some(reason) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
-        None if now.status.holes_unknown => {
+    let record = &now.record;
+    match (&now.status.latched, &record.trouble) {
+        (Some(reason), _) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
+        (None, Some(trouble)) => {
+            format!("the audit log cannot be written, {} receipts wait: {trouble}", record.receipts_waiting)
+        }
+        (None, None) if now.status.holes_unknown => {
             "good; after a crash the holes of the medium are being found".into()
         }
-        None => "good".into(),
+        (None, None) => "good".into(),
     }
 }
 

@@ -12,7 +12,7 @@ use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Outcome, RequestId};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
-use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, Opening, Volume};
+use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, LogHead, Opening, Volume};
 use quietus_detect::Watch;
 
 const DISK: [u8; 16] = *b"a file system...";
@@ -38,6 +38,8 @@ pub struct Server {
     /// What a map called dead, that nobody has heard of yet.
     deaths: Vec<Extent<Addr>>,
     receipts: u64,
+    /// The receipts before this one are in the audit log.
+    recorded: u64,
 }
 
 impl Server {
@@ -72,6 +74,7 @@ impl Server {
             replies: Vec::new(),
             deaths: Vec::new(),
             receipts: 0,
+            recorded: 0,
         })
     }
 
@@ -125,6 +128,7 @@ impl Server {
 
     /// Tells the volume of `event`, and takes what it then wants.
     pub fn tell(&mut self, event: Event) -> Result<(), String> {
+        let told = self.recorded;
         let mut out = std::mem::take(&mut self.out);
         self.volume.apply(self.now, event, &mut out);
         for command in out.drain(..) {
@@ -133,12 +137,26 @@ impl Server {
                 Command::Reply(id, outcome) => self.replies.push((id, outcome)),
                 Command::Died(Cause::Map, extent) => self.deaths.push(extent),
                 Command::Died(..) => {}
-                Command::Receipt(_) => self.receipts += 1,
+                Command::Receipt(number, _) => self.receipt(number),
                 Command::Latched(reason) => return Err(format!("liveness: it latched: {reason}")),
             }
         }
         self.out = out;
+        if self.recorded > told {
+            return self.tell(self.recorded());
+        }
         Ok(())
+    }
+
+    fn recorded(&self) -> Event {
+        let head = LogHead { lines: self.recorded, hash: [0; 32] };
+        Event::Recorded { receipts: self.recorded, head }
+    }
+
+    /// The audit log has receipt `number` at once.
+    fn receipt(&mut self, number: u64) {
+        self.receipts += 1;
+        self.recorded = self.recorded.max(number + 1);
     }
 
     /// Whether anything is under way.
@@ -231,6 +249,7 @@ impl Server {
 
     fn start(&mut self) -> Result<(), String> {
         self.volume = open(&self.setup, &self.policy, &self.media, self.checkpoint.as_ref(), self.now)?;
+        self.tell(self.recorded())?;
         self.tell(Event::Tick)
     }
 }

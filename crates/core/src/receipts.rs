@@ -1,0 +1,83 @@
+//! Receipts that are owed: what was destroyed, and is not in the audit log yet.
+//!
+//! An obligation that is met becomes a receipt in the same journal frame, and stays one
+//! until the audit log has made it durable. So a crash can lose neither: whoever finds
+//! the receipt in the journal hands it to the audit log again.
+//!
+//! Receipts have numbers, in the order in which they arose, from 0 on since the disk was
+//! created. The audit log says up to which number it has them, so that none is written
+//! there twice.
+
+use crate::ledger::Cause;
+use crate::units::{Addr, Extent};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// How an obligation was met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Done {
+    /// The content and all below it were destroyed.
+    Shredded,
+    /// All below the content was destroyed; the content is kept.
+    Scoured,
+    /// The space is free; nothing was destroyed, as the policy has no passes.
+    Freed,
+}
+
+/// Says that dead content is gone: the last sync of the medium came before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Receipt {
+    /// How the obligation was met.
+    pub act: Done,
+    /// Who said that the bytes were dead.
+    pub cause: Cause,
+    /// Passes over each byte.
+    pub passes: u16,
+    /// The bytes.
+    pub extent: Extent<Addr>,
+}
+
+/// The end of the audit log, as far as the journal knows that it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogHead {
+    /// Lines in the log since the disk was created.
+    pub lines: u64,
+    /// SHA-256 of the last one; zeros if there is none.
+    pub hash: [u8; 32],
+}
+
+/// Receipts that the audit log does not have yet, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Receipts {
+    queue: VecDeque<Receipt>,
+}
+
+impl Receipts {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether the audit log has them all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Receipt> {
+        self.queue.iter()
+    }
+
+    pub(crate) fn push(&mut self, receipt: Receipt) {
+        self.queue.push_back(receipt);
+    }
+
+    /// The audit log has the first `count`.
+    pub(crate) fn recorded(&mut self, count: u64) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.queue.len());
+        self.queue.drain(..count);
+    }
+}

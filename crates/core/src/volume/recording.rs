@@ -1,0 +1,100 @@
+//! Receipts on their way to the audit log.
+//!
+//! Invariants:
+//! 1. A receipt is handed out only when the commit that met its obligation is durable,
+//!    and while no copy can be left of what it is for.
+//! 2. A receipt stays in the journal until the audit log has made it durable.
+//! 3. Receipts take room that obligations have too. Deaths wait for room; acts go on a
+//!    while, because each turns obligations into receipts; an audit log that cannot take
+//!    them for long latches the disk. So nobody waits for ever, and memory is bounded.
+
+use super::{Command, Volume};
+use crate::journal::Change;
+use crate::receipts::LogHead;
+
+/// How far receipts have come, by their numbers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Recording {
+    /// The journal has those before durably.
+    durable: u64,
+    /// Those before were handed out.
+    given: u64,
+    /// Why the audit log cannot be written, since the last time that it could.
+    stuck: Option<String>,
+}
+
+impl Recording {
+    /// After a start: the journal's receipts are all to be handed out.
+    pub(super) fn resume(first: u64, end: u64) -> Self {
+        Self { durable: end, given: first, stuck: None }
+    }
+}
+
+impl Volume {
+    /// All receipts so far are durable in the journal.
+    pub(super) fn receipts_durable(&mut self) {
+        self.recording.durable = self.state.counters.receipts;
+    }
+
+    /// Hands receipts out, once no copy can be left of what they are for.
+    pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
+        if !self.has_receipts_to_give() || self.store.has_residue() {
+            return;
+        }
+        let (from, to) = (self.recording.given, self.recording.durable);
+        let skipped = from - self.first_receipt();
+        let receipts = self.state.receipts.iter().skip(skipped as usize).copied();
+        out.extend((from..to).zip(receipts).map(|(number, receipt)| Command::Receipt(number, receipt)));
+        self.recording.given = to;
+    }
+
+    pub(super) fn has_receipts_to_give(&self) -> bool {
+        self.recording.given < self.recording.durable
+    }
+
+    /// The audit log, which ends with `head`, has all receipts before number `receipts`.
+    pub(super) fn recorded(&mut self, receipts: u64, head: LogHead) {
+        let first = self.first_receipt();
+        // No further than to what can be in the log.
+        let receipts = receipts.clamp(first, self.recording.durable);
+        self.recording.stuck = None;
+        self.recording.given = self.recording.given.max(receipts);
+        if self.config.read_only || (receipts == first && head == self.state.log) {
+            return;
+        }
+        self.state.log = head;
+        self.change(Change::Recorded(receipts - first));
+    }
+
+    pub(super) fn record_stuck(&mut self, reason: String) {
+        self.recording.stuck = Some(reason);
+    }
+
+    /// The disk can go on no longer without the audit log.
+    pub(super) fn check_log(&mut self, out: &mut Vec<Command>) {
+        if self.state.receipts.len() < self.journal.shape().entries_max() / 4 {
+            return;
+        }
+        if let Some(reason) = self.recording.stuck.take() {
+            let receipts = self.state.receipts.len();
+            self.latch(
+                &format!("the audit log cannot be written, and {receipts} receipts wait: {reason}"),
+                out,
+            );
+        }
+    }
+
+    /// Whether acts may make receipts: what they add to the journal has an end.
+    pub(super) fn may_owe_receipts(&self) -> bool {
+        self.entries() < self.journal.shape().entries_max() / 2 * 3
+    }
+
+    /// Entries of the ledger, and receipts, which take the same room.
+    pub(super) fn entries(&self) -> usize {
+        self.state.ledger.len() + self.state.owed.len() + self.state.receipts.len()
+    }
+
+    fn first_receipt(&self) -> u64 {
+        self.state.counters.receipts - self.state.receipts.len() as u64
+    }
+}

@@ -1,0 +1,107 @@
+//! The audit log, as far as the volume knows it: receipts go in, and become durable some
+//! time later, of which the volume is told later again. Who dies in between must lose
+//! none, and repeat none.
+
+use super::World;
+use crate::violation::{Oracle, Violation};
+use quietus_core::volume::{Done, Event, LogHead, Receipt};
+use std::collections::VecDeque;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// Receipts that are durable: their number, and the bytes that they are for.
+    durable: u64,
+    shredded_bytes: u64,
+    scoured_bytes: u64,
+    /// Not durable yet.
+    coming: VecDeque<Receipt>,
+    /// The volume was told of so many.
+    told: u64,
+    /// Receipts before this one are of an earlier life of the server.
+    late_before: u64,
+}
+
+impl Log {
+    /// Takes receipt `number`: the one after all that it has.
+    fn take(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
+        let next = self.durable + self.coming.len() as u64;
+        if number != next {
+            return Err(wrong(format!("receipt {number} comes, and {next} would be the next")));
+        }
+        self.coming.push_back(receipt);
+        Ok(())
+    }
+
+    /// The first `count` that are coming are durable.
+    fn sync(&mut self, count: usize) {
+        for receipt in self.coming.drain(..count) {
+            self.durable += 1;
+            match receipt.act {
+                Done::Scoured => self.scoured_bytes += receipt.extent.len,
+                Done::Shredded | Done::Freed => self.shredded_bytes += receipt.extent.len,
+            }
+        }
+    }
+
+    /// Whether the volume waits for it.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.coming.is_empty() && self.told == self.durable
+    }
+
+    fn event(&mut self) -> Event {
+        self.told = self.durable;
+        let head = LogHead { lines: self.durable, hash: [self.durable as u8; 32] };
+        Event::Recorded { receipts: self.durable, head }
+    }
+}
+
+impl World {
+    pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
+        let is_late = self.setup.overlay.is_some() || number < self.log.late_before;
+        self.judge_receipt(&receipt, is_late)?;
+        self.log.take(number, receipt)
+    }
+
+    /// The log goes on, a step.
+    pub(super) fn turn_log(&mut self) -> Result<(), Violation> {
+        if self.log.is_at_rest() || !self.dice.chance(20) {
+            return Ok(());
+        }
+        if self.log.told < self.log.durable {
+            let event = self.log.event();
+            return self.tell(event);
+        }
+        self.log.sync(self.dice.index(self.log.coming.len()) + 1);
+        Ok(())
+    }
+
+    /// The process is gone: what was coming may be durable, or some of it.
+    pub(super) fn lose_log(&mut self) {
+        let count = self.dice.index(self.log.coming.len() + 1);
+        self.log.sync(count);
+        self.log.coming.clear();
+    }
+
+    /// The log was read, which comes before all else at a start.
+    pub(super) fn resume_log(&mut self) -> Result<(), Violation> {
+        self.log.late_before = self.volume.status().counters.receipts;
+        let event = self.log.event();
+        self.tell(event)
+    }
+
+    /// Every obligation that was ever met has its receipt in the log.
+    pub(super) fn judge_log(&self) -> Result<(), Violation> {
+        let counters = self.volume.status().counters;
+        let met = (counters.receipts, counters.destroyed_bytes, counters.scoured_bytes);
+        let logged = (self.log.durable, self.log.shredded_bytes, self.log.scoured_bytes);
+        if met == logged {
+            return Ok(());
+        }
+        Err(wrong(format!("(receipts, shredded, scoured): {met:?} were met, {logged:?} are in the log")))
+    }
+}
+
+fn wrong(what: String) -> Violation {
+    Violation { oracle: Oracle::Record, what }
+}
