@@ -29,6 +29,8 @@ const ENTRIES_WAITING_MAX: usize = 1 << 12;
 /// See the module's documentation.
 pub struct Recorder {
     dir: HostDirectory,
+    /// The end that the journal named at the start.
+    known: Head,
     /// None of a disk that is read-only.
     log: Option<Mutex<AuditLog<HostDirectory>>>,
     queue: Mutex<Queue>,
@@ -91,7 +93,10 @@ impl Recorder {
         let mut open = || AuditLog::open(host.clone(), limits, &head(known), now_ms, &mut see);
         let log = if read_only { None } else { Some(open().map_err(StartError::Audit)?) };
         let queue = Mutex::new(Queue { through: found.receipts, ..Queue::default() });
-        Ok((Self { dir: host, log: log.map(Mutex::new), queue, changed: Condvar::new() }, found))
+        Ok((
+            Self { dir: host, known: head(known), log: log.map(Mutex::new), queue, changed: Condvar::new() },
+            found,
+        ))
     }
 
     /// Puts `entry` on record, soon.
@@ -152,7 +157,7 @@ impl Recorder {
     /// # Errors
     /// Why it cannot be written, and what to do.
     pub fn flush(&self) -> Result<Head, String> {
-        let Some(log) = &self.log else { return Ok(Head::default()) };
+        let Some(log) = &self.log else { return Ok(self.known.clone()) };
         let mut queue = self.queue();
         queue.flushes.0 += 1;
         let own = queue.flushes.0;
