@@ -16,7 +16,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_core::units::BLOCK_BYTES;
 use report::Report;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -186,20 +187,35 @@ fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints what comes to the audit log from now on.
+/// Prints what comes to the audit log from now on, also if there is none yet.
 fn follow(dir: &HostDirectory, stop: &Stop, out: &Report) -> Result<(), Failure> {
-    let mut file = dir.read(audit_log::CURRENT)?;
-    file.seek(SeekFrom::End(0))?;
-    let (mut reader, mut torn) = (BufReader::new(file), Vec::new());
+    let mut torn = Vec::new();
+    let mut reader = current_log(dir)?;
+    if let Some(reader) = &mut reader {
+        reader.seek(SeekFrom::End(0))?;
+    }
     loop {
-        let is_set_aside = !dir.is_at(reader.get_ref(), audit_log::CURRENT)?;
-        print_lines(&mut reader, &mut torn, out)?;
-        if is_set_aside && let Ok(file) = dir.read(audit_log::CURRENT) {
-            (reader, torn) = (BufReader::new(file), Vec::new());
+        let is_current = match &reader {
+            Some(reader) => dir.is_at(reader.get_ref(), audit_log::CURRENT)?,
+            None => false,
+        };
+        if let Some(reader) = &mut reader {
+            print_lines(reader, &mut torn, out)?;
+        }
+        if !is_current && let Some(next) = current_log(dir)? {
+            (reader, torn) = (Some(next), Vec::new());
         }
         if !stop.sleep(FOLLOW_EVERY) {
             return Ok(());
         }
+    }
+}
+
+fn current_log(dir: &HostDirectory) -> Result<Option<BufReader<File>>, Failure> {
+    match dir.read(audit_log::CURRENT) {
+        Ok(file) => Ok(Some(BufReader::new(file))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -12,6 +12,7 @@ mod crew;
 mod defect;
 mod entry;
 mod error;
+mod export;
 mod media;
 mod recorder;
 #[cfg(test)]
@@ -23,19 +24,18 @@ pub use entry::{Batch, Death, Entry, Met, Run};
 pub use error::StartError;
 pub use recorder::{RecordStatus, Recorder};
 
-use crate::audit_log::{CheckError, Checked};
 use crate::buffers;
 use crate::control;
 use crate::disk::DiskDir;
-use crate::export::{Export, ExportInfo, ReplyTo};
+use crate::export::ReplyTo;
 use crate::media::FileMedium;
 use crew::Crew;
 use media::{OverlayMedia, media};
 use quietus_core::blocks::BlockSet;
-use quietus_core::ledger::{Cause, Obligation};
+use quietus_core::ledger::Obligation;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
-use quietus_core::request::{Liveness, Op, Outcome, Request, RequestId};
+use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
@@ -208,30 +208,6 @@ impl Engine {
         &self.shared.name
     }
 
-    /// The writer of the audit log.
-    #[must_use]
-    pub fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
-    }
-
-    /// State of the audit log.
-    #[must_use]
-    pub fn record_status(&self) -> RecordStatus {
-        let inner = self.shared.lock();
-        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
-        drop(inner);
-        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
-    }
-
-    /// Checks the audit log from the first line that is kept to the last.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub fn check_record(&self) -> Result<Checked, CheckError> {
-        let known = self.shared.lock().volume.log_head();
-        self.shared.recorder.check(&known)
-    }
-
     /// The medium, to be read for a proof.
     #[must_use]
     pub fn data(&self) -> &FileMedium {
@@ -369,38 +345,6 @@ impl Drop for Engine {
     }
 }
 
-impl Export for Engine {
-    fn info(&self) -> ExportInfo {
-        ExportInfo {
-            name: self.shared.name.clone(),
-            description: "a Quietus disk: what is deleted on it is destroyed".into(),
-            size: self.shared.size,
-            read_only: self.shared.read_only,
-            multi_connection: self.shared.multi_connection,
-        }
-    }
-
-    fn size(&self) -> u64 {
-        self.shared.size
-    }
-
-    fn connected(&self) {
-        self.shared.tell(Event::Connected);
-    }
-
-    fn disconnected(&self) {
-        self.shared.tell(Event::Disconnected);
-    }
-
-    fn submit(&self, request: Request, reply: ReplyTo) {
-        self.shared.submit(request, reply);
-    }
-
-    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
-        self.shared.lock().volume.liveness(extent, runs_max)
-    }
-}
-
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|_| defect::abort(&self.name))
@@ -442,17 +386,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Tells the volume what its audit log has, before all else, and the log what the
-    /// volume owes.
-    fn begin_record(&self, found: &recorder::Found, owed: Vec<(Cause, Extent<Addr>)>) {
-        let Some(head) = self.recorder.head() else { return };
-        self.recorder.note(Entry::Opened);
-        if !found.is_stopped {
-            self.recorder.owed(owed.into_iter());
-        }
-        self.tell(Event::Recorded { receipts: found.receipts, head: recorder::log_head(&head) });
     }
 
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {

@@ -6,7 +6,7 @@
 //! crash, are deaths of the last second, whose obligations the journal has.
 
 use super::entry::{Collector, Death, Entry, Met, RUNS_MAX};
-use super::{Shared, StartError};
+use super::{Engine, Shared, StartError};
 use crate::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::disk::{DiskDir, hex};
 use quietus_core::ledger::Cause;
@@ -75,6 +75,45 @@ pub(super) struct Found {
     pub(super) receipts: u64,
     /// The last line tells of a clean stop.
     pub(super) is_stopped: bool,
+}
+
+impl Engine {
+    /// The writer of the audit log.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// State of the audit log.
+    #[must_use]
+    pub fn record_status(&self) -> RecordStatus {
+        let inner = self.shared.lock();
+        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
+        drop(inner);
+        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
+    }
+
+    /// Checks the audit log from the first line that is kept to the last.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_record(&self) -> Result<Checked, CheckError> {
+        let known = self.shared.lock().volume.log_head();
+        self.shared.recorder.check(&known)
+    }
+}
+
+impl Shared {
+    /// Tells the volume what its audit log has, before all else, and the log what the
+    /// volume owes.
+    pub(super) fn begin_record(&self, found: &Found, owed: Vec<(Cause, Extent<Addr>)>) {
+        let Some(head) = self.recorder.head() else { return };
+        self.recorder.note(Entry::Opened);
+        if !found.is_stopped {
+            self.recorder.owed(owed.into_iter());
+        }
+        self.tell(Event::Recorded { receipts: found.receipts, head: log_head(&head) });
+    }
 }
 
 impl Recorder {

@@ -6,7 +6,9 @@ mod recording;
 
 use super::*;
 use crate::disk::CreateOptions;
+use crate::export::Export;
 use crate::export::Sink;
+use quietus_core::request::Liveness;
 use quietus_core::request::Refusal;
 use std::path::PathBuf;
 use std::sync::mpsc;

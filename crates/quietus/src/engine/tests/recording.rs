@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::audit_log::{CURRENT, Line};
+use quietus_core::ledger::Cause;
 use serde_json::Value;
 
 impl Bench {

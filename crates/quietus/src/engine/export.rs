@@ -1,0 +1,39 @@
+//! The engine as front ends see it.
+
+use super::Engine;
+use crate::export::{Export, ExportInfo, ReplyTo};
+use quietus_core::request::{Liveness, Request};
+use quietus_core::units::{Addr, Extent};
+use quietus_core::volume::Event;
+
+impl Export for Engine {
+    fn info(&self) -> ExportInfo {
+        ExportInfo {
+            name: self.shared.name.clone(),
+            description: "a Quietus disk: what is deleted on it is destroyed".into(),
+            size: self.shared.size,
+            read_only: self.shared.read_only,
+            multi_connection: self.shared.multi_connection,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.shared.size
+    }
+
+    fn connected(&self) {
+        self.shared.tell(Event::Connected);
+    }
+
+    fn disconnected(&self) {
+        self.shared.tell(Event::Disconnected);
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        self.shared.submit(request, reply);
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        self.shared.lock().volume.liveness(extent, runs_max)
+    }
+}
