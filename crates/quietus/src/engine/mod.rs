@@ -379,6 +379,8 @@ impl Shared {
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
+        } else if self.data.capabilities().punch {
+            self.start_thread("space", |shared| worker::find_space(shared))?;
         }
         Ok(())
     }
