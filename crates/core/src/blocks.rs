@@ -14,12 +14,14 @@ const SHARD_BLOCKS: u64 = 1 << 32;
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockSet<A = Addr> {
     shards: Vec<RoaringBitmap>,
+    /// How many blocks are in it.
+    len: u64,
     space: PhantomData<A>,
 }
 
 impl<A> Default for BlockSet<A> {
     fn default() -> Self {
-        Self { shards: Vec::new(), space: PhantomData }
+        Self { shards: Vec::new(), len: 0, space: PhantomData }
     }
 }
 
@@ -31,7 +33,7 @@ impl<A: Address> BlockSet<A> {
             if self.shards.len() <= shard {
                 self.shards.resize_with(shard + 1, RoaringBitmap::new);
             }
-            self.shards[shard].insert_range(from..=to);
+            self.len += self.shards[shard].insert_range(from..=to);
         }
     }
 
@@ -40,7 +42,7 @@ impl<A: Address> BlockSet<A> {
         let (first, end) = (extent.start.get().div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
         for (shard, from, to) in shards(first, end.max(first)) {
             if let Some(bits) = self.shards.get_mut(shard) {
-                bits.remove_range(from..=to);
+                self.len -= bits.remove_range(from..=to);
             }
         }
     }
@@ -67,11 +69,13 @@ impl<A: Address> BlockSet<A> {
             self.shards.resize_with(other.shards.len(), RoaringBitmap::new);
         }
         self.shards.iter_mut().zip(&other.shards).for_each(|(bits, more)| *bits |= more);
+        self.recount();
     }
 
     /// Takes out all blocks of `other`.
     pub fn subtract(&mut self, other: &Self) {
         self.shards.iter_mut().zip(&other.shards).for_each(|(bits, less)| *bits -= less);
+        self.recount();
     }
 
     /// The last run of bytes within `extent` whose blocks are in the set.
@@ -102,13 +106,17 @@ impl<A: Address> BlockSet<A> {
     /// How many blocks are in the set.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.shards.iter().map(RoaringBitmap::len).sum()
+        self.len
+    }
+
+    fn recount(&mut self) {
+        self.len = self.shards.iter().map(RoaringBitmap::len).sum();
     }
 
     /// Whether no block is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(RoaringBitmap::is_empty)
+        self.len == 0
     }
 
     /// Its bytes in a checkpoint: for each 16 TiB a bitmap in the portable
@@ -136,7 +144,8 @@ impl<A: Address> BlockSet<A> {
             bytes = rest;
         }
         if bytes.is_empty() {
-            Ok(Self { shards, space: PhantomData })
+            let len = shards.iter().map(RoaringBitmap::len).sum();
+            Ok(Self { shards, len, space: PhantomData })
         } else {
             Err(io::ErrorKind::InvalidData.into())
         }

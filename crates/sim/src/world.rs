@@ -19,6 +19,7 @@ use crate::history::{Ask, Deed, History, Setup, Step};
 use crate::media::SimMedia;
 use crate::medium::{Fault, FaultKind, SimMedium};
 use crate::violation::{Oracle, Violation};
+use quietus_core::extents::ExtentMap;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Op, Request, RequestId};
@@ -56,8 +57,10 @@ pub struct World {
     trouble: Vec<FaultKind>,
     is_latched: bool,
     is_stopping: bool,
-    /// How far the search for holes has come; none when it is over.
-    holes_from: Option<u64>,
+    /// How far the search for holes, or for space, has come; none when it is over.
+    search_from: Option<u64>,
+    /// The search for space is over, in this life.
+    is_space_known: bool,
     figures: Figures,
 }
 
@@ -229,7 +232,7 @@ impl World {
     /// One act of input or output is done, or told to be done.
     fn turn(&mut self) -> Result<(), Violation> {
         self.destage();
-        self.tell_of_holes()?;
+        self.search()?;
         self.turn_log()?;
         let choices = self.handed.len() + self.done.len();
         if choices == 0 {
@@ -267,16 +270,24 @@ impl World {
         }
     }
 
-    /// The search for holes goes on, as it does beside the requests.
-    fn tell_of_holes(&mut self) -> Result<(), Violation> {
-        let Some(from) = self.holes_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
+    /// The search for holes goes on, as it does beside the requests; or, where the
+    /// disk knows what it holds, for space.
+    fn search(&mut self) -> Result<(), Violation> {
+        let Some(from) = self.search_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
         let to = (from + self.dice.range(1, 16) * 4096).min(self.setup.disk_bytes);
         let part = Extent::<Pos>::between(from, to);
-        for hole in self.media.data.holes().into_iter().filter_map(|hole| hole.overlap(part)) {
-            self.tell(Event::Hole(Extent::new(hole.start.0, hole.len)))?;
-        }
-        self.holes_from = (to < self.setup.disk_bytes).then_some(to);
-        if self.holes_from.is_none() {
+        let mut holes = ExtentMap::<Pos, ()>::default();
+        self.media.data.holes().into_iter().for_each(|hole| holes.insert(hole, ()));
+        let on_disk = |it: Extent<Pos>| Extent::new(it.start.0, it.len);
+        let events: Vec<_> = if self.volume.holes_unknown() {
+            holes.within(part).map(|(hole, ())| Event::Hole(on_disk(hole))).collect()
+        } else {
+            holes.gaps(part).into_iter().map(|space| Event::Space(on_disk(space))).collect()
+        };
+        events.into_iter().try_for_each(|event| self.tell(event))?;
+        self.search_from = (to < self.setup.disk_bytes).then_some(to);
+        if self.search_from.is_none() {
+            self.is_space_known = !self.volume.holes_unknown();
             self.volume.holes_known();
         }
         Ok(())

@@ -71,7 +71,7 @@ impl Volume {
     }
 
     /// The parts of `extent` that hold nothing.
-    fn void_parts(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+    pub(super) fn void_parts(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let (mut from, mut parts) = (extent.start.0, Vec::new());
         for run in self.held_runs(extent) {
             parts.push(Extent::between(from, run.start.0));

@@ -13,6 +13,7 @@
 
 use super::Volume;
 use super::act::{Act, Step};
+use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
 use crate::mutant::{self, Mutant};
@@ -97,9 +98,8 @@ impl Volume {
             left = left.saturating_sub(place.extent.len);
             fits
         });
-        let size = self.store.size();
-        let clipped = |run: Extent<Addr>| Extent::between(run.start.0, run.end().min(size));
-        let (places, runs): (Vec<_>, Vec<_>) = taken.map(|(place, run)| (place, clipped(run))).unzip();
+        let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
+        let runs = self.once_each(&places, &addresses);
         let is_in_slots = places.iter().any(|place| place.on == Target::Data);
         let mut steps = Vec::new();
         if is_in_slots {
@@ -113,6 +113,22 @@ impl Volume {
         }
         steps.push(Step::Met);
         Act::repay(runs, places, steps)
+    }
+
+    /// The addresses of `places`. One that was in a slot and, for all that the
+    /// durable map says, in the base died once.
+    fn once_each(&self, places: &[Place], addresses: &[Extent<Addr>]) -> Vec<Extent<Addr>> {
+        let (mut slots, mut runs) = (ExtentMap::default(), Vec::new());
+        for (place, address) in places.iter().zip(addresses) {
+            let run = Extent::between(address.start.0, address.end().min(self.store.size()));
+            if place.on == Target::Base {
+                runs.extend(slots.gaps(run));
+            } else {
+                slots.insert(run, ());
+                runs.push(run);
+            }
+        }
+        runs
     }
 
     /// The journal says that nothing is owed at `places` any more.

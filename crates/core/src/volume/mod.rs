@@ -131,6 +131,9 @@ pub enum Event {
     /// The medium has no space allocated here: it reads as zeros. Ignored
     /// where the disk was written to since it was opened.
     Hole(Extent<Addr>),
+    /// The medium has space allocated here. Where the disk holds nothing that is
+    /// given back. Ignored while holes are unknown.
+    Space(Extent<Addr>),
 }
 
 /// What a volume wants done.
@@ -237,6 +240,7 @@ impl Volume {
             Event::Recorded { receipts, head } => self.recorded(receipts, head),
             Event::RecordStuck(reason) => self.record_stuck(reason),
             Event::Hole(extent) => self.hole(extent),
+            Event::Space(extent) => self.note_space(extent),
         }
         self.drive(out);
     }

@@ -9,11 +9,15 @@
 //!    is spare no more ([`Volume::hold`]), and no write begins where a hole is
 //!    being made.
 //! 2. Spare blocks are dead: they are zeros that take up space. A crash, and a
-//!    stop in a hurry, forget which ones are spare and no more than that.
+//!    stop in a hurry, forget which ones are spare and no more than that. Who
+//!    starts the disk finds out where its medium has space ([`Event::Space`]):
+//!    where nothing is held, it is spare.
+//!
+//! [`Event::Space`]: super::Event::Space
 
 use super::{Volume, act::Act};
 use crate::store::Places;
-use crate::units::{Addr, Extent, Millis};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
 /// A guest is at work when its last request is not as old as this, unless the
 /// disk counts as idle even sooner. Nobody makes holes then, which would keep
@@ -32,12 +36,34 @@ impl Volume {
         self.store.hold(extent)
     }
 
+    /// The medium has space in `extent`: whole blocks of it that hold nothing are
+    /// zeros, left over by a life that could not give them back.
+    pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
+        let may_give = self.store.is_fixed() && self.capabilities.punch && !self.config.read_only;
+        if !may_give || self.holes_unknown() {
+            return;
+        }
+        let size = self.store.size();
+        let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
+        let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
+        for part in self.void_parts(blocks) {
+            let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
+            let from = part.start.0.next_multiple_of(BLOCK_BYTES);
+            if from < to && self.spare.len() < SPARE_MAX {
+                self.add_spare(Extent::between(from, to));
+            }
+        }
+    }
+
     /// What lay in `run` is gone, and `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
         self.store.void(run);
-        if !(self.config.policy.leaves_zeros() && self.capabilities.punch) {
-            return;
+        if self.config.policy.leaves_zeros() && self.capabilities.punch {
+            self.add_spare(run);
         }
+    }
+
+    fn add_spare(&mut self, run: Extent<Addr>) {
         if self.spare.is_empty() {
             self.spare_since = self.now;
         }
@@ -79,10 +105,12 @@ impl Volume {
                 self.spare.remove(owed);
             }
         }
-        let mut left = self.config.batch_bytes_max;
+        let mut left = self.config.batch_bytes_max.max(BLOCK_BYTES);
         let runs = self.spare.iter().take(HOLES_MAX).map(|(extent, ())| {
-            let run = Extent::new(extent.start.0, extent.len.min(left));
-            left -= run.len;
+            // A host gives whole blocks back: none is cut in two.
+            let cut = (extent.start.0 + left) / BLOCK_BYTES * BLOCK_BYTES;
+            let run = Extent::between(extent.start.0, extent.end().min(cut.max(extent.start.0)));
+            left = left.saturating_sub(run.len);
             run
         });
         Act::give_back(runs.take_while(|run| !run.is_empty()).collect())

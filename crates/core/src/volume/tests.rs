@@ -23,6 +23,8 @@ struct Memory {
     broken: Cell<bool>,
     /// Reads fail.
     blind: Cell<bool>,
+    /// It cannot give space back.
+    keeps: Cell<bool>,
     /// It cannot grow.
     full: Cell<bool>,
     syncs: Cell<usize>,
@@ -35,6 +37,7 @@ impl Memory {
             bytes,
             broken: Cell::new(false),
             blind: Cell::new(false),
+            keeps: Cell::new(false),
             full: Cell::new(false),
             syncs: Cell::new(0),
         }
@@ -80,7 +83,7 @@ impl Medium for Memory {
         self.punch(extent)
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: true }
+        Capabilities { punch: !self.keeps.get() }
     }
 }
 
@@ -565,4 +568,37 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
     assert!(bench.replies[&write].is_ok());
     bench.idle();
     assert_eq!(bench.reads(4096, 12288), [[0; 4096], [9; 4096], [0; 4096]].concat());
+}
+
+#[test]
+fn space_that_an_earlier_life_could_not_give_back_is_given_back_later() {
+    let bench = Bench::new("purge-2");
+    let checkpoint = bench.volume.checkpoint();
+    let Bench { data, journal, .. } = bench;
+    data.keeps.set(true);
+    let mut bench = Bench::open("purge-2", data, journal, checkpoint);
+    bench.write(0, 7, 65536);
+    bench.done(Op::Trim, 10_000, 32768).unwrap();
+    bench.idle();
+    assert!(bench.volume.is_drained());
+    let checkpoint = bench.volume.checkpoint().expect("it is at rest");
+    let Bench { data, journal, .. } = bench;
+    data.keeps.set(false);
+    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let busy = bench.ask(Op::Write(vec![9; 4096]), 20480, 4096);
+    bench.tell(Event::Space(Extent::new(0, 65536)));
+    bench.settle();
+    assert!(bench.replies[&busy].is_ok() && !bench.volume.is_drained());
+    bench.now += 1000;
+    bench.tell(Event::Tick);
+    let mut holes = Vec::new();
+    while let Some(io) = bench.todo.pop_front() {
+        holes.extend(Some(io.at.first().extent).filter(|_| io.op == IoOp::Punch));
+        bench.carry_out(io);
+    }
+    assert_eq!(holes, [Extent::new(12288, 8192), Extent::new(24576, 16384)]);
+    assert!(bench.volume.is_drained());
+    let read = bench.reads(0, 65536);
+    assert_eq!(read[20480..24576], [9; 4096]);
+    assert!(read[..10_000].iter().chain(&read[42_768..]).all(|byte| *byte == 7), "live content is gone");
 }

@@ -33,7 +33,7 @@ use crew::Crew;
 use media::{OverlayMedia, media};
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
-use quietus_core::medium::MediumError;
+use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::store::{Place, Target};
@@ -395,6 +395,8 @@ impl Shared {
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
+        } else if self.data.capabilities().punch {
+            self.start_thread("space", |shared| worker::find_space(shared))?;
         }
         Ok(())
     }

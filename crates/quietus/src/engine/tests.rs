@@ -10,6 +10,7 @@ use crate::export::Export;
 use crate::export::Sink;
 use quietus_core::request::Liveness;
 use quietus_core::request::Refusal;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
@@ -92,6 +93,30 @@ fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
         std::thread::yield_now();
     }
     assert_eq!(engine.liveness(Extent::new(0, SIZE), 9)[1], (65536, Liveness::Live));
+}
+
+#[test]
+fn space_that_a_stop_in_a_hurry_left_is_given_back_by_the_next_start() {
+    let bench = Bench::new();
+    let (dir, engine) = bench.open();
+    ask(&engine, Op::Write(vec![7; 8 << 20]), 0, 8 << 20).expect("a write");
+    ask(&engine, Op::Trim, 1 << 20, 6 << 20).expect("a trim");
+    engine.shred_now();
+    assert!(engine.wait_until_destroyed(|_| true));
+    let checkpoint = engine.stop(false, |_| true).expect("it came to rest");
+    dir.save_view(&checkpoint).expect("room");
+    drop((dir, engine));
+
+    let (_dir, engine) = bench.open();
+    let space = || std::fs::metadata(bench.path.join("data")).expect("the medium").blocks() * 512;
+    let mut looks = 0;
+    while space() > 3 << 20 {
+        looks += 1;
+        assert!(looks < 3000, "{} bytes are taken for 2 MiB", space());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let found = ask(&engine, Op::Read, 0, 8 << 20).expect("a read");
+    assert_eq!(found.iter().filter(|byte| **byte == 7).count(), 2 << 20);
 }
 
 #[test]

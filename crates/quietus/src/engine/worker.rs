@@ -56,6 +56,22 @@ fn look_at_media(shared: &Shared) -> bool {
     whole
 }
 
+/// Bytes of the medium that are told of at once.
+const SPACE_BYTES_MAX: u64 = 64 << 20;
+
+/// Finds out where the medium has space: a stop in a hurry, or a life without
+/// holes, may have left some where nothing lies.
+pub(super) fn find_space(shared: &Shared) {
+    for data in shared.data.data_within(Extent::new(0, shared.size)) {
+        for piece in data.pieces(SPACE_BYTES_MAX) {
+            if shared.lock().closed {
+                return;
+            }
+            shared.tell(Event::Space(Extent::new(piece.start.0, piece.len)));
+        }
+    }
+}
+
 /// Finds out, after a crash, which parts of the medium can hold no data.
 pub(super) fn find_holes(shared: &Shared) {
     for hole in shared.data.holes() {

@@ -15,7 +15,13 @@ const TRIAL_BYTES: u64 = 256 << 10;
 /// where the host has such.
 pub(super) fn can_punch(file: &File, path: &Path, size: u64) -> bool {
     let beyond = size.next_multiple_of(TRIAL_BYTES);
-    punch(file, beyond).is_ok() && beside(path).is_none_or(|trial| frees(&trial).unwrap_or(false))
+    punch(file, beyond).is_ok() && beside(path).is_none_or(|trial| speaks_for_it(frees(&trial)))
+}
+
+/// Whether the trial, as it went, leaves it at what the host says of itself. On a
+/// full host there is no trial; and nobody needs its space back as much.
+fn speaks_for_it(trial: io::Result<bool>) -> bool {
+    trial.unwrap_or_else(|error| super::is_no_space(&error))
 }
 
 fn punch(file: &File, at: u64) -> io::Result<()> {
@@ -37,4 +43,21 @@ fn frees(trial: &File) -> io::Result<bool> {
     punch(trial, 0)?;
     trial.read_exact_at(&mut bytes, 0)?;
     Ok(bytes.iter().all(|byte| *byte == 0) && trial.metadata()?.blocks() < before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_host_is_believed_and_a_trial_that_failed_otherwise_is_not() {
+        assert!(speaks_for_it(Ok(true)) && !speaks_for_it(Ok(false)));
+        for (kind, speaks) in [
+            (io::ErrorKind::StorageFull, true),
+            (io::ErrorKind::QuotaExceeded, true),
+            (io::ErrorKind::PermissionDenied, false),
+        ] {
+            assert_eq!(speaks_for_it(Err(kind.into())), speaks, "{kind}");
+        }
+    }
 }

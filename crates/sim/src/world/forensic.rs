@@ -20,7 +20,7 @@
 use super::World;
 use super::life::{ORIGIN, original};
 use crate::content::{Tag, is_content, marks};
-use crate::remanence::Trace;
+use crate::remanence::{SECTOR_BYTES, Trace};
 use crate::violation::{Oracle, Violation};
 use quietus_core::medium::Medium;
 use quietus_core::request::Liveness;
@@ -70,8 +70,20 @@ impl World {
         }
         match self.volume.status().overlay {
             Some(overlay) => self.judge_space(&overlay),
-            None => self.judge_dead(whole),
+            None => self.judge_dead(whole).and_then(|()| self.judge_taken()),
         }
+    }
+
+    /// A disk in place whose medium was searched has space where it holds data, or
+    /// where something is in doubt, and nowhere else.
+    fn judge_taken(&self) -> Result<(), Violation> {
+        let (status, space) = (self.volume.status(), self.media.data.space());
+        let in_doubt = status.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.ledger_entries as u64;
+        let allowed = status.live_bytes + in_doubt;
+        if self.is_space_known && self.setup.punch && space > allowed {
+            return Err(found(format!("{allowed} bytes are live or in doubt, and {space} take up space")));
+        }
+        Ok(())
     }
 
     /// An overlay has no more space than its content needs, and nobody touches

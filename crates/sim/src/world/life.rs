@@ -56,7 +56,8 @@ impl World {
             trouble: Vec::new(),
             is_latched: false,
             is_stopping: false,
-            holes_from: None,
+            search_from: None,
+            is_space_known: false,
             figures: Figures::default(),
         })
     }
@@ -140,7 +141,9 @@ impl World {
         self.media.power.restore();
         self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
         let unknown = self.volume.status().holes_unknown;
-        self.holes_from = (unknown && self.setup.tells_holes).then_some(0);
+        self.is_space_known = false;
+        let searches = unknown || self.setup.overlay.is_none();
+        self.search_from = (searches && self.setup.tells_holes).then_some(0);
         self.resume_log()
     }
 }

@@ -83,6 +83,7 @@ fn a_write_to_what_was_just_trimmed_of_the_base_waits_for_nothing() {
     let mut bench = overlay();
     bench.done(Op::Trim, SIZE / 2, 2 * BLOCK).unwrap();
     assert!(bench.writes_at_once(SIZE / 2, 8, BLOCK), "it waited");
+    bench.settle();
     let mut bench = killed(bench);
     let read = bench.reads(SIZE / 2, 3 * BLOCK);
     assert_eq!(read[BLOCK as usize..], [[0; 4096], [9; 4096]].concat(), "the base shows through");
@@ -171,4 +172,18 @@ fn what_is_owed_by_place_is_limited() {
     assert!(status.overlay.expect("an overlay").medium_bytes <= SIZE / 2 + SIZE / 4);
     bench.settle();
     assert!(asked.iter().all(|id| bench.replies.remove(id).is_some_and(|it| it.is_ok())));
+}
+
+#[test]
+fn a_block_that_the_durable_map_still_has_in_the_base_dies_once() {
+    let mut bench = overlay();
+    bench.write(SIZE / 2, 7, BLOCK);
+    bench.done(Op::Trim, SIZE / 2, BLOCK).unwrap();
+    assert!(bench.writes_at_once(SIZE / 2, 8, BLOCK), "it waited");
+    bench.settle();
+    let mut bench = killed(bench);
+    assert_eq!(bench.reads(SIZE / 2, 2 * BLOCK), [[0; 4096], [9; 4096]].concat(), "the base shows through");
+    bench.idle();
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
+    assert!(bench.volume.is_drained() && bench.data.bytes.borrow().iter().all(|byte| *byte != 7));
 }
