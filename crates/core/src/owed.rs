@@ -95,12 +95,9 @@ impl Owed {
         self.on(place).insert(place.extent, debt);
     }
 
-    /// Nothing is owed at `place` any more. Returns what was: its address, and why.
-    pub fn take(&mut self, place: Place) -> Vec<(Extent<Addr>, Cause)> {
-        let owed = self.on(place);
-        let was = owed.within(place.extent).map(|(part, it)| (it.address(part), it.cause)).collect();
-        owed.remove(place.extent);
-        was
+    /// Nothing is owed at `place` any more.
+    pub fn remove(&mut self, place: Place) {
+        self.on(place).remove(place.extent);
     }
 
     /// Forgets what would lie behind the end of the data medium, at `end`: a
@@ -128,7 +125,7 @@ mod tests {
         owed.insert(place(120), debt(120, 90, 6));
         let found: Vec<_> = owed.data().iter().map(|(it, debt)| (debt.address(it), debt.since.0)).collect();
         assert_eq!(found, [(Extent::new(20, 20), 5), (Extent::new(90, 10), 6)]);
-        assert_eq!(owed.take(place(105)), [(Extent::new(25, 10), Cause::Trim)]);
+        owed.remove(place(105));
         let found: Vec<_> = owed.data().iter().map(|(it, debt)| debt.address(it)).collect();
         assert_eq!(found, [Extent::new(20, 5), Extent::new(35, 5), Extent::new(90, 10)]);
         owed.forget_beyond(118);

@@ -106,10 +106,9 @@ pub enum Change {
     /// What lies here was at this address until it died: it is to be destroyed,
     /// and the address has another place now, or none.
     Owe(Place, Addr, Cause),
-    /// What was owed here was destroyed, with so many passes over each byte, and becomes
-    /// a receipt.
-    Paid(Place, Done, u16),
-    /// The audit log does not have this receipt yet; in snapshots only.
+    /// Nothing is owed here any more: receipts say what was destroyed.
+    Paid(Place),
+    /// The audit log does not have this receipt yet.
     Receipt(Receipt),
     /// The audit log has so many receipts more, the oldest first.
     Recorded(u64),
@@ -165,12 +164,8 @@ impl State {
                 let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
                 self.owed.insert(place, Debt::new(place.extent.start, address, cause, since));
             }
-            Change::Paid(place, act, passes) => {
-                for (extent, cause) in self.owed.take(place) {
-                    self.give(Receipt { act, cause, passes, extent });
-                }
-            }
-            Change::Receipt(receipt) => self.receipts.push(receipt),
+            Change::Paid(place) => self.owed.remove(place),
+            Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
         }
     }

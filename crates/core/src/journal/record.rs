@@ -129,9 +129,8 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             bytes.push(cause as u8);
             OWE
         }
-        Change::Paid(place, done, passes) => {
+        Change::Paid(place) => {
             put_place(bytes, place);
-            put_done(bytes, done, passes);
             PAID
         }
         Change::Meet(extent, done, passes) => {
@@ -202,10 +201,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
             let (place, address) = (fields.place()?, Addr(fields.u64()?));
             Record::Change(Change::Owe(place, address, fields.cause()?))
         }
-        PAID => {
-            let (place, done) = (fields.place()?, fields.done()?);
-            Record::Change(Change::Paid(place, done, fields.u16()?))
-        }
+        PAID => Record::Change(Change::Paid(fields.place()?)),
         MEET => {
             let (extent, done) = (fields.extent()?, fields.done()?);
             Record::Change(Change::Meet(extent, done, fields.u16()?))

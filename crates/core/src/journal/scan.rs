@@ -201,8 +201,8 @@ impl super::Change {
                 parts.iter().all(|it| it.is_multiple_of(BLOCK_BYTES))
                     && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
             }
-            Self::Receipt(receipt) => receipt.extent.end() <= size.next_multiple_of(BLOCK_BYTES),
-            Self::Paid(..) | Self::Release | Self::Clean | Self::Recorded(_) => true,
+            Self::Receipt(receipt) => receipt.extent.end() <= size,
+            Self::Paid(_) | Self::Release | Self::Clean | Self::Recorded(_) => true,
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use super::bytes::{slice, windows};
 use super::sealing::Waiter;
-use super::{Command, Done, Purpose, Volume, io::IoOp};
+use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
@@ -47,6 +47,8 @@ pub(super) struct Act {
     /// What is owed by place: first `fills` places that get passes, then others.
     places: Vec<Place>,
     fills: usize,
+    /// Why what was owed by place died, for each run.
+    causes: Vec<Cause>,
     /// The place that comes next in the present step.
     next: usize,
     /// Acts of input or output of the present step that have not ended.
@@ -413,7 +415,11 @@ impl Volume {
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
         if act.kind == Kind::Repay {
-            return act.places.iter().map(|place| Change::Paid(*place, done, passes)).collect();
+            let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
+                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run })
+            };
+            let paid = act.places.iter().map(|place| Change::Paid(*place));
+            return act.runs.iter().zip(&act.causes).map(receipt).chain(paid).collect();
         }
         let mut changes: Vec<_> = act.area.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
         if act.kind == (Kind::Keep { suspicious: true }) {
@@ -458,6 +464,7 @@ impl Act {
             contents,
             steps,
             places: Vec::new(),
+            causes: Vec::new(),
             fills: 0,
             next: 0,
             under_way: 0,
@@ -484,11 +491,17 @@ impl Act {
         Some(Self { chore: Some(chore), ..act })
     }
 
-    /// Destroys what is owed at `places`, those in slots first; it was at `runs`.
-    pub(super) fn repay(runs: Vec<Extent<Addr>>, places: Vec<Place>, steps: Vec<Step>) -> Option<Self> {
+    /// Destroys what is owed at `places`, those in slots first; it was at the addresses of
+    /// `died`, and died for these causes.
+    pub(super) fn repay(
+        died: Vec<(Extent<Addr>, Cause)>,
+        places: Vec<Place>,
+        steps: Vec<Step>,
+    ) -> Option<Self> {
+        let (runs, causes) = died.into_iter().unzip();
         let act = Self::new(Kind::Repay, runs, Vec::new(), steps, false)?;
         let fills = places.partition_point(|place| place.on == Target::Data);
-        Some(Self { places, fills, ..act })
+        Some(Self { places, fills, causes, ..act })
     }
 
     /// Gives back the space of `runs`.

@@ -90,7 +90,7 @@ impl Volume {
             place
                 .extent
                 .pieces(run_bytes)
-                .map(move |extent| (Place { extent, ..place }, debt.address(extent)))
+                .map(move |extent| (Place { extent, ..place }, (debt.address(extent), debt.cause)))
         });
         let mut left = self.config.batch_bytes_max;
         let taken = pieces.take(PLACES_MAX).take_while(|(place, _)| {
@@ -99,7 +99,7 @@ impl Volume {
             fits
         });
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
-        let runs = self.once_each(&places, &addresses);
+        let died = self.once_each(&places, &addresses);
         let is_in_slots = places.iter().any(|place| place.on == Target::Data);
         let mut steps = Vec::new();
         if is_in_slots {
@@ -112,23 +112,23 @@ impl Volume {
             steps.push(Step::Seal);
         }
         steps.push(Step::Met);
-        Act::repay(runs, places, steps)
+        Act::repay(died, places, steps)
     }
 
     /// The addresses of `places`. One that was in a slot and, for all that the
     /// durable map says, in the base died once.
-    fn once_each(&self, places: &[Place], addresses: &[Extent<Addr>]) -> Vec<Extent<Addr>> {
-        let (mut slots, mut runs) = (ExtentMap::default(), Vec::new());
-        for (place, address) in places.iter().zip(addresses) {
+    fn once_each(&self, places: &[Place], addresses: &[(Extent<Addr>, Cause)]) -> Vec<(Extent<Addr>, Cause)> {
+        let (mut slots, mut died) = (ExtentMap::default(), Vec::new());
+        for (place, (address, cause)) in places.iter().zip(addresses) {
             let run = Extent::between(address.start.0, address.end().min(self.store.size()));
             if place.on == Target::Base {
-                runs.extend(slots.gaps(run));
+                died.extend(slots.gaps(run).into_iter().map(|gap| (gap, *cause)));
             } else {
                 slots.insert(run, ());
-                runs.push(run);
+                died.push((run, *cause));
             }
         }
-        runs
+        died
     }
 
     /// The journal says that nothing is owed at `places` any more.

@@ -10,8 +10,7 @@
 
 use super::{Command, Volume};
 use crate::journal::Change;
-use crate::receipts::{LogHead, Receipt};
-use crate::units::Extent;
+use crate::receipts::LogHead;
 
 /// How far receipts have come, by their numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,13 +43,7 @@ impl Volume {
         }
         let (from, to) = (self.recording.given, self.recording.durable);
         let skipped = from - self.first_receipt();
-        // A place is whole blocks; the last block of the disk may be a part of one.
-        let size = self.store.size();
-        let clipped = |it: &Receipt| {
-            let extent = Extent::between(it.extent.start.0, it.extent.end().min(size));
-            Receipt { extent, ..*it }
-        };
-        let receipts = self.state.receipts.iter().skip(skipped as usize).map(clipped);
+        let receipts = self.state.receipts.iter().skip(skipped as usize).copied();
         out.extend((from..to).zip(receipts).map(|(number, receipt)| Command::Receipt(number, receipt)));
         self.recording.given = to;
     }
