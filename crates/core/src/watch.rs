@@ -31,6 +31,22 @@ pub enum Verdict {
     Scour,
 }
 
+/// What content that was inferred to be dead, or that may be, waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum WaitsFor {
+    /// Durable evidence, and then for its turn.
+    Proof,
+    /// Whatever names it to go, or all that may name it to be known.
+    Names,
+    /// A newer map, or activity: the map that shows it free may be older than the last write.
+    Settling,
+    /// Further commits: it was written within the last two.
+    Commits,
+}
+
+/// Runs that wait, each for one thing; of each thing disjoint.
+pub type Waits<'a> = Box<dyn Iterator<Item = (WaitsFor, Extent<Addr>)> + 'a>;
+
 /// Which verdicts are asked for.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
@@ -89,6 +105,9 @@ pub trait Watcher: Send + std::fmt::Debug {
 
     /// The next thing to be done, if any, that `scope` allows.
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
+
+    /// The runs that wait for a verdict, whether they hold data or not.
+    fn waiting(&self) -> Waits<'_>;
 
     /// The parts of `extent` whose present content may be dead, so that it is
     /// to be destroyed before `extent` is written. They count as destroyed.

@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::rule_e::RuleE;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use quietus_core::watch::{Content, Scope, Verdict, Waits, WatchStatus, Watcher};
 use std::collections::VecDeque;
 
 /// Where a file system says that it is one: all bytes that a prober asks for
@@ -286,6 +286,10 @@ impl Watcher for Watch {
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         self.rule_mut()?.verdict(scope)
+    }
+
+    fn waiting(&self) -> Waits<'_> {
+        self.rule().map_or_else(|| Box::new(std::iter::empty()) as _, |rule| rule.waiting())
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {

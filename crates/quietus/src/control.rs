@@ -7,7 +7,7 @@
 mod waiting;
 mod wire;
 
-pub use waiting::{BLOCK_FIGURE, FIGURES, Waiting, WaitsFor};
+pub use waiting::{Waiting, WaitsFor};
 
 use crate::audit_log::Checked;
 use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
@@ -173,7 +173,7 @@ impl Open {
     fn status(&self) -> StatusAnswer {
         // What is wrong is why the disk is latched from then on.
         let _ = self.engine.check_media();
-        let (status, config) = (self.engine.status(), self.engine.config());
+        let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
@@ -182,7 +182,7 @@ impl Open {
             read_only: config.read_only,
             idle_after_ms: config.idle_after_ms,
             deadline_ms: config.deadline_ms,
-            waiting: waiting::waiting(&self.engine, &status),
+            waiting,
             status,
             record: self.engine.record_status(),
             space: self.space(),
@@ -230,13 +230,12 @@ impl Open {
         let drained = self.engine.wait_until_destroyed(|status| {
             tell(Meanwhile::Progress(total.saturating_sub(owed(status)), total))
         });
-        let after = self.engine.status();
+        let (after, waiting) = waiting::standing(&self.engine);
         if let Some(reason) = after.latched {
             return Err(format!("the disk is read-only: {reason}"));
         }
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
         let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
-        let waiting = waiting::waiting(&self.engine, &after);
         Ok(json!({
             "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured, "waiting": waiting,
         }))

@@ -44,7 +44,7 @@ mod watching;
 
 pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
-pub use query::Status;
+pub use query::{Status, WaitingBytes};
 
 use crate::extents::ExtentMap;
 use crate::journal::{Journal, State};

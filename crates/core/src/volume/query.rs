@@ -6,7 +6,14 @@ use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::units::{Addr, Extent, Millis, Pos};
+use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most runs that are looked at to find out how much waits: meanwhile the guest waits too.
+const WAITING_RUNS_MAX: usize = 1 << 16;
+/// Most bytes in one such run, so that a look at it has a limit.
+const WAITING_RUN_BYTES_MAX: u64 = 256 << 20;
 
 /// What a volume knows of itself. All sizes are bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -47,7 +54,38 @@ pub struct Status {
     pub overlay: Option<crate::store::overlay::OverlayStatus>,
 }
 
+/// Content that the watcher will call dead, or may.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WaitingBytes {
+    /// Bytes that hold data, or may hold some, by what they wait for.
+    pub by_cause: BTreeMap<WaitsFor, u64>,
+    /// The runs were too many to look at them all: more bytes may wait.
+    pub at_least: bool,
+}
+
 impl Volume {
+    /// How much waits for a verdict.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> WaitingBytes {
+        let mut waiting = WaitingBytes::default();
+        let pieces = self.waiting_runs().flat_map(|(cause, extent)| {
+            extent.pieces(WAITING_RUN_BYTES_MAX).map(move |piece| (cause, piece))
+        });
+        // A piece counts as a look even if it holds nothing.
+        let looks = pieces.flat_map(|(cause, piece)| {
+            self.mortal_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
+        });
+        for (n, (cause, bytes)) in looks.enumerate() {
+            let counted = waiting.by_cause.entry(cause).or_default();
+            if n == WAITING_RUNS_MAX {
+                waiting.at_least = true;
+                break;
+            }
+            *counted += bytes;
+        }
+        waiting
+    }
+
     /// What it knows of itself.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -9,7 +9,7 @@ use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use crate::watch::{Content, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
 
 /// Reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
@@ -109,15 +109,22 @@ impl Volume {
         reused.into_iter().flat_map(|part| self.held_runs(part)).collect()
     }
 
+    /// The runs that wait for a verdict, or for room in the ledger.
+    pub(super) fn waiting_runs(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
+        self.watching.iter().flat_map(|it| {
+            let dead = it.verdict.iter().filter(|(_, verdict)| *verdict == Verdict::Dead);
+            it.watcher.waiting().chain(dead.map(|(extent, _)| (WaitsFor::Proof, *extent)))
+        })
+    }
+
     /// The parts of `extent` that hold data.
-    pub(super) fn held_runs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let mut rest = extent;
-        let runs = std::iter::from_fn(|| {
-            let run = self.store.first_held(rest)?;
-            rest = Extent::between(run.end(), rest.end());
-            Some(run)
-        });
-        runs.collect()
+    pub(super) fn held_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+        runs_of(extent, |rest| self.store.first_held(rest))
+    }
+
+    /// The parts of `extent` that show data and can be made to show none.
+    pub(super) fn mortal_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+        runs_of(extent, |rest| self.store.first_mortal(rest))
     }
 
     /// Whether more than the next write itself is needed to destroy content.
@@ -337,6 +344,19 @@ impl Watching {
         }
         taken
     }
+}
+
+/// The runs in `extent`, in order, of which `first` finds the first one.
+fn runs_of(
+    extent: Extent<Addr>,
+    first: impl Fn(Extent<Addr>) -> Option<Extent<Addr>>,
+) -> impl Iterator<Item = Extent<Addr>> {
+    let mut rest = extent;
+    std::iter::from_fn(move || {
+        let run = first(rest)?;
+        rest = Extent::between(run.end(), rest.end());
+        Some(run)
+    })
 }
 
 /// What the present content is replaced with, if it is.

@@ -21,7 +21,7 @@ use basis::Basis;
 use look::Look;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, PartStatus, Scope, Verdict, WatchStatus, Watcher};
+use quietus_core::watch::{Content, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher};
 use std::collections::VecDeque;
 
 /// The regions are looked for once the table has not changed for so long.
@@ -347,6 +347,10 @@ impl Watcher for Disk {
             return None;
         }
         self.round_robin(|part| part.verdict(scope))
+    }
+
+    fn waiting(&self) -> Waits<'_> {
+        Box::new(self.parts.iter().flat_map(Part::waiting))
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {

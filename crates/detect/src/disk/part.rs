@@ -3,7 +3,7 @@
 use super::Asker;
 use crate::watch::Watch;
 use quietus_core::units::{Addr, Extent};
-use quietus_core::watch::{Content, PartStatus, Scope, Verdict, Watcher};
+use quietus_core::watch::{Content, PartStatus, Scope, Verdict, WaitsFor, Watcher};
 
 /// One region and who watches it. *Inner* addresses count from its first byte.
 #[derive(Debug)]
@@ -44,6 +44,10 @@ impl Part {
         let is_busy = |inner: Extent<Addr>| (scope.is_busy)(Extent::new(start + inner.start.0, inner.len));
         let (inner, verdict) = self.watch.verdict(Scope { is_busy: &is_busy, ..scope })?;
         Some((self.outer(inner), verdict))
+    }
+
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
+        self.watch.waiting().map(|(cause, inner)| (cause, self.outer(inner)))
     }
 }
 

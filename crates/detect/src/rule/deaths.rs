@@ -1,10 +1,11 @@
 //! From a block that a map shows free to a verdict: evidence first, and, where
 //! names count, two witnesses.
 
+use super::Grid;
 use super::history::{Lately, add_within};
 use crate::format::Block;
-use quietus_core::units::{Extent, Millis};
-use quietus_core::watch::{Scope, Verdict};
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Scope, Verdict, WaitsFor};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
@@ -171,6 +172,18 @@ impl Deaths {
 
     pub(crate) fn still_named(&self) -> u64 {
         self.named.len()
+    }
+
+    /// The runs of `grid` on their way to a verdict; those that are not known to be named wait for
+    /// `unnamed`.
+    pub(crate) fn waiting(
+        &self,
+        grid: Grid,
+        unnamed: WaitsFor,
+    ) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
+        let unnamed = [&self.young, &self.cut, &self.ready].map(|set| (unnamed, set));
+        let all = unnamed.into_iter().chain([(WaitsFor::Names, &self.named)]);
+        all.flat_map(move |(cause, set)| grid.all_runs(set).map(move |run| (cause, run)))
     }
 
     /// Those on their way to a verdict, and those of which only what lies below

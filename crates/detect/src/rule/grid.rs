@@ -73,8 +73,12 @@ impl Grid {
 
     /// The blocks of `set`, as runs, as far as they lie in `extent`.
     pub(crate) fn parts(self, set: &roaring::RoaringBitmap, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.all_runs(set).filter_map(|run| run.overlap(extent)).collect()
+    }
+
+    /// The blocks of `set`, as runs.
+    pub(crate) fn all_runs(self, set: &roaring::RoaringBitmap) -> impl Iterator<Item = Extent<Addr>> {
         let mut runs = set.iter();
-        let parts = std::iter::from_fn(|| runs.next_range());
-        parts.filter_map(|run| self.extent_of_run(&run).overlap(extent)).collect()
+        std::iter::from_fn(move || runs.next_range()).map(move |run| self.extent_of_run(&run))
     }
 }

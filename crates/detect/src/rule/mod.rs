@@ -10,7 +10,7 @@ pub(crate) mod survey;
 use crate::format::{Format, Kind, Reason, Shown};
 pub(crate) use grid::Grid;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Content, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
 use std::fmt;
 
@@ -58,6 +58,9 @@ pub trait Rule: Send + fmt::Debug {
 
     /// The next thing to be done, if any, that `scope` allows.
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
+
+    /// The runs that wait for a verdict.
+    fn waiting(&self) -> Waits<'_>;
 
     /// The parts of `extent` whose present content may be dead.
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;

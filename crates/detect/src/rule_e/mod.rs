@@ -23,6 +23,7 @@
 
 mod heard;
 mod names;
+mod told;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
@@ -34,7 +35,7 @@ use crate::rule::survey::Survey;
 use crate::rule::{Grid, READ_BYTES_MAX, Rule, overlaid, placed, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Content, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
@@ -527,6 +528,10 @@ impl Rule for RuleE {
         Some((self.grid.extent_of_run(&run), verdict))
     }
 
+    fn waiting(&self) -> Waits<'_> {
+        self.waits()
+    }
+
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let found = self.may_be_dead(blocks);
@@ -567,23 +572,7 @@ impl Rule for RuleE {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = self.format.figures();
-        figures.extend([
-            ("live", self.live.len()),
-            ("named by pointers", self.names.len()),
-            ("pointer blocks", self.names.pointer_blocks()),
-            ("suspicious", self.suspicious.len()),
-            ("doubted", self.doubted.len()),
-            ("dead, evidence not durable yet", self.deaths.unproven()),
-            ("dead, still named", self.deaths.still_named()),
-            ("seen freed", self.figures.freed),
-            ("seen freed soon after a write", self.figures.doubted),
-            ("seen unlinked while allocated", self.figures.unlinked),
-            ("orphan writes", self.figures.orphans),
-            ("written while suspicious", self.figures.reused),
-            ("pointers of uncertain type", self.figures.guessed),
-        ]);
-        figures
+        self.counted()
     }
 
     fn progress(&self) -> Option<(u64, u64)> {

@@ -33,7 +33,7 @@ use commits::{Commits, Map};
 use log::Log;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Content, Scope, Verdict, Waits, WaitsFor};
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
@@ -450,6 +450,11 @@ impl Rule for RuleJ {
         let (run, verdict) = self.deaths.next(true, scope, self.format.block_bytes().into())?;
         self.suspicious.remove_range(run.clone());
         Some((self.grid.extent_of_run(&run), verdict))
+    }
+
+    fn waiting(&self) -> Waits<'_> {
+        let written = self.grid.all_runs(&self.candidates).map(|run| (WaitsFor::Commits, run));
+        Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(written))
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {

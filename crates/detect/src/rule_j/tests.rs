@@ -43,6 +43,26 @@ fn a_block_that_is_free_two_commits_after_its_write_is_dead() {
 }
 
 #[test]
+fn what_is_free_waits_for_commits_then_for_proof_and_then_for_nothing() {
+    let mut disk = mounted(&[]);
+    disk.data(50);
+    disk.commit(5, 1, &[50]);
+    let waits = |disk: &Disk, cause| {
+        let (found, run) = disk.rule.waiting().next().expect("it waits");
+        found == cause && run == Extent::new(50 * 1024, 1024) && disk.rule.waiting().count() == 1
+    };
+    assert!(waits(&disk, WaitsFor::Commits));
+    disk.commit_other(6, 4);
+    assert!(waits(&disk, WaitsFor::Proof));
+    disk.rule.cut();
+    assert!(waits(&disk, WaitsFor::Proof), "its evidence is being made durable");
+    disk.rule.proven();
+    assert!(waits(&disk, WaitsFor::Proof), "its turn has not come");
+    assert_eq!(disk.dead(), [50]);
+    assert_eq!(disk.rule.waiting().count(), 0);
+}
+
+#[test]
 fn a_block_that_was_not_written_lately_is_dead_at_once() {
     let mut disk = mounted(&[]);
     disk.data(50);

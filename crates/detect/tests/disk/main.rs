@@ -6,6 +6,7 @@ mod bench;
 
 use bench::{Bench, ext2, mbr, partitioned, range};
 use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::WaitsFor;
 
 /// Where the first partition begins on an old disk: not at a multiple of 4 KiB.
 const FIRST: usize = 63;
@@ -347,9 +348,13 @@ fn doubted_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64)
     }
     bench.wait(100);
     bench.write(at + map_at, &map);
-    let figures = bench.status().parts.remove(0).watch.figures;
-    let figure = |name: &str| figures.iter().find(|(it, _)| it == name).unwrap().1;
-    (figure("doubted"), figure("dead, evidence not durable yet"))
+    let is_block = |run: Extent<Addr>| run.start.0 % 1024 == at % 1024;
+    assert!(bench.watcher.waiting().all(|(_, run)| is_block(run)), "addresses are those of the disk");
+    let blocks = |cause| {
+        let runs = bench.watcher.waiting().filter(|it| it.0 == cause);
+        runs.map(|(_, run)| run.len >> 10).sum()
+    };
+    (blocks(WaitsFor::Settling), blocks(WaitsFor::Proof))
 }
 
 #[test]

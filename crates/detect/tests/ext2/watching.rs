@@ -3,7 +3,7 @@
 
 use crate::image::{Image, allocated, blocks, free};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Watcher};
+use quietus_core::watch::{Content, Scope, Verdict, WaitsFor, Watcher};
 use quietus_detect::Watch;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Format, Kind};
@@ -114,6 +114,30 @@ fn at_a_whole_file_system_all_that_is_free_is_dead() {
     let mut scene = Scene::new(image);
     assert_eq!(scene.watch.status().file_system.as_deref(), Some("ext4"));
     assert_eq!(scene.dead(&*format), expected);
+}
+
+#[test]
+fn what_a_map_shows_free_settles_and_waits_for_its_proof_and_then_for_its_names() {
+    let mut scene = Scene::new(image("waiting"));
+    let format = scene.image.ext2();
+    scene.dead(&*format);
+    assert_eq!(scene.watch.waiting().count(), 0);
+    let named = blocks(&scene.image.links(&*format));
+    let mut data = named.into_iter().filter(|it| format.kind(*it) == Kind::Data);
+    let (active, owned) = (data.next().unwrap(), data.next_back().unwrap());
+    let (group, bit) = ((owned - 1) / 1024, (owned as usize - 1) % 1024);
+    let map = format.survey(Kind::Map).into_iter().flatten().nth(group as usize).unwrap();
+    let mut shown = scene.image.at(place(map)).to_vec();
+    shown[bit / 8] ^= 1 << (bit % 8);
+    scene.write(place(map), Some(&shown));
+    for waits_for in [WaitsFor::Settling, WaitsFor::Proof, WaitsFor::Names] {
+        assert_eq!(scene.watch.waiting().collect::<Vec<_>>(), [(waits_for, place(owned))]);
+        assert_eq!(scene.dead(&*format), BTreeSet::new());
+        for _ in 0..2 * Options::default().settle_ms / 1000 {
+            scene.now = Millis(scene.now.0 + 1000);
+            scene.write(place(active), Some(&[1; 1024]));
+        }
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What was deleted and is not destroyed yet, and what it waits for.
 
 use crate::engine::Engine;
-use quietus_core::units::{BLOCK_BYTES, Millis};
-use quietus_core::volume::Status;
-use quietus_core::watch::WatchStatus;
+use quietus_core::units::Millis;
+use quietus_core::volume::{Status, WaitingBytes};
+use quietus_core::watch;
 use serde::{Deserialize, Serialize};
 
 /// Content that waits.
@@ -12,8 +12,11 @@ pub struct Waiting {
     /// What for.
     #[serde(rename = "for")]
     pub cause: WaitsFor,
-    /// How much.
+    /// How much of it holds data.
     pub bytes: u64,
+    /// More may wait: not all of it was counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// Since when the oldest does: milliseconds before now. None if that is not known, as
     /// after a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +35,7 @@ pub enum WaitsFor {
     IdleResidue,
     /// Inferred to be dead, with evidence that is not durable yet.
     Evidence,
-    /// Free by a map, and named by an inode.
+    /// Free by a map, and named by an inode, or not all inodes are known.
     Inode,
     /// Free by a map that may be older than the last write.
     Map,
@@ -40,16 +43,16 @@ pub enum WaitsFor {
     Commits,
 }
 
-/// Figures of a watcher that tell of content that waits, in blocks.
-pub const FIGURES: [(&str, WaitsFor); 4] = [
-    ("dead, evidence not durable yet", WaitsFor::Evidence),
-    ("dead, still named", WaitsFor::Inode),
-    ("doubted", WaitsFor::Map),
-    ("free, and written within two commits", WaitsFor::Commits),
-];
-
-/// The figure that says how large a block is.
-pub const BLOCK_FIGURE: &str = "bytes in a block";
+impl From<watch::WaitsFor> for WaitsFor {
+    fn from(cause: watch::WaitsFor) -> Self {
+        match cause {
+            watch::WaitsFor::Proof => Self::Evidence,
+            watch::WaitsFor::Names => Self::Inode,
+            watch::WaitsFor::Settling => Self::Map,
+            watch::WaitsFor::Commits => Self::Commits,
+        }
+    }
+}
 
 impl WaitsFor {
     /// Why it is not destroyed yet.
@@ -60,7 +63,7 @@ impl WaitsFor {
             Self::IdleBelow => "queued, below present content",
             Self::IdleResidue => "queued, left behind in the overlay's file",
             Self::Evidence => "deleted, and the proof of it is not on the medium yet",
-            Self::Inode => "free in the allocation map, but an inode still names it",
+            Self::Inode => "free in the allocation map, but an inode names it, or may",
             Self::Map => "free in an allocation map that may be older than the last write there",
             Self::Commits => "free, but written within the last two commits of the guest's journal",
         }
@@ -79,53 +82,41 @@ impl WaitsFor {
     }
 }
 
-/// What waits on the disk that `engine` runs.
-pub(super) fn waiting(engine: &Engine, status: &Status) -> Vec<Waiting> {
+/// What the disk knows that `engine` runs, and what waits there at the same moment.
+pub(super) fn standing(engine: &Engine) -> (Status, Vec<Waiting>) {
+    let (status, inferred, since) = engine.ask(|volume| {
+        let dead = volume.obligations().filter(|(_, it)| it.is_dead());
+        (volume.status(), volume.waiting_bytes(), dead.map(|(_, it)| it.since).min())
+    });
     // What was dead at the start has been for longer than anybody knows.
-    let since = engine.dead_since().filter(|since| *since > Millis(0));
-    of(status, since.map(|since| engine.now().since(since)))
+    let since = since.filter(|since| *since > Millis(0));
+    let waiting = of(&status, &inferred, since.map(|since| engine.now().since(since)));
+    (status, waiting)
 }
 
-fn of(status: &Status, oldest_ms: Option<u64>) -> Vec<Waiting> {
+fn of(status: &Status, inferred: &WaitingBytes, oldest_ms: Option<u64>) -> Vec<Waiting> {
     let residue = status.overlay.as_ref().map_or(0, |it| it.residue_bytes);
+    let exactly = |cause, bytes| Waiting { cause, bytes, at_least: false, oldest_ms: None };
     let mut all = vec![
-        Waiting { cause: WaitsFor::Idle, bytes: status.queued_bytes, oldest_ms },
-        Waiting { cause: WaitsFor::IdleBelow, bytes: status.scour_bytes, oldest_ms: None },
-        Waiting { cause: WaitsFor::IdleResidue, bytes: residue, oldest_ms: None },
+        Waiting { oldest_ms, ..exactly(WaitsFor::Idle, status.queued_bytes) },
+        exactly(WaitsFor::IdleBelow, status.scour_bytes),
+        exactly(WaitsFor::IdleResidue, residue),
     ];
-    let watches: Vec<&WatchStatus> = status.watch.iter().flat_map(file_systems).collect();
-    all.extend(FIGURES.map(|(name, cause)| {
-        let bytes = watches.iter().map(|it| figure(it, name) * block_bytes(it)).sum();
-        Waiting { cause, bytes, oldest_ms: None }
-    }));
-    all.retain(|it| it.bytes > 0);
+    let at_least = inferred.at_least;
+    let inferred = inferred.by_cause.iter();
+    all.extend(inferred.map(|(cause, bytes)| Waiting { at_least, ..exactly((*cause).into(), *bytes) }));
+    all.retain(|it| it.bytes > 0 || it.at_least);
     all
-}
-
-/// Of the whole disk, and of each partition.
-fn file_systems(watch: &WatchStatus) -> impl Iterator<Item = &WatchStatus> {
-    std::iter::once(watch).chain(watch.parts.iter().map(|part| &part.watch))
-}
-
-fn figure(watch: &WatchStatus, name: &str) -> u64 {
-    watch.figures.iter().find(|(it, _)| it == name).map_or(0, |(_, figure)| *figure)
-}
-
-fn block_bytes(watch: &WatchStatus) -> u64 {
-    match figure(watch, BLOCK_FIGURE) {
-        0 => BLOCK_BYTES,
-        told => told,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::disk::{CreateOptions, DiskDir};
-    use quietus_core::watch::PartStatus;
+    use std::collections::BTreeMap;
 
     #[test]
-    fn what_is_inferred_and_cannot_be_destroyed_yet_is_counted_in_all_partitions() {
+    fn what_is_inferred_and_holds_data_is_listed_by_what_it_waits_for() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("disk");
         let options =
@@ -133,25 +124,19 @@ mod tests {
         DiskDir::create(&path, &options).expect("a disk");
         let disk = DiskDir::open(&path).expect("nobody has it");
         let engine = Engine::start("disk", &disk, disk.config().expect("a policy"), None).expect("it starts");
-        let mut status = engine.status();
-        assert_eq!(waiting(&engine, &status), []);
-        let part = |figures: &[(&str, u64)]| {
-            let figures = figures.iter().map(|(name, figure)| ((*name).to_string(), *figure)).collect();
-            PartStatus { watch: WatchStatus { figures, ..WatchStatus::default() }, ..PartStatus::default() }
-        };
-        let parts = vec![
-            part(&[("bytes in a block", 1024), ("doubted", 3), ("live", 9)]),
-            part(&[("doubted", 1), ("dead, still named", 2)]),
-        ];
-        status.watch = Some(WatchStatus { parts, ..WatchStatus::default() });
+        let (mut status, nothing) = standing(&engine);
+        assert_eq!(nothing, []);
         status.queued_bytes = 512;
-        let found: Vec<_> =
-            of(&status, Some(7)).iter().map(|it| (it.cause, it.bytes, it.oldest_ms)).collect();
-        let wanted = [
-            (WaitsFor::Idle, 512, Some(7)),
-            (WaitsFor::Inode, 8192, None),
-            (WaitsFor::Map, 3 * 1024 + 4096, None),
-        ];
-        assert_eq!(found, wanted);
+        let by_cause = [(watch::WaitsFor::Names, 8192), (watch::WaitsFor::Settling, 0)];
+        let mut inferred = WaitingBytes { by_cause: BTreeMap::from(by_cause), at_least: false };
+        let listed = |inferred: &WaitingBytes| {
+            let all = of(&status, inferred, Some(7));
+            all.iter().map(|it| (it.cause, it.bytes, it.at_least, it.oldest_ms)).collect::<Vec<_>>()
+        };
+        let queued = (WaitsFor::Idle, 512, false, Some(7));
+        assert_eq!(listed(&inferred), [queued, (WaitsFor::Inode, 8192, false, None)]);
+        inferred.at_least = true;
+        let unsure = [(WaitsFor::Inode, 8192, true, None), (WaitsFor::Map, 0, true, None)];
+        assert_eq!(listed(&inferred), [&[queued][..], &unsure].concat());
     }
 }

@@ -190,6 +190,11 @@ impl Engine {
         self.shared.lock().volume.status()
     }
 
+    /// What `question` finds out, all of it at one moment: nothing else goes on meanwhile.
+    pub fn ask<T>(&self, question: impl FnOnce(&Volume) -> T) -> T {
+        question(&self.shared.lock().volume)
+    }
+
     /// How it behaves.
     #[must_use]
     pub fn config(&self) -> Config {
@@ -263,14 +268,6 @@ impl Engine {
         let some: Vec<_> = all.take(most).collect();
         let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
         (some, more)
-    }
-
-    /// Since when the oldest of what is dead waits to be destroyed.
-    #[must_use]
-    pub fn dead_since(&self) -> Option<Millis> {
-        let inner = self.shared.lock();
-        let dead = inner.volume.obligations().filter(|(_, it)| it.is_dead());
-        dead.map(|(_, it)| it.since).min()
     }
 
     /// Waits until everything that was due has been destroyed, or `step` says

@@ -1,7 +1,7 @@
 //! When a conservative overwrite would destroy nothing.
 
 use super::*;
-use crate::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use crate::watch::{Content, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 struct Puppet {
     /// What lies below so many bytes from the start on may be dead.
     below_bytes: Arc<AtomicU64>,
+    /// The runs that wait for a verdict.
+    waits: Vec<(WaitsFor, Extent<Addr>)>,
     /// Whatever is written over may be dead.
     suspects_all: Arc<AtomicBool>,
     /// When it will look again, in milliseconds; 0: never.
@@ -57,6 +59,9 @@ impl Watcher for Puppet {
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         let extent = Extent::new(0, self.below_bytes.swap(0, Relaxed));
         (!extent.is_empty()).then_some((extent, Verdict::Scour))
+    }
+    fn waiting(&self) -> Waits<'_> {
+        Box::new(self.waits.iter().copied())
     }
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         if self.suspects_all.load(Relaxed) { vec![extent] } else { Vec::new() }
@@ -106,6 +111,42 @@ fn the_watcher_is_told_how_many_clients_there_are() {
         bench.tell(event);
         assert_eq!(puppet.clients.load(Relaxed), clients);
     }
+}
+
+/// How much of `waits` is counted; in the order of the causes.
+fn counted(bench: &mut Bench, waits: Vec<(WaitsFor, Extent<Addr>)>) -> (Vec<(WaitsFor, u64)>, bool) {
+    bench.volume.watch(Box::new(Puppet { waits, ..Puppet::default() }));
+    let WaitingBytes { by_cause, at_least } = bench.volume.waiting_bytes();
+    (by_cause.into_iter().collect(), at_least)
+}
+
+#[test]
+fn of_what_waits_only_what_holds_data_is_counted() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(4096, 7, 4096);
+    bench.write(65536, 7, 8192);
+    bench.write(SIZE / 2, 7, 4096);
+    let waits = vec![
+        (WaitsFor::Proof, Extent::new(0, SIZE / 2)),
+        (WaitsFor::Names, Extent::new(SIZE / 2 + 4096, SIZE / 4)),
+        (WaitsFor::Settling, Extent::new(SIZE / 2, 4096)),
+    ];
+    let expected = vec![(WaitsFor::Proof, 12288), (WaitsFor::Names, 0), (WaitsFor::Settling, 4096)];
+    assert_eq!(counted(&mut bench, waits), (expected, false));
+}
+
+#[test]
+fn what_waits_is_counted_up_to_a_limit() {
+    let mut bench = Bench::new("purge-2");
+    bench.write(0, 7, 4096);
+    let (held, empty) = (Extent::new(0, 4096), Extent::new(8192, 4096));
+    // Each run is a look at its data, and one at the rest.
+    for (runs, at_least) in [(1 << 15, false), ((1 << 15) + 1, true)] {
+        let expected = vec![(WaitsFor::Commits, 4096 << 15)];
+        assert_eq!(counted(&mut bench, vec![(WaitsFor::Commits, held); runs]), (expected, at_least));
+    }
+    let expected = vec![(WaitsFor::Proof, 0)];
+    assert_eq!(counted(&mut bench, vec![(WaitsFor::Proof, empty); (1 << 16) + 1]), (expected, true));
 }
 
 #[test]

@@ -48,17 +48,27 @@ fn line(out: &mut String, title: &str, text: &str) -> fmt::Result {
 fn answer(now: &StatusAnswer) -> String {
     let it = &now.status;
     let waiting: u64 = now.waiting.iter().map(|waiting| waiting.bytes).sum();
+    let at_least = now.waiting.iter().any(|waiting| waiting.at_least);
+    let amount = amount(waiting, at_least);
     let so_far = format!("{} so far, policy {}", bytes(it.counters.destroyed_bytes), it.policy);
     if it.latched.is_some() && waiting > 0 {
-        return format!("NOT all gone: {} stay where they are, see `health`", bytes(waiting));
+        return format!("NOT all gone: {amount} stay where they are, see `health`");
     }
     if waiting > 0 {
-        return format!("not all gone yet: {} wait ({so_far})", bytes(waiting));
+        return format!("not all gone yet: {amount} wait ({so_far})");
+    }
+    if at_least {
+        return format!("not known yet: too many ranges may wait to look at all of them ({so_far})");
     }
     if it.watch.as_ref().is_some_and(is_searching) {
         return format!("not known yet: a file system is being searched ({so_far})");
     }
     format!("all gone, as far as deletions are known ({so_far})")
+}
+
+/// So many bytes, or more.
+fn amount(count: u64, at_least: bool) -> String {
+    format!("{}{}", if at_least { "at least " } else { "" }, bytes(count))
 }
 
 fn is_searching(watch: &WatchStatus) -> bool {
@@ -86,13 +96,14 @@ fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
         }
         _ => waiting.cause.ends_with().to_string(),
     };
-    format!("{}{age}: {}; until {ends}", bytes(waiting.bytes), waiting.cause.why())
+    format!("{}{age}: {}; until {ends}", amount(waiting.bytes, waiting.at_least), waiting.cause.why())
 }
 
 /// After an act: what it could not destroy, why, and what ends that.
 pub(super) fn still_waiting(out: &mut String, waiting: &[Waiting]) -> fmt::Result {
     for it in waiting {
-        writeln!(out, "not yet: {}: {}; until {}", bytes(it.bytes), it.cause.why(), it.cause.ends_with())?;
+        let amount = amount(it.bytes, it.at_least);
+        writeln!(out, "not yet: {amount}: {}; until {}", it.cause.why(), it.cause.ends_with())?;
     }
     Ok(())
 }
@@ -287,3 +298,6 @@ fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

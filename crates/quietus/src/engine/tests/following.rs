@@ -1,7 +1,7 @@
 //! What changes is marked, and changes are held back.
 
 use super::*;
-use quietus_core::watch::{Content, Scope, Verdict, WatchStatus};
+use quietus_core::watch::{Content, Scope, Verdict, Waits, WatchStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MUCH: u64 = 1 << 20;
@@ -90,6 +90,9 @@ impl Watcher for Seer {
     fn proven(&mut self) {}
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         self.0.swap(false, Ordering::Relaxed).then(|| (Extent::new(0, 4096), Verdict::Dead))
+    }
+    fn waiting(&self) -> Waits<'_> {
+        Box::new(std::iter::empty())
     }
     fn take_suspicious(&mut self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         Vec::new()

@@ -1,0 +1,34 @@
+//! What the rule tells of what it knows: figures, and what waits for a verdict.
+
+use super::RuleE;
+use quietus_core::watch::{Waits, WaitsFor};
+
+impl RuleE {
+    pub(super) fn counted(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.format.figures();
+        figures.extend([
+            ("live", self.live.len()),
+            ("named by pointers", self.names.len()),
+            ("pointer blocks", self.names.pointer_blocks()),
+            ("suspicious", self.suspicious.len()),
+            ("doubted", self.doubted.len()),
+            ("dead, evidence not durable yet", self.deaths.unproven()),
+            ("dead, still named", self.deaths.still_named()),
+            ("seen freed", self.figures.freed),
+            ("seen freed soon after a write", self.figures.doubted),
+            ("seen unlinked while allocated", self.figures.unlinked),
+            ("orphan writes", self.figures.orphans),
+            ("written while suspicious", self.figures.reused),
+            ("pointers of uncertain type", self.figures.guessed),
+        ]);
+        figures
+    }
+
+    pub(super) fn waits(&self) -> Waits<'_> {
+        let unnamed = if self.knows_names() { WaitsFor::Proof } else { WaitsFor::Names };
+        let mut doubted = self.doubted.all().into_iter();
+        let doubted = std::iter::from_fn(move || doubted.next_range());
+        let doubted = doubted.map(|run| (WaitsFor::Settling, self.grid.extent_of_run(&run)));
+        Box::new(self.deaths.waiting(self.grid, unnamed).chain(doubted))
+    }
+}

@@ -1,0 +1,30 @@
+use super::*;
+use crate::control::{Call, Open};
+use crate::disk::{CreateOptions, DiskDir};
+use crate::engine::Engine;
+
+/// The status of a new disk.
+fn fresh() -> StatusAnswer {
+    let at = tempfile::tempdir().expect("a directory");
+    let path = at.path().join("disk");
+    let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
+    DiskDir::create(&path, &options).expect("a disk");
+    let dir = DiskDir::open(&path).expect("nobody has it");
+    let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None).expect("it starts");
+    let open = Open { dir, engine: engine.into(), served: true };
+    let answer = open.answer(&Call::Status, None, &mut |_| true).expect("a status");
+    serde_json::from_value(answer).expect("the status that was told")
+}
+
+#[test]
+fn what_was_not_all_counted_is_not_called_gone() {
+    let mut now = fresh();
+    assert!(answer(&now).starts_with("all gone, as far as deletions are known"));
+    let mut waits = |bytes| {
+        let cause = WaitsFor::Evidence;
+        now.waiting = vec![Waiting { cause, bytes, at_least: true, oldest_ms: None }];
+        answer(&now)
+    };
+    assert!(waits(4096).starts_with("not all gone yet: at least 4.00 KiB wait"), "{}", waits(4096));
+    assert!(waits(0).starts_with("not known yet: too many ranges may wait"), "{}", waits(0));
+}
