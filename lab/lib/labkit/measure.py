@@ -11,10 +11,11 @@ from .workspace import LabError
 
 
 class Sample:
-    """One fio job: requests and MiB a second, latencies in microseconds."""
+    """One fio job: requests and MiB a second, latencies in microseconds. Where it trims and
+    writes, they are those of its writes."""
 
     def __init__(self, job, seconds):
-        side = max((job[name] for name in ("read", "write", "trim")), key=lambda it: it["total_ios"])
+        side = next(job[name] for name in ("read", "write", "trim") if job[name]["total_ios"] or name == "trim")
         percentiles = side["clat_ns"].get("percentile", {})
         self.requests = side["total_ios"]
         self.iops = side["iops"]
