@@ -1,4 +1,4 @@
-//! What must be destroyed, by the place where it lies.
+//! Content to be destroyed, by the place where it lies.
 //!
 //! An address that has died and is written again gets another place where a
 //! store can give it one. What lay at the old place has no address any more; here
@@ -9,7 +9,7 @@ use crate::ledger::Cause;
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Millis, Pos};
 
-/// What is owed at some place.
+/// Content that is owed at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Debt {
     /// Its address less its place: side by side on the disk is side by side there.

@@ -119,10 +119,11 @@ class FileSystem:
         read = {"exfat": fatfs.exfat_layout, "ntfs": ntfs.layout, **dict.fromkeys(_FAT_BITS, fatfs.layout)}
         return read.get(self.name, extfs.layout)(image, self.block)
 
-    def slack(self, image, dead, live, layout=None, carried=None):
+    def slack(self, image, dead, live, layout=None, carried=None, after_cut=False):
         """Those of the dead tags that no block's death is about: the slack of files, and what
-        lies in a table of small files (then `layout` is that of the image)."""
-        if not self.has_slack:
+        lies in a table of small files (then `layout` is that of the image). `after_cut`: a power cut
+        may have undone that the end of a file's last block was zeroed, on any file system."""
+        if not (self.has_slack or after_cut):
             return set()
         fixed = (layout or self.layout(image)).fixed if self.has_residents else ()
         return verdicts.slack(image, dead, live, self.block, fixed, carried)

@@ -35,7 +35,7 @@ const LOG: u16 = 12;
 const IN_DATA: u8 = 0;
 const IN_BASE: u8 = 1;
 
-/// What one record says.
+/// The content of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Record {
     /// The figures as of the frame.
@@ -49,7 +49,7 @@ pub(super) enum Record {
 /// A record of a whole frame that this program cannot use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Its tag is unknown.
+    /// A record with an unknown tag.
     #[error("a record with the unknown tag {tag}, of {len} bytes")]
     Tag {
         /// The tag.
@@ -57,7 +57,7 @@ pub enum RecordError {
         /// Bytes behind its head.
         len: usize,
     },
-    /// It has another length than records of its kind.
+    /// A record whose length does not fit its kind.
     #[error("a record `{name}` of {len} bytes")]
     Length {
         /// Its kind.

@@ -197,15 +197,21 @@ fn what_happens_to_a_log_in_use_is_found() {
     assert_eq!(bench.lines().iter().filter(|line| line["event"] == "lost").count(), 1);
 }
 
-#[test]
-fn a_log_that_cannot_be_written_says_so_and_goes_on_when_it_can() {
-    let bench = Bench::new();
+/// The disk of `bench`, opened, with a receipt that its log cannot take.
+fn with_a_receipt_that_waits(bench: &Bench) -> (DiskDir, Engine) {
     let (dir, engine) = bench.open();
     engine.recorder().flush().expect("it can be written");
     bench.block_log();
     ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
     ask(&engine, Op::Trim, 0, 8192).expect("a trim");
     engine.wait_until_drained(|_| true);
+    (dir, engine)
+}
+
+#[test]
+fn a_log_that_cannot_be_written_says_so_and_goes_on_when_it_can() {
+    let bench = Bench::new();
+    let (dir, engine) = with_a_receipt_that_waits(&bench);
     let trouble = engine.recorder().flush().expect_err("it cannot be written");
     assert!(trouble.contains("audit.jsonl"), "{trouble}");
     assert_eq!(engine.record_status().receipts_waiting, 1);
@@ -271,12 +277,7 @@ fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is
 #[test]
 fn receipts_that_the_log_has_and_the_journal_does_not_know_of_are_not_repeated() {
     let bench = Bench::new();
-    let (dir, engine) = bench.open();
-    engine.recorder().flush().expect("it can be written");
-    bench.block_log();
-    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
-    ask(&engine, Op::Trim, 0, 8192).expect("a trim");
-    engine.wait_until_drained(|_| true);
+    let (dir, engine) = with_a_receipt_that_waits(&bench);
     assert_eq!(engine.record_status().receipts_waiting, 1);
     let journal = std::fs::read(bench.path.join("journal")).expect("bytes");
     bench.unblock_log();
