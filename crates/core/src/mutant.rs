@@ -44,6 +44,12 @@ pub enum Mutant {
     ForgetReceipts,
     /// A receipt is handed out before the commit that met its obligation is durable.
     ReceiptBeforeCommit,
+    /// Dead bytes are shown as soon as a write over them begins.
+    OverwriteEarly,
+    /// What was written over counts as destroyed before it is synced.
+    OverwrittenUnsynced,
+    /// A flush is replied to before the journal knows durably what lives again.
+    FlushBeforeMet,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
 }
@@ -53,7 +59,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -73,6 +79,9 @@ impl Mutant {
         Self::ForgetOwed,
         Self::ForgetReceipts,
         Self::ReceiptBeforeCommit,
+        Self::OverwriteEarly,
+        Self::OverwrittenUnsynced,
+        Self::FlushBeforeMet,
     ];
 }
 

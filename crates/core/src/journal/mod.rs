@@ -172,7 +172,8 @@ impl State {
 
     fn meet(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
         let mut met = Vec::new();
-        for (extent, it) in self.ledger.within(extent) {
+        let owed = self.ledger.within(extent).chain(self.ledger.overwritten_within(extent));
+        for (extent, it) in owed {
             met.push(Receipt { act, cause: it.cause, passes, extent });
         }
         met.into_iter().for_each(|receipt| self.give(receipt));
@@ -186,7 +187,7 @@ impl State {
 
     /// The changes that make this state from nothing.
     fn changes(&self) -> Vec<Change> {
-        let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
+        let obligations = self.ledger.all().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));

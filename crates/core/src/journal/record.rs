@@ -314,6 +314,7 @@ fn done_number(done: Done) -> u8 {
         Done::Shredded => 1,
         Done::Scoured => 2,
         Done::Freed => 3,
+        Done::Overwritten => 4,
     }
 }
 
@@ -322,6 +323,7 @@ fn done_from(number: u8) -> Option<Done> {
         1 => Some(Done::Shredded),
         2 => Some(Done::Scoured),
         3 => Some(Done::Freed),
+        4 => Some(Done::Overwritten),
         _ => None,
     }
 }

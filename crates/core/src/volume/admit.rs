@@ -187,7 +187,8 @@ impl Volume {
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
             && self.state.ledger.overlaps(request.extent)
-            && !self.can_leave(request.extent);
+            && !self.can_leave(request.extent)
+            && !self.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
@@ -350,6 +351,7 @@ impl Volume {
             self.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
+        self.begin_overwrite(extent);
         let places = self.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);
@@ -398,6 +400,7 @@ impl Volume {
         let running = self.running.get_mut(id);
         let extent = running.extent;
         self.store.written(extent, result.is_ok());
+        self.end_overwrite(extent, result.is_ok());
         match result {
             Err(error) => return self.request_failed(id, &error, out),
             Ok(buf) => self.running.get_mut(id).buf = buf,
@@ -405,6 +408,9 @@ impl Volume {
         if durable && !self.store.is_sealed(extent) {
             self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
+        } else if durable && self.overwritten_durably(extent) {
+            self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
+            self.request_sealed(id, out);
         } else {
             self.die(id, Deaths::zeros(zeros), out);
         }
@@ -413,7 +419,9 @@ impl Volume {
     /// What `id` wrote, and where that is, is durable.
     pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.running.get_mut(id);
-        if let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) {
+        let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
+        // Deaths wait for a later commit themselves.
+        if !deaths.rest.is_empty() || !self.awaits_met(id) {
             self.die(id, deaths, out);
         }
     }

@@ -7,8 +7,9 @@
 //!    is replied to, and before any act on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is met
-//!    and that is durable, or it gets another place ([`leaving`]): no act can
-//!    destroy what was written after a death.
+//!    and that is durable, or it gets another place ([`leaving`]), or it meets the
+//!    obligation itself ([`overwriting`]): no act can destroy what was written
+//!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt.
 //! 5. Content under a conservative overwrite is durable in the journal before
@@ -29,6 +30,7 @@ mod layers;
 mod leaving;
 mod open;
 mod order;
+mod overwriting;
 mod paging;
 mod query;
 mod raise;
@@ -170,6 +172,7 @@ pub struct Volume {
     /// All commits up to this one are durable.
     durable_seq: u64,
     undurable: commit::Undurable,
+    overwriting: overwriting::Overwriting,
     /// The commit that says what was owed by place last.
     left_seq: u64,
     /// What is owed by place comes before what is owed by address next.
@@ -316,6 +319,7 @@ impl Volume {
         self.abandon_act();
         self.sealing.give_up();
         self.undurable.give_up();
+        self.overwriting.give_up();
         self.obliging.clear();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);

@@ -214,6 +214,7 @@ impl Volume {
             durable_seq: journal.position().1,
             journal,
             committing: None,
+            overwriting: super::overwriting::Overwriting::default(),
             undurable: Undurable::default(),
             left_seq: 0,
             repays_next: false,

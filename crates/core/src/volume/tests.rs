@@ -2,6 +2,7 @@
 
 mod layers;
 mod leaving;
+mod overwriting;
 mod recording;
 mod steps;
 
@@ -170,9 +171,13 @@ impl Bench {
     }
 
     fn ask(&mut self, op: Op, start: u64, len: u64) -> RequestId {
+        self.ask_fua(op, start, len, false)
+    }
+
+    fn ask_fua(&mut self, op: Op, start: u64, len: u64, fua: bool) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.tell(Event::Request(id, Request { op, extent: Extent::new(start, len), fua: false }));
+        self.tell(Event::Request(id, Request { op, extent: Extent::new(start, len), fua }));
         id
     }
 

@@ -85,12 +85,13 @@ impl World {
     }
 
     /// The process is gone, and with it, unless it stopped in peace, what only it
-    /// knew: where an overlay's content is.
+    /// knew: where an overlay's content is, and what was written over dead bytes in place.
     fn forget(&mut self, is_clean: bool) {
-        if is_clean || self.setup.overlay.is_none() {
-            self.book.restarted();
-        } else {
-            self.book.forgotten();
+        let overwrites = self.policy.passes().len() <= 1;
+        match () {
+            () if is_clean => self.book.restarted(),
+            () if self.setup.overlay.is_some() => self.book.forgotten(|_| true),
+            () => self.book.forgotten(|died| died && overwrites),
         }
     }
 
