@@ -125,10 +125,10 @@ struct Overwritten {
 }
 
 impl Ledger {
-    /// How many entries it has.
+    /// How many entries it has: what was overwritten takes two in the journal.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.dead.len() + self.scour.len() + self.suspicious.len() + self.overwritten_len()
+        self.dead.len() + self.scour.len() + self.suspicious.len() + 2 * self.overwritten_len()
     }
 
     /// Whether nothing is owed.
@@ -220,10 +220,14 @@ impl Ledger {
         runs.iter().map(|(run, ())| run).collect()
     }
 
-    /// All entries, ascending: to the journal, what was overwritten is dead.
+    /// What was overwritten, ascending.
+    pub fn overwritten(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(self.overwritten.unsynced.iter(), self.overwritten.syncing.iter())
+    }
+
+    /// All entries, ascending, those too.
     pub fn all(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
-        let Overwritten { unsynced, syncing } = &self.overwritten;
-        merged(self.iter(), merged(unsynced.iter(), syncing.iter()))
+        merged(self.iter(), self.overwritten())
     }
 
     /// All entries but what was overwritten, ascending.

@@ -44,6 +44,8 @@ pub enum Mutant {
     ForgetReceipts,
     /// A receipt is handed out before the commit that met its obligation is durable.
     ReceiptBeforeCommit,
+    /// What was written over dead bytes is not noted.
+    NoteNothing,
     /// Dead bytes are shown as soon as a write over them begins.
     OverwriteEarly,
     /// What was written over counts as destroyed before it is synced.
@@ -59,7 +61,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -79,6 +81,7 @@ impl Mutant {
         Self::ForgetOwed,
         Self::ForgetReceipts,
         Self::ReceiptBeforeCommit,
+        Self::NoteNothing,
         Self::OverwriteEarly,
         Self::OverwrittenUnsynced,
         Self::FlushBeforeMet,

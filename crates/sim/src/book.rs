@@ -10,8 +10,9 @@
 //! 2. A kill of the process keeps (1): versions that were replied to stand.
 //!    A request that was under way may or may not have had its effect, for
 //!    each sector; the first read that shows it decides it for good.
-//!    Where the process alone knew where content is, as with an overlay, or that
-//!    dead bytes were written over, a kill may undo versions like a power cut.
+//!    Where the process alone knew where content is, as with an overlay, a kill
+//!    may undo versions like a power cut; and so it may where dead bytes were written
+//!    over, if the medium had failed.
 //! 3. A power cut may undo versions, back to the newest one that is durable:
 //!    replied to before a flush was sent that was replied to, or of a write
 //!    with FUA, or of a death (trim, zeros, purge): a death is durable at its

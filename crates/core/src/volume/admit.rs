@@ -27,6 +27,8 @@ pub(super) enum Stage {
     Raise { request: Request, block: Extent<Addr>, is_read: bool },
     /// A write is under way; these parts of it are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },
+    /// Such a write has ended, over dead bytes, and a note of that is being written.
+    Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
     /// What was written is made durable, and where that is; then these parts
     /// get their obligation.
     Seal(Deaths),
@@ -374,6 +376,7 @@ impl Volume {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);
             }
+            (result, Stage::Note { .. }) => self.noted(id, result, out),
             (result, _) if is_own(id) => self.own_look_done(id, result),
             (Err(error), _) => self.request_failed(id, &error, out),
             (Ok(_), Stage::Provide(rest)) => {
@@ -400,17 +403,18 @@ impl Volume {
         let running = self.running.get_mut(id);
         let extent = running.extent;
         self.store.written(extent, result.is_ok());
-        self.end_overwrite(extent, result.is_ok());
         match result {
-            Err(error) => return self.request_failed(id, &error, out),
+            Err(error) => {
+                self.give_up_overwrite(extent);
+                return self.request_failed(id, &error, out);
+            }
             Ok(buf) => self.running.get_mut(id).buf = buf,
         }
-        if durable && !self.store.is_sealed(extent) {
+        if self.overwrites(extent) {
+            self.note_overwrite(id, zeros, durable, out);
+        } else if durable && !self.store.is_sealed(extent) {
             self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
-        } else if durable && self.overwritten_durably(extent) {
-            self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
-            self.request_sealed(id, out);
         } else {
             self.die(id, Deaths::zeros(zeros), out);
         }

@@ -113,8 +113,8 @@ impl Volume {
             self.committing = Some(committing);
             self.write_journal(pos, data, false, out);
         }
-        if seq > self.durable_seq {
-            self.durable_seq = seq;
+        if seq > self.durable.seq {
+            self.durable = self.journal.position();
             for id in self.undurable.end() {
                 self.finish_with_buf(id, out);
             }

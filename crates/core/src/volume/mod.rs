@@ -49,7 +49,7 @@ pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
 use crate::extents::ExtentMap;
-use crate::journal::{Journal, State};
+use crate::journal::{FrameId, Journal, State};
 use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
 use crate::policy::Policy;
@@ -170,7 +170,7 @@ pub struct Volume {
     /// The commit under way.
     committing: Option<commit::Committing>,
     /// All commits up to this one are durable.
-    durable_seq: u64,
+    durable: FrameId,
     undurable: commit::Undurable,
     overwriting: overwriting::Overwriting,
     /// The commit that says what was owed by place last.
@@ -220,6 +220,8 @@ enum Purpose {
     Act,
     /// Where content is is made durable.
     Seal,
+    /// The notes of what was written over dead bytes are made void.
+    VoidNotes,
     /// A part of the map is read.
     Page,
 }
@@ -256,6 +258,7 @@ impl Volume {
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
             (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
             (Purpose::Page, result) => self.page_read(id, result, out),
+            (Purpose::VoidNotes, _) => {}
             (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
@@ -319,7 +322,7 @@ impl Volume {
         self.abandon_act();
         self.sealing.give_up();
         self.undurable.give_up();
-        self.overwriting.give_up();
+        self.void_notes(out);
         self.obliging.clear();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);

@@ -2,6 +2,7 @@
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
+use crate::journal::FrameId;
 use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
@@ -275,7 +276,7 @@ impl Volume {
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
         let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
-        let (generation, seq) = self.journal.position();
+        let FrameId { generation, seq } = self.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,
             seq,

@@ -102,7 +102,7 @@ impl Volume {
     pub(super) fn seal_map(&mut self, out: &mut Vec<super::Command>) {
         let sealing = &mut self.sealing;
         let may_begin = sealing.step == Step::Journal && self.latched.is_none();
-        if !may_begin || self.durable_seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
+        if !may_begin || self.durable.seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
             return;
         }
         let writes = std::mem::take(&mut sealing.writes);

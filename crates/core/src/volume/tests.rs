@@ -89,7 +89,8 @@ impl Medium for Memory {
 }
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
-    Opening { config, disk: DISK, size, entropy: [3; 32], now: Millis(0), checkpoint, overlay: None }
+    let (entropy, now) = ([3; 32], Millis(0));
+    Opening { config, disk: DISK, size, session: 1, entropy, now, checkpoint, overlay: None }
 }
 
 /// A volume above its media, driven by hand.

@@ -12,15 +12,23 @@ fn dead() -> Bench {
     bench
 }
 
-fn killed(bench: Bench) -> Bench {
-    Bench::open("clear", bench.data, bench.journal, None)
+/// The server is killed, and starts again: in the same session of the host, or in another.
+fn killed(bench: Bench, is_same_session: bool) -> Bench {
+    let session = u64::from(is_same_session);
+    let config = Config::new("clear".parse().unwrap());
+    let opening = Opening { session, ..opening(config, SIZE, None) };
+    let volume = Volume::open(opening, &Media::fixed(&bench.data, &bench.journal)).unwrap();
+    Bench::of(volume, bench.data, bench.journal, None)
 }
 
 #[test]
 fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
     let mut bench = dead();
     let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
-    assert!(bench.step() && bench.todo.is_empty(), "more was done than the write");
+    assert!(
+        bench.step() && bench.step() && bench.todo.is_empty(),
+        "more was done than the write and its note"
+    );
     assert!(bench.replies.remove(&write).is_some_and(|it| it.is_ok()), "it waited");
     assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
     let status = bench.volume.status();
@@ -49,7 +57,8 @@ fn no_erase_task_begins_where_such_a_write_is_under_way() {
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
     bench.carry_out(write);
-    assert_eq!(bench.reads(0, BLOCK), [8; BLOCK as usize]);
+    bench.settle();
+    assert!(bench.reads(0, BLOCK).iter().all(|byte| *byte == 8));
 }
 
 #[test]
@@ -62,22 +71,78 @@ fn a_flush_is_answered_once_the_journal_knows_what_lives_again() {
     let second = bench.ask(Op::Flush, 0, 0);
     bench.settle();
     assert!(bench.replies[&flush].is_ok() && bench.replies[&second].is_ok());
-    assert_eq!(killed(bench).reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+    assert_eq!(killed(bench, false).reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
 }
 
 #[test]
-fn a_write_with_fua_survives_a_crash_and_one_without_is_dead_after_it() {
-    for fua in [true, false] {
+fn a_kill_undoes_no_such_write_and_a_power_cut_one_that_was_not_flushed() {
+    for (fua, is_same_session) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut bench = dead();
         let id = bench.ask_fua(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK, fua);
         while !bench.replies.contains_key(&id) {
             assert!(bench.step(), "it is never answered");
         }
-        let mut bench = killed(bench);
-        assert_eq!(bench.reads(0, BLOCK), [if fua { 8 } else { 0 }; BLOCK as usize]);
+        let mut bench = killed(bench, is_same_session);
+        let survives = fua || is_same_session;
+        assert_eq!(bench.reads(0, BLOCK), [if survives { 8 } else { 0 }; BLOCK as usize]);
         bench.idle();
-        assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7 && (fua || *byte == 0)));
+        assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7 && (survives || *byte == 0)));
+        assert_eq!(bench.volume.status().counters.destroyed_bytes, 2 * BLOCK);
     }
+}
+
+#[test]
+fn a_note_says_nothing_of_bytes_that_died_again() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [0; BLOCK as usize]);
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_written_over_for_the_same_session() {
+    for is_same_session in [true, false] {
+        let mut bench = dead();
+        bench.write(0, 8, BLOCK);
+        let generation = bench.volume.journal.position().generation;
+        // Deaths one after the other fill the half.
+        while bench.volume.journal.position().generation == generation {
+            bench.write(4 * BLOCK, 1, BLOCK);
+            bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
+        }
+        let mut bench = killed(bench, is_same_session);
+        assert_eq!(bench.reads(0, BLOCK), [if is_same_session { 8 } else { 0 }; BLOCK as usize]);
+    }
+}
+
+#[test]
+fn a_note_that_a_snapshot_has_overtaken_is_written_again() {
+    let mut bench = dead();
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    assert!(bench.step(), "the write");
+    let note = bench.todo.pop_front().expect("its note");
+    let generation = bench.volume.journal.position().generation;
+    while bench.volume.journal.position().generation == generation {
+        bench.write(4 * BLOCK, 1, BLOCK);
+        bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
+    }
+    bench.carry_out(note);
+    assert!(!bench.replies.contains_key(&write), "it is answered before it is noted");
+    bench.settle();
+    assert!(bench.replies[&write].is_ok());
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [8; BLOCK as usize]);
+}
+
+#[test]
+fn a_medium_that_fails_makes_the_notes_void() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.data.broken.set(true);
+    bench.ask(Op::Flush, 0, 0);
+    bench.settle();
+    assert!(bench.latched.is_some());
+    bench.data.broken.set(false);
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [0; BLOCK as usize]);
 }
 
 #[test]
@@ -96,7 +161,7 @@ fn a_wish_for_a_conservative_overwrite_does_not_take_the_death_away() {
     let mut bench = dead();
     bench.write(0, 8, BLOCK);
     bench.done(Op::Scour, 0, BLOCK).unwrap();
-    assert_eq!(killed(bench).reads(0, BLOCK), [0; BLOCK as usize]);
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [0; BLOCK as usize]);
 }
 
 #[test]
@@ -107,7 +172,7 @@ fn a_busy_disk_syncs_such_writes_after_a_second_unasked() {
         bench.now += 100;
         bench.write(4 * BLOCK, 1, BLOCK);
     }
-    assert_eq!(killed(bench).reads(0, BLOCK), [8; BLOCK as usize]);
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [8; BLOCK as usize]);
 }
 
 #[test]
@@ -117,5 +182,5 @@ fn a_stop_without_a_drain_keeps_them() {
     bench.tell(Event::Stop { drain: false });
     bench.settle();
     assert!(bench.volume.is_at_rest());
-    assert_eq!(killed(bench).reads(0, BLOCK), [8; BLOCK as usize]);
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [8; BLOCK as usize]);
 }
