@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(bytes.len() as u64, HALVES_AT);
     bytes.extend(data);
     bytes.resize(shape.bytes() as usize, 0);
-    if let Ok(found) = scan(&Bytes(bytes), [0; 16], SIZE) {
+    if let Ok(found) = scan(&Bytes(bytes), [0; 16], SIZE, 0) {
         assert!(found.state.ledger.iter().all(|(extent, _)| extent.end() <= SIZE));
         assert!(found.state.slots.held.keys().all(|slot| slot.0 < shape.slots));
     }

@@ -110,20 +110,31 @@ pub struct Ledger {
     dead: Entries,
     scour: Entries,
     suspicious: Entries,
+    overwritten: Overwritten,
     age: Age,
 }
 
+/// Dead bytes that the guest wrote over, where the new content is itself the pass: live again
+/// to every reader, and owed until a sync. Memory alone knows; to the journal they are dead.
+#[derive(Clone, Debug, Default)]
+struct Overwritten {
+    /// No sync began since.
+    unsynced: Entries,
+    /// A sync is under way that began after them.
+    syncing: Entries,
+}
+
 impl Ledger {
-    /// How many entries it has.
+    /// How many entries it has: what was overwritten takes two in the journal.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.dead.len() + self.scour.len() + self.suspicious.len()
+        self.dead.len() + self.scour.len() + self.suspicious.len() + 2 * self.overwritten_len()
     }
 
     /// Whether nothing is owed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty()
+        self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty() && !self.has_overwritten()
     }
 
     /// Whether an act is waiting to be done, without any further write.
@@ -150,7 +161,76 @@ impl Ledger {
         &self.suspicious
     }
 
-    /// All entries, ascending.
+    /// Whether dead bytes were written over, and no sync has ended since.
+    #[must_use]
+    pub fn has_overwritten(&self) -> bool {
+        !self.overwritten.unsynced.is_empty() || !self.overwritten.syncing.is_empty()
+    }
+
+    /// Whether some were since the last sync began.
+    #[must_use]
+    pub fn has_unsynced(&self) -> bool {
+        !self.overwritten.unsynced.is_empty()
+    }
+
+    /// How many such bytes there are.
+    #[must_use]
+    pub fn overwritten_bytes(&self) -> u64 {
+        self.overwritten.unsynced.bytes() + self.overwritten.syncing.bytes()
+    }
+
+    /// How many entries they are.
+    #[must_use]
+    pub fn overwritten_len(&self) -> usize {
+        self.overwritten.unsynced.len() + self.overwritten.syncing.len()
+    }
+
+    /// Where they are within `extent`, ascending.
+    pub fn overwritten_within(
+        &self,
+        extent: Extent<Addr>,
+    ) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        let Overwritten { unsynced, syncing } = &self.overwritten;
+        merged(unsynced.within(extent), syncing.within(extent))
+    }
+
+    /// The guest has written over `extent`: what was dead there is live, and owed until a sync.
+    pub fn overwrite(&mut self, extent: Extent<Addr>) {
+        let dead: Vec<_> = self.dead.within(extent).map(|(part, it)| (part, *it)).collect();
+        for (part, it) in dead {
+            self.dead.remove(part);
+            self.overwritten.unsynced.insert(part, it);
+        }
+    }
+
+    /// A sync begins.
+    ///
+    /// # Panics
+    /// If one is under way.
+    pub fn begin_sync(&mut self) {
+        assert!(self.overwritten.syncing.is_empty(), "one sync at a time");
+        self.overwritten.syncing = std::mem::take(&mut self.overwritten.unsynced);
+    }
+
+    /// What that sync, which has ended, destroyed for good: neighbours as one.
+    #[must_use]
+    pub fn synced(&self) -> Vec<Extent<Addr>> {
+        let mut runs = ExtentMap::<Addr, ()>::default();
+        self.overwritten.syncing.iter().for_each(|(run, _)| runs.insert(run, ()));
+        runs.iter().map(|(run, ())| run).collect()
+    }
+
+    /// What was overwritten, ascending.
+    pub fn overwritten(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(self.overwritten.unsynced.iter(), self.overwritten.syncing.iter())
+    }
+
+    /// All entries, ascending, those too.
+    pub fn all(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
+        merged(self.iter(), self.overwritten())
+    }
+
+    /// All entries but what was overwritten, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(merged(self.dead.iter(), self.scour.iter()), self.suspicious.iter())
     }
@@ -187,7 +267,8 @@ impl Ledger {
 
     /// Nothing is owed within `extent` any more.
     pub fn remove(&mut self, extent: Extent<Addr>) {
-        for entries in [&mut self.dead, &mut self.scour, &mut self.suspicious] {
+        let Overwritten { unsynced, syncing } = &mut self.overwritten;
+        for entries in [&mut self.dead, &mut self.scour, &mut self.suspicious, unsynced, syncing] {
             entries.remove(extent);
         }
     }

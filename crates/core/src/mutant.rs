@@ -44,6 +44,14 @@ pub enum Mutant {
     ForgetReceipts,
     /// A receipt is handed out before the commit that met its obligation is durable.
     ReceiptBeforeCommit,
+    /// What was written over dead bytes is not noted.
+    NoteNothing,
+    /// Dead bytes are shown as soon as a write over them begins.
+    OverwriteEarly,
+    /// What was written over counts as destroyed before it is synced.
+    OverwrittenUnsynced,
+    /// A flush is replied to before the journal knows durably what lives again.
+    FlushBeforeMet,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
 }
@@ -53,7 +61,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -73,6 +81,10 @@ impl Mutant {
         Self::ForgetOwed,
         Self::ForgetReceipts,
         Self::ReceiptBeforeCommit,
+        Self::NoteNothing,
+        Self::OverwriteEarly,
+        Self::OverwrittenUnsynced,
+        Self::FlushBeforeMet,
     ];
 }
 

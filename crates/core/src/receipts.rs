@@ -19,6 +19,8 @@ use std::collections::VecDeque;
 pub enum Done {
     /// The content and all below it were destroyed.
     Shredded,
+    /// The guest wrote over the content, durably.
+    Overwritten,
     /// All below the content was destroyed; the content is kept.
     Scoured,
     /// The space is free; nothing was destroyed, as the policy has no passes.

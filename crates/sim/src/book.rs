@@ -11,7 +11,8 @@
 //!    A request that was under way may or may not have had its effect, for
 //!    each sector; the first read that shows it decides it for good.
 //!    Where the process alone knew where content is, as with an overlay, a kill
-//!    may undo versions like a power cut.
+//!    may undo versions like a power cut; and so it may where dead bytes were written
+//!    over, if the medium had failed.
 //! 3. A power cut may undo versions, back to the newest one that is durable:
 //!    replied to before a flush was sent that was replied to, or of a write
 //!    with FUA, or of a death (trim, zeros, purge): a death is durable at its
@@ -138,10 +139,12 @@ impl Book {
         self.reads_open = 0;
     }
 
-    /// The process was killed, and only it knew what was not durable.
-    pub fn forgotten(&mut self) {
+    /// The process was killed, and only it knew what was not durable, where that `is_so` for
+    /// bytes that have ever died, or have not.
+    pub fn forgotten(&mut self, is_so: impl Fn(bool) -> bool) {
         self.restarted();
-        self.pieces.values_mut().for_each(Piece::unsettle);
+        let pieces = self.pieces.values_mut().filter(|piece| is_so(piece.dead_before.is_some()));
+        pieces.for_each(Piece::unsettle);
     }
 
     /// The power was cut.

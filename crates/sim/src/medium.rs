@@ -89,6 +89,8 @@ struct Platter {
     /// What a power cut leaves.
     durable: Vec<u8>,
     sectors: Vec<Sector>,
+    /// How often the power was cut.
+    cuts: u64,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
     remains: Remains,
@@ -134,6 +136,7 @@ impl SimMedium {
             fired: Vec::new(),
             power,
             is_unsure: false,
+            cuts: 0,
             dice: Dice::new(size),
         };
         Self { inner: RefCell::new(inner) }
@@ -181,7 +184,15 @@ impl SimMedium {
     /// The power is lost, and comes back: what the cache held is gone, except
     /// for sectors that made it just in time.
     pub fn cut_power(&self) {
-        self.inner.borrow_mut().cut_power();
+        let mut inner = self.inner.borrow_mut();
+        inner.cut_power();
+        inner.cuts += 1;
+    }
+
+    /// The session of its host: another one after each power cut.
+    #[must_use]
+    pub fn session(&self) -> u64 {
+        self.inner.borrow().cuts
     }
 
     /// A write of `from` at `pos` was under way when the power or the process

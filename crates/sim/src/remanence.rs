@@ -5,7 +5,8 @@
 //! 1. A layer is made when a sector is brought from the cache to the medium.
 //!    Two writes that a cache folds are one layer.
 //! 2. A layer without recognisable content is a pass over what lies below;
-//!    one with content is none, even though it covers.
+//!    one with content is none, even though it covers. Where one pass is enough,
+//!    any other content is one too (docs/decisions/0007-one-pass.md).
 //! 3. Making zeros without writing them (as a file system or a thin pool does)
 //!    changes what is read and no layer: no pass.
 //! 4. Space that was given back is out of reach: what lay there can never be
@@ -149,12 +150,13 @@ impl Trace {
         (self.at, self.tag, self.cell) == (mark.at, mark.tag, mark.cell)
     }
 
-    /// A layer covers it: `bytes`, of which `touched` were written.
-    fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark]) {
+    /// A layer covers it: `bytes`, of which `touched` were written. Whether `content` is a pass.
+    fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark], content: bool) {
         let mut near = found.iter().filter(|mark| mark.at.abs_diff(self.at) < CELL_BYTES as usize);
         let hit = (self.at..self.at + self.len()).filter(|at| touched.has(*at)).count();
         match near.next() {
             _ if hit == 0 => {}
+            Some(_) if content => self.pass_some(bytes, touched, None),
             None if hit == self.len() => self.pass_all(),
             None => self.pass_some(bytes, touched, None),
             Some(mark) if mark.at == self.at => self.pass_some(bytes, touched, Some(*mark)),
@@ -232,7 +234,7 @@ impl Remains {
         }
         let found = &buffer[..count];
         for trace in traces.iter_mut() {
-            trace.cover(bytes, touched, found);
+            trace.cover(bytes, touched, found, self.passes_min <= 1);
         }
         traces.retain(|trace| trace.fewest() < self.passes_min);
         for mark in found {

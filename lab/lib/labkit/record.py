@@ -27,10 +27,10 @@ class Record:
         return cls(lines)
 
     def acts(self):
-        """Every act, a piece of the medium each."""
+        """Every erase task, a piece of the medium each. What the guest wrote over itself is none."""
         receipts = (line for line in self.lines if line["event"] == "receipt")
         return [Act(time, start, length, kind["act"] == "shredded")
-                for line in receipts for time, kind, start, length in _runs(line)]
+                for line in receipts for time, kind, start, length in _runs(line) if kind["act"] != "overwritten"]
 
 
 def _runs(line):

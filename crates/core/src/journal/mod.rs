@@ -1,7 +1,7 @@
 //! The journal: durable obligations, and slots for content that is in flight.
 //!
-//! Layout (byte by byte in `docs/formats/journal.md`): a head, two halves and
-//! the slots. A half is a mark, a snapshot of the ledger, and the changes since,
+//! Layout (byte by byte in `docs/formats/journal.md`): a head, two halves, the
+//! slots and the notes. A half is a mark, a snapshot of the ledger, and the changes since,
 //! a frame a commit. When a half is full, a snapshot goes to the other one.
 //!
 //! Invariants:
@@ -13,6 +13,7 @@
 //!    is overwritten by the disk's policy before it is called clean.
 
 mod frame;
+mod notes;
 mod record;
 mod scan;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::receipts::{Done, LogHead, Receipt, Receipts};
 use crate::store::Place;
 use crate::units::{Addr, Extent, Millis, Pos};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
+pub use notes::{FrameId, NOTES, Note};
 pub use record::RecordError;
 pub use scan::{JournalError, Recovered, scan};
 use std::collections::BTreeMap;
@@ -36,7 +38,7 @@ pub const SLOT_BYTES: u64 = 4096;
 /// Where the first half begins.
 pub const HALVES_AT: u64 = 4096;
 /// The version of the format that this code writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Names a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,7 +64,7 @@ impl Shape {
     /// Bytes of the whole journal.
     #[must_use]
     pub fn bytes(self) -> u64 {
-        self.slot(Slot(self.slots)).0
+        self.slot(Slot(self.slots)).0 + notes::NOTES_BYTES
     }
 
     /// Where `slot` begins.
@@ -92,6 +94,9 @@ impl Shape {
 pub enum Change {
     /// `extent` has this obligation now, whatever it had before.
     Oblige(Extent<Addr>, Due, Cause),
+    /// What was dead in `extent` was written over: live, and owed until a sync. In snapshots
+    /// only, and only in the host's session that has this number (see [`Note`]).
+    Overwritten(Extent<Addr>, u64),
     /// `extent` has no obligation any more: what was owed there is owed by place.
     Clear(Extent<Addr>),
     /// The obligations of `extent` were met, with so many passes over each byte: each
@@ -130,6 +135,8 @@ pub struct Slots {
 /// What the journal says, in memory: the sum of all changes.
 #[derive(Clone, Debug, Default)]
 pub struct State {
+    /// The host's session.
+    pub session: u64,
     /// The obligations.
     pub ledger: Ledger,
     /// What is owed by place.
@@ -151,6 +158,8 @@ impl State {
             Change::Oblige(extent, due, cause) => {
                 self.ledger.insert(extent, Obligation { due, cause, since: now });
             }
+            Change::Overwritten(extent, session) if session == self.session => self.ledger.overwrite(extent),
+            Change::Overwritten(..) => {}
             Change::Clear(extent) => self.ledger.remove(extent),
             Change::Meet(extent, act, passes) => self.meet(extent, act, passes),
             Change::Hold(slot, extent, crc) => {
@@ -172,7 +181,8 @@ impl State {
 
     fn meet(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
         let mut met = Vec::new();
-        for (extent, it) in self.ledger.within(extent) {
+        let owed = self.ledger.within(extent).chain(self.ledger.overwritten_within(extent));
+        for (extent, it) in owed {
             met.push(Receipt { act, cause: it.cause, passes, extent });
         }
         met.into_iter().for_each(|receipt| self.give(receipt));
@@ -186,13 +196,16 @@ impl State {
 
     /// The changes that make this state from nothing.
     fn changes(&self) -> Vec<Change> {
-        let obligations = self.ledger.iter().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
+        let obligations = self.ledger.all().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
+        let overwritten = self.ledger.overwritten();
+        let overwritten = overwritten.map(|(extent, _)| Change::Overwritten(extent, self.session));
         let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
         let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
-        let mut changes: Vec<Change> = obligations.chain(held).chain(owed).chain(receipts).collect();
+        let mut changes: Vec<Change> =
+            obligations.chain(overwritten).chain(held).chain(owed).chain(receipts).collect();
         if self.slots.dirty && self.slots.held.is_empty() {
             // Held once and released: dirty, and nothing more to say.
             changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));
@@ -242,10 +255,10 @@ impl Journal {
         self.shape
     }
 
-    /// The generation and number of the last frame made.
+    /// The last frame made.
     #[must_use]
-    pub fn position(&self) -> (u64, u64) {
-        (self.generation, self.seq)
+    pub fn position(&self) -> FrameId {
+        FrameId { generation: self.generation, seq: self.seq }
     }
 
     /// Notes `change` for the next commit, and says that commit's number.

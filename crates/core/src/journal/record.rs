@@ -30,6 +30,7 @@ const MEET: u16 = 9;
 const RECEIPT: u16 = 10;
 const RECORDED: u16 = 11;
 const LOG: u16 = 12;
+const OVERWRITTEN: u16 = 13;
 
 /// On which medium a place is.
 const IN_DATA: u8 = 0;
@@ -111,6 +112,11 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             bytes.extend([due_number(due), cause as u8]);
             OBLIGE
         }
+        Change::Overwritten(extent, session) => {
+            put_extent(bytes, extent);
+            bytes.extend(session.to_le_bytes());
+            OVERWRITTEN
+        }
         Change::Clear(extent) => {
             put_extent(bytes, extent);
             CLEAR
@@ -185,6 +191,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
         RECEIPT => "receipt",
         RECORDED => "recorded",
         LOG => "log",
+        OVERWRITTEN => "overwritten",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: body };
@@ -211,6 +218,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
             Record::Change(Change::Receipt(Receipt { act, cause: fields.cause()?, passes, extent }))
         }
         RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
+        OVERWRITTEN => Record::Change(Change::Overwritten(fields.extent()?, fields.u64()?)),
         LOG => Record::Log(LogHead { lines: fields.u64()?, hash: fields.array()? }),
         _ => Record::Change(Change::Clean),
     };
@@ -314,6 +322,7 @@ fn done_number(done: Done) -> u8 {
         Done::Shredded => 1,
         Done::Scoured => 2,
         Done::Freed => 3,
+        Done::Overwritten => 4,
     }
 }
 
@@ -322,6 +331,7 @@ fn done_from(number: u8) -> Option<Done> {
         1 => Some(Done::Shredded),
         2 => Some(Done::Scoured),
         3 => Some(Done::Freed),
+        4 => Some(Done::Overwritten),
         _ => None,
     }
 }

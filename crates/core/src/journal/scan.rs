@@ -1,6 +1,7 @@
 //! Reading a journal after a stop or a crash.
 
 use super::frame::{self, HeadError};
+use super::notes::Notes;
 use super::{FrameKind, HALVES_AT, Head, RawFrame, RecordError, SECTOR_BYTES, Shape, State, VERSION};
 use crate::medium::{Medium, MediumError};
 use crate::units::{BLOCK_BYTES, Millis, Pos};
@@ -45,11 +46,16 @@ pub enum JournalError {
     Damaged(&'static str),
 }
 
-/// Reads the journal of disk `disk` of `size` bytes.
+/// Reads the journal of disk `disk` of `size` bytes, in `session` of the host.
 ///
 /// # Errors
 /// [`JournalError`]. A torn last frame is none: it was never acted on.
-pub fn scan(journal: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Recovered, JournalError> {
+pub fn scan(
+    journal: &dyn Medium,
+    disk: [u8; 16],
+    size: u64,
+    session: u64,
+) -> Result<Recovered, JournalError> {
     let head = read_head(journal)?;
     if head.disk != disk {
         return Err(JournalError::OtherDisk);
@@ -60,7 +66,8 @@ pub fn scan(journal: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Recovered
     let halves =
         [0, 1].map(|which| Half { journal, start: head.shape.half(which), len: head.shape.half_bytes });
     let (half, snapshot, end) = newest(&halves)?;
-    let mut found = Replay::new(snapshot, size)?;
+    let notes = Notes::read(journal, head.shape, (session, snapshot.generation, size))?;
+    let mut found = Replay::new(snapshot, size, session, notes)?;
     found.replay(&halves[half], end)?;
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
@@ -135,12 +142,14 @@ struct Replay {
     generation: u64,
     seq: u64,
     size: u64,
+    notes: Notes,
 }
 
 impl Replay {
-    fn new(snapshot: RawFrame, size: u64) -> Result<Self, JournalError> {
+    fn new(snapshot: RawFrame, size: u64, session: u64, notes: Notes) -> Result<Self, JournalError> {
         let (generation, seq) = (snapshot.generation, snapshot.seq);
-        let mut replay = Self { state: State::default(), generation, seq, size };
+        let state = State { session, ..State::default() };
+        let mut replay = Self { state, generation, seq, size, notes };
         replay.apply(&snapshot)?;
         Ok(replay)
     }
@@ -154,6 +163,7 @@ impl Replay {
             }
             self.state.apply(change, Millis(0));
         }
+        self.notes.apply(self.seq, &mut self.state);
         // The figures of a frame include its changes.
         (self.state.counters, self.state.log) = (frame.counters, frame.log);
         Ok(())
@@ -192,6 +202,7 @@ impl super::Change {
     fn is_within(&self, size: u64) -> bool {
         match self {
             Self::Oblige(extent, ..)
+            | Self::Overwritten(extent, _)
             | Self::Clear(extent)
             | Self::Meet(extent, ..)
             | Self::Hold(_, extent, _) => extent.end() <= size,

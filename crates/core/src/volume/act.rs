@@ -15,7 +15,6 @@ use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::medium::{MediumError, MediumErrorKind};
-use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
 use crate::store::{Chore, Place, Places, Store, Target};
@@ -326,9 +325,6 @@ impl Volume {
             }
         }
         self.record(&changes);
-        if mutant::is(Mutant::ReceiptBeforeCommit) {
-            self.receipts_durable();
-        }
     }
 
     fn record(&mut self, changes: &[Change]) {
@@ -399,7 +395,6 @@ impl Volume {
             && let Some(act) = self.end_act()
         {
             self.repaid(&act.places);
-            self.receipts_durable();
         }
         self.give_receipts(out);
     }

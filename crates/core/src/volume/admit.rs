@@ -27,6 +27,8 @@ pub(super) enum Stage {
     Raise { request: Request, block: Extent<Addr>, is_read: bool },
     /// A write is under way; these parts of it are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },
+    /// Such a write has ended, over dead bytes, and a note of that is being written.
+    Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
     /// What was written is made durable, and where that is; then these parts
     /// get their obligation.
     Seal(Deaths),
@@ -187,7 +189,8 @@ impl Volume {
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
             && self.state.ledger.overlaps(request.extent)
-            && !self.can_leave(request.extent);
+            && !self.can_leave(request.extent)
+            && !self.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
@@ -350,6 +353,7 @@ impl Volume {
             self.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
+        self.begin_overwrite(extent);
         let places = self.hold(extent);
         if let Some(fresh) = &mut self.fresh {
             fresh.insert(extent);
@@ -372,6 +376,7 @@ impl Volume {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);
             }
+            (result, Stage::Note { .. }) => self.noted(id, result, out),
             (result, _) if is_own(id) => self.own_look_done(id, result),
             (Err(error), _) => self.request_failed(id, &error, out),
             (Ok(_), Stage::Provide(rest)) => {
@@ -399,10 +404,15 @@ impl Volume {
         let extent = running.extent;
         self.store.written(extent, result.is_ok());
         match result {
-            Err(error) => return self.request_failed(id, &error, out),
+            Err(error) => {
+                self.give_up_overwrite(extent);
+                return self.request_failed(id, &error, out);
+            }
             Ok(buf) => self.running.get_mut(id).buf = buf,
         }
-        if durable && !self.store.is_sealed(extent) {
+        if self.overwrites(extent) {
+            self.note_overwrite(id, zeros, durable, out);
+        } else if durable && !self.store.is_sealed(extent) {
             self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
         } else {
@@ -413,7 +423,9 @@ impl Volume {
     /// What `id` wrote, and where that is, is durable.
     pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.running.get_mut(id);
-        if let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) {
+        let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
+        // Deaths wait for a later commit themselves.
+        if !deaths.rest.is_empty() || !self.awaits_met(id) {
             self.die(id, deaths, out);
         }
     }

@@ -89,7 +89,7 @@ impl Volume {
         let limit = self.journal.shape().entries_max() / 2;
         let mut gap_bytes_max = self.config.run_bytes_max;
         while self.state.ledger.suspicious().len() > limit {
-            let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, it.due)).collect();
+            let all: Vec<_> = self.state.ledger.all().map(|(extent, it)| (extent, it.due)).collect();
             let mut joined: Option<Extent<Addr>> = None;
             for (extent, due) in all {
                 let next = Some(extent).filter(|_| due == Due::Suspicious);
@@ -206,7 +206,8 @@ impl Volume {
         let mut left = bytes_max;
         let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
+        let free = ready.flat_map(|(extent, _)| self.overwriting.gaps(extent));
+        let runs = free.flat_map(|extent| windows(extent, self.config.run_bytes_max));
         let take = runs.take(RUNS_MAX).take_while(|run| {
             let fits = left > 0;
             left = left.saturating_sub(run.len);

@@ -87,8 +87,13 @@ impl Volume {
     /// Makes `change` now in memory, and with the next commit on the medium.
     /// Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
+        let receipts = self.state.counters.receipts;
         self.state.apply(change, self.now);
-        self.journal.push(change)
+        let seq = self.journal.push(change);
+        if self.state.counters.receipts > receipts {
+            self.recording.note(seq, self.state.counters.receipts);
+        }
+        seq
     }
 
     pub(super) fn commit_pending(&mut self, out: &mut Vec<Command>) {
@@ -108,11 +113,13 @@ impl Volume {
             self.committing = Some(committing);
             self.write_journal(pos, data, false, out);
         }
-        if seq > self.durable_seq {
-            self.durable_seq = seq;
+        if seq > self.durable.seq {
+            self.durable = self.journal.position();
             for id in self.undurable.end() {
                 self.finish_with_buf(id, out);
             }
+            self.recording.committed(seq);
+            self.overwriting_committed(out);
             self.act_committed(seq, out);
             self.seal_map(out);
         }

@@ -105,8 +105,12 @@ impl Volume {
         // Below what has no place of its own there is nothing: it dies by whole blocks.
         let has_place = self.store.first_held(run).is_some();
         let first = {
-            let mut owed = self.state.ledger.within(run).filter(|(_, it)| has_place || it.is_dead());
-            owed.next().map(|(found, it)| (found, *it))
+            let ledger = &self.state.ledger;
+            // What was written over can die again. Nothing else takes its obligation away.
+            let owed = ledger.within(run).filter(|(_, it)| has_place || it.is_dead()).next();
+            let overwritten = ledger.overwritten_within(run).next().filter(|_| due == Due::Scour);
+            let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
+            first.map(|(found, it)| (found, *it))
         };
         let end = match first {
             Some((found, it)) if found.start == run.start => {

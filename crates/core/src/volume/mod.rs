@@ -7,8 +7,9 @@
 //!    is replied to, and before any act on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is met
-//!    and that is durable, or it gets another place ([`leaving`]): no act can
-//!    destroy what was written after a death.
+//!    and that is durable, or it gets another place ([`leaving`]), or it meets the
+//!    obligation itself ([`overwriting`]): no act can destroy what was written
+//!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt.
 //! 5. Content under a conservative overwrite is durable in the journal before
@@ -29,6 +30,7 @@ mod layers;
 mod leaving;
 mod open;
 mod order;
+mod overwriting;
 mod paging;
 mod query;
 mod raise;
@@ -47,7 +49,7 @@ pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
 use crate::extents::ExtentMap;
-use crate::journal::{Journal, State};
+use crate::journal::{FrameId, Journal, State};
 use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
 use crate::policy::Policy;
@@ -168,8 +170,9 @@ pub struct Volume {
     /// The commit under way.
     committing: Option<commit::Committing>,
     /// All commits up to this one are durable.
-    durable_seq: u64,
+    durable: FrameId,
     undurable: commit::Undurable,
+    overwriting: overwriting::Overwriting,
     /// The commit that says what was owed by place last.
     left_seq: u64,
     /// What is owed by place comes before what is owed by address next.
@@ -217,6 +220,8 @@ enum Purpose {
     Act,
     /// Where content is is made durable.
     Seal,
+    /// The notes of what was written over dead bytes are made void.
+    VoidNotes,
     /// A part of the map is read.
     Page,
 }
@@ -253,6 +258,7 @@ impl Volume {
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
             (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
             (Purpose::Page, result) => self.page_read(id, result, out),
+            (Purpose::VoidNotes, _) => {}
             (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
@@ -316,6 +322,7 @@ impl Volume {
         self.abandon_act();
         self.sealing.give_up();
         self.undurable.give_up();
+        self.void_notes(out);
         self.obliging.clear();
         for id in self.awaiting_commit() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);

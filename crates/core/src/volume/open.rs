@@ -12,12 +12,14 @@ use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::journal::{
-    self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
+    self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
+    State,
 };
 use crate::ledger::{Cause, Due};
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::policy::Seed;
+use crate::receipts::Done;
 use crate::store::overlay::{Known, MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
@@ -35,6 +37,9 @@ pub struct Opening {
     pub disk: [u8; 16],
     /// Its size in bytes.
     pub size: u64,
+    /// The host's session: the same number as long as what was written to the media is on them
+    /// or in a cache above them, and another one after that may have been lost.
+    pub session: u64,
     /// Bytes that nobody knows, new at each opening.
     pub entropy: [u8; 32],
     /// The time.
@@ -157,7 +162,7 @@ impl Volume {
         journal.sync()?;
         let mut blocks = BlockSet::default();
         held.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
-        let (generation, seq) = writer.position();
+        let FrameId { generation, seq } = writer.position();
         Ok(Checkpoint { generation, seq, store: blocks.to_bytes(), watch: Vec::new() })
     }
 
@@ -168,7 +173,7 @@ impl Volume {
     /// [`OpenError`]; nothing was changed then that cannot be done again.
     pub fn open(mut opening: Opening, media: &Media<'_>) -> Result<Self, OpenError> {
         let journal = media.journal;
-        let mut found = journal::scan(journal, opening.disk, opening.size)?;
+        let mut found = journal::scan(journal, opening.disk, opening.size, opening.session)?;
         let shape = found.head.shape;
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
@@ -184,6 +189,7 @@ impl Volume {
                 return Err(OpenError::NeedsRecovery);
             }
         } else {
+            settle_overwritten(&mut found.state, media.data)?;
             restore(&mut found, &mut *store, media)?;
             found.state.slots.dirty |= slots_hold_something(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
@@ -211,9 +217,10 @@ impl Volume {
             fresh,
             layers: Layers::default(),
             state: found.state,
-            durable_seq: journal.position().1,
+            durable: journal.position(),
             journal,
             committing: None,
+            overwriting: super::overwriting::Overwriting::default(),
             undurable: Undurable::default(),
             left_seq: 0,
             repays_next: false,
@@ -277,6 +284,21 @@ fn everything(size: u64) -> BlockSet {
     let mut held = BlockSet::default();
     held.insert(Extent::new(0, size));
     held
+}
+
+/// What the guest wrote over dead bytes before the server was killed is in the host's cache: a
+/// sync makes it durable, and meets the obligations.
+fn settle_overwritten(state: &mut State, data: &dyn Medium) -> Result<(), MediumError> {
+    if !state.ledger.has_overwritten() {
+        return Ok(());
+    }
+    data.sync()?;
+    state.ledger.begin_sync();
+    for run in state.ledger.synced() {
+        state.apply(Change::Meet(run, Done::Overwritten, 1), Millis(0));
+        state.counters.destroyed_bytes += run.len;
+    }
+    Ok(())
 }
 
 /// Puts content back that was being kept when the disk stopped. Where it has no

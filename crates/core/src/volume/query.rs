@@ -2,6 +2,7 @@
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
+use crate::journal::FrameId;
 use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
@@ -94,7 +95,7 @@ impl Volume {
         Status {
             size_bytes: self.store.size(),
             live_bytes: self.store.held_bytes().saturating_sub(dead),
-            queued_bytes: dead + owed.bytes(),
+            queued_bytes: dead + owed.bytes() + ledger.overwritten_bytes(),
             scour_bytes: ledger.scour().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
             ledger_entries: ledger.len() + owed.len(),
@@ -209,7 +210,8 @@ impl Volume {
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
-        let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
+        let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
+        let first = others.fold(idle, Millis::min);
         (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
     }
 
@@ -228,7 +230,8 @@ impl Volume {
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || !self.all_due || (self.destroys_nothing() && !self.has_queued() && self.has_seen_all())
+        let owes_nothing = || !self.has_queued() && self.is_overwritten_met();
+        never || !self.all_due || (self.destroys_nothing() && owes_nothing() && self.has_seen_all())
     }
 
     /// Whether there is nothing to tidy up, or never will be done.
@@ -273,7 +276,7 @@ impl Volume {
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
         let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
-        let (generation, seq) = self.journal.position();
+        let FrameId { generation, seq } = self.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,
             seq,

@@ -10,13 +10,17 @@
 
 use super::{Command, Volume};
 use crate::journal::Change;
+use crate::mutant::{self, Mutant};
 use crate::receipts::LogHead;
+use std::collections::VecDeque;
 
 /// How far receipts have come, by their numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Recording {
     /// The journal has those before durably.
     durable: u64,
+    /// The commits that make more of them durable, in order: its number, and up to which.
+    committing: VecDeque<(u64, u64)>,
     /// Those before were handed out.
     given: u64,
     /// Why the audit log cannot be written, since the last time that it could.
@@ -26,16 +30,29 @@ pub(super) struct Recording {
 impl Recording {
     /// After a start: the journal's receipts are all to be handed out.
     pub(super) fn resume(first: u64, end: u64) -> Self {
-        Self { durable: end, given: first, stuck: None }
+        Self { durable: end, given: first, ..Self::default() }
+    }
+
+    /// Commit `seq` has those before `end`.
+    pub(super) fn note(&mut self, seq: u64, end: u64) {
+        if mutant::is(Mutant::ReceiptBeforeCommit) {
+            self.durable = end;
+        }
+        match self.committing.back_mut() {
+            Some((last, to)) if *last == seq => *to = end,
+            _ => self.committing.push_back((seq, end)),
+        }
+    }
+
+    /// Commit `seq` is durable.
+    pub(super) fn committed(&mut self, seq: u64) {
+        while let Some((_, end)) = self.committing.pop_front_if(|(first, _)| *first <= seq) {
+            self.durable = end;
+        }
     }
 }
 
 impl Volume {
-    /// All receipts so far are durable in the journal.
-    pub(super) fn receipts_durable(&mut self) {
-        self.recording.durable = self.state.counters.receipts;
-    }
-
     /// Hands receipts out, once no copy can be left of what they are for.
     pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
         if !self.has_receipts_to_give() || self.store.has_residue() {

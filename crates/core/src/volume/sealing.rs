@@ -69,6 +69,8 @@ impl Volume {
             return;
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
+        self.begin_overwritten_sync();
+        let sealing = &mut self.sealing;
         sealing.writes = self.store.seal();
         sealing.after = self.left_seq;
         sealing.step = Step::Content;
@@ -100,7 +102,7 @@ impl Volume {
     pub(super) fn seal_map(&mut self, out: &mut Vec<super::Command>) {
         let sealing = &mut self.sealing;
         let may_begin = sealing.step == Step::Journal && self.latched.is_none();
-        if !may_begin || self.durable_seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
+        if !may_begin || self.durable.seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
             return;
         }
         let writes = std::mem::take(&mut sealing.writes);
@@ -117,6 +119,7 @@ impl Volume {
     fn sealed(&mut self, out: &mut Vec<super::Command>) {
         self.sealing.step = Step::Rest;
         self.store.sealed();
+        self.end_overwritten_sync();
         for waiter in std::mem::take(&mut self.sealing.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_sealed(id, out),
@@ -130,16 +133,22 @@ impl Volume {
 
     /// Seals what nobody asked for, when it is time.
     pub(super) fn drive_sealing(&mut self, out: &mut Vec<super::Command>) {
-        if self.sealing.step != Step::Rest || self.is_sealed() {
+        let has_nothing = self.is_map_sealed() && !self.state.ledger.has_overwritten();
+        if self.sealing.step != Step::Rest || has_nothing {
             return;
         }
-        if self.store.wants_seal() || self.stopping || !self.halting && self.is_due_since(self.now) {
+        let is_wanted = self.store.wants_seal() || self.wants_overwritten_sync();
+        if is_wanted || self.stopping || !self.halting && self.is_due_since(self.now) {
             self.seal(Waiter::Nobody, out);
         }
     }
 
-    /// Whether it is durable where all content is.
+    /// Whether it is durable where all content is, and that it is not dead.
     pub(super) fn is_sealed(&self) -> bool {
+        self.is_map_sealed() && self.is_overwritten_met()
+    }
+
+    fn is_map_sealed(&self) -> bool {
         self.store.is_sealed(Extent::new(0, self.store.size()))
     }
 }

@@ -2,6 +2,7 @@
 
 mod layers;
 mod leaving;
+mod overwriting;
 mod recording;
 mod steps;
 
@@ -88,7 +89,8 @@ impl Medium for Memory {
 }
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
-    Opening { config, disk: DISK, size, entropy: [3; 32], now: Millis(0), checkpoint, overlay: None }
+    let (entropy, now) = ([3; 32], Millis(0));
+    Opening { config, disk: DISK, size, session: 1, entropy, now, checkpoint, overlay: None }
 }
 
 /// A volume above its media, driven by hand.
@@ -170,9 +172,13 @@ impl Bench {
     }
 
     fn ask(&mut self, op: Op, start: u64, len: u64) -> RequestId {
+        self.ask_fua(op, start, len, false)
+    }
+
+    fn ask_fua(&mut self, op: Op, start: u64, len: u64, fua: bool) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
-        self.tell(Event::Request(id, Request { op, extent: Extent::new(start, len), fua: false }));
+        self.tell(Event::Request(id, Request { op, extent: Extent::new(start, len), fua }));
         id
     }
 

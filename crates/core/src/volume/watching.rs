@@ -139,7 +139,9 @@ impl Volume {
         extent: Extent<Addr>,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let owed = self.state.ledger.within(extent).next().map(|(owed, _)| owed);
+        let ledger = &self.state.ledger;
+        let owed = ledger.within(extent).next().into_iter().chain(ledger.overwritten_within(extent).next());
+        let owed = owed.map(|(owed, _)| owed).min_by_key(|owed| owed.start);
         let end = match owed {
             Some(owed) if owed.start == extent.start => owed.end(),
             owed => {

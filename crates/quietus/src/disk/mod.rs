@@ -22,6 +22,7 @@ pub use overlay::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;
 pub use sizes::Size;
 
+use crate::host::session;
 use crate::media::FileMedium;
 use ed25519_dalek::SigningKey;
 use quietus_core::blocks::BlockSet;
@@ -216,11 +217,16 @@ impl DiskDir {
     pub fn opening(&self, config: Config) -> Result<Opening, DiskError> {
         let disk = *self.toml.uuid.as_bytes();
         let view = std::fs::read(self.path.join("view")).unwrap_or_default();
+        let entropy = entropy()?;
+        let files = [self.medium_path(), self.path.join("journal")];
+        // A session that cannot be told is like no other.
+        let unknown = |_| u64::from_le_bytes(*entropy.first_chunk().expect("there are 32 bytes"));
         Ok(Opening {
             config,
             disk,
             size: self.toml.size_bytes,
-            entropy: entropy()?,
+            session: session(files.iter().map(PathBuf::as_path)).unwrap_or_else(unknown),
+            entropy,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
             overlay: self.setup(),

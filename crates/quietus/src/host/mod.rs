@@ -12,6 +12,7 @@ mod facts;
 mod file_system;
 pub mod gather;
 mod judge;
+mod session;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -20,6 +21,7 @@ mod words;
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
+pub use session::session;
 pub use whole::{DiskGuarantees, Part, inspect_disk};
 pub use words::Code;
 

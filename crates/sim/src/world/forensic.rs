@@ -33,11 +33,13 @@ impl World {
     /// Checks that the receipt is true; it `is_late` if its obligation was not met just now.
     pub(super) fn judge_receipt(&mut self, receipt: &Receipt, is_late: bool) -> Result<(), Violation> {
         let is_shred = receipt.act == Done::Shredded;
+        let is_overwritten = receipt.act == Done::Overwritten;
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
-        if usize::from(receipt.passes) != self.policy.passes().len() {
+        let passes = if is_overwritten { 1 } else { self.policy.passes().len() };
+        if usize::from(receipt.passes) != passes {
             return Err(found(format!("a receipt for {} passes", receipt.passes)));
         }
-        if is_late {
+        if is_late || is_overwritten {
             // Newer content may be there.
             return self.judge_late(receipt);
         }

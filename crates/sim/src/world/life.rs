@@ -33,7 +33,7 @@ impl World {
         let (shape, media) = (shape(&setup), media(&setup, policy.passes().len()));
         let checkpoint = create(&setup, shape, &media).map_err(|error| cannot("created", &*error))?;
         let mut dice = Dice::new(history.seed);
-        let opening = opening(&setup, &policy, Some(&checkpoint), Millis(0), &mut dice);
+        let opening = opening(&setup, &policy, Some(&checkpoint), (Millis(0), &media), &mut dice);
         let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
         let book = first_page(&setup);
         Ok(Self {
@@ -72,25 +72,27 @@ impl World {
             self.checkpoint = self.volume.checkpoint().or(self.checkpoint.take());
         }
         self.lose_process();
-        self.forget(is_clean);
+        self.forget(is_clean, !is_clean);
         self.open(None)
     }
 
     /// The server is killed, and starts again.
     pub(super) fn kill(&mut self) -> Result<(), Violation> {
         self.figures.crashes += 1;
+        let was_latched = self.is_latched;
         self.lose_process();
-        self.forget(false);
+        self.forget(false, was_latched);
         self.open(None)
     }
 
     /// The process is gone, and with it, unless it stopped in peace, what only it
-    /// knew: where an overlay's content is.
-    fn forget(&mut self, is_clean: bool) {
-        if is_clean || self.setup.overlay.is_none() {
-            self.book.restarted();
-        } else {
-            self.book.forgotten();
+    /// knew: where an overlay's content is. After a failure of the medium the cache is not trusted
+    /// with what was written over dead bytes in place.
+    fn forget(&mut self, is_clean: bool, was_latched: bool) {
+        match () {
+            () if is_clean => self.book.restarted(),
+            () if self.setup.overlay.is_some() => self.book.forgotten(|_| true),
+            () => self.book.forgotten(|died| died && was_latched),
         }
     }
 
@@ -131,7 +133,8 @@ impl World {
         if let Some(changes) = fuse {
             self.media.power.light_fuse(changes);
         }
-        let opening = opening(&self.setup, &self.policy, self.checkpoint.as_ref(), self.now, &mut self.dice);
+        let host = (self.now, &self.media);
+        let opening = opening(&self.setup, &self.policy, self.checkpoint.as_ref(), host, &mut self.dice);
         let opened = Volume::open(opening, &self.media.get());
         if self.media.power.is_off() {
             self.figures.cut_in_recovery += 1;
@@ -152,7 +155,7 @@ fn opening(
     setup: &Setup,
     policy: &Policy,
     checkpoint: Option<&Checkpoint>,
-    now: Millis,
+    (now, media): (Millis, &SimMedia),
     dice: &mut Dice,
 ) -> Opening {
     let config = Config {
@@ -166,7 +169,8 @@ fn opening(
     entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
     let size = setup.disk_bytes;
     let overlay = setup.overlay.map(|mode| overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
-    Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay }
+    let session = media.journal.session();
+    Opening { config, disk: DISK, size, session, entropy, now, checkpoint: checkpoint.cloned(), overlay }
 }
 
 fn shape(setup: &Setup) -> Shape {

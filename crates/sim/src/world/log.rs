@@ -39,7 +39,7 @@ impl Log {
             self.durable += 1;
             match receipt.act {
                 Done::Scoured => self.scoured_bytes += receipt.extent.len,
-                Done::Shredded | Done::Freed => self.shredded_bytes += receipt.extent.len,
+                Done::Shredded | Done::Freed | Done::Overwritten => self.shredded_bytes += receipt.extent.len,
             }
         }
     }

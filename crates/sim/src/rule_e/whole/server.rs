@@ -270,8 +270,8 @@ fn open(
     let size = media.data.size();
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&(now.0 ^ 0x5eed).to_le_bytes());
-    let opening =
-        Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay: None };
+    let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());
+    let opening = Opening { config, disk: DISK, size, session, entropy, now, checkpoint, overlay: None };
     let mut volume =
         Volume::open(opening, &media.get()).map_err(|it| format!("liveness: it cannot be opened: {it}"))?;
     volume.watch(Box::new(Watch::new(size, vec![PROBER], setup.options)));

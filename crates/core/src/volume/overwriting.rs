@@ -1,0 +1,240 @@
+//! Writes over what has died, where the new content goes to the same place: with a policy of
+//! one pass such a write is itself the pass, and waits for nothing.
+//!
+//! Invariants:
+//! 1. Bytes are dead until the write over them has ended and a [note](crate::journal::Note) says
+//!    so: nobody reads what it replaces, and a kill of the server undoes nothing that was shown.
+//!    No erase task begins there meanwhile.
+//! 2. The obligation is met by a sync that began after the write had ended. Until then the
+//!    journal calls the bytes dead, and after a power cut they are.
+//! 3. Whoever asked for durable content, by FUA or a flush, is answered when the journal says
+//!    durably that the obligation is met: else a power cut would undo what was promised.
+
+use super::admit::Stage;
+use super::dying::Deaths;
+use super::io::IoOp;
+use super::{Command, Purpose, Volume};
+use crate::extents::ExtentMap;
+use crate::journal::{Change, NOTES, Note};
+use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
+use crate::receipts::Done;
+use crate::request::{Buf, RequestId};
+use crate::store::{Place, Target};
+use crate::units::{Addr, Extent, Millis};
+use std::collections::BTreeSet;
+
+/// Obligations are met after so long at the latest, unasked.
+const UNSYNCED_MS_MAX: u64 = 1000;
+/// Entries that one more write over dead bytes may need: the dead ones before and behind, and
+/// its own, which takes two.
+const ENTRIES_NEEDED: usize = 4;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Overwriting {
+    /// Dead bytes that writes under way go to.
+    under_way: ExtentMap<Addr, ()>,
+    /// When the first one ended that no sync covers, if there is one.
+    since: Millis,
+    /// The last commit that meets obligations so.
+    met_seq: u64,
+    /// Requests that wait for a commit.
+    waiters: Vec<(u64, RequestId)>,
+    notes: Notes,
+}
+
+/// Which notes are still needed, by their numbers.
+#[derive(Debug, Default)]
+struct Notes {
+    next: u64,
+    /// Those that are being written, or whose writes are.
+    under_way: BTreeSet<u64>,
+    /// The sync under way, or the last one, covers those before.
+    syncing: u64,
+    /// The commit after that sync, likewise.
+    met: u64,
+    /// Those before are needed no more.
+    done: u64,
+}
+
+impl Notes {
+    fn has_room(&self) -> bool {
+        self.next - self.done < NOTES
+    }
+
+    /// Whether they should soon be needed no more.
+    fn is_crowded(&self) -> bool {
+        self.next - self.syncing >= NOTES / 2
+    }
+}
+
+impl Overwriting {
+    /// The parts of `extent` that no such write is under way to.
+    pub(super) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.under_way.gaps(extent)
+    }
+}
+
+impl Volume {
+    /// Whether a write of `extent` destroys all that is owed there, and may begin.
+    pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
+        let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let one_pass = self.store.is_fixed() && self.config.policy.passes().len() == 1;
+        let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
+        one_pass && is_dead() && !self.undurable.overlaps(extent) && has_room()
+    }
+
+    /// A write of `extent` begins.
+    pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
+        if self.state.ledger.dead().overlaps(extent) {
+            self.overwriting.under_way.insert(extent, ());
+            if mutant::is(Mutant::OverwriteEarly) {
+                self.state.ledger.overwrite(extent);
+            }
+        }
+    }
+
+    /// Whether a write of `extent`, which has ended, was over dead bytes.
+    pub(super) fn overwrites(&self, extent: Extent<Addr>) -> bool {
+        self.overwriting.under_way.overlaps(extent)
+    }
+
+    /// A write of `extent` has failed: what was dead there is.
+    pub(super) fn give_up_overwrite(&mut self, extent: Extent<Addr>) {
+        self.overwriting.under_way.remove(extent);
+    }
+
+    /// The write of `id` has ended, over dead bytes: notes that.
+    pub(super) fn note_overwrite(
+        &mut self,
+        id: RequestId,
+        zeros: Vec<Extent<Addr>>,
+        durable: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let number = self.overwriting.notes.next;
+        self.overwriting.notes.next += 1;
+        self.overwriting.notes.under_way.insert(number);
+        let running = self.running.get_mut(id);
+        let made = self.journal.position();
+        running.stage = Stage::Note { zeros, durable, number, generation: made.generation };
+        let extent = running.extent;
+        if mutant::is(Mutant::NoteNothing) {
+            return self.noted(id, Ok(Buf::new()), out);
+        }
+        let up_to = [self.durable, made];
+        let data = Note { session: self.state.session, extent, up_to }.to_bytes();
+        let at = Extent::new(self.journal.shape().note(number).0, data.len() as u64);
+        let place = Place { on: Target::Journal, extent: at };
+        self.io(Purpose::Request(id), place, IoOp::Write { data, durable: false }, out);
+    }
+
+    /// The note of `id` is written, or is not.
+    pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+        let running = self.running.get_mut(id);
+        let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
+        let Stage::Note { zeros, durable, number, generation } = stage else { return };
+        self.overwriting.notes.under_way.remove(&number);
+        if let Err(error) = result {
+            self.give_up_overwrite(extent);
+            return self.request_failed(id, &error, out);
+        }
+        if generation != self.journal.position().generation {
+            // A snapshot was made meanwhile, in which the bytes are dead.
+            return self.note_overwrite(id, zeros, durable, out);
+        }
+        self.overwriting.under_way.remove(extent);
+        if !self.state.ledger.has_unsynced() {
+            self.overwriting.since = self.now;
+        }
+        self.state.ledger.overwrite(extent);
+        let deaths = Deaths::zeros(zeros);
+        if durable && self.latched.is_none() {
+            let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+            self.meet_overwritten(&parts);
+            self.running.get_mut(id).stage = Stage::Seal(deaths);
+            self.request_sealed(id, out);
+        } else {
+            self.die(id, deaths, out);
+        }
+    }
+
+    /// A sync begins.
+    pub(super) fn begin_overwritten_sync(&mut self) {
+        self.state.ledger.begin_sync();
+        let notes = &mut self.overwriting.notes;
+        notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
+        if mutant::is(Mutant::OverwrittenUnsynced) {
+            self.end_overwritten_sync();
+        }
+    }
+
+    /// That sync has ended.
+    pub(super) fn end_overwritten_sync(&mut self) {
+        self.meet_overwritten(&self.state.ledger.synced());
+        self.overwriting.notes.met = self.overwriting.notes.syncing;
+        if self.is_met_durable() {
+            self.overwriting.notes.done = self.overwriting.notes.met;
+        }
+    }
+
+    fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
+        for run in runs {
+            self.overwriting.met_seq = self.change(Change::Meet(*run, Done::Overwritten, 1));
+            self.state.counters.destroyed_bytes += run.len;
+        }
+    }
+
+    /// Whether all that was met so is durably met, and nothing is owed.
+    pub(super) fn is_overwritten_met(&self) -> bool {
+        !self.state.ledger.has_overwritten() && self.is_met_durable()
+    }
+
+    fn is_met_durable(&self) -> bool {
+        self.durable.seq >= self.overwriting.met_seq || mutant::is(Mutant::FlushBeforeMet)
+    }
+
+    /// Whether `id` has to wait for what was met to be durable; then that ends it.
+    pub(super) fn awaits_met(&mut self, id: RequestId) -> bool {
+        if self.is_met_durable() {
+            return false;
+        }
+        self.running.get_mut(id).stage = Stage::Commit;
+        self.overwriting.waiters.push((self.overwriting.met_seq, id));
+        true
+    }
+
+    /// A commit is durable.
+    pub(super) fn overwriting_committed(&mut self, out: &mut Vec<Command>) {
+        let durable = self.durable.seq;
+        if self.is_met_durable() {
+            self.overwriting.notes.done = self.overwriting.notes.met;
+        }
+        let ready: Vec<_> = self.overwriting.waiters.extract_if(.., |(seq, _)| *seq <= durable).collect();
+        ready.into_iter().for_each(|(_, id)| self.finish_with_buf(id, out));
+    }
+
+    /// Whether what was written over should be synced although nobody asks.
+    pub(super) fn wants_overwritten_sync(&self) -> bool {
+        let is_crowded = self.overwriting.notes.is_crowded() || !self.has_room();
+        let is_old = self.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
+        self.state.ledger.has_unsynced() && (is_crowded || is_old)
+    }
+
+    /// When it should, at the latest.
+    pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
+        let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
+        self.state.ledger.has_unsynced().then_some(latest)
+    }
+
+    /// The medium failed: nobody waits any more, and content of which there are notes may be
+    /// lost when the host's cache forgets it.
+    pub(super) fn void_notes(&mut self, out: &mut Vec<Command>) {
+        self.overwriting.waiters.clear();
+        if self.state.ledger.has_overwritten() {
+            let place = Place { on: Target::Journal, extent: self.journal.shape().notes() };
+            self.io(Purpose::VoidNotes, place, IoOp::Zero, out);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What has died in place and is written again, with a policy of one pass.
+
+use super::*;
+
+const BLOCK: u64 = 4096;
+
+/// A disk on which `[0, 8192)` held sevens and has died.
+fn dead() -> Bench {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 2 * BLOCK);
+    bench.done(Op::Trim, 0, 2 * BLOCK).unwrap();
+    bench
+}
+
+/// The server is killed, and starts again: in the same session of the host, or in another.
+fn killed(bench: Bench, is_same_session: bool) -> Bench {
+    let session = u64::from(is_same_session);
+    let config = Config::new("clear".parse().unwrap());
+    let opening = Opening { session, ..opening(config, SIZE, None) };
+    let volume = Volume::open(opening, &Media::fixed(&bench.data, &bench.journal)).unwrap();
+    Bench::of(volume, bench.data, bench.journal, None)
+}
+
+#[test]
+fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
+    let mut bench = dead();
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    assert!(
+        bench.step() && bench.step() && bench.todo.is_empty(),
+        "more was done than the write and its note"
+    );
+    assert!(bench.replies.remove(&write).is_some_and(|it| it.is_ok()), "it waited");
+    assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+    let status = bench.volume.status();
+    assert_eq!((status.counters.revocations, status.queued_bytes), (0, 2 * BLOCK));
+    bench.idle();
+    let acts: Vec<_> = bench.receipts.iter().map(|it| (it.act, it.extent.start.0, it.passes)).collect();
+    assert!(acts.contains(&(Done::Overwritten, 0, 1)) && acts.contains(&(Done::Shredded, BLOCK, 1)));
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 2 * BLOCK);
+    assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+    assert!(bench.volume.is_drained());
+}
+
+#[test]
+fn nobody_sees_what_such_a_write_replaces() {
+    let mut bench = dead();
+    bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    let read = bench.ask(Op::Read, 0, BLOCK);
+    assert_eq!(bench.replies.remove(&read), Some(Ok(vec![0; BLOCK as usize])));
+}
+
+#[test]
+fn no_erase_task_begins_where_such_a_write_is_under_way() {
+    let mut bench = dead();
+    bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    let write = bench.todo.pop_front().expect("it goes to the medium");
+    bench.idle();
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
+    bench.carry_out(write);
+    bench.settle();
+    assert!(bench.reads(0, BLOCK).iter().all(|byte| *byte == 8));
+}
+
+#[test]
+fn a_flush_is_answered_once_the_journal_knows_what_lives_again() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    let flush = bench.ask(Op::Flush, 0, 0);
+    assert!(bench.step(), "the content is synced");
+    assert!(!bench.replies.contains_key(&flush), "the journal does not know yet");
+    let second = bench.ask(Op::Flush, 0, 0);
+    bench.settle();
+    assert!(bench.replies[&flush].is_ok() && bench.replies[&second].is_ok());
+    assert_eq!(killed(bench, false).reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+}
+
+#[test]
+fn a_kill_undoes_no_such_write_and_a_power_cut_one_that_was_not_flushed() {
+    for (fua, is_same_session) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut bench = dead();
+        let id = bench.ask_fua(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK, fua);
+        while !bench.replies.contains_key(&id) {
+            assert!(bench.step(), "it is never answered");
+        }
+        let mut bench = killed(bench, is_same_session);
+        let survives = fua || is_same_session;
+        assert_eq!(bench.reads(0, BLOCK), [if survives { 8 } else { 0 }; BLOCK as usize]);
+        bench.idle();
+        assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7 && (survives || *byte == 0)));
+        assert_eq!(bench.volume.status().counters.destroyed_bytes, 2 * BLOCK);
+    }
+}
+
+#[test]
+fn a_note_says_nothing_of_bytes_that_died_again() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [0; BLOCK as usize]);
+}
+
+#[test]
+fn a_snapshot_keeps_what_was_written_over_for_the_same_session() {
+    for is_same_session in [true, false] {
+        let mut bench = dead();
+        bench.write(0, 8, BLOCK);
+        let generation = bench.volume.journal.position().generation;
+        // Deaths one after the other fill the half.
+        while bench.volume.journal.position().generation == generation {
+            bench.write(4 * BLOCK, 1, BLOCK);
+            bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
+        }
+        let mut bench = killed(bench, is_same_session);
+        assert_eq!(bench.reads(0, BLOCK), [if is_same_session { 8 } else { 0 }; BLOCK as usize]);
+    }
+}
+
+#[test]
+fn a_note_that_a_snapshot_has_overtaken_is_written_again() {
+    let mut bench = dead();
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    assert!(bench.step(), "the write");
+    let note = bench.todo.pop_front().expect("its note");
+    let generation = bench.volume.journal.position().generation;
+    while bench.volume.journal.position().generation == generation {
+        bench.write(4 * BLOCK, 1, BLOCK);
+        bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
+    }
+    bench.carry_out(note);
+    assert!(!bench.replies.contains_key(&write), "it is answered before it is noted");
+    bench.settle();
+    assert!(bench.replies[&write].is_ok());
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [8; BLOCK as usize]);
+}
+
+#[test]
+fn a_medium_that_fails_makes_the_notes_void() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.data.broken.set(true);
+    bench.ask(Op::Flush, 0, 0);
+    bench.settle();
+    assert!(bench.latched.is_some());
+    bench.data.broken.set(false);
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [0; BLOCK as usize]);
+}
+
+#[test]
+fn what_dies_again_before_the_sync_is_destroyed_as_what_it_is_by_now() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    assert_eq!(bench.reads(0, BLOCK), [0; BLOCK as usize]);
+    bench.idle();
+    assert!(bench.receipts.iter().all(|it| it.act == Done::Shredded));
+    assert!(bench.data.bytes.borrow().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_wish_for_a_conservative_overwrite_does_not_take_the_death_away() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.done(Op::Scour, 0, BLOCK).unwrap();
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [0; BLOCK as usize]);
+}
+
+#[test]
+fn a_busy_disk_syncs_such_writes_after_a_second_unasked() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    for _ in 0..11 {
+        bench.now += 100;
+        bench.write(4 * BLOCK, 1, BLOCK);
+    }
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [8; BLOCK as usize]);
+}
+
+#[test]
+fn a_stop_without_a_drain_keeps_them() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    bench.tell(Event::Stop { drain: false });
+    bench.settle();
+    assert!(bench.volume.is_at_rest());
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [8; BLOCK as usize]);
+}
