@@ -551,6 +551,20 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.check(0, self.damaged).damaged(), {self.tags[0]: self.damaged[:16].hex()})
         self.assertEqual(self.check(0, bytes(512)).damaged(), {})
 
+    def test_no_more_of_the_disk_is_copied_than_the_sectors_that_the_check_wrote(self):
+        lengths = []
+
+        class Disk(bytes):
+            """Notes how much of it is taken."""
+
+            def __getitem__(self, part):
+                found = super().__getitem__(part)
+                lengths.append(len(found))
+                return found
+
+        self.check(0, bytes(1024), Disk(self.before))
+        self.assertEqual(lengths, [512, 512])
+
     def test_a_name_is_taken_if_the_check_removed_it(self):
         self.assertTrue(self.explains(self.check(1024, bytes(512)), None))
         self.assertFalse(self.explains(self.check(1024, self.directory.replace(b"\0\0\0\0", b"\0\1\0\0")), None))
