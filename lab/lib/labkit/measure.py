@@ -49,8 +49,16 @@ def fill(server, offset=0, length=None):
         f"--offset={offset}", f"--size={length or server.size}", "--end_fsync=1")
 
 
+def random_file(path, size):
+    """Makes a file of random bytes, in whole MiB; its path."""
+    with open(path, "wb") as file:
+        for _ in range(size >> 20):
+            file.write(os.urandom(1 << 20))
+    return path
+
+
 def allocated_bytes(path):
-    """What a file, or everything below a directory, takes on the host."""
+    """Bytes on the host of a file, or of everything below a directory."""
     if not os.path.isdir(path):
         return _allocated(path)
     return sum(_allocated(os.path.join(root, name)) for root, _, names in os.walk(path) for name in names)
@@ -96,6 +104,6 @@ def publish(document, section, text):
         before, found, rest = file.read().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise LabError(f"{document} has no section {section}")
+        raise LabError(f"{document}: no section between <!-- {section}: begin --> and <!-- {section}: end -->")
     with open(document, "w") as file:
         file.write(f"{before}{begin}\n{text}\n{end}{after}")
