@@ -6,28 +6,17 @@ import platform
 import statistics
 import subprocess
 import time
+from collections import namedtuple
 
 from .workspace import LabError
 
 
-class Sample:
-    """One fio job: requests and MiB a second, latencies in microseconds. Where it trims and
-    writes, they are those of its writes."""
-
-    def __init__(self, job, seconds):
-        side = next(job[name] for name in ("read", "write", "trim") if job[name]["total_ios"] or name == "trim")
-        percentiles = side["clat_ns"].get("percentile", {})
-        self.requests = side["total_ios"]
-        self.iops = side["iops"]
-        self.mib_s = side["bw_bytes"] / (1 << 20)
-        self.p50_us = percentiles.get("50.000000", 0) / 1000
-        self.p99_us = percentiles.get("99.000000", 0) / 1000
-        self.seconds = seconds
+# One fio job: requests and MiB a second, a latency in microseconds. Where it trims and writes, they are those of its writes.
+Sample = namedtuple("Sample", "requests iops mib_s p99_us")
 
 
 def fio(*arguments):
     """Runs one fio job; its `Sample`."""
-    started = time.monotonic()
     done = subprocess.run(["fio", "--name=job", "--output-format=json", *arguments],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
@@ -35,7 +24,9 @@ def fio(*arguments):
     job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
     if job["error"]:
         raise LabError(f"fio {' '.join(arguments)}: error {job['error']}")
-    return Sample(job, time.monotonic() - started)
+    side = next(job[name] for name in ("read", "write", "trim") if job[name]["total_ios"] or name == "trim")
+    p99_ns = side["clat_ns"].get("percentile", {}).get("99.000000", 0)
+    return Sample(side["total_ios"], side["iops"], side["bw_bytes"] / (1 << 20), p99_ns / 1000)
 
 
 def fio_nbd(server, *arguments):

@@ -32,7 +32,8 @@ FAILURES = (LabError, OSError, subprocess.SubprocessError, Disconnected)
 
 
 class Benchmark:
-    """The frame of a benchmark. A subclass has `cases`, `sample` and `render`."""
+    """The frame of a benchmark. A subclass has `cases()` in the order of one repetition, `sample(*case)`, which
+    measures one of them once, and `render(samples)`: tables of the samples of each case."""
 
     Sample = None      # a named tuple: one repetition of one case
     defaults = {}      # of the options
@@ -52,18 +53,6 @@ class Benchmark:
     def peers(self):
         """The programs that each peer needs, by the peer's name."""
         return {}
-
-    def cases(self):
-        """All cases, in the order of one repetition."""
-        raise NotImplementedError
-
-    def sample(self, *case):
-        """Measures a case once."""
-        raise NotImplementedError
-
-    def render(self, samples):
-        """Tables of the samples of each case."""
-        raise NotImplementedError
 
     def missed(self, samples):
         """The bars that are missed, in words."""
@@ -94,9 +83,9 @@ class Run:
         self.bench, self.name, self.options = bench, name, options
         self.samples, self.out, self.failed = {}, {}, False
         for peer, programs in bench.peers().items():
-            missing = [program for program in programs if not shutil.which(program)]
+            missing = ", ".join(program for program in programs if not shutil.which(program))
             if missing:
-                self.leave_out(peer, f"not installed: {', '.join(missing)}")
+                self.leave_out(peer, f"not installed: {missing}")
 
     def peer(self, case):
         """The peer that a case is about, or None."""
@@ -192,9 +181,7 @@ class Run:
         missed = list(self.bench.missed(self.samples))
         for what in missed:
             print(f"bar missed: {what}", file=sys.stderr)
-        if self.failed:
-            return 125
-        return int(bool(missed) and (self.options.require or self.bench.fails_always))
+        return 125 if self.failed else int(bool(missed) and (self.options.require or self.bench.fails_always))
 
 
 def title(case):

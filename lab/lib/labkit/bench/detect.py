@@ -75,20 +75,19 @@ class Bench(Benchmark):
                              self.options.serve if infers else OFF)
         fs = self.known[title]
         self.workloads.make(fs, server.uri)
-        guest = self.guest(fs, way, passes, server.uri, SWITCHES[change])
+        told = ["discard"] if way == "explicit" and passes != "none" else []
+        driver = "ext4" if way == "explicit" and fs.name == "ext2" else fs.driver
+        guest = Guest(self.work, server.uri, driver, fs.mount(*told), SWITCHES[change])
         os.sync()
         before = server.cpu_ms()
         took = self.workloads.run(guest, workload)
         cpu_ms = server.cpu_ms() - before
-        shred = 0.0 if passes == "none" else shred_seconds(server)
+        started = time.monotonic()
+        if passes != "none":
+            server.tool("shred", "--now")
+        shred = time.monotonic() - started
         server.remove()
         return self.Sample(*took, shred, cpu_ms)
-
-    def guest(self, fs, way, passes, uri, switches):
-        """A guest that mounts with discard where the server is to be told."""
-        told = ["discard"] if way == "explicit" and passes != "none" else []
-        driver = "ext4" if way == "explicit" and fs.name == "ext2" else fs.driver
-        return Guest(self.work, uri, driver, fs.mount(*told), switches)
 
     def render(self, samples):
         return running_times(samples) + (f"\n\n{changes(samples)}" if self.options.changes else "")
@@ -98,13 +97,6 @@ class Bench(Benchmark):
             took = ratio(samples, (fs, workload, way, passes, change), (fs, workload, way, "none", ""), "took")
             if way == "implicit" and took and took - 1 > COST_MAX.get(workload, took):
                 yield f"{fs}, {workload}, {passes} passes: detection costs {took - 1:.1%} of the time"
-
-
-def shred_seconds(server):
-    """Seconds until everything known to be dead is destroyed."""
-    started = time.monotonic()
-    server.tool("shred", "--now")
-    return time.monotonic() - started
 
 
 def system(fs, way, passes):

@@ -181,17 +181,13 @@ class Stand:
         """Bytes that it takes on the host."""
         return allocated_bytes(self.files)
 
-    def owes(self):
-        """Whether it says that there is something left to do."""
-        return self.way.disk == "quietus" and self.server.tool("status")["queued_bytes"] > 0
-
     def rest(self, unmounted=False):
         """Returns when its size has not changed for as long as it should."""
         seconds = self.rest_seconds + (0 if unmounted else self.settle_seconds)
         since, size, end = time.monotonic(), self.space(), time.monotonic() + REST_SECONDS_MAX
         while time.monotonic() < min(since + seconds, end):
             time.sleep(0.2)
-            if self.space() != size or self.owes():
+            if self.space() != size or self.way.disk == "quietus" and self.server.tool("status")["queued_bytes"]:
                 since, size = time.monotonic(), self.space()
 
     def purge(self, path):

@@ -16,7 +16,7 @@ from collections import namedtuple
 
 from .. import wire
 from ..measure import allocated_bytes, median, table
-from ..servers import STORES, parse_size
+from ..servers import STORES, parse_size, sparse
 from . import Benchmark
 
 BLOCK_BYTES = 4096
@@ -70,15 +70,12 @@ class Bench(Benchmark):
     def fitting(self, size):
         """`size`, or a block less where no file can be that large."""
         try:
-            with open(self.work.file("probe"), "wb") as file:
-                file.truncate(size)
+            os.unlink(sparse(self.work.file("probe"), size))
             return size
         except OSError as error:
             if error.errno != errno.EFBIG:
                 raise
             return size - BLOCK_BYTES
-        finally:
-            os.unlink(self.work.file("probe"))
 
     def render(self, samples):
         found = samples["quietus",]
