@@ -30,6 +30,7 @@ test:
 	cargo xtask mutants
 	lab/demo
 	lab/lib/test_labkit.py
+	lab/lib/test_bench.py
 	lab/lib/test_guests.py
 	lab/conformance --short
 	lab/table8 --operations 4000
@@ -89,19 +90,11 @@ lab:
 bench:
 	lab/setup build lab
 	$(MAKE) build
-	lab/bench --update docs/benchmarks.md
-	lab/bench --store overlay --update docs/benchmarks.md
-	lab/bench-overlay --update docs/benchmarks.md
-	lab/bench-shrink --update docs/benchmarks.md
+	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency; do \
+		lab/bench $$name --update docs/benchmarks.md || exit; done
 	lab/overlays --update docs/benchmarks.md
-	lab/bench-shred --update docs/benchmarks.md
-	lab/bench-sparse --update docs/benchmarks.md
-	lab/bench-detect --update docs/benchmarks.md
-	lab/count-detect --update docs/benchmarks.md
-	lab/bench-attach --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md
 	lab/judge --update docs/benchmarks.md
-	lab/latency --update docs/benchmarks.md
 	lab/facts --update docs/benchmarks.md
 
 ## make fuzz      each fuzz target for FUZZ_SECONDS (60)

@@ -103,7 +103,7 @@ show_choice() {
 	return 1
 }
 
-# What a guest died of, in one line, from its console $1; its form is $2.
+# The cause of a guest's death, in one line, from its console $1; its form is $2.
 cause_of_death() {
 	local text line
 	local -A meaning=(
@@ -122,7 +122,7 @@ cause_of_death() {
 	echo "${form_name[$2]} died: ${line:-it said nothing}"
 }
 
-# What to try when a guest of form $1 died.
+# The next thing to try when a guest of form $1 died.
 advice() {
 	case $1 in
 	tcg) echo "lab/guest-run --which --again" ;;

@@ -25,7 +25,7 @@ def qemu(kvm, tcg):
 
 
 class Choice(unittest.TestCase):
-    """What `guest-run --which` says."""
+    """Answers of `guest-run --which`."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -36,8 +36,16 @@ def write(shadow, number, offset, length):
     return shadow.acknowledged(number, b"") or content
 
 
+def in_file(raw, read):
+    """The answer of `read` for the path of a file with that content."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(raw)
+        file.flush()
+        return read(file.name)
+
+
 class ShadowTest(unittest.TestCase):
-    """What may be found after a kill, and what not."""
+    """Content that may be found after a kill, and content that may not."""
 
     def setUp(self):
         self.shadow = Shadow(SIZE)
@@ -86,10 +94,7 @@ class ForensicsTest(unittest.TestCase):
 
     def found(self, raw):
         """The dead tags in a file with the content `raw`."""
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.flush()
-            return forensics.dead_tags(file.name, self.shadow)
+        return in_file(raw, lambda path: forensics.dead_tags(path, self.shadow))
 
     def test_live_content_is_no_find(self):
         self.assertEqual(self.found(bytes(self.shadow.live)), set())
@@ -147,7 +152,7 @@ def told(*operations):
 
 
 class StoryTest(unittest.TestCase):
-    """What is promised, and what is dead for good."""
+    """Promised content, and content that is dead for good."""
 
     def test_a_sync_promises_everything_and_a_touch_ends_it(self):
         story = told("create 1 a 4", "create 2 b 4", "sync", "done", "append 1 1")
@@ -208,10 +213,10 @@ class ModelTest(unittest.TestCase):
 
 
 class RelayTest(unittest.TestCase):
-    """What is noted of writes."""
+    """The notes of a relay on writes."""
 
     def noted(self, *writes):
-        """What a relay notes of (offset, content), in blocks of 1 KiB."""
+        """A relay that has seen writes of (offset, content), in blocks of 1 KiB."""
         with tempfile.TemporaryDirectory() as directory:
             relay = Relay(os.path.join(directory, "socket"), "nowhere", 1024, carry=True)
             for offset, content in writes:
@@ -239,10 +244,7 @@ class VerdictsTest(unittest.TestCase):
 
     def judged(self, raw):
         """The verdict on a medium with that content."""
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.flush()
-            return verdicts.judge_disk(self.story.model.live(), file.name, [])[0]
+        return in_file(raw, lambda path: verdicts.judge_disk(self.story.model.live(), path, [])[0])
 
     def test_all_is_well(self):
         self.assertEqual(self.judged(bytes(512) + self.live), (set(), set()))
@@ -254,11 +256,8 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(len(self.judged(self.live + bytes(3) + self.dead[1000:1064]).dead), 1)
 
     def slack(self, raw, dead, carried=None):
-        """What of `dead` is slack on a medium with that content, in blocks of 1 KiB."""
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.flush()
-            return verdicts.slack(file.name, dead, self.story.model.live(), 1024, carried=carried)
+        """The slack among `dead` on a medium with that content, in blocks of 1 KiB."""
+        return in_file(raw, lambda path: verdicts.slack(path, dead, self.story.model.live(), 1024, carried=carried))
 
     def test_slack_is_only_what_lies_in_its_own_files_last_block(self):
         cut = sectors.Tag(1, 2, 0, 7, 0, 2)
@@ -277,11 +276,8 @@ class VerdictsTest(unittest.TestCase):
         self.assertEqual(self.slack(bytes(512) + self.dead[512:1024], {other}, {1: other}), set(), "nobody lives there")
 
     def residue(self, raw):
-        """What a journal of the blocks 1 and 2 (1 KiB) holds."""
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.flush()
-            return len(verdicts.residue(file.name, {1, 2}, 1024))
+        """How many of a journal's blocks, 1 and 2 (1 KiB), hold residue."""
+        return in_file(raw, lambda path: len(verdicts.residue(path, {1, 2}, 1024)))
 
     def test_a_journal_may_hold_neither_content_nor_names(self):
         self.assertEqual(self.residue(self.dead + bytes(2048)), 1, "content in block 1; block 0 is no journal")
@@ -457,7 +453,7 @@ class LatencyTest(unittest.TestCase):
 
 
 class TraceTest(unittest.TestCase):
-    """What was written, in order."""
+    """Writes, in order."""
 
     def setUp(self):
         commit = struct.pack(">II", trace.JOURNAL_MAGIC, trace.COMMIT).ljust(1024, b"\0")
@@ -519,7 +515,7 @@ class TraceTest(unittest.TestCase):
 
 
 class CheckTest(unittest.TestCase):
-    """What a checker took is not lost by the disk; all else is."""
+    """Content that a checker took is not lost by the disk; all else is."""
 
     def setUp(self):
         self.tags = [sectors.Tag(1, 7, 0, at, 0, 3) for at in range(2)]
@@ -551,6 +547,20 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.check(0, self.damaged).damaged(), {self.tags[0]: self.damaged[:16].hex()})
         self.assertEqual(self.check(0, bytes(512)).damaged(), {})
 
+    def test_no_more_of_the_disk_is_copied_than_the_sectors_that_the_check_wrote(self):
+        lengths = []
+
+        class Disk(bytes):
+            """Notes how much of it is taken."""
+
+            def __getitem__(self, part):
+                found = super().__getitem__(part)
+                lengths.append(len(found))
+                return found
+
+        self.check(0, bytes(1024), Disk(self.before))
+        self.assertEqual(lengths, [512, 512])
+
     def test_a_name_is_taken_if_the_check_removed_it(self):
         self.assertTrue(self.explains(self.check(1024, bytes(512)), None))
         self.assertFalse(self.explains(self.check(1024, self.directory.replace(b"\0\0\0\0", b"\0\1\0\0")), None))
@@ -558,7 +568,7 @@ class CheckTest(unittest.TestCase):
 
 
 class ReplayTest(unittest.TestCase):
-    """What callgrind counted."""
+    """Counts of callgrind's."""
 
     WATCHER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Watcher>"
 
@@ -595,13 +605,10 @@ class FatTest(unittest.TestCase):
         return data // 2, clusters, bytes(boot) + bytes((reserved - 1) * 512) + fat
 
     def layout(self, bits, entries):
-        """Its layout, the first block of data and the number of clusters."""
+        """A volume's layout, the first block of data and the number of clusters."""
         first, clusters, raw = self.volume(bits, entries)
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.truncate((first + clusters) * 1024)
-            file.flush()
-            return fatfs.layout(file.name, 1024), first, clusters
+        raw = raw.ljust((first + clusters) * 1024, b"\0")[:(first + clusters) * 1024]
+        return in_file(raw, lambda path: fatfs.layout(path, 1024)), first, clusters
 
     def test_an_entry_of_zero_is_a_free_cluster(self):
         for bits in (16, 32):
@@ -617,14 +624,11 @@ class FatTest(unittest.TestCase):
 
     def test_clusters_that_are_no_blocks_are_refused(self):
         _, _, raw = self.volume(16, [0])
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(raw)
-            file.flush()
-            self.assertRaises(LabError, fatfs.layout, file.name, 4096)
+        in_file(raw, lambda path: self.assertRaises(LabError, fatfs.layout, path, 4096))
 
 
 class FileSystemsTest(unittest.TestCase):
-    """What the options name."""
+    """File systems that the options name."""
 
     @staticmethod
     def chosen(fs, mode=None, discard=False):
@@ -645,7 +649,7 @@ class FileSystemsTest(unittest.TestCase):
 
 
 class RecoveryTest(unittest.TestCase):
-    """What counts as brought back."""
+    """Content that counts as brought back."""
 
     def setUp(self):
         self.home = tempfile.TemporaryDirectory()
@@ -690,7 +694,7 @@ class MeasureTest(unittest.TestCase):
 
 
 class FlushedShadowTest(unittest.TestCase):
-    """What may be found after a kill where only a flush is a promise."""
+    """Content that may be found after a kill where only a flush is a promise."""
 
     def setUp(self):
         self.shadow = FlushedShadow(SIZE)
@@ -728,7 +732,7 @@ class FlushedShadowTest(unittest.TestCase):
 
 
 class BaseTest(unittest.TestCase):
-    """What lies below an overlay."""
+    """The base of an overlay."""
 
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()

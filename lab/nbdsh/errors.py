@@ -28,7 +28,7 @@ refused([errno.EINVAL], lambda: h.pread(512, (1 << 63) - 512))
 if os.environ["SERVER_KIND"] == "quietus":
     refused([errno.EINVAL], lambda: h.pread(512, 0, 1 << 14))
     refused([errno.EINVAL], lambda: h.trim(512, (1 << 64) - 512))
-# What lies at the end is there.
+# The last bytes are there.
 h.pwrite(b"y" * 512, size - 512)
 assert h.pread(512, size - 512) == b"y" * 512
 h.shutdown()

@@ -1,4 +1,4 @@
-"""What was trimmed reads as zeros, at any alignment, until it is written again."""
+"""Trimmed ranges read as zeros, at any alignment, until they are written again."""
 import os
 
 h.connect_uri(os.environ["NBD_URI"])

@@ -1,1 +1,1 @@
-"""What the lab's Python commands share."""
+"""The common parts of the lab's Python commands."""

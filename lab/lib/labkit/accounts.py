@@ -45,7 +45,7 @@ class Block:
         self.layers.append(layer)
 
     def acted(self, time, shredded, counts):
-        """It was overwritten. What was shredded is dead, if it has no tag: e2fsck would miss it."""
+        """The block was overwritten. Shredded content without a tag is dead: e2fsck would miss it."""
         dead = self.dead(time, shredded)
         self.acts += counts
         self.excess += counts and not dead
@@ -141,7 +141,7 @@ class Accounts:
                       counts["missed"], counts["unseen"], counts["missed_metadata"])
 
     def history(self, number):
-        """What happened to a block, a line an event, in seconds since the first operation."""
+        """The history of a block, a line an event, in seconds since the first operation."""
         start = min(self.story.times.values(), default=0)
         free = "free" if self.is_free(number) else "in use"
         lines = [f"block {number}, {free} at the end"]

@@ -33,7 +33,7 @@ class Base:
 
 
 def alive_bytes(base, image, free, block_bytes):
-    """What an overlay cannot do without: blocks of `image` that are not in `free` and not as in `base`."""
+    """Bytes that an overlay cannot do without: blocks of `image` that are not in `free` and not as in `base`."""
     count = 0
     with open(base, "rb") as old, open(image, "rb") as new:
         for first in range(0, os.path.getsize(image) // block_bytes, _PIECE_BYTES // block_bytes):

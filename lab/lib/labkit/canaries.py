@@ -16,7 +16,7 @@ class Canary:
         self.name, self.token, self.content = name, token.encode(), content
 
     def sectors(self):
-        """Its sectors that could belong to nothing else."""
+        """The file's sectors that could belong to nothing else."""
         pieces = (self.content[at:at + SECTOR] for at in range(0, len(self.content) - SECTOR + 1, SECTOR))
         return {piece for piece in pieces if len(set(piece)) > _DULL_BYTES_MAX}
 

@@ -1,4 +1,4 @@
-"""What the checker of a file system has changed, and whose content it took with it.
+"""Changes by the checker of a file system, and whose content it took with it.
 
 Below ext2 a power cut may leave an inode whose blocks have been given to others since.
 Where the checker takes another file's data for its pointers, it clears those that cannot be
@@ -27,8 +27,8 @@ class Check:
         for it in requests:
             data = it.payload if it.command == wire.WRITE else bytes(it.length) if it.command in (wire.TRIM, wire.ZERO) else b""
             for at in range(0, len(data), SECTOR):
-                after[(it.offset + at) // SECTOR] = data[at:at + SECTOR]
-        pairs = ((before[number * SECTOR:][:SECTOR], data) for number, data in after.items())
+                after[it.offset + at] = data[at:at + SECTOR]
+        pairs = ((before[at:at + SECTOR], data) for at, data in after.items())
         self.changed = [(old, new) for old, new in pairs if old != new]
 
     def damaged(self):

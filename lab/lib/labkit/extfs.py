@@ -1,4 +1,4 @@
-"""What e2fsprogs say of a raw image."""
+"""The layout of a raw image, by e2fsprogs."""
 
 import re
 import tempfile
@@ -81,5 +81,5 @@ def journal_content(image):
 
 
 def complaints(image):
-    """What e2fsck -fn has against the image: lines, none if it is sound."""
+    """Complaints of e2fsck -fn: lines, none if the image is sound."""
     return complaints_of("e2fsck", "-fn", image)

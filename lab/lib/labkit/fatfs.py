@@ -1,4 +1,4 @@
-"""What a raw image of FAT12, FAT16, FAT32 or exFAT says of its blocks.
+"""The layout of a raw image of FAT12, FAT16, FAT32 or exFAT.
 
 Field names and offsets are those of the specifications: Microsoft's "FAT: General
 Overview of On-Disk Format" 1.03, and "exFAT file system specification".
@@ -22,7 +22,7 @@ class Volume:
         sectors_per_fat = _of(boot, 22, "H") or _of(boot, 36, "I")
         total = _of(boot, 19, "H") or _of(boot, 32, "I")
         if not sector or not self.cluster:
-            raise LabError("there is no FAT here")
+            raise LabError("FAT: the boot sector has no bytes a sector or sectors a cluster")
         self.fat, self.fat_bytes, self.fats = reserved * sector, sectors_per_fat * sector, fats
         self.root = self.fat + fats * self.fat_bytes
         self.data = self.root + -(-root_entries * 32 // sector) * sector
@@ -53,7 +53,7 @@ def _of(data, at, kind):
 
 def _read(image, block_bytes, cluster, data):
     if cluster != block_bytes or data % block_bytes:
-        raise LabError(f"{image}: clusters of {cluster} bytes at {data} are no blocks of {block_bytes}")
+        raise LabError(f"{image}: clusters of {cluster} bytes at {data} do not lie on blocks of {block_bytes}")
 
 
 def layout(image, block_bytes):
@@ -69,7 +69,7 @@ def layout(image, block_bytes):
 
 
 def complaints(image):
-    """What fsck.vfat -n has against the image."""
+    """Complaints of fsck.vfat -n."""
     return complaints_of("fsck.vfat", "-n", image)
 
 
@@ -95,5 +95,5 @@ def exfat_layout(image, block_bytes):
 
 
 def exfat_complaints(image):
-    """What fsck.exfat -n has against the image."""
+    """Complaints of fsck.exfat -n."""
     return complaints_of("fsck.exfat", "-n", image)

@@ -29,9 +29,9 @@ class FileSystem:
 
     def __init__(self, name, mode=None, block=None, size=256 << 20, mkfs="", mount="", driver=None, cluster=None):
         if mode and mode not in _JOURNALED.get(name, []):
-            raise LabError(f"{name} has no mode {mode}")
+            raise LabError(f"unknown mode {mode} of {name}; expected {', '.join(_JOURNALED.get(name, [])) or 'none given'}")
         if cluster and name != "ext4":
-            raise LabError(f"{name} has no clusters")
+            raise LabError(f"--cluster {cluster}: {name} has no clusters; ext4 has")
         self.name, self.mode, self.cluster = name, mode, cluster
         self.smallest = block or _block(name, size)
         self.block = cluster or self.smallest
@@ -41,14 +41,14 @@ class FileSystem:
 
     @property
     def title(self):
-        """Its name for people."""
+        """The name for people."""
         name = f"{self.name}, {self.mode}" if self.mode else self.name
         name += f", clusters of {self.cluster // self.smallest} blocks" if self.cluster else ""
         return name if self.driver in (self.name, "vfat", "ntfs-3g") else f"{name} by {self.driver}'s driver"
 
     @property
     def slug(self):
-        """Its name for files."""
+        """The name for files."""
         return "-".join(filter(None, [self.name, self.mode]))
 
     @property
@@ -129,7 +129,7 @@ class FileSystem:
         return verdicts.slack(image, dead, live, self.block, fixed, carried)
 
     def complaints(self, image):
-        """What its checker has against an image; none if it is sound."""
+        """Complaints of its checker; none if the image is sound."""
         check = {"exfat": fatfs.exfat_complaints, "ntfs": ntfs.complaints, **dict.fromkeys(_FAT_BITS, fatfs.complaints)}
         return check.get(self.name, extfs.complaints)(image)
 
@@ -165,7 +165,7 @@ def chosen(options, size, driver=None):
     names = NAMES if options.fs == "all" else options.fs.split(",")
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise LabError(f"no file system {','.join(unknown)}; known: {','.join(NAMES)}")
+        raise LabError(f"unknown file system {', '.join(unknown)}; expected some of {', '.join(NAMES)}")
     mount = ",".join(filter(None, [options.mount_opts, "discard" if options.discard else ""]))
     return [FileSystem(name, mode, options.block, size, options.mkfs, mount, driver, options.cluster)
             for name in names for mode in _modes(name, options)]
@@ -178,5 +178,5 @@ def _modes(name, options):
         return _JOURNALED[name] if options.fs == "all" else [DEFAULT_MODE]
     modes = [mode for mode in options.mode.split(",") if mode in _JOURNALED[name]]
     if not modes:
-        raise LabError(f"{name} has no mode {options.mode}")
+        raise LabError(f"unknown mode {options.mode} of {name}; expected some of {', '.join(_JOURNALED[name])}")
     return modes

@@ -95,7 +95,7 @@ class Guest:
 
 
 class Story:
-    """What the workload said: its operations, and when each became known here.
+    """The workload's log: its operations, and when each became known here.
 
     What it says is heard late, but it tells its own time too: at the `end` an operation's
     is when it was announced by that, on a clock that is never later than what was heard.

@@ -1,4 +1,4 @@
-"""What a raw image says of its blocks, whatever the file system."""
+"""The layout of a raw image, whatever the file system."""
 
 import subprocess
 
@@ -27,6 +27,6 @@ def tool(*argv):
 
 
 def complaints_of(*argv):
-    """What a checker that changes nothing has against an image: lines, none if it is sound."""
+    """Complaints of a checker that changes nothing: lines, none if the image is sound."""
     status, text = tool(*argv)
     return [] if status == 0 else text.splitlines() or [f"{argv[0]} ended with {status}"]

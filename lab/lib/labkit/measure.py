@@ -6,28 +6,17 @@ import platform
 import statistics
 import subprocess
 import time
+from collections import namedtuple
 
 from .workspace import LabError
 
 
-class Sample:
-    """One fio job: requests and MiB a second, latencies in microseconds. Where it trims and
-    writes, they are those of its writes."""
-
-    def __init__(self, job, seconds):
-        side = next(job[name] for name in ("read", "write", "trim") if job[name]["total_ios"] or name == "trim")
-        percentiles = side["clat_ns"].get("percentile", {})
-        self.requests = side["total_ios"]
-        self.iops = side["iops"]
-        self.mib_s = side["bw_bytes"] / (1 << 20)
-        self.p50_us = percentiles.get("50.000000", 0) / 1000
-        self.p99_us = percentiles.get("99.000000", 0) / 1000
-        self.seconds = seconds
+# One fio job: requests and MiB a second, a latency in microseconds. Where it trims and writes, they are those of its writes.
+Sample = namedtuple("Sample", "requests iops mib_s p99_us")
 
 
 def fio(*arguments):
     """Runs one fio job; its `Sample`."""
-    started = time.monotonic()
     done = subprocess.run(["fio", "--name=job", "--output-format=json", *arguments],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
@@ -35,7 +24,9 @@ def fio(*arguments):
     job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
     if job["error"]:
         raise LabError(f"fio {' '.join(arguments)}: error {job['error']}")
-    return Sample(job, time.monotonic() - started)
+    side = next(job[name] for name in ("read", "write", "trim") if job[name]["total_ios"] or name == "trim")
+    p99_ns = side["clat_ns"].get("percentile", {}).get("99.000000", 0)
+    return Sample(side["total_ios"], side["iops"], side["bw_bytes"] / (1 << 20), p99_ns / 1000)
 
 
 def fio_nbd(server, *arguments):
@@ -49,8 +40,16 @@ def fill(server, offset=0, length=None):
         f"--offset={offset}", f"--size={length or server.size}", "--end_fsync=1")
 
 
+def random_file(path, size):
+    """Makes a file of random bytes, in whole MiB; its path."""
+    with open(path, "wb") as file:
+        for _ in range(size >> 20):
+            file.write(os.urandom(1 << 20))
+    return path
+
+
 def allocated_bytes(path):
-    """What a file, or everything below a directory, takes on the host."""
+    """Bytes on the host of a file, or of everything below a directory."""
     if not os.path.isdir(path):
         return _allocated(path)
     return sum(_allocated(os.path.join(root, name)) for root, _, names in os.walk(path) for name in names)
@@ -96,6 +95,6 @@ def publish(document, section, text):
         before, found, rest = file.read().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise LabError(f"{document} has no section {section}")
+        raise LabError(f"{document}: no section between <!-- {section}: begin --> and <!-- {section}: end -->")
     with open(document, "w") as file:
         file.write(f"{before}{begin}\n{text}\n{end}{after}")

@@ -1,4 +1,4 @@
-"""What a file system must hold after each operation of the workload.
+"""The content that a file system must hold after each operation of the workload.
 
 The guest and the judge apply the same operations to it: the guest to know what
 to write, the judge to know what is alive. Operations are lines of text:

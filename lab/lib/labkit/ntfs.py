@@ -1,4 +1,4 @@
-"""What ntfsprogs say of a raw image of NTFS."""
+"""The layout of a raw image of NTFS, by ntfsprogs."""
 
 import re
 import subprocess
@@ -32,5 +32,5 @@ def _runs(image, record):
 
 
 def complaints(image):
-    """What ntfsfix --no-action has against the image."""
+    """Complaints of ntfsfix --no-action."""
     return complaints_of("ntfsfix", "-n", image)

@@ -54,7 +54,7 @@ def sleuthkit(image, out):
 
 
 def ext4magic(image, out):
-    """Its last resort, on a copy."""
+    """The tool's last resort, on a copy."""
     copy = os.path.join(out, "copy")
     _run("cp", "--sparse=always", image, copy)
     _run("ext4magic", copy, "-M", "-d", os.path.join(out, "found"))

@@ -49,7 +49,7 @@ class Relay:
 
     @property
     def uri(self):
-        """What clients are to connect to."""
+        """The URI for clients."""
         return f"nbd+unix:///?socket={self.path}"
 
     def _accept(self):
@@ -140,7 +140,7 @@ class Relay:
 
 
 def _carried(first, owner, piece):
-    """What a piece of a block, whose first tag is `owner`, holds of other files: sectors and tags."""
+    """Sectors and tags of other files in a piece of a block whose first tag is `owner`."""
     for at in range(0, len(piece), sectors.SECTOR):
         tag = sectors.parse(piece[at:at + sectors.RECORD])
         if tag and (tag.run, tag.file) != (owner.run, owner.file):

@@ -64,7 +64,7 @@ def whole(sector):
 
 
 def describe(sector):
-    """What a survey says of a sector: its tag, None for zeros, a string for anything else."""
+    """A sector in the words of a survey: its tag, None for zeros, a string for anything else."""
     try:
         return whole(sector)
     except ValueError:

@@ -12,6 +12,8 @@ from .workspace import LabError, end, need, wait_until
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 # Options of create: nothing is destroyed unasked.
 NEVER = ["--idle-after", "1h", "--deadline", "2h"]
+# Options of serve: nothing is inferred.
+OFF = ["--detect", "off"]
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -19,7 +21,7 @@ def parse_size(text):
     """Bytes in "512", "64M", "16T" (powers of 1024)."""
     match = re.fullmatch(r"(\d+)([KMGT]?)", text)
     if not match:
-        raise LabError(f"{text!r} is no size: use 512, 64M, 4G")
+        raise LabError(f"invalid size {text!r}; expected a number and K, M, G or T, such as 64M")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -28,7 +30,7 @@ def quietus_binary():
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
     path = os.environ.get("QUIETUS", os.path.join(target, "release", "quietus"))
     if not os.access(path, os.X_OK):
-        raise LabError(f"no {path}: run 'make build' first, or set QUIETUS")
+        raise LabError(f"no program {path}: run 'make build', or set QUIETUS")
     return os.path.abspath(path)
 
 
@@ -57,9 +59,11 @@ class Server:
     """
 
     kind = ""
+    programs = ()  # that it needs
     start_seconds_max = 20
 
     def __init__(self, work, name, size):
+        need(*self.programs)
         self.work, self.name, self.size = work, name, size
         self.directory = work.directory(name)
         self.socket = os.path.join(self.directory, "nbd.sock")
@@ -78,7 +82,7 @@ class Server:
         sparse(self.medium, self.size)
 
     def put(self, content):
-        """What the disk begins with, before it is served."""
+        """Puts content at the beginning of the disk, before it is served."""
         with open(self.medium, "r+b") as medium:
             medium.write(content)
 
@@ -118,6 +122,11 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def remove(self):
+        """Stops the server, and deletes its disk."""
+        self.stop()
+        shutil.rmtree(self.directory)
+
     @property
     def files(self):
         """The file or the directory that holds all of the disk."""
@@ -140,19 +149,19 @@ class Server:
             fields = stat.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * 1000 // os.sysconf("SC_CLK_TCK")
 
-    def peak_kib(self):
-        """The most memory that the server has had, in KiB (VmHWM)."""
+    def peak_kib(self, which="VmHWM"):
+        """The most memory that the server has had, in KiB; `VmRSS`: what it has now."""
         with open(f"/proc/{self.process.pid}/status") as status:
-            return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1])
+            return int(re.search(rf"{which}:\s+(\d+)", status.read())[1])
 
 
 class Nbdkit(Server):
     """nbdkit's file plugin."""
 
     kind = "nbdkit"
+    programs = ("nbdkit",)
 
     def argv(self):
-        need("nbdkit")
         return ["nbdkit", "-f", "-U", self.socket, "file", self.medium]
 
 
@@ -160,9 +169,9 @@ class QemuNbd(Server):
     """qemu-nbd on a raw image."""
 
     kind = "qemu-nbd"
+    programs = ("qemu-nbd",)
 
     def argv(self):
-        need("qemu-nbd")
         return ["qemu-nbd", "-f", "raw", "-t", "-e", "128", "--discard=unmap",
                 "-k", self.socket, self.medium]
 
@@ -230,13 +239,13 @@ class QemuOverlay(QemuNbd):
     """qemu-nbd on a qcow2 file above such an image."""
 
     kind = "qcow2"
+    programs = ("qemu-nbd", "qemu-img")
 
     def __init__(self, work, name, size, base=None):
         self.base = base
         super().__init__(work, name, size)
 
     def create(self):
-        need("qemu-img")
         self.base = self.base or sparse(os.path.join(self.directory, "base"), self.size)
         self.medium = os.path.join(self.directory, "image.qcow2")
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", self.base, "-F", "raw", self.medium, str(self.size)],

@@ -1,4 +1,4 @@
-"""What a disk must hold after its server was killed.
+"""The content that a disk must hold after its server was killed.
 
 Invariants that `Shadow` keeps:
 1. `live` is the content that every acknowledged request left behind.
@@ -43,7 +43,7 @@ class Shadow:
         self.in_flight[cookie] = request
 
     def acknowledged(self, cookie, data):
-        """It was replied to without error; complaints, if it was a wrong read."""
+        """Takes a reply without an error; complaints, if it was a wrong read."""
         request = self.in_flight.pop(cookie)
         now = self.live[request.offset:request.end]
         if request.command == READ:

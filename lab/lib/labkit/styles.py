@@ -1,4 +1,4 @@
-"""What the workload does: endless operations in the style of well-known programs.
+"""The workload: endless operations in the style of well-known programs.
 
 Each style yields operations (see `model`) and looks at the model, which has
 applied all that it yielded before. All choices come from its random source, and
@@ -12,7 +12,7 @@ BLOCK = 8
 
 
 class Style:
-    """What the styles share: numbers for files, names, room, and when to sync."""
+    """The common part of the styles: numbers for files, names, room, and when to sync."""
 
     fsync_share = 0.1
     sync_every = 400
@@ -144,7 +144,7 @@ class Build(Style):
 
     @staticmethod
     def delete_name(file, path):
-        """That name of the file goes."""
+        """Removes that name of the file."""
         yield f"delete {file.number} {path}"
 
     def remove(self, tree):

@@ -1,4 +1,4 @@
-"""What a client suite is, and what it may use."""
+"""A client's suite, and all that it may use."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What lab/partitions and its guest agree on: the tables, and the files in each partition."""
+"""The agreement of lab/partitions and its guest: the tables, and the files in each partition."""
 
 from . import sectors
 

@@ -15,7 +15,7 @@ _ANY = re.compile(re.escape(MAGIC) + b"(.{8})", re.DOTALL)
 
 
 def content(number, offset, length):
-    """What write `number` puts at `offset` (both in whole sectors of bytes)."""
+    """The content that write `number` puts at `offset` (both in whole sectors of bytes)."""
     first = offset // SECTOR
     repeat = SECTOR // _UNIT.size
     return b"".join(_UNIT.pack(MAGIC, number, sector) * repeat

@@ -1,4 +1,4 @@
-"""What a guest wrote, in the order in which it came: the disk at each instant, and the journal's blocks.
+"""A guest's writes, in the order in which they came: the disk at each instant, and the journal's blocks.
 
 Numbers of journal blocks (jbd2) are those of `include/linux/jbd2.h` in the kernel.
 """

@@ -1,4 +1,4 @@
-"""What is alive, dead or lost on a disk, by what its sectors say."""
+"""Content that is alive, dead or lost on a disk, by the tags of its sectors."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def slack(medium, dead, live, block_bytes, fixed=(), carried=None):
 
 
 def residue(medium, journal, block_bytes):
-    """What the journal's blocks hold that a finished journal need not, in words, a line a block."""
+    """Residue: content and names in the journal's blocks that a finished journal need not hold, a line a block."""
     found = []
     with open(medium, "rb") as file:
         for block in sorted(journal):

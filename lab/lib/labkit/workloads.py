@@ -5,11 +5,12 @@ from collections import namedtuple
 
 from .guest import WORKLOAD
 from .servers import ROOT, parse_size
-from .workspace import LabError, need
+from .workspace import LabError
 
 SMALL_FILES = os.path.join(ROOT, "lab", "lib", "small-files")
 BENCH_GUEST = os.path.join(ROOT, "lab", "lib", "bench-guest")
 NAMES = ["PostMark", "busy hour", "small files"]
+PROGRAMS = {"PostMark": ["postmark"]}
 # By their passes.
 POLICIES = {"1": "clear", "2": "purge-2", "4": "4", "6": "6"}
 
@@ -17,11 +18,10 @@ Took = namedtuple("Took", "seconds blocks_read blocks_written")
 
 
 def add_arguments(parser):
-    """How large they are, and the disk."""
-    parser.add_argument("--files", type=int, default=40000, help="PostMark's files and transactions (default 40000)")
-    parser.add_argument("--operations", type=int, default=40000, help="of the busy hour (default 40000)")
-    parser.add_argument("--small-files", type=int, default=200000, help="default 200000")
-    parser.add_argument("--size", default="1G", help="of the disk (default 1G)")
+    """How large the workloads are."""
+    parser.add_argument("--files", type=int, default=40000, help="PostMark's files and transactions (default %(default)s)")
+    parser.add_argument("--operations", type=int, default=40000, help="of the busy hour (default %(default)s)")
+    parser.add_argument("--small-files", type=int, default=200000, help="default %(default)s")
 
 
 class Workloads:
@@ -29,7 +29,6 @@ class Workloads:
 
     def __init__(self, options, work):
         self.options, self.work = options, work
-        need(*["postmark"] * ("PostMark" in options.workloads.split(",")))
         self.share = work.directory("share")
         with open(os.path.join(self.share, "postmark"), "w") as file:
             file.write(f"set location /mnt/disk\nset number {options.files}\nset transactions {options.files}\n"

@@ -9,7 +9,7 @@ from labkit.suite import MIB, Skip, suite
 
 
 def pattern(size):
-    """What nbdkit's pattern plugin serves: each 8 bytes say where they are."""
+    """Bytes as nbdkit's pattern plugin serves them: each 8 say where they are."""
     return b"".join(struct.pack(">Q", offset) for offset in range(0, size, 8))
 
 

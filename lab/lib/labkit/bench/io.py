@@ -1,0 +1,148 @@
+"""quietus beside nbdkit's file plugin and qemu-nbd: requests a second, latencies, processor time
+
+Each server serves a file of the same size on the same file system over a unix socket. With --store
+overlay: quietus beside qemu-nbd on qcow2, each above the same base of random bytes, and all of the
+disk has been written; besides, on an overlay that is fresh each time, first writes, of as much as
+--first says, and reads of the base through it. The clients are fio's nbd engine and nbdcopy. The
+servers' processor time is that of the whole process over the job, divided by its requests.
+Where a job trims and writes, requests and latencies are those of the writes.
+
+The bar: as fast as the better peer.
+"""
+
+import os
+import subprocess
+import time
+from collections import namedtuple
+
+from ..bases import Base
+from ..measure import fill, fio_nbd, random_file, table
+from ..options import add_more_options
+from ..servers import OFF, PEERS, STORES, Quietus, parse_size
+from ..workspace import LabError
+from . import Benchmark, medians, ratio
+
+PROFILES = {
+    "random read 4 KiB, depth 1": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=1"]),
+    "random read 4 KiB, depth 32": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=32"]),
+    "random write 4 KiB, depth 1": ("iops", ["--rw=randwrite", "--bs=4k", "--iodepth=1"]),
+    "random write 4 KiB, depth 32": ("iops", ["--rw=randwrite", "--bs=4k", "--iodepth=32"]),
+    "read 1 MiB, depth 8": ("mib_s", ["--rw=read", "--bs=1M", "--iodepth=8"]),
+    "write 1 MiB, depth 8": ("mib_s", ["--rw=write", "--bs=1M", "--iodepth=8"]),
+    "TRIM, then write 4 KiB, depth 32": ("iops", ["--rw=randtrimwrite", "--bs=4k", "--iodepth=32"]),
+    "write 4 KiB and flush, depth 1": ("iops", ["--rw=randwrite", "--bs=4k", "--iodepth=1", "--fsync=1"]),
+}
+# Of an overlay that nothing was written to; what is written is written once.
+FRESH = {
+    "first write 1 MiB, depth 8": ("mib_s", ["--rw=write", "--bs=1M", "--iodepth=8", "--end_fsync=1"]),
+    "first write 4 KiB anywhere, depth 32": ("iops", ["--rw=randwrite", "--bs=4k", "--iodepth=32", "--end_fsync=1"]),
+    "read of the base 1 MiB, depth 8": ("mib_s", ["--rw=read", "--bs=1M", "--iodepth=8"]),
+    "read of the base 4 KiB, depth 1": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=1"]),
+    "read of the base 4 KiB, depth 32": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=32"]),
+}
+COPIES = {"nbdcopy out": ("mib_s", None), "nbdcopy in": ("mib_s", None)}
+ALL = {**PROFILES, **FRESH, **COPIES}
+
+
+class Bench(Benchmark):
+    """A case is (profile, server)."""
+
+    # Requests or MiB a second; the 99th percentile; processor time a request.
+    Sample = namedtuple("Sample", "value p99_us cpu_us", defaults=(0.0, 0.0))
+    defaults = {"store": "in-place", "size": "4G", "seconds": 3.0, "repetitions": 5}
+    short = {"size": "64M", "seconds": 0.5, "repetitions": 1, "first": "16M"}
+    programs = ("fio", "nbdcopy")
+    note = " CPU is the server's, a request."
+
+    def __init__(self, options, work):
+        super().__init__(options, work)
+        size = parse_size(options.size)
+        self.kinds = {cls.kind: cls for cls in (STORES[options.store], *PEERS[options.store])}
+        self.is_overlay = options.store == "overlay"
+        self.more = {"base": Base(random_file(work.file("base"), size)).path} if self.is_overlay else {}
+        self.source = random_file(work.file("source"), min(size, 1 << 30))
+        self.full = {}
+
+    @staticmethod
+    def add_arguments(parser):
+        add_more_options(parser, "create")
+        parser.add_argument("--first", default="256M", help="of a fresh overlay, how much is written (default %(default)s)")
+
+    def peers(self):
+        return {kind: cls.programs for kind, cls in self.kinds.items() if kind != Quietus.kind}
+
+    def cases(self):
+        profiles = [*PROFILES, *(FRESH if self.is_overlay else []), *COPIES]
+        return [(profile, kind) for profile in profiles for kind in self.kinds]
+
+    def start(self, kind):
+        """A server of a new disk."""
+        # The peers infer nothing; and with one connection at a time nbdcopy would compare that.
+        words = ([self.options.create, OFF] if kind == Quietus.kind else [])
+        return self.server(self.kinds[kind], *words, **self.more)
+
+    def sample(self, profile, kind):
+        if profile in FRESH:
+            server = self.start(kind)
+            limit = [f"--io_size={self.options.first}"] if "write" in profile else self.for_seconds()
+            found = self.run_fio(server, profile, limit)
+            server.remove()
+            return found
+        if kind not in self.full:
+            self.full[kind] = self.start(kind)
+            fill(self.full[kind])
+        if profile in COPIES:
+            return self.run_copy(self.full[kind], profile)
+        return self.run_fio(self.full[kind], profile, self.for_seconds())
+
+    def for_seconds(self):
+        """fio's words for how long a repetition takes."""
+        return ["--time_based", f"--runtime={self.options.seconds * 1000:.0f}ms"]
+
+    def run_fio(self, server, profile, limit):
+        """One job of fio."""
+        what, job = ALL[profile]
+        before = server.cpu_ms()
+        found = fio_nbd(server, *job, *limit)
+        spent = server.cpu_ms() - before
+        return self.Sample(getattr(found, what), found.p99_us, spent * 1000 / max(1, found.requests))
+
+    def run_copy(self, server, direction):
+        """One nbdcopy of the whole disk out, or of the source in."""
+        is_out = direction == "nbdcopy out"
+        size = server.size if is_out else os.path.getsize(self.source)
+        started = time.monotonic()
+        subprocess.run(["nbdcopy", *([server.uri, "null:"] if is_out else [self.source, server.uri])], check=True)
+        return self.Sample(size / (1 << 20) / (time.monotonic() - started))
+
+    def render(self, samples):
+        kinds = [kind for kind in self.kinds if any(case[1] == kind for case in samples)]
+        rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
+                 "-" if (found := compared(samples, profile)) is None else f"{found:.2f}"]
+                for profile in dict.fromkeys(case[0] for case in samples)]
+        return table(["profile", *kinds, "ours / better peer"], rows)
+
+    def missed(self, samples):
+        for profile in dict.fromkeys(case[0] for case in samples):
+            found = compared(samples, profile)
+            if found is None and self.options.require:
+                raise LabError(f"--require: no peer was measured beside quietus: {profile}")
+            if found is not None and found < 1:
+                yield f"{profile}: {found:.2f} of the better peer"
+
+
+def in_words(profile, found):
+    """One cell of the table."""
+    if not found:
+        return "-"
+    value, p99_us, cpu_us = medians(found, "value", "p99_us", "cpu_us")
+    if ALL[profile][0] == "mib_s":
+        return f"{value:,.0f} MiB/s"
+    return f"{value / 1000:.1f} k/s, p99 {p99_us:.0f} us, CPU {cpu_us:.1f} us"
+
+
+def compared(samples, profile):
+    """Our median over that of the better peer; None without a peer."""
+    found = [ratio(samples, (profile, Quietus.kind), case, "value") for case in samples
+             if case[0] == profile and case[1] != Quietus.kind]
+    return min((it for it in found if it is not None), default=None)
