@@ -1,5 +1,6 @@
 //! A record of `$MFT`: its update sequence, its header, its attributes.
 
+use super::lie::{Lie, ensure};
 use super::runs::{Run, runs};
 use crate::bytes::{u16_at, u32_at, u64_at};
 
@@ -15,14 +16,6 @@ const RESIDENT_BYTES: usize = 0x18;
 const NON_RESIDENT_BYTES: usize = 0x40;
 /// Header of a record, as it was before records knew their number.
 const HEADER_BYTES: usize = 0x2A;
-
-/// A field that cannot be true.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lie(pub &'static str);
-
-fn ensure(holds: bool, field: &'static str) -> Result<(), Lie> {
-    if holds { Ok(()) } else { Err(Lie(field)) }
-}
 
 /// A record that is in use, with its update sequence undone.
 #[derive(Clone, PartialEq, Eq, Debug)]

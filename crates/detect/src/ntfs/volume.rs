@@ -3,8 +3,9 @@
 //! can be asked again whenever one of those parts is written.
 
 use super::boot::{BOOT_BYTES, Boot, is_boot};
+use super::lie::Lie;
 use super::log;
-use super::record::{Clusters, Lie, Record, Value};
+use super::record::{Clusters, Record, Value};
 use super::runs::Pieces;
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::format::{Contents, Reason};
