@@ -180,7 +180,7 @@ fn state_of(rule: &dyn Rule) -> String {
 }
 
 impl Watch {
-    /// Below no file system, or none yet.
+    /// Observes a disk on which no file system is watched, or none yet.
     fn observe_unwatched(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, .. } if self.may_be_found_in(extent) => {

@@ -415,7 +415,7 @@ impl RuleJ {
 }
 
 impl Observer for RuleJ {
-    /// Whoever writes, and whatever is read: a transaction says what counts.
+    /// Reads and clients change nothing: a transaction itself says what counts.
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
