@@ -2,13 +2,13 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use quietus_core::blocks::BlockSet;
-use quietus_core::units::Extent;
+use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Checkpoint;
 
 fuzz_target!(|data: &[u8]| {
     let _ = Checkpoint::from_bytes(data, [0; 16]);
     // Behind the checksum, which a fuzzer cannot guess.
-    if let Ok(mut set) = BlockSet::from_bytes(data) {
+    if let Ok(mut set) = BlockSet::<Addr>::from_bytes(data) {
         set.remove(Extent::new(0, 1 << 20));
         assert_eq!(set.first_run(Extent::new(0, 1 << 20)), None);
     }

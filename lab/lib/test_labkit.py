@@ -570,11 +570,12 @@ class CheckTest(unittest.TestCase):
 class ReplayTest(unittest.TestCase):
     """Counts of callgrind's."""
 
-    WATCHER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Watcher>"
+    OBSERVER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Observer>"
+    WATCHER = OBSERVER.replace("Observer", "Watcher")
 
     def test_what_the_watcher_took_is_part_of_the_total(self):
-        annotated = (f"Ir\n1,000 (100.0%)  PROGRAM TOTALS\n  300 (30.0%)  {self.WATCHER}::arrived\n"
-                     f" 290 (29.0%)  a.rs:{self.WATCHER}::arrived\n   20 ( 2.0%)  {self.WATCHER}::needs [/q]\n")
+        annotated = (f"Ir\n1,000 (100.0%)  PROGRAM TOTALS\n  300 (30.0%)  {self.OBSERVER}::observe\n"
+                     f" 290 (29.0%)  a.rs:{self.OBSERVER}::observe\n   20 ( 2.0%)  {self.WATCHER}::watches [/q]\n")
         self.assertEqual(replay.counts(annotated), (1000, 320))
 
     def test_a_profile_without_a_total_is_none(self):

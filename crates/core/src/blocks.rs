@@ -1,5 +1,6 @@
 //! A set of blocks, in memory that grows with what is irregular about it.
 
+use crate::fields::Fields;
 use crate::units::{Addr, Address, BLOCK_BYTES, Extent};
 use roaring::RoaringBitmap;
 use std::io;
@@ -135,20 +136,14 @@ impl<A: Address> BlockSet<A> {
     ///
     /// # Errors
     /// If the bytes are of no such set.
-    pub fn from_bytes(mut bytes: &[u8]) -> io::Result<Self> {
-        let mut shards = Vec::new();
-        while let Some((len, rest)) = bytes.split_first_chunk::<8>() {
-            let len = usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX);
-            let (bits, rest) = rest.split_at_checked(len).ok_or(io::ErrorKind::UnexpectedEof)?;
+    pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        let (mut fields, mut shards) = (Fields(bytes), Vec::new());
+        while !fields.is_empty() {
+            let bits = fields.sized().ok_or(io::ErrorKind::UnexpectedEof)?;
             shards.push(RoaringBitmap::deserialize_from(bits)?);
-            bytes = rest;
         }
-        if bytes.is_empty() {
-            let len = shards.iter().map(RoaringBitmap::len).sum();
-            Ok(Self { shards, len, space: PhantomData })
-        } else {
-            Err(io::ErrorKind::InvalidData.into())
-        }
+        let len = shards.iter().map(RoaringBitmap::len).sum();
+        Ok(Self { shards, len, space: PhantomData })
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod blocks;
 pub mod extents;
+pub mod fields;
 pub mod journal;
 pub mod ledger;
 pub mod medium;

@@ -113,6 +113,13 @@ impl<A: Address> Extent<A> {
         self.overlap(other).is_some()
     }
 
+    /// As much of it as lies in `region`, counted from the first byte of that.
+    #[must_use]
+    pub fn inside(self, region: Self) -> Option<Self> {
+        let both = self.overlap(region)?;
+        Some(Self::new(both.start.get() - region.start.get(), both.len))
+    }
+
     /// The pieces of at most `bytes_max` bytes that make it up, in order.
     pub fn pieces(self, bytes_max: u64) -> impl Iterator<Item = Self> {
         assert!(bytes_max > 0, "pieces of nothing");

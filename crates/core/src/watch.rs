@@ -1,12 +1,14 @@
 //! The seam between the volume and whoever infers deaths from what is written.
 //!
 //! A [`Watcher`] does no input or output: what it must read is asked for, and
-//! handed in. The volume owns the order: it tells of every change of content
-//! when it *arrives*, before anything is carried out, and shows the content
-//! that is about to be replaced where the watcher needs it.
+//! handed in. The volume owns the order: an [`Observation`] of every change of
+//! content is made when the change *arrives*, before anything is carried out, and
+//! another one shows the content that is about to be replaced where the watcher
+//! needs it. How many clients are connected is known to the volume alone, and comes with
+//! each observation.
 //!
 //! Evidence first: a death is handed out only after the writes that prove it
-//! are durable. [`Watcher::cut`] begins a batch, [`Watcher::proven`] ends it,
+//! are durable. [`Observation::Cut`] begins a batch, [`Observation::Proven`] ends it,
 //! and between the two every write that had arrived before has been completed
 //! and the medium synced.
 
@@ -20,6 +22,20 @@ pub enum Content<'a> {
     Bytes(&'a [u8]),
     /// Zeros: the guest freed the extent, or asked for zeros.
     Zeros,
+}
+
+impl<'a> Content<'a> {
+    /// The part of this, on its way to `extent`, that goes to `place`.
+    #[must_use]
+    pub fn part(self, extent: Extent<Addr>, place: Extent<Addr>) -> Self {
+        match (self, place.overlap(extent)) {
+            (Self::Bytes(bytes), Some(both)) => {
+                let from = (both.start.0 - extent.start.0) as usize;
+                Self::Bytes(bytes.get(from..from + both.len as usize).unwrap_or_default())
+            }
+            (content, _) => content,
+        }
+    }
 }
 
 /// What was inferred of some bytes.
@@ -58,50 +74,134 @@ pub struct Scope<'a> {
     pub is_busy: &'a dyn Fn(Extent<Addr>) -> bool,
 }
 
-/// Watches one disk's content change, and infers what has died.
-pub trait Watcher: Send + std::fmt::Debug {
-    /// `extent` is about to get new content; told in order of arrival.
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
+/// When something is observed, and among whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// The time.
+    pub now: Millis,
+    /// How many clients are connected. Each may send again what another one had under
+    /// way, and while there are two it may arrive from both.
+    pub clients: usize,
+}
 
-    /// So many clients are connected from now on. One that comes may send again what
-    /// another had under way, and while there are two it may arrive from both.
-    fn connected(&mut self, now: Millis, clients: usize);
+/// Something that happens to a disk, told in the order in which it happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observation<'a> {
+    /// `extent` is about to get `content`.
+    Arrived {
+        /// Where the content goes.
+        extent: Extent<Addr>,
+        /// The new content.
+        content: Content<'a>,
+    },
+    /// `seen`, one of [`Observer::needs`], holds `old`, and `extent` gets
+    /// `content` next.
+    Overwriting {
+        /// Where the content goes.
+        extent: Extent<Addr>,
+        /// The new content.
+        content: Content<'a>,
+        /// Where the old content lies; maybe beyond `extent`.
+        seen: Extent<Addr>,
+        /// The old content.
+        old: &'a [u8],
+    },
+    /// A read that [`Observer::wants`] asked for is done. Without content, whatever is known
+    /// of `extent` may be wrong.
+    Given {
+        /// Where the content lies.
+        extent: Extent<Addr>,
+        /// The content; none if the read failed.
+        content: Option<&'a [u8]>,
+    },
+    /// The guest reads this extent.
+    Read(Extent<Addr>),
+    /// A client has connected or disconnected.
+    Clients,
+    /// Time has passed.
+    Tick,
+    /// The evidence that has arrived up to now is being made durable.
+    Cut,
+    /// The evidence that had arrived before the cut is durable.
+    Proven,
+    /// The disk is being stopped: a search that is not over is given up.
+    Stopping,
+}
 
-    /// The guest reads `extent`; told in order of arrival with what changes.
-    fn read(&mut self, _extent: Extent<Addr>) {}
+impl Observation<'_> {
+    /// Where it happens; none if that is no place of the disk.
+    #[must_use]
+    pub fn place(&self) -> Option<Extent<Addr>> {
+        match self {
+            Self::Arrived { extent, .. } | Self::Given { extent, .. } | Self::Read(extent) => Some(*extent),
+            Self::Overwriting { seen, .. } => Some(*seen),
+            Self::Clients | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => None,
+        }
+    }
 
-    /// Whose present content must be seen before `extent` gets a new one; in
-    /// order, disjoint, each within the disk. They may go beyond `extent`.
+    /// As much of this as happens in `region`, by addresses from the first byte of that;
+    /// all of it, if it has no place. Old content is shown whole or not at all.
+    #[must_use]
+    pub fn within(self, region: Extent<Addr>) -> Option<Self> {
+        let inner = |extent: Extent<Addr>| extent.inside(region);
+        Some(match self {
+            Self::Arrived { extent, content } => {
+                Self::Arrived { extent: inner(extent)?, content: content.part(extent, region) }
+            }
+            Self::Overwriting { extent, content, seen, old } => Self::Overwriting {
+                extent: inner(extent)?,
+                content: content.part(extent, region),
+                seen: inner(seen).filter(|it| it.len == seen.len)?,
+                old,
+            },
+            Self::Given { extent, content: None } => Self::Given { extent: inner(extent)?, content: None },
+            Self::Given { extent, content } => {
+                Self::Given { extent: inner(extent).filter(|it| it.len == extent.len)?, content }
+            }
+            Self::Read(extent) => Self::Read(inner(extent)?),
+            Self::Clients | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => self,
+        })
+    }
+}
+
+/// What is left to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Agenda {
+    /// Since when deaths wait for their evidence to be made durable.
+    pub unproven_since: Option<Millis>,
+    /// When to observe that time has passed, if nothing else happens.
+    pub wakes_at: Option<Millis>,
+    /// Whether more follows from what has arrived, even if no time passes.
+    pub is_working: bool,
+}
+
+impl Agenda {
+    /// What is left to be done of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let earlier = |a: Option<Millis>, b: Option<Millis>| a.into_iter().chain(b).min();
+        Self {
+            unproven_since: earlier(self.unproven_since, other.unproven_since),
+            wakes_at: earlier(self.wakes_at, other.wakes_at),
+            is_working: self.is_working || other.is_working,
+        }
+    }
+}
+
+/// Infers from what it observes of some bytes which of them have died.
+pub trait Observer: Send + std::fmt::Debug {
+    /// Something happens.
+    fn observe(&mut self, at: Moment, observation: Observation<'_>);
+
+    /// Whose present content must be seen ([`Observation::Overwriting`]) before `extent` gets
+    /// a new one; in order, disjoint, each within the disk. They may go beyond `extent`.
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// The content of `seen`, one of [`Watcher::needs`], is `old`, and `extent`
-    /// gets `content` next.
-    fn overwriting(
-        &mut self,
-        now: Millis,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        seen: Extent<Addr>,
-        old: &[u8],
-    );
-
-    /// Something that it wants to read, in order with the changes that arrive.
+    /// Something to be read ([`Observation::Given`]), in order with the changes that arrive.
     fn wants(&mut self) -> Option<Extent<Addr>>;
 
-    /// What it wanted to read; `None` if that failed.
-    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>);
-
-    /// Time has passed.
-    fn tick(&mut self, now: Millis);
-
-    /// Since when deaths wait for their evidence to be made durable.
-    fn unproven_since(&self) -> Option<Millis>;
-
-    /// The evidence that has arrived up to now is being made durable.
-    fn cut(&mut self);
-
-    /// It is durable.
-    fn proven(&mut self);
+    /// What is left to be done.
+    fn agenda(&self) -> Agenda;
 
     /// The next thing to be done, if any, that `scope` allows.
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
@@ -111,29 +211,24 @@ pub trait Watcher: Send + std::fmt::Debug {
 
     /// The parts of `extent` whose present content may be dead, so that it is
     /// to be destroyed before `extent` is written. They count as destroyed.
-    /// Asked before the write is told of with [`Watcher::arrived`].
+    /// Asked before the write is observed ([`Observation::Arrived`]).
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// Whether nothing more follows from what has arrived, but with time.
-    fn is_idle(&self) -> bool;
+    /// What is to be known again after a clean stop; none where a start without it knows
+    /// as much.
+    fn view(&self) -> Option<Vec<u8>>;
+}
 
-    /// When it wants to be told that time has passed, whatever else happens.
-    fn wakes_at(&self) -> Option<Millis>;
-
-    /// What it knew at the last stop; nothing was written since. Told before
-    /// anything else.
+/// Observes one disk, whatever is or will be on it.
+pub trait Watcher: Observer {
+    /// Gives back the view of the last stop; nothing was written since, and nothing
+    /// has been observed yet.
     fn restore(&mut self, view: Vec<u8>);
 
-    /// What it wants to know again after a clean stop.
-    fn view(&self) -> Option<Vec<u8>>;
-
-    /// Whether it knows whom to watch at `extent`, or at a part of it.
+    /// Whether something is known to be watched at `extent`, or at a part of it.
     fn watches(&self, extent: Extent<Addr>) -> bool;
 
-    /// The disk is being stopped: a search that is not over is given up.
-    fn stop_searching(&mut self);
-
-    /// What it knows.
+    /// What is known of the disk.
     fn status(&self) -> WatchStatus;
 }
 
@@ -172,3 +267,6 @@ pub struct PartStatus {
     #[serde(flatten)]
     pub watch: WatchStatus,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,16 @@
-//! Little-endian numbers in what was read; what is missing reads as zero.
+//! Structures as they lie on a disk.
+//!
+//! Each has a type with the fields of its specification, in its byte order, without
+//! padding and alignment (`zerocopy`): the compiler checks that, and where a field lies.
 
-/// The number of two bytes at `at`.
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u16::from_le_bytes(*it))
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// The structure that `bytes` begin with; none if it is cut off.
+pub(crate) fn head<T: FromBytes + Immutable + KnownLayout + Unaligned>(bytes: &[u8]) -> Option<&T> {
+    T::ref_from_prefix(bytes).ok().map(|(found, _)| found)
 }
 
-/// The number of four bytes at `at`.
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u32::from_le_bytes(*it))
-}
-
-/// The number of eight bytes at `at`.
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u64::from_le_bytes(*it))
+/// The structures that `bytes` hold, one behind the other; none of one that is cut off.
+pub(crate) fn all<T: FromBytes + Immutable + KnownLayout + Unaligned>(bytes: &[u8]) -> &[T] {
+    <[T]>::ref_from_prefix(bytes).map_or(&[], |(found, _)| found)
 }

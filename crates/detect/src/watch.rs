@@ -6,7 +6,9 @@ use crate::rule::Rule;
 use crate::rule_e::RuleE;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits, WatchStatus, Watcher};
+use quietus_core::watch::{
+    Agenda, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher,
+};
 use std::collections::VecDeque;
 
 /// Where a file system says that it is one: all bytes that a prober asks for
@@ -30,8 +32,6 @@ pub struct Watch {
     looked_at: Vec<Extent<Addr>>,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
-    /// Clients that are connected.
-    clients: usize,
     /// What the file system being watched was found by, as it is now.
     head: Contents,
     /// What was known at the last stop.
@@ -61,15 +61,9 @@ impl Watch {
             seek_at: Some(Millis(0)),
             looked_at: Vec::new(),
             untouched: true,
-            clients: 0,
             head: Contents::default(),
             view: None,
         }
-    }
-
-    /// As [`Watch::new`], where `clients` are connected already.
-    pub(crate) fn with_clients(self, clients: usize) -> Self {
-        Self { clients, ..self }
     }
 
     /// As [`Watch::new`], where something may have been written before.
@@ -83,16 +77,16 @@ impl Watch {
         Self { state: State::Idle(why.into()), seek_at: None, ..self.late() }
     }
 
-    fn seek(&mut self, now: Millis) {
+    fn seek(&mut self, at: Moment) {
         self.seek_at = None;
         self.looked_at.clear();
         self.state =
             State::Seeking { contents: Contents::default(), asked: Vec::new(), queue: VecDeque::new() };
-        self.probe(now);
+        self.probe(at);
     }
 
     /// Lets the probers look at what has been read.
-    fn probe(&mut self, now: Millis) {
+    fn probe(&mut self, at: Moment) {
         let State::Seeking { contents, asked, queue } = &mut self.state else { return };
         for prober in &self.probers {
             match prober(self.disk_bytes, contents) {
@@ -102,7 +96,7 @@ impl Watch {
                     queue.extend(extents);
                     return;
                 }
-                Probe::Is(format) => return self.attach(format, now),
+                Probe::Is(format) => return self.attach(format, at),
                 Probe::Refused(reason) => return self.state = State::Idle(reason.0),
                 Probe::IsNot => {}
             }
@@ -110,19 +104,19 @@ impl Watch {
         self.state = State::Idle("no file system that is known lies on the disk".into());
     }
 
-    fn attach(&mut self, format: Box<dyn Format>, now: Millis) {
+    fn attach(&mut self, format: Box<dyn Format>, at: Moment) {
         if let State::Seeking { contents, .. } = &mut self.state {
             self.head = std::mem::take(contents);
         }
-        let mut rule = self.rule_above(format, now);
+        let mut rule = self.rule_above(format, at.now);
         if let Some(view) = self.view.take().filter(|_| self.untouched)
             && let Some(view) = self.own_part(rule.format().name(), &view)
         {
             rule.resume(view);
         }
         // Who is alone sends nothing again that another one sent.
-        if self.clients > 1 {
-            rule.connected(now, self.clients);
+        if at.clients > 1 {
+            rule.observe(at, Observation::Clients);
         }
         self.state = State::Attached(rule);
     }
@@ -185,49 +179,64 @@ fn state_of(rule: &dyn Rule) -> String {
     }
 }
 
-impl Watcher for Watch {
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.untouched = false;
-        if let State::Attached(rule) = &mut self.state {
-            if let Content::Bytes(bytes) = content {
+impl Watch {
+    /// Observes a disk on which no file system is watched, or none yet.
+    fn observe_unwatched(&mut self, at: Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { extent, .. } if self.may_be_found_in(extent) => {
+                self.idle("the head of the disk is being written", at.now);
+            }
+            Observation::Given { extent, content } => self.found(at, extent, content),
+            Observation::Tick if self.seek_at.is_some_and(|seek_at| seek_at <= at.now) => self.seek(at),
+            Observation::Arrived { .. }
+            | Observation::Overwriting { .. }
+            | Observation::Read(_)
+            | Observation::Clients
+            | Observation::Tick
+            | Observation::Cut
+            | Observation::Proven
+            | Observation::Stopping => {}
+        }
+    }
+
+    /// Content has been read that says which file system this is, if one is looked for.
+    fn found(&mut self, at: Moment, extent: Extent<Addr>, content: Option<&[u8]>) {
+        let State::Seeking { contents, asked, .. } = &mut self.state else { return };
+        let Some(content) = content else {
+            return self.state = State::Idle("the disk could not be read".into());
+        };
+        let before = asked.len();
+        asked.retain(|it| *it != extent);
+        if asked.len() < before {
+            contents.insert(extent.start, content.to_vec());
+        }
+        if before > 0 && asked.is_empty() {
+            self.probe(at);
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        self.untouched &= !matches!(observation, Observation::Arrived { .. });
+        let State::Attached(rule) = &mut self.state else {
+            return self.observe_unwatched(at, observation);
+        };
+        match observation {
+            Observation::Arrived { extent, content: Content::Bytes(bytes) } => {
                 self.head.overwrite(extent, bytes);
             }
-            rule.arrived(now, extent, content);
-        } else if self.may_be_found_in(extent) {
-            self.idle("the head of the disk is being written", now);
+            Observation::Stopping if rule.progress().is_some() => {
+                return self.state = State::Idle("the disk is being stopped".into());
+            }
+            _ => {}
         }
-        self.review(now);
-    }
-
-    fn connected(&mut self, now: Millis, clients: usize) {
-        self.clients = clients;
-        if let Some(rule) = self.rule_mut() {
-            rule.connected(now, clients);
-        }
-    }
-
-    fn read(&mut self, extent: Extent<Addr>) {
-        if let Some(rule) = self.rule_mut() {
-            rule.read(extent);
-        }
+        rule.observe(at, observation);
+        self.review(at.now);
     }
 
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.rule().map_or_else(Vec::new, |rule| rule.needs(extent))
-    }
-
-    fn overwriting(
-        &mut self,
-        now: Millis,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        seen: Extent<Addr>,
-        old: &[u8],
-    ) {
-        if let Some(rule) = self.rule_mut() {
-            rule.overwriting(extent, content, seen, old);
-        }
-        self.review(now);
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
@@ -238,49 +247,13 @@ impl Watcher for Watch {
         }
     }
 
-    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
-        match (&mut self.state, content) {
-            (State::Seeking { contents, asked, .. }, Some(content)) => {
-                let before = asked.len();
-                asked.retain(|it| *it != extent);
-                if asked.len() < before {
-                    contents.insert(extent.start, content.to_vec());
-                }
-                if before > 0 && asked.is_empty() {
-                    self.probe(now);
-                }
+    fn agenda(&self) -> Agenda {
+        match &self.state {
+            State::Attached(rule) => rule.agenda(),
+            State::Seeking { .. } => Agenda { is_working: true, ..Agenda::default() },
+            State::Idle(_) => {
+                Agenda { wakes_at: self.seek_at, is_working: self.seek_at.is_some(), ..Agenda::default() }
             }
-            (State::Seeking { .. }, None) => {
-                self.state = State::Idle("the disk could not be read".into());
-            }
-            (State::Attached(rule), content) => rule.given(extent, content),
-            (State::Idle(_), _) => {}
-        }
-        self.review(now);
-    }
-
-    fn tick(&mut self, now: Millis) {
-        if self.seek_at.is_some_and(|at| at <= now) {
-            self.seek(now);
-        }
-        if let Some(rule) = self.rule_mut() {
-            rule.tick(now);
-        }
-    }
-
-    fn unproven_since(&self) -> Option<Millis> {
-        self.rule()?.unproven_since()
-    }
-
-    fn cut(&mut self) {
-        if let Some(rule) = self.rule_mut() {
-            rule.cut();
-        }
-    }
-
-    fn proven(&mut self) {
-        if let Some(rule) = self.rule_mut() {
-            rule.proven();
         }
     }
 
@@ -296,32 +269,6 @@ impl Watcher for Watch {
         self.rule_mut().map_or_else(Vec::new, |rule| rule.take_suspicious(extent))
     }
 
-    fn is_idle(&self) -> bool {
-        match &self.state {
-            State::Seeking { .. } => false,
-            State::Idle(_) => self.seek_at.is_none(),
-            State::Attached(rule) => rule.is_idle(),
-        }
-    }
-
-    fn wakes_at(&self) -> Option<Millis> {
-        self.seek_at.or_else(|| self.rule()?.wakes_at())
-    }
-
-    fn watches(&self, extent: Extent<Addr>) -> bool {
-        self.rule().is_some() && extent.start.0 < self.disk_bytes
-    }
-
-    fn stop_searching(&mut self) {
-        if self.rule().is_some_and(|rule| rule.progress().is_some()) {
-            self.state = State::Idle("the disk is being stopped".into());
-        }
-    }
-
-    fn restore(&mut self, view: Vec<u8>) {
-        self.view = Some(view);
-    }
-
     fn view(&self) -> Option<Vec<u8>> {
         let rule = self.rule()?;
         let name = rule.format().name();
@@ -331,6 +278,16 @@ impl Watcher for Watch {
         view.extend(name.as_bytes());
         view.extend(rule.view()?);
         Some(view)
+    }
+}
+
+impl Watcher for Watch {
+    fn restore(&mut self, view: Vec<u8>) {
+        self.view = Some(view);
+    }
+
+    fn watches(&self, extent: Extent<Addr>) -> bool {
+        self.rule().is_some() && extent.start.0 < self.disk_bytes
     }
 
     fn status(&self) -> WatchStatus {

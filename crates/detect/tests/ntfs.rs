@@ -6,7 +6,7 @@
 mod tool;
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Watcher};
+use quietus_core::watch::{Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
 use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe};
 use quietus_detect::options::Options;
 use quietus_detect::{Disk, ntfs};
@@ -180,23 +180,28 @@ impl Watched {
         watched
     }
 
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.disk.observe(Moment { now: Millis(self.now), clients: 1 }, observation);
+    }
+
     /// Time passes, in which everything is read that is asked for.
     fn pass(&mut self, millis: u64) {
         self.now += millis;
-        self.disk.tick(Millis(self.now));
-        while let Some(at) = self.disk.wants() {
-            let read = self.bytes[at.start.0 as usize..at.end() as usize].to_vec();
-            self.disk.given(Millis(self.now), at, Some(&read));
+        self.observe(Observation::Tick);
+        while let Some(extent) = self.disk.wants() {
+            let read = self.bytes[extent.start.0 as usize..extent.end() as usize].to_vec();
+            self.observe(Observation::Given { extent, content: Some(&read) });
         }
     }
 
     fn write(&mut self, at: usize, bytes: &[u8]) {
         let extent: Extent<Addr> = Extent::new(at as u64, bytes.len() as u64);
+        let content = Content::Bytes(bytes);
         self.disk.take_suspicious(extent);
-        self.disk.arrived(Millis(self.now), extent, Content::Bytes(bytes));
+        self.observe(Observation::Arrived { extent, content });
         for seen in self.disk.needs(extent) {
             let old = self.bytes[seen.start.0 as usize..seen.end() as usize].to_vec();
-            self.disk.overwriting(Millis(self.now), extent, Content::Bytes(bytes), seen, &old);
+            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
         }
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         self.pass(0);
@@ -221,8 +226,8 @@ impl Watched {
     /// The blocks that are called dead.
     fn dead(&mut self) -> BTreeSet<Block> {
         let mut dead = BTreeSet::new();
-        self.disk.cut();
-        self.disk.proven();
+        self.observe(Observation::Cut);
+        self.observe(Observation::Proven);
         let scope = Scope { layers: false, all: true, is_busy: &|_| false };
         while let Some((at, verdict)) = self.disk.verdict(scope) {
             assert_eq!(verdict, Verdict::Dead);
@@ -318,7 +323,7 @@ fn nothing_dies_while_a_record_is_torn() {
     watched.write_as(&torn, record);
     watched.write_as(&after, map);
     assert!(watched.dead().is_empty());
-    assert!(watched.disk.is_idle(), "who waits until all is done would wait for ever");
+    assert!(!watched.disk.agenda().is_working, "who waits until all is done would wait for ever");
     let state = watched.disk.status().state;
     assert!(
         state.contains("nothing is called dead: record") && state.contains("the update sequence"),

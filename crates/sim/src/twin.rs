@@ -1,7 +1,7 @@
 //! Both versions of some rules, driven by the same events.
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Content, Moment, Observation, Scope, Verdict};
 use quietus_detect::format::Block;
 use quietus_detect::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +13,8 @@ use std::ops::Range;
 /// that the product's status gives them.
 pub type Census = Vec<(&'static str, u64)>;
 
-/// A second version of some rules. What has the name of something of
-/// [`quietus_core::watch::Watcher`] means the same.
+/// A second version of some rules. What has the name of an [`Observation`] or of something of
+/// [`quietus_core::watch::Observer`] means the same.
 pub trait Version: fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
@@ -77,6 +77,7 @@ pub struct Twin<const BYTES: usize> {
     literal: Option<Box<dyn Version>>,
     disk: Vec<[u8; BYTES]>,
     now: Millis,
+    clients: usize,
     /// Whatever is wanted is read before anything else happens.
     reads_at_once: bool,
 }
@@ -100,7 +101,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         disk: Vec<[u8; BYTES]>,
         now: Millis,
     ) -> Self {
-        Self { rule, literal, disk, now, reads_at_once: false }
+        Self { rule, literal, disk, now, clients: 0, reads_at_once: false }
     }
 
     /// From here on each version reads what it wants before anything else
@@ -112,13 +113,17 @@ impl<const BYTES: usize> Twin<BYTES> {
         self
     }
 
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.rule.observe(Moment { now: self.now, clients: self.clients }, observation);
+    }
+
     fn read_all(&mut self) {
         if !self.reads_at_once {
             return;
         }
         while let Some(extent) = self.rule.wants() {
             let content = self.read(extent);
-            self.rule.given(extent, Some(&content));
+            self.observe(Observation::Given { extent, content: Some(&content) });
         }
         while let Some(block) = self.literal_wants().pop_first() {
             let extent = place::<BYTES>(block);
@@ -182,7 +187,8 @@ impl<const BYTES: usize> Twin<BYTES> {
 
     /// So many clients are connected from now on.
     pub fn connected(&mut self, clients: usize) {
-        self.rule.connected(self.now, clients);
+        self.clients = clients;
+        self.observe(Observation::Clients);
         self.tell(|it, now| it.connected(now, clients));
     }
 
@@ -191,7 +197,7 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// # Errors
     /// The two disagree.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
-        self.rule.read(place::<BYTES>(block));
+        self.observe(Observation::Read(place::<BYTES>(block)));
         self.tell(|it, _| it.read(place::<BYTES>(block)));
         self.compare()
     }
@@ -217,7 +223,7 @@ impl<const BYTES: usize> Twin<BYTES> {
     }
 
     fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
-        self.rule.arrived(self.now, extent, content);
+        self.observe(Observation::Arrived { extent, content });
         self.tell(|it, now| it.arrived(now, extent, content));
         if !self.is_over() {
             self.see(extent, content)?;
@@ -236,7 +242,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         }
         for seen in needs {
             let old = self.read(seen);
-            self.rule.overwriting(extent, content, seen, &old);
+            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
             self.tell(|it, _| it.overwriting(extent, content, seen, &old));
         }
         Ok(())
@@ -266,7 +272,7 @@ impl<const BYTES: usize> Twin<BYTES> {
             return Ok(false);
         };
         let content = self.read(extent);
-        self.rule.given(extent, Some(&content));
+        self.observe(Observation::Given { extent, content: Some(&content) });
         self.tell(|it, _| it.given(extent, Some(&content)));
         self.compare()?;
         Ok(true)
@@ -291,7 +297,7 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// The two disagree.
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
-        self.rule.tick(self.now);
+        self.observe(Observation::Tick);
         self.tell(|it, now| it.tick(now));
         self.read_all();
         self.compare()
@@ -299,13 +305,13 @@ impl<const BYTES: usize> Twin<BYTES> {
 
     /// The evidence begins to be made durable.
     pub fn cut(&mut self) {
-        self.rule.cut();
+        self.observe(Observation::Cut);
         self.tell(|it, _| it.cut());
     }
 
     /// It is durable.
     pub fn proven(&mut self) {
-        self.rule.proven();
+        self.observe(Observation::Proven);
         self.tell(|it, _| it.proven());
     }
 

@@ -9,7 +9,7 @@ from .servers import Quietus
 from .workspace import LabError, end, need
 
 _FUA = 1
-_WATCHER = re.compile(r"^\s*([\d,]+) .*<quietus_detect::disk::Disk as quietus_core::watch::Watcher>::(\w+)", re.MULTILINE)
+_WATCHER = re.compile(r"^\s*([\d,]+) .*<quietus_detect::disk::Disk as quietus_core::watch::(?:Observer|Watcher)>::(\w+)", re.MULTILINE)
 
 
 class CountedQuietus(Quietus):

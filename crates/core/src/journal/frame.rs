@@ -2,6 +2,7 @@
 
 use super::record::{self, Record, RecordError};
 use super::{Change, HALVES_AT, SECTOR_BYTES, Shape, VERSION};
+use crate::fields::Fields;
 use crate::ledger::Counters;
 use crate::receipts::LogHead;
 
@@ -173,7 +174,7 @@ impl RawFrame {
         };
         let (generation, seq, len) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let crc = fields.u32()?;
-        let records = fields.0.get(..usize::try_from(len).ok()?)?;
+        let records = fields.bytes(len)?;
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..CRC_AT]), &[0; 4]);
         let is_whole = crc32c::crc32c_append(sum, records) == crc;
         is_whole.then(|| (Self { kind, generation, seq, records: records.to_vec() }, whole))
@@ -184,7 +185,7 @@ impl RawFrame {
     /// # Errors
     /// The first record that this program cannot use.
     pub fn read(&self) -> Result<Frame, RecordError> {
-        let mut rest = self.records.as_slice();
+        let mut rest = Fields(&self.records);
         let Record::Counters(counters) = record::take(&mut rest)? else { return Err(RecordError::Head) };
         let Record::Log(log) = record::take(&mut rest)? else { return Err(RecordError::Head) };
         let mut changes = Vec::new();
@@ -196,24 +197,5 @@ impl RawFrame {
         }
         let Self { kind, generation, seq, .. } = *self;
         Ok(Frame { kind, generation, seq, counters, log, changes })
-    }
-}
-
-/// Takes numbers off the front of some bytes.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
     }
 }

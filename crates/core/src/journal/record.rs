@@ -4,6 +4,7 @@
 //! damage: a newer program wrote it, and what it says may not be passed over.
 
 use super::{Change, Crc, Slot};
+use crate::fields::Fields;
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
 use crate::receipts::{Done, LogHead, Receipt};
 use crate::store::{Place, Target};
@@ -172,12 +173,15 @@ fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
     bytes.extend(extent.len.to_le_bytes());
 }
 
-/// Takes the first record off `bytes`.
-pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
-    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().ok_or(RecordError::Cut)?;
-    let (tag, len) = (u16::from_le_bytes([head[0], head[1]]), u16::from_le_bytes([head[2], head[3]]));
-    let (body, rest) = rest.split_at_checked(usize::from(len)).ok_or(RecordError::Cut)?;
-    *bytes = rest;
+/// The tag of the first record, and its body.
+fn tagged<'a>(records: &mut Fields<'a>) -> Option<(u16, &'a [u8])> {
+    let (tag, len) = (records.u16()?, records.u16()?);
+    Some((tag, records.bytes(len.into())?))
+}
+
+/// Takes the first of `records`.
+pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
+    let (tag, body) = tagged(records).ok_or(RecordError::Cut)?;
     let name = match tag {
         COUNTERS_TAG => "counters",
         OBLIGE => "oblige",
@@ -194,7 +198,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
         OVERWRITTEN => "overwritten",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
-    let mut fields = Body { name, len: body.len(), rest: body };
+    let mut fields = Body { name, len: body.len(), rest: Fields(body) };
     let record = match tag {
         COUNTERS_TAG => Record::Counters(fields.counters()?),
         OBLIGE => Record::Change(Change::Oblige(fields.extent()?, fields.due()?, fields.cause()?)),
@@ -229,7 +233,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Result<Record, RecordError> {
 struct Body<'a> {
     name: &'static str,
     len: usize,
-    rest: &'a [u8],
+    rest: Fields<'a>,
 }
 
 impl Body<'_> {
@@ -242,21 +246,19 @@ impl Body<'_> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        let (first, rest) = self.rest.split_first_chunk().ok_or(self.length())?;
-        self.rest = rest;
-        Ok(*first)
+        self.rest.array().ok_or(self.length())
     }
 
     fn u16(&mut self) -> Result<u16, RecordError> {
-        self.array().map(u16::from_le_bytes)
+        self.rest.u16().ok_or(self.length())
     }
 
     fn u32(&mut self) -> Result<u32, RecordError> {
-        self.array().map(u32::from_le_bytes)
+        self.rest.u32().ok_or(self.length())
     }
 
     fn u64(&mut self) -> Result<u64, RecordError> {
-        self.array().map(u64::from_le_bytes)
+        self.rest.u64().ok_or(self.length())
     }
 
     fn place(&mut self) -> Result<Place, RecordError> {

@@ -11,6 +11,7 @@ use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
+use crate::fields::Fields;
 use crate::journal::{
     self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
     State,
@@ -119,17 +120,10 @@ impl Checkpoint {
             return None;
         }
         let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&VIEW_VERSION.to_le_bytes())?;
-        let body = body.strip_prefix(&disk)?;
-        let (generation, body) = body.split_first_chunk()?;
-        let (seq, body) = body.split_first_chunk()?;
-        let (watch_len, body) = body.split_first_chunk()?;
-        let (watch, store) = body.split_at_checked(usize::try_from(u64::from_le_bytes(*watch_len)).ok()?)?;
-        Some(Self {
-            generation: u64::from_le_bytes(*generation),
-            seq: u64::from_le_bytes(*seq),
-            store: store.to_vec(),
-            watch: watch.to_vec(),
-        })
+        let mut fields = Fields(body.strip_prefix(&disk)?);
+        let (generation, seq) = (fields.u64()?, fields.u64()?);
+        let watch = fields.sized()?.to_vec();
+        Some(Self { generation, seq, watch, store: fields.0.to_vec() })
     }
 }
 

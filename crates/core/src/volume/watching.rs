@@ -1,6 +1,6 @@
-//! The volume's side of the watcher: it is told of every change in order of
-//! arrival, shown what is about to be replaced, read to, and its verdicts become
-//! obligations once their evidence is durable.
+//! The volume's side of the watcher: it observes every change in order of
+//! arrival, and what is about to be replaced; what it wants is read; and its verdicts
+//! become obligations once their evidence is durable.
 
 use super::sealing::Waiter;
 use super::{Command, Purpose, Volume, io::IoOp};
@@ -9,7 +9,7 @@ use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::{Content, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{Agenda, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
 
 /// Reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
@@ -22,6 +22,7 @@ const OWN_REQUESTS: u64 = 1 << 63;
 #[derive(Debug)]
 pub(super) struct Watching {
     watcher: Box<dyn Watcher>,
+    /// How many clients are connected.
     clients: usize,
     looks: usize,
     next_look: u64,
@@ -77,7 +78,14 @@ impl Volume {
     pub(super) fn connected(&mut self, more: isize) {
         if let Some(watching) = &mut self.watching {
             watching.clients = watching.clients.saturating_add_signed(more);
-            watching.watcher.connected(self.now, watching.clients);
+        }
+        self.tell_watcher(Observation::Clients);
+    }
+
+    /// The watcher, if there is one, observes this.
+    fn tell_watcher(&mut self, observation: Observation<'_>) {
+        if let Some(watching) = &mut self.watching {
+            watching.tell(self.now, observation);
         }
     }
 
@@ -95,13 +103,13 @@ impl Volume {
         let Some(watching) = &mut self.watching else { return Vec::new() };
         let Some(content) = content(&request.op) else {
             if matches!(request.op, Op::Read | Op::Cache) {
-                watching.watcher.read(extent);
+                watching.tell(self.now, Observation::Read(extent));
             }
             return Vec::new();
         };
         // With one pass the write itself is all that would be done.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
-        watching.watcher.arrived(self.now, extent, content);
+        watching.tell(self.now, Observation::Arrived { extent, content });
         reused.extend(watching.take_back(extent));
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
@@ -175,24 +183,22 @@ impl Volume {
     }
 
     pub(super) fn overwriting(&mut self, request: &Request, seen: Extent<Addr>, old: &[u8]) {
-        if let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) {
-            watching.watcher.overwriting(self.now, request.extent, content, seen, old);
+        if let Some(content) = content(&request.op) {
+            self.tell_watcher(Observation::Overwriting { extent: request.extent, content, seen, old });
         }
     }
 
     /// What the watcher knows of `extent` may be wrong from now on.
     pub(super) fn blind(&mut self, extent: Extent<Addr>) {
-        if let Some(watching) = &mut self.watching {
-            watching.watcher.given(self.now, extent, None);
-        }
+        self.tell_watcher(Observation::Given { extent, content: None });
     }
 
     /// What the watcher wanted to read has been read.
     pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
         if let Some(watching) = &mut self.watching {
             watching.looks -= 1;
-            watching.watcher.given(self.now, extent, result.as_deref().ok());
         }
+        self.tell_watcher(Observation::Given { extent, content: result.as_deref().ok() });
     }
 
     /// Reads, proves and obliges what can be now.
@@ -200,9 +206,7 @@ impl Volume {
         if self.watching.is_none() || self.halting {
             return;
         }
-        if let Some(watching) = &mut self.watching {
-            watching.watcher.tick(self.now);
-        }
+        self.tell_watcher(Observation::Tick);
         self.begin_looks(out);
         self.prove(out);
         self.take_verdicts(out);
@@ -236,13 +240,12 @@ impl Volume {
 
     /// Begins a batch of evidence, if it is time to and none is under way.
     fn cut(&mut self) {
-        let since = self.watching.as_ref().and_then(|it| it.watcher.unproven_since());
+        let watching = self.watching.as_ref().filter(|it| matches!(it.proof, Proof::None));
+        let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
         let Some(since) = since.filter(|since| self.is_due_since(*since)) else { return };
-        if let Some(watching) = &mut self.watching
-            && matches!(watching.proof, Proof::None)
-        {
+        if let Some(watching) = &mut self.watching {
             watching.since = since;
-            watching.watcher.cut();
+            watching.tell(self.now, Observation::Cut);
             watching.proof = Proof::Awaits;
             self.order.cut();
         }
@@ -251,8 +254,8 @@ impl Volume {
     pub(super) fn proof_done(&mut self) {
         if let Some(watching) = &mut self.watching {
             watching.proof = Proof::None;
-            watching.watcher.proven();
         }
+        self.tell_watcher(Observation::Proven);
     }
 
     /// Makes obligations of verdicts, while acts are due and there is room.
@@ -293,26 +296,24 @@ impl Volume {
         let watching = self.watching.as_ref()?;
         let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
         let idle = if self.all_due { self.now } else { idle };
-        let since = watching.watcher.unproven_since();
-        let deadline = since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
-        let wakes_at = watching.watcher.wakes_at();
+        let agenda = watching.watcher.agenda();
+        let Agenda { unproven_since, wakes_at, .. } = agenda;
+        let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         // What is pending past that time, while the watcher waits for a time of its own, waits for that.
         let waits = wakes_at.is_some() && idle <= self.now;
-        let pending = !watching.is_idle() && watching.looks == 0 && !waits;
+        let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
         proof.into_iter().chain(wakes_at).min()
     }
 
     /// Whether nothing more follows, but with time, from what was observed.
     pub(super) fn has_seen_all(&self) -> bool {
-        self.watching.as_ref().is_none_or(Watching::is_idle)
+        self.watching.as_ref().is_none_or(|it| it.is_idle(it.watcher.agenda()))
     }
 
     /// The disk is being stopped: a search that is not over is given up.
     pub(super) fn stop_searching(&mut self) {
-        if let Some(watching) = &mut self.watching {
-            watching.watcher.stop_searching();
-        }
+        self.tell_watcher(Observation::Stopping);
     }
 
     /// What the watcher wants to know again: nothing, if it would forget what is
@@ -324,11 +325,12 @@ impl Volume {
 }
 
 impl Watching {
-    fn is_idle(&self) -> bool {
-        self.looks == 0
-            && matches!(self.proof, Proof::None)
-            && self.verdict.is_empty()
-            && self.watcher.is_idle()
+    fn is_idle(&self, agenda: Agenda) -> bool {
+        self.looks == 0 && matches!(self.proof, Proof::None) && self.verdict.is_empty() && !agenda.is_working
+    }
+
+    fn tell(&mut self, now: Millis, observation: Observation<'_>) {
+        self.watcher.observe(Moment { now, clients: self.clients }, observation);
     }
 
     /// `extent` changes: verdicts that were not carried out are void there.

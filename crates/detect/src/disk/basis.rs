@@ -1,7 +1,6 @@
 //! What the regions of a disk were decided by, as it is now: whether they would
 //! be the same if they were looked for again.
 
-use super::part::part_of;
 use crate::format::Contents;
 use crate::partition::{self, foreign};
 use crate::plan::{self, Plan};
@@ -79,7 +78,7 @@ impl Basis {
     fn overwrite(&mut self, extent: Extent<Addr>, content: Content<'_>) {
         let touched: Vec<_> = self.pieces().filter_map(|piece| piece.overlap(extent)).collect();
         for part in touched {
-            match part_of(part, extent, content) {
+            match content.part(extent, part) {
                 Content::Bytes(bytes) => self.contents.overwrite(part, bytes),
                 Content::Zeros => self.contents.overwrite(part, &vec![0; part.len as usize]),
             }

@@ -1,7 +1,7 @@
 //! Watches a disk: the file system on it, or one in each of its partitions.
 //!
-//! 1. Each region is watched on its own, and knows nothing of the others: it is
-//!    told of what changes within it, by addresses from its own first byte.
+//! 1. Each region is watched on its own, and knows nothing of the others: what happens
+//!    within it is observed there, by addresses from its own first byte.
 //! 2. Nothing is called dead while it is not certain which regions there are.
 //! 3. A region that is what it was keeps what is known of it, whatever becomes of
 //!    the others.
@@ -21,7 +21,9 @@ use basis::Basis;
 use look::Look;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher};
+use quietus_core::watch::{
+    Agenda, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher,
+};
 use std::collections::VecDeque;
 
 /// The regions are looked for once the table has not changed for so long.
@@ -50,8 +52,6 @@ pub struct Disk {
     turn: usize,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
-    /// Clients that are connected.
-    clients: usize,
     /// What was known at the last stop.
     views: Vec<(Extent<Addr>, Vec<u8>)>,
 }
@@ -78,7 +78,6 @@ impl Disk {
             next_id: 0,
             turn: 0,
             untouched: true,
-            clients: 0,
             views: Vec::new(),
         }
     }
@@ -138,7 +137,7 @@ impl Disk {
 
     /// A watch over `extent`, where `old` ones are dropped (invariant 4).
     fn new_watch(&mut self, extent: Extent<Addr>, old: &[Part]) -> Watch {
-        let watch = Watch::new(extent.len, self.probers.clone(), self.options).with_clients(self.clients);
+        let watch = Watch::new(extent.len, self.probers.clone(), self.options);
         let is_rival = |part: &Part| {
             part.extent.start != extent.start && part.extent.overlaps(extent) && part.is_watching()
         };
@@ -181,32 +180,30 @@ impl Disk {
         self.asked.remove(index).map(|(asker, _)| asker)
     }
 
-    /// What was wanted has been read.
-    fn answer(&mut self, now: Millis, asker: Asker, extent: Extent<Addr>, content: &[u8]) {
+    /// Something that was wanted has been read: `asker` gets it.
+    fn answer(&mut self, at: Moment, asker: Asker, extent: Extent<Addr>, content: &[u8]) {
         if let Some(look) = self.look.as_mut().filter(|look| look.id == asker) {
             look.given(extent, content);
             return self.go_on_looking();
         }
-        if let Some(part) = self.parts.iter_mut().find(|part| part.id == asker)
-            && let Some(inner) = part.inner(extent)
-        {
-            part.watch.given(now, inner, Some(content));
+        if let Some(part) = self.parts.iter_mut().find(|part| part.id == asker) {
+            part.observe(at, Observation::Given { extent, content: Some(content) });
         }
     }
 
-    /// What is known of `extent` may be wrong.
+    /// What the regions follow from may be wrong in `extent`.
     fn blind(&mut self, now: Millis, extent: Extent<Addr>) {
-        for index in self.touched(extent) {
-            let part = &mut self.parts[index];
-            if let Some(inner) = part.inner(extent) {
-                part.watch.given(now, inner, None);
-            }
-        }
         if self.look.as_ref().is_some_and(|look| look.depends_on(extent)) {
             self.fail("the disk could not be read");
         } else if self.basis.as_ref().is_some_and(|basis| basis.depends_on(extent)) {
             self.look_later(now);
         }
+    }
+
+    /// The regions that it happens in observe it (invariant 1).
+    fn pass_on(&mut self, at: Moment, observation: Observation<'_>) {
+        let concerned = observation.place().map_or(0..self.parts.len(), |extent| self.touched(extent));
+        self.parts[concerned].iter_mut().for_each(|part| part.observe(at, observation));
     }
 
     /// Runs `take` for the parts, each time beginning with another one, until it
@@ -251,56 +248,39 @@ impl Disk {
     }
 }
 
-impl Watcher for Disk {
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.untouched = false;
-        if self.may_change(extent, content) {
-            self.look_later(now);
-        }
-        for index in self.touched(extent) {
-            let part = &mut self.parts[index];
-            if let Some(inner) = part.inner(extent) {
-                let content = part.content(extent, content);
-                part.watch.arrived(now, inner, content);
+impl Observer for Disk {
+    fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { extent, content } => {
+                self.untouched = false;
+                if self.may_change(extent, content) {
+                    self.look_later(at.now);
+                }
             }
-        }
-    }
-
-    fn connected(&mut self, now: Millis, clients: usize) {
-        self.clients = clients;
-        self.parts.iter_mut().for_each(|part| part.watch.connected(now, clients));
-    }
-
-    fn read(&mut self, extent: Extent<Addr>) {
-        for index in self.touched(extent) {
-            let part = &mut self.parts[index];
-            if let Some(inner) = part.inner(extent) {
-                part.watch.read(inner);
+            Observation::Given { extent, content } => {
+                let asker = self.take_asker(extent);
+                match (asker, content) {
+                    (Some(asker), Some(content)) => return self.answer(at, asker, extent, content),
+                    (None, Some(_)) => return,
+                    (_, None) => self.blind(at.now, extent),
+                }
             }
+            Observation::Tick if self.look_at.is_some_and(|look_at| look_at <= at.now) => self.begin_look(),
+            Observation::Overwriting { .. }
+            | Observation::Read(_)
+            | Observation::Clients
+            | Observation::Tick
+            | Observation::Cut
+            | Observation::Proven
+            | Observation::Stopping => {}
         }
+        self.pass_on(at, observation);
     }
 
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let parts = self.parts[self.touched(extent)].iter();
         let needed = parts.filter_map(|part| Some((part, part.watch.needs(part.inner(extent)?))));
         needed.flat_map(|(part, needed)| needed.into_iter().map(|it| part.outer(it))).collect()
-    }
-
-    fn overwriting(
-        &mut self,
-        now: Millis,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        seen: Extent<Addr>,
-        old: &[u8],
-    ) {
-        for index in self.touched(seen) {
-            let part = &mut self.parts[index];
-            if let (Some(seen), Some(inner)) = (part.inner_whole(seen), part.inner(extent)) {
-                let content = part.content(extent, content);
-                part.watch.overwriting(now, inner, content, seen, old);
-            }
-        }
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
@@ -315,31 +295,9 @@ impl Watcher for Disk {
         Some(next.1)
     }
 
-    fn given(&mut self, now: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
-        match (self.take_asker(extent), content) {
-            (Some(asker), Some(content)) => self.answer(now, asker, extent, content),
-            (None, Some(_)) => {}
-            (_, None) => self.blind(now, extent),
-        }
-    }
-
-    fn tick(&mut self, now: Millis) {
-        if self.look_at.is_some_and(|at| at <= now) {
-            self.begin_look();
-        }
-        self.parts.iter_mut().for_each(|part| part.watch.tick(now));
-    }
-
-    fn unproven_since(&self) -> Option<Millis> {
-        self.parts.iter().filter_map(|part| part.watch.unproven_since()).min()
-    }
-
-    fn cut(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.watch.cut());
-    }
-
-    fn proven(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.watch.proven());
+    fn agenda(&self) -> Agenda {
+        let own = Agenda { unproven_since: None, wakes_at: self.look_at, is_working: self.is_uncertain() };
+        self.parts.iter().map(|part| part.watch.agenda()).fold(own, Agenda::and)
     }
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
@@ -365,30 +323,20 @@ impl Watcher for Disk {
         taken
     }
 
-    fn is_idle(&self) -> bool {
-        !self.is_uncertain() && self.parts.iter().all(|part| part.watch.is_idle())
-    }
-
-    fn wakes_at(&self) -> Option<Millis> {
-        self.parts.iter().filter_map(|part| part.watch.wakes_at()).chain(self.look_at).min()
-    }
-
-    fn watches(&self, extent: Extent<Addr>) -> bool {
-        self.parts[self.touched(extent)].iter().any(Part::is_watching)
-    }
-
-    fn stop_searching(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.watch.stop_searching());
-    }
-
-    fn restore(&mut self, view: Vec<u8>) {
-        self.views = view::split(&view).unwrap_or_default();
-    }
-
     fn view(&self) -> Option<Vec<u8>> {
         let views = self.parts.iter().filter_map(|part| Some((part.extent, part.watch.view()?)));
         let views: Vec<_> = views.filter(|_| !self.is_uncertain()).collect();
         (!views.is_empty()).then(|| view::join(&views))
+    }
+}
+
+impl Watcher for Disk {
+    fn restore(&mut self, view: Vec<u8>) {
+        self.views = view::split(&view).unwrap_or_default();
+    }
+
+    fn watches(&self, extent: Extent<Addr>) -> bool {
+        self.parts[self.touched(extent)].iter().any(Part::is_watching)
     }
 
     fn status(&self) -> WatchStatus {

@@ -3,7 +3,7 @@
 use super::Asker;
 use crate::watch::Watch;
 use quietus_core::units::{Addr, Extent};
-use quietus_core::watch::{Content, PartStatus, Scope, Verdict, WaitsFor, Watcher};
+use quietus_core::watch::{Moment, Observation, Observer, PartStatus, Scope, Verdict, WaitsFor, Watcher};
 
 /// One region and who watches it. *Inner* addresses count from its first byte.
 #[derive(Debug)]
@@ -16,13 +16,7 @@ pub(super) struct Part {
 impl Part {
     /// The inner address of as much of `extent` as lies within.
     pub(super) fn inner(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let both = self.extent.overlap(extent)?;
-        Some(Extent::new(both.start.0 - self.extent.start.0, both.len))
-    }
-
-    /// The inner address of `extent`, if all of it lies within.
-    pub(super) fn inner_whole(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.inner(extent).filter(|inner| inner.len == extent.len)
+        extent.inside(self.extent)
     }
 
     /// Where on the disk the inner `extent` is.
@@ -30,9 +24,11 @@ impl Part {
         Extent::new(self.extent.start.0 + extent.start.0, extent.len)
     }
 
-    /// The part of `content`, on its way to `extent`, that goes here.
-    pub(super) fn content<'a>(&self, extent: Extent<Addr>, content: Content<'a>) -> Content<'a> {
-        part_of(self.extent, extent, content)
+    /// As much of this as happens here is observed.
+    pub(super) fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        if let Some(inner) = observation.within(self.extent) {
+            self.watch.observe(at, inner);
+        }
     }
 
     pub(super) fn is_watching(&self) -> bool {
@@ -48,17 +44,6 @@ impl Part {
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
         self.watch.waiting().map(|(cause, inner)| (cause, self.outer(inner)))
-    }
-}
-
-/// The part of `content`, on its way to `extent`, that goes to `place`.
-pub(super) fn part_of<'a>(place: Extent<Addr>, extent: Extent<Addr>, content: Content<'a>) -> Content<'a> {
-    match (content, place.overlap(extent)) {
-        (Content::Bytes(bytes), Some(both)) => {
-            let from = (both.start.0 - extent.start.0) as usize;
-            Content::Bytes(bytes.get(from..from + both.len as usize).unwrap_or_default())
-        }
-        (content, _) => content,
     }
 }
 

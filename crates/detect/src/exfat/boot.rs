@@ -1,7 +1,10 @@
 //! The boot region: what decides where everything is.
 
-use crate::bytes::{u16_at, u32_at};
+use crate::bytes::head;
 use crate::format::Reason;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes that are read of the boot sector, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
@@ -18,7 +21,44 @@ const VOLUME_DIRTY: u16 = 2;
 /// [`Boot::volume_flags`]: a read or write failed.
 const MEDIA_FAILURE: u16 = 4;
 /// Where the flags, and how much is in use, are: they change at any time.
-const VOLATILE: [usize; 3] = [106, 107, 112];
+const VOLATILE: [usize; 3] = [
+    offset_of!(RawBoot, volume_flags),
+    offset_of!(RawBoot, volume_flags) + 1,
+    offset_of!(RawBoot, _percent_in_use),
+];
+
+/// A boot sector as it lies on the disk (specification, section 3.1).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawBoot {
+    jump_boot: [u8; 3],
+    file_system_name: [u8; 8],
+    must_be_zero: [u8; 53],
+    _partition_offset: U64,
+    volume_length: U64,
+    fat_offset: U32,
+    fat_length: U32,
+    cluster_heap_offset: U32,
+    cluster_count: U32,
+    first_cluster_of_root_directory: U32,
+    volume_serial_number: U32,
+    _minor_revision: u8,
+    major_revision: u8,
+    volume_flags: U16,
+    bytes_per_sector_shift: u8,
+    sectors_per_cluster_shift: u8,
+    number_of_fats: u8,
+    _drive_select: u8,
+    _percent_in_use: u8,
+    _from_113: [u8; 397],
+    boot_signature: U16,
+}
+
+const _: () = {
+    assert!(offset_of!(RawBoot, volume_length) == 72 && offset_of!(RawBoot, cluster_count) == 92);
+    assert!(offset_of!(RawBoot, volume_flags) == 106 && offset_of!(RawBoot, number_of_fats) == 110);
+    assert!(size_of::<RawBoot>() as u64 == BOOT_BYTES);
+};
 
 /// What a boot sector says, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +77,11 @@ pub(super) struct Boot {
 
 /// Whether these bytes claim to be a boot sector of exFAT.
 pub(super) fn is_boot(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\xEB\x76\x90EXFAT   ") && u16_at(bytes, 510) == 0xAA55
+    head::<RawBoot>(bytes).is_some_and(|raw| {
+        raw.jump_boot == *b"\xEB\x76\x90"
+            && raw.file_system_name == *b"EXFAT   "
+            && raw.boot_signature == 0xAA55
+    })
 }
 
 /// The checksum of the boot region (specification, section 3.4), without what
@@ -63,25 +107,24 @@ impl Boot {
     /// # Errors
     /// Names a field that cannot be true, or what is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
-        let long = |at| u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32;
-        let zeros = bytes.get(11..64).unwrap_or_default();
-        ensure(zeros.iter().all(|it| *it == 0), "MustBeZero")?;
-        ensure(u16_at(bytes, 104) >> 8 == 1, "FileSystemRevision")?;
-        if byte(110) != 1 || u16_at(bytes, 106) & ACTIVE_FAT != 0 {
+        let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
+        ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero")?;
+        ensure(raw.major_revision == 1, "FileSystemRevision")?;
+        let volume_flags = raw.volume_flags.get();
+        if raw.number_of_fats != 1 || volume_flags & ACTIVE_FAT != 0 {
             return Err(Reason("it has two allocation bitmaps (TexFAT), which are not understood".into()));
         }
         let found = Self {
-            volume_length: long(72),
-            fat_offset: u32_at(bytes, 80),
-            fat_length: u32_at(bytes, 84),
-            cluster_heap_offset: u32_at(bytes, 88),
-            cluster_count: u32_at(bytes, 92),
-            first_cluster_of_root_directory: u32_at(bytes, 96),
-            volume_serial_number: u32_at(bytes, 100),
-            volume_flags: u16_at(bytes, 106),
-            bytes_per_sector_shift: byte(108),
-            sectors_per_cluster_shift: byte(109),
+            volume_length: raw.volume_length.get(),
+            fat_offset: raw.fat_offset.get(),
+            fat_length: raw.fat_length.get(),
+            cluster_heap_offset: raw.cluster_heap_offset.get(),
+            cluster_count: raw.cluster_count.get(),
+            first_cluster_of_root_directory: raw.first_cluster_of_root_directory.get(),
+            volume_serial_number: raw.volume_serial_number.get(),
+            volume_flags,
+            bytes_per_sector_shift: raw.bytes_per_sector_shift,
+            sectors_per_cluster_shift: raw.sectors_per_cluster_shift,
         };
         found.check(disk_bytes)?;
         Ok(found)

@@ -11,18 +11,18 @@
 
 use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot, is_only_state};
 use crate::bits;
-use crate::bytes::u32_at;
+use crate::bytes::all;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::properties::{Properties, VFAT};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 mod boot;
 
 /// Bytes of the root directory in which the bitmap's entry is looked for.
 const ROOT_BYTES_MAX: u64 = 4096;
-/// Bytes of an entry of a directory.
-const DIR_ENTRY_BYTES: usize = 32;
 /// The entry that says where the bitmap is.
 const ALLOCATION_BITMAP: u8 = 0x81;
 /// Most clusters of a bitmap.
@@ -75,11 +75,22 @@ fn probe_volume(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pr
     Ok(Probe::Is(Box::new(ExFat { boot, block_bytes, bitmap: start..start + len, disk_bytes })))
 }
 
+/// An entry of a directory: that of an allocation bitmap (specification, section 7.1).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    entry_type: u8,
+    _from_1: [u8; 19],
+    first_cluster: U32,
+    data_length: U64,
+}
+
+const _: () = assert!(size_of::<RawEntry>() == 32);
+
 /// The first cluster of the bitmap, and its bytes.
 fn bitmap_entry(root: &[u8]) -> Option<(u32, u64)> {
-    let entry = root.chunks_exact(DIR_ENTRY_BYTES).find(|it| it[0] == ALLOCATION_BITMAP)?;
-    let len = u64::from(u32_at(entry, 24)) | u64::from(u32_at(entry, 28)) << 32;
-    Some((u32_at(entry, 20), len))
+    let entry = all::<RawEntry>(root).iter().find(|it| it.entry_type == ALLOCATION_BITMAP)?;
+    Some((entry.first_cluster.get(), entry.data_length.get()))
 }
 
 /// Where the table has the clusters of a bitmap of `len` bytes from `first` on.
@@ -96,9 +107,10 @@ fn bitmap_chain(boot: &Boot, first: u32, len: u64) -> Result<Extent<Addr>, Reaso
 
 /// The bitmap lies in one piece, as all who make one have it.
 fn check_chain(first: u32, table: &[u8]) -> Result<(), Reason> {
-    let last = table.len() / 4 - 1;
-    let is_next = |n: usize| u32_at(table, n * 4) == first + n as u32 + 1;
-    if (0..last).all(is_next) && u32_at(table, last * 4) == END_OF_CHAIN {
+    if let Some((last, others)) = all::<U32>(table).split_last()
+        && *last == END_OF_CHAIN
+        && others.iter().zip(first + 1..).all(|(entry, next)| *entry == next)
+    {
         return Ok(());
     }
     Err(Reason("the allocation bitmap does not lie in one piece".into()))

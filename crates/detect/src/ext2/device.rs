@@ -5,8 +5,8 @@
 //! journal counts its blocks from the first byte of the device.
 
 use super::features::{check_journal, is_journal};
-use super::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, ensure, is_superblock};
-use crate::bytes::u32_at;
+use super::raw::RawSuperblock;
+use super::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, ensure};
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::properties::{EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
@@ -21,19 +21,19 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// The device whose superblock is `bytes`, on a disk of `disk_bytes`.
+    /// The device whose superblock is `raw`, on a disk of `disk_bytes`.
     ///
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
-    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        check_journal(bytes)?;
+    pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
+        check_journal(raw)?;
         let found = Self {
-            s_blocks_count: u32_at(bytes, 0x4),
-            s_log_block_size: u32_at(bytes, 0x18),
-            s_uuid: bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
+            s_blocks_count: raw.s_blocks_count.get(),
+            s_log_block_size: raw.s_log_block_size.get(),
+            s_uuid: raw.s_uuid,
         };
         ensure(found.s_log_block_size <= 6, "s_log_block_size")?;
-        ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
+        ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
         ensure(found.s_blocks_count > found.journal_first(), "s_blocks_count")?;
         if found.bytes() > disk_bytes {
             return Err(Reason("the journal's device ends beyond the disk".into()));
@@ -115,8 +115,8 @@ impl Format for Device {
 
     fn geometry(&self, _block: Block, _old: &[u8], new: &[u8]) -> Geometry {
         let at = (SUPERBLOCK_AT % u64::from(self.block_bytes())) as usize;
-        let superblock = new.get(at..).filter(|it| is_superblock(it) && is_journal(it));
-        match superblock.map(|it| Self::from_bytes(it, self.bytes())) {
+        let superblock = new.get(at..).and_then(RawSuperblock::from_bytes).filter(|it| is_journal(it));
+        match superblock.map(|it| Self::new(it, self.bytes())) {
             Some(Ok(it)) if it == *self => Geometry::Same,
             _ => Geometry::Changed,
         }

@@ -1,12 +1,14 @@
 //! A tree of extents, a node at a time: ranges of blocks in the order of the
 //! file.
 
-use super::bytes::{u16_at, u32_at};
 use super::names::Pointer;
+use crate::bytes::head;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned, transmute_ref};
 
 const EXT4_EXT_MAGIC: u16 = 0xF30A;
 /// Bytes of a header, and of an entry.
-const ENTRY_BYTES: usize = 12;
+const ENTRY_BYTES: usize = size_of::<Header>();
 /// The root of a tree is at most so far above its leaves.
 const EXT4_MAX_EXTENT_DEPTH: u8 = 5;
 /// A longer extent is one that is allocated and not written yet, and so much
@@ -16,6 +18,37 @@ const EXT_INIT_MAX_LEN: u16 = 1 << 15;
 /// their depth.
 const LEVELS: u8 = 0x10;
 
+/// What a node begins with (`fs/ext4/ext4_extents.h`).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    eh_magic: U16,
+    eh_entries: U16,
+    eh_max: U16,
+    eh_depth: U16,
+    _eh_generation: U32,
+}
+
+/// An entry of a leaf.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Extent {
+    ee_block: U32,
+    ee_len: U16,
+    ee_start_hi: U16,
+    ee_start_lo: U32,
+}
+
+/// An entry of a node above the leaves.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Index {
+    _ei_block: U32,
+    ei_leaf_lo: U32,
+    ei_leaf_hi: U16,
+    _ei_unused: U16,
+}
+
 /// The depth of the node that a block of pointers of `level` holds, if it is to
 /// hold one.
 pub(super) fn depth_of(level: u8) -> Option<u8> {
@@ -24,36 +57,40 @@ pub(super) fn depth_of(level: u8) -> Option<u8> {
 
 /// The depth of the tree whose root `node` is, if it is one.
 pub(super) fn depth_of_root(node: &[u8]) -> Option<u8> {
-    u8::try_from(u16_at(node, 6)).ok().filter(|depth| *depth <= EXT4_MAX_EXTENT_DEPTH)
+    u8::try_from(head::<Header>(node)?.eh_depth.get()).ok().filter(|depth| *depth <= EXT4_MAX_EXTENT_DEPTH)
 }
 
 /// The pointers in `node`, in the order of the file; none if it is no node of
 /// that depth.
 pub(super) fn pointers(node: &[u8], depth: u8) -> impl Iterator<Item = Pointer> + '_ {
-    let entries = node.chunks_exact(ENTRY_BYTES).skip(1).take(entries(node, depth));
-    entries.map(move |entry| if depth == 0 { extent(entry) } else { index(entry, depth) })
+    let entries = node.as_chunks::<ENTRY_BYTES>().0.iter().skip(1).take(entries(node, depth));
+    entries.map(move |entry| match depth {
+        0 => extent(transmute_ref!(entry)),
+        _ => index(transmute_ref!(entry), depth),
+    })
 }
 
 /// How many entries there are.
 fn entries(node: &[u8], depth: u8) -> usize {
-    let room = (node.len() / ENTRY_BYTES).saturating_sub(1);
-    let (eh_entries, eh_max) = (usize::from(u16_at(node, 2)), usize::from(u16_at(node, 4)));
-    let is_node = u16_at(node, 0) == EXT4_EXT_MAGIC && u16_at(node, 6) == u16::from(depth);
+    let Some(header) = head::<Header>(node) else { return 0 };
+    let room = node.len() / ENTRY_BYTES - 1;
+    let (eh_entries, eh_max) = (usize::from(header.eh_entries), usize::from(header.eh_max));
+    let is_node = header.eh_magic == EXT4_EXT_MAGIC && header.eh_depth == u16::from(depth);
     if is_node && eh_entries <= eh_max && eh_max <= room { eh_entries } else { 0 }
 }
 
 /// What is allocated and not written yet is named as well.
-fn extent(entry: &[u8]) -> Pointer {
-    let ee_len = u16_at(entry, 4);
+fn extent(entry: &Extent) -> Pointer {
+    let ee_len = entry.ee_len.get();
     let len = if ee_len > EXT_INIT_MAX_LEN { ee_len - EXT_INIT_MAX_LEN } else { ee_len };
-    let ee_start = u64::from(u16_at(entry, 6)) << 32 | u64::from(u32_at(entry, 8));
-    Pointer { blocks: ee_start..ee_start + u64::from(len), level: 0, at: u32_at(entry, 0).into() }
+    let ee_start = u64::from(entry.ee_start_hi) << 32 | u64::from(entry.ee_start_lo);
+    Pointer { blocks: ee_start..ee_start + u64::from(len), level: 0, at: entry.ee_block.into() }
 }
 
 /// Its place is not told: it changes when the file loses its first blocks, and
 /// the node below says so itself.
-fn index(entry: &[u8], depth: u8) -> Pointer {
-    let ei_leaf = u64::from(u16_at(entry, 8)) << 32 | u64::from(u32_at(entry, 4));
+fn index(entry: &Index, depth: u8) -> Pointer {
+    let ei_leaf = u64::from(entry.ei_leaf_hi) << 32 | u64::from(entry.ei_leaf_lo);
     Pointer { blocks: ei_leaf..ei_leaf + 1, level: LEVELS + depth, at: ei_leaf }
 }
 

@@ -4,11 +4,11 @@
 //! them may write, but one that knows may do it in another order, as
 //! `has_journal` shows.
 
-use super::bytes::u32_at;
+use super::raw::RawSuperblock;
 use crate::format::Reason;
 
-/// Where `s_feature_compat`, `s_feature_incompat` and `s_feature_ro_compat` are.
-const WORDS: [(usize, char); 3] = [(0x5C, 'C'), (0x60, 'I'), (0x64, 'R')];
+/// The words of features, in the order of [`RawSuperblock::features`].
+const WORDS: [char; 3] = ['C', 'I', 'R'];
 
 /// Features by word and bit: the name that mke2fs gives them, and whether what
 /// is read here means the same with it.
@@ -99,9 +99,9 @@ impl Features {
     ///
     /// # Errors
     /// Names all that are not understood.
-    pub(super) fn from_bytes(superblock: &[u8]) -> Result<Self, Reason> {
+    pub(super) fn of(superblock: &RawSuperblock) -> Result<Self, Reason> {
         check(superblock, |_| true)?;
-        let [compat, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
+        let [compat, incompat, ro_compat] = superblock.features();
         Ok(Self {
             has_journal: compat & HAS_JOURNAL != 0,
             lazy_bg: compat & LAZY_BG != 0,
@@ -118,8 +118,8 @@ impl Features {
 }
 
 /// Whether it says that what lies behind it is no file system, but another one's journal.
-pub(super) fn is_journal(superblock: &[u8]) -> bool {
-    u32_at(superblock, WORDS[1].0) & JOURNAL_DEV != 0
+pub(super) fn is_journal(superblock: &RawSuperblock) -> bool {
+    superblock.s_feature_incompat.get() & JOURNAL_DEV != 0
 }
 
 /// Looks at the features of a journal's own device: those that are understood change
@@ -127,19 +127,19 @@ pub(super) fn is_journal(superblock: &[u8]) -> bool {
 ///
 /// # Errors
 /// Names all that are not understood.
-pub(super) fn check_journal(superblock: &[u8]) -> Result<(), Reason> {
+pub(super) fn check_journal(superblock: &RawSuperblock) -> Result<(), Reason> {
     check(superblock, |name| name != "journal_dev")
 }
 
-fn check(superblock: &[u8], counts: impl Fn(&str) -> bool) -> Result<(), Reason> {
-    let unknown = WORDS.iter().flat_map(|word| unknown_in(superblock, *word));
+fn check(superblock: &RawSuperblock, counts: impl Fn(&str) -> bool) -> Result<(), Reason> {
+    let unknown = WORDS.into_iter().zip(superblock.features()).flat_map(unknown_in);
     let unknown: Vec<String> = unknown.filter(|name| counts(name)).collect();
     if unknown.is_empty() { Ok(()) } else { Err(not_understood(&unknown)) }
 }
 
 /// What a file system with the features of this superblock is called.
-pub(super) fn name(superblock: &[u8]) -> &'static str {
-    let [compat, incompat, ro_compat] = WORDS.map(|(at, _)| u32_at(superblock, at));
+pub(super) fn name(superblock: &RawSuperblock) -> &'static str {
+    let [compat, incompat, ro_compat] = superblock.features();
     match (incompat & !OF_EXT3.0, ro_compat & !OF_EXT3.1) {
         (0, 0) if compat & HAS_JOURNAL != 0 => "ext3",
         (0, 0) => "ext2",
@@ -156,8 +156,7 @@ pub(super) fn not_understood(names: &[String]) -> Reason {
     })
 }
 
-fn unknown_in(superblock: &[u8], (at, word): (usize, char)) -> impl Iterator<Item = String> {
-    let bits = u32_at(superblock, at);
+fn unknown_in((word, bits): (char, u32)) -> impl Iterator<Item = String> {
     (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).filter_map(move |bit| unknown(word, bit))
 }
 

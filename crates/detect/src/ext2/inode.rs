@@ -1,10 +1,12 @@
 //! An inode: what it names, if it is in use at all.
 
-use super::bytes::{u16_at, u32_at};
 use super::extents;
 use super::names::Pointer;
 use super::superblock::Superblock;
-use std::ops::Range;
+use crate::bytes::head;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
 
 const EXT2_BAD_INO: u32 = 1;
 const S_IFMT: u16 = 0xF000;
@@ -15,25 +17,59 @@ const S_IFLNK: u16 = 0xA000;
 const EXT4_EXTENTS_FL: u32 = 0x8_0000;
 /// `i_block` is content.
 const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
-/// Where `i_block` is.
-const I_BLOCK: Range<usize> = 0x28..0x64;
 /// Direct pointers in `i_block`; one of each level of indirection follows.
 const EXT2_NDIR_BLOCKS: usize = 12;
 /// What `i_blocks` counts.
 const SECTOR_BYTES: u32 = 512;
 
-/// An inode's bytes, and what has to be known beside them.
-pub(super) struct Inode<'a> {
-    pub bytes: &'a [u8],
-    pub number: u32,
-    pub superblock: &'a Superblock,
+/// The fields of an inode that are read, as they lie on the disk (`struct ext4_inode`).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawInode {
+    i_mode: U16,
+    _from_0x2: [u8; 2],
+    i_size_lo: U32,
+    _from_0x8: [u8; 12],
+    i_dtime: U32,
+    _from_0x18: [u8; 2],
+    i_links_count: U16,
+    i_blocks_lo: U32,
+    i_flags: U32,
+    _from_0x24: [u8; 4],
+    i_block: [U32; 15],
+    i_generation: U32,
+    i_file_acl_lo: U32,
+    i_size_high: U32,
+    _from_0x70: [u8; 6],
+    i_file_acl_high: U16,
+    _from_0x78: [u8; 8],
 }
 
-impl Inode<'_> {
+const _: () = {
+    assert!(offset_of!(RawInode, i_dtime) == 0x14 && offset_of!(RawInode, i_links_count) == 0x1A);
+    assert!(offset_of!(RawInode, i_block) == 0x28 && offset_of!(RawInode, i_generation) == 0x64);
+    assert!(offset_of!(RawInode, i_file_acl_high) == 0x76 && size_of::<RawInode>() == 0x80);
+};
+
+/// What an inode that is cut off counts as: one that is not in use.
+static CLEAR: [u8; size_of::<RawInode>()] = [0; size_of::<RawInode>()];
+
+/// An inode, and what has to be known beside it.
+pub(super) struct Inode<'a> {
+    raw: &'a RawInode,
+    number: u32,
+    superblock: &'a Superblock,
+}
+
+impl<'a> Inode<'a> {
+    pub(super) fn new(bytes: &'a [u8], number: u32, superblock: &'a Superblock) -> Self {
+        Self { raw: head(bytes).unwrap_or(transmute_ref!(&CLEAR)), number, superblock }
+    }
+
     /// What sets this inode apart from others of the same number. Only
     /// differences mean something: its start is random.
     pub(super) fn generation(&self) -> u32 {
-        u32_at(self.bytes, 0x64)
+        self.raw.i_generation.get()
     }
 
     /// Hands the pointers that it owns to `found`, in any order, without holes.
@@ -55,14 +91,14 @@ impl Inode<'_> {
     /// Hands all pointers in `i_block` to `found`, in the order of the file,
     /// holes too.
     fn in_order(&self, found: impl FnMut(Pointer)) {
-        let i_block = self.bytes.get(I_BLOCK).unwrap_or_default();
         if self.i_flags() & EXT4_EXTENTS_FL != 0 {
+            let i_block = self.raw.i_block.as_bytes();
             extents::depth_of_root(i_block)
                 .into_iter()
                 .flat_map(|depth| extents::pointers(i_block, depth))
                 .for_each(found);
         } else {
-            let words = i_block.chunks_exact(4).map(|word| u32_at(word, 0));
+            let words = self.raw.i_block.iter().map(|word| word.get());
             words.enumerate().map(|(n, block)| Pointer::to(block, level(n), n)).for_each(found);
         }
     }
@@ -70,8 +106,8 @@ impl Inode<'_> {
     /// The size and the pointers, in the order of the file, of a regular file
     /// that is in use.
     pub(super) fn file(&self) -> Option<(u64, Vec<Pointer>)> {
-        let is_file = self.is_in_use() && u16_at(self.bytes, 0) & S_IFMT == S_IFREG && self.has_pointers();
-        let i_size = u64::from(u32_at(self.bytes, 0x6C)) << 32 | u64::from(u32_at(self.bytes, 0x4));
+        let is_file = self.is_in_use() && self.raw.i_mode.get() & S_IFMT == S_IFREG && self.has_pointers();
+        let i_size = u64::from(self.raw.i_size_high) << 32 | u64::from(self.raw.i_size_lo);
         let mut pointers = Vec::new();
         self.in_order(|pointer| pointers.push(pointer));
         is_file.then_some((i_size, pointers))
@@ -80,15 +116,14 @@ impl Inode<'_> {
     /// A deleted inode keeps its pointers, but has no links. That of the bad
     /// blocks never has any.
     fn is_in_use(&self) -> bool {
-        let (i_dtime, i_links_count) = (u32_at(self.bytes, 0x14), u16_at(self.bytes, 0x1A));
-        i_dtime == 0 && (i_links_count > 0 || self.number == EXT2_BAD_INO)
+        self.raw.i_dtime == 0 && (self.raw.i_links_count != 0 || self.number == EXT2_BAD_INO)
     }
 
     /// Whether `i_block` holds pointers: else it holds a device's number, the
     /// text of a link, or content. Reserved inodes need no mode.
     fn has_pointers(&self) -> bool {
         self.i_flags() & EXT4_INLINE_DATA_FL == 0
-            && match u16_at(self.bytes, 0) & S_IFMT {
+            && match self.raw.i_mode.get() & S_IFMT {
                 S_IFREG | S_IFDIR => true,
                 S_IFLNK => self.i_flags() & EXT4_EXTENTS_FL != 0 || !self.is_fast_symlink(),
                 0 => self.number < self.superblock.s_first_ino,
@@ -99,22 +134,21 @@ impl Inode<'_> {
     /// As Linux has it: no blocks but that of extended attributes; or, where
     /// attributes may have inodes of their own, by its length.
     fn is_fast_symlink(&self) -> bool {
-        let (i_size, i_blocks) = (u32_at(self.bytes, 0x4), u32_at(self.bytes, 0x1C));
         if self.superblock.features.ea_inode {
-            return (1..I_BLOCK.len() as u32).contains(&i_size);
+            return (1..size_of_val(&self.raw.i_block) as u32).contains(&self.raw.i_size_lo.get());
         }
         let cluster_bytes = self.superblock.block_bytes() * self.superblock.cluster_blocks();
         let has_attributes = !self.i_file_acl().blocks.is_empty();
-        i_blocks == if has_attributes { cluster_bytes / SECTOR_BYTES } else { 0 }
+        self.raw.i_blocks_lo == if has_attributes { cluster_bytes / SECTOR_BYTES } else { 0 }
     }
 
     fn i_flags(&self) -> u32 {
-        u32_at(self.bytes, 0x20)
+        self.raw.i_flags.get()
     }
 
     fn i_file_acl(&self) -> Pointer {
-        let high = if self.superblock.features.wide { u16_at(self.bytes, 0x76) } else { 0 };
-        let block = u64::from(high) << 32 | u64::from(u32_at(self.bytes, 0x68));
+        let high = if self.superblock.features.wide { self.raw.i_file_acl_high.get() } else { 0 };
+        let block = u64::from(high) << 32 | u64::from(self.raw.i_file_acl_lo);
         Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: u64::MAX }
     }
 }

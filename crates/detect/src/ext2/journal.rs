@@ -4,11 +4,13 @@
 
 use super::extents;
 use super::names::Pointer;
+use super::raw::RawSuperblock;
 use super::{Ext, LEVELS_MAX};
-use crate::bytes::u32_at;
+use crate::bytes::all;
 use crate::format::{Block, Contents, Reason};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
+use zerocopy::little_endian::U32;
 
 /// Most bytes of blocks of pointers that are read for it.
 const NODES_BYTES_MAX: u64 = 16 << 20;
@@ -25,11 +27,11 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    pub(super) fn from_bytes(superblock: &[u8]) -> Self {
+    pub(super) fn of(superblock: &RawSuperblock) -> Self {
         Self {
-            s_journal_inum: u32_at(superblock, 0xE0),
-            s_journal_uuid: bytes_at(superblock, 0xD0),
-            s_jnl_blocks: bytes_at(superblock, 0x10C),
+            s_journal_inum: superblock.s_journal_inum.get(),
+            s_journal_uuid: superblock.s_journal_uuid,
+            s_jnl_blocks: superblock.s_jnl_blocks,
         }
     }
 
@@ -37,10 +39,6 @@ impl Claim {
     pub(super) fn is_elsewhere(&self) -> bool {
         self.s_journal_inum == 0
     }
-}
-
-fn bytes_at<const N: usize>(superblock: &[u8], at: usize) -> [u8; N] {
-    superblock.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 /// How far it could be followed.
@@ -135,8 +133,8 @@ fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
     if let Some(depth) = extents::depth_of(level) {
         return extents::pointers(content, depth).collect();
     }
-    let of = |(n, at)| Pointer::to(u32_at(content, at), level - 1, n);
-    let pointers = (0..content.len()).step_by(4).enumerate().map(of);
+    let of = |(n, block): (usize, &U32)| Pointer::to(block.get(), level - 1, n);
+    let pointers = all(content).iter().enumerate().map(of);
     if level <= LEVELS_MAX { pointers.collect() } else { Vec::new() }
 }
 

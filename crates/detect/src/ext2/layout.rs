@@ -1,13 +1,38 @@
 //! Where fixed metadata lies: found by bisection, checked once.
 
-use super::bytes::{u16_at, u32_at};
 use super::features::not_understood;
-use super::superblock::Superblock;
+use super::superblock::{Superblock, lies};
+use crate::bytes::head;
 use crate::format::{Block, Kind, Reason};
+use std::mem::offset_of;
 use std::ops::Range;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 const BG_INODE_UNINIT: u16 = 0x1;
 const BG_BLOCK_UNINIT: u16 = 0x2;
+
+/// The places in a descriptor as it lies on the disk (`struct ext4_group_desc`): their lower
+/// halves, or their upper ones.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawPlaces {
+    bg_block_bitmap: U32,
+    bg_inode_bitmap: U32,
+    bg_inode_table: U32,
+}
+
+/// A descriptor without the upper halves, which follow where places have 64 bits.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawDescriptor {
+    low: RawPlaces,
+    _from_0xc: [u8; 6],
+    bg_flags: U16,
+    _from_0x14: [u8; 12],
+}
+
+const _: () = assert!(offset_of!(RawDescriptor, bg_flags) == 0x12 && size_of::<RawDescriptor>() == 0x20);
 
 /// Where a group's metadata is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,15 +55,19 @@ impl Descriptor {
     }
 
     fn from_bytes(superblock: &Superblock, bytes: &[u8]) -> Result<Self, Reason> {
-        let (bg_flags, features) = (u16_at(bytes, 0x12), superblock.features);
+        let raw: &RawDescriptor = head(bytes).ok_or_else(|| lies("s_desc_size"))?;
+        let high = bytes.get(size_of::<RawDescriptor>()..).and_then(head::<RawPlaces>);
+        let high = high.filter(|_| superblock.features.wide);
+        let (bg_flags, features) = (raw.bg_flags.get(), superblock.features);
         let is_lazy = bg_flags & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0;
         if features.lazy_bg && !features.group_csum && is_lazy {
             return Err(not_understood(&["lazy_bg".into()]));
         }
+        let place = |of: fn(&RawPlaces) -> U32| place(of(&raw.low), high.map(of));
         Ok(Self {
-            bg_block_bitmap: place(features.wide, bytes, 0x0),
-            bg_inode_bitmap: place(features.wide, bytes, 0x4),
-            bg_inode_table: place(features.wide, bytes, 0x8),
+            bg_block_bitmap: place(|it| it.bg_block_bitmap),
+            bg_inode_bitmap: place(|it| it.bg_inode_bitmap),
+            bg_inode_table: place(|it| it.bg_inode_table),
             is_uninit: features.group_csum && bg_flags & BG_BLOCK_UNINIT != 0,
         })
     }
@@ -49,10 +78,9 @@ impl Descriptor {
     }
 }
 
-/// The place at `at`; the largest number for what 32 bits cannot hold.
-fn place(is_wide: bool, bytes: &[u8], at: usize) -> Block {
-    let is_beyond = is_wide && u32_at(bytes, at + 0x20) != 0;
-    if is_beyond { Block::MAX } else { u32_at(bytes, at) }
+/// The place of these halves; the largest number for what 32 bits cannot hold.
+fn place(low: U32, high: Option<U32>) -> Block {
+    if high.is_some_and(|high| high != 0) { Block::MAX } else { low.get() }
 }
 
 /// Blocks with one purpose.

@@ -19,16 +19,18 @@ use self::inode::Inode;
 use self::journal::{Claim, Found};
 use self::layout::{Descriptor, Layout, Region};
 use self::names::Pointer;
+use self::raw::RawSuperblock;
 use self::scan::Scan;
 use self::state::State;
-use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock, is_superblock};
+use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock};
 use crate::bits;
-use crate::bytes;
+use crate::bytes::{all, head};
 use crate::difference::Difference;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::properties::{EXT2, EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
+use zerocopy::little_endian::U32;
 
 mod device;
 mod extents;
@@ -37,6 +39,7 @@ mod inode;
 mod journal;
 mod layout;
 mod names;
+mod raw;
 mod scan;
 mod state;
 mod superblock;
@@ -64,20 +67,18 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     let Some(at) = Extent::within(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes) else {
         return Probe::IsNot;
     };
-    match contents.get(at) {
-        None => Probe::Needs(vec![at]),
-        Some(bytes) if is_superblock(bytes) && features::is_journal(bytes) => {
-            Device::from_bytes(bytes, disk_bytes).map_or_else(Probe::Refused, |it| it.probe(contents))
+    let Some(bytes) = contents.get(at) else { return Probe::Needs(vec![at]) };
+    match RawSuperblock::from_bytes(bytes) {
+        None => Probe::IsNot,
+        Some(raw) if features::is_journal(raw) => {
+            Device::new(raw, disk_bytes).map_or_else(Probe::Refused, |it| it.probe(contents))
         }
-        Some(bytes) if is_superblock(bytes) => {
-            probe_groups(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
-        }
-        Some(_) => Probe::IsNot,
+        Some(raw) => probe_groups(disk_bytes, raw, contents).unwrap_or_else(Probe::Refused),
     }
 }
 
-fn probe_groups(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
-    let superblock = Superblock::from_bytes(bytes, disk_bytes)?;
+fn probe_groups(disk_bytes: u64, raw: &RawSuperblock, contents: &Contents) -> Result<Probe, Reason> {
+    let superblock = Superblock::new(raw, disk_bytes)?;
     let missing: Vec<_> = superblock.descriptors().filter(|at| contents.get(*at).is_none()).collect();
     if !missing.is_empty() {
         return Ok(Probe::Needs(missing));
@@ -144,7 +145,7 @@ impl Ext {
     }
 
     fn inode<'a>(&'a self, number: u32, bytes: &'a [u8]) -> Inode<'a> {
-        Inode { bytes, number, superblock: &self.superblock }
+        Inode::new(bytes, number, &self.superblock)
     }
 
     fn diff_inode(&self, old: &Inode<'_>, new: &Inode<'_>, difference: &mut Difference) {
@@ -170,8 +171,9 @@ impl Ext {
 
     fn diff_pointers(&self, level: u8, old: &[u8], new: &[u8]) -> Difference {
         let mut difference = Difference::default();
-        for (n, at) in (0..old.len().max(new.len())).step_by(4).enumerate() {
-            let [was, is] = [old, new].map(|bytes| bytes::u32_at(bytes, at));
+        let [old, new] = [old, new].map(all::<U32>);
+        for n in 0..old.len().max(new.len()) {
+            let [was, is] = [old, new].map(|words| words.get(n).map_or(0, |word| word.get()));
             if was != is {
                 self.lose(&Pointer::to(was, level - 1, n), &mut difference);
                 self.gain(&Pointer::to(is, level - 1, n), &mut difference);
@@ -246,10 +248,9 @@ impl Ext {
     fn superblock_change(&self, old: &[u8], new: &[u8]) -> Geometry {
         let at = (SUPERBLOCK_AT % u64::from(self.superblock.block_bytes())) as usize;
         let [old, new] = [old, new].map(|block| block.get(at..).unwrap_or_default());
-        match Superblock::from_bytes(new, self.disk_bytes) {
-            Ok(it) if is_superblock(new) && self.superblock.is_same(&it) => {
-                it.state.since(State::from_bytes(old))
-            }
+        let new = RawSuperblock::from_bytes(new).and_then(|it| Superblock::new(it, self.disk_bytes).ok());
+        match (head::<RawSuperblock>(old), new) {
+            (Some(old), Some(new)) if self.superblock.is_same(&new) => new.state.since(State::of(old)),
             _ => Geometry::Changed,
         }
     }

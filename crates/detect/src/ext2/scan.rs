@@ -6,12 +6,13 @@
 //!    zeros names it. Only the order is another, and neighbours of two owners
 //!    may be one link.
 
-use super::bytes::u32_at;
 use super::names::Pointer;
 use super::{Ext, extents};
+use crate::bytes::all;
 use crate::difference::kind;
 use crate::format::{Block, Change, Kind, Link};
 use std::ops::Range;
+use zerocopy::little_endian::U32;
 
 /// What has been found in a block so far.
 pub(super) struct Scan<'a> {
@@ -28,8 +29,8 @@ impl<'a> Scan<'a> {
 
     /// `content`, of a block of pointers of `level`.
     pub(super) fn pointers(mut self, level: u8, content: &[u8]) -> Vec<Change> {
-        for (n, at) in (0..content.len()).step_by(4).enumerate() {
-            self.add(Pointer::to(u32_at(content, at), level - 1, n));
+        for (n, block) in all::<U32>(content).iter().enumerate() {
+            self.add(Pointer::to(block.get(), level - 1, n));
         }
         self.found
     }

@@ -1,6 +1,6 @@
 //! What a superblock says of the file system's condition.
 
-use super::bytes::{u16_at, u32_at};
+use super::raw::RawSuperblock;
 use crate::format::Geometry;
 
 const EXT2_VALID_FS: u16 = 0x1;
@@ -22,13 +22,14 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn from_bytes(superblock: &[u8]) -> Self {
+    pub(super) fn of(superblock: &RawSuperblock) -> Self {
+        let [compat, incompat, _] = superblock.features();
         Self {
-            s_mnt_count: u16_at(superblock, 0x34),
-            s_state: u16_at(superblock, 0x3A),
-            s_lastcheck: u32_at(superblock, 0x40),
-            has_journal: u32_at(superblock, 0x5C) & HAS_JOURNAL != 0,
-            needs_recovery: u32_at(superblock, 0x60) & NEEDS_RECOVERY != 0,
+            s_mnt_count: superblock.s_mnt_count.get(),
+            s_state: superblock.s_state.get(),
+            s_lastcheck: superblock.s_lastcheck.get(),
+            has_journal: compat & HAS_JOURNAL != 0,
+            needs_recovery: incompat & NEEDS_RECOVERY != 0,
         }
     }
 

@@ -1,12 +1,13 @@
 //! The superblock: what decides where everything is.
 
-use super::bytes::{u16_at, u32_at};
 use super::features::{self, Features};
 use super::journal::Claim;
+use super::raw::RawSuperblock;
 use super::state::State;
 use crate::format::{Block, Reason};
 use quietus_core::units::{Addr, Extent};
 use std::ops::{Range, RangeInclusive};
+use zerocopy::little_endian::U32;
 
 /// The first byte of the superblock on the disk.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
@@ -21,7 +22,6 @@ const LOG_CLUSTER_SIZE_MAX: u32 = 20;
 /// As many groups as the smallest natural ones make of the most blocks.
 const GROUPS_MAX: u64 = 1 << 19;
 
-const EXT2_MAGIC: u16 = 0xEF53;
 const EXT2_OS_HURD: u32 = 1;
 const EXT2_GOOD_OLD_REV: u32 = 0;
 const EXT2_DYNAMIC_REV: u32 = 1;
@@ -54,12 +54,7 @@ pub(super) struct Superblock {
     birth: (u32, [u8; 16]),
 }
 
-/// Whether these bytes claim to be a superblock.
-pub(super) fn is_superblock(bytes: &[u8]) -> bool {
-    u16_at(bytes, 0x38) == EXT2_MAGIC
-}
-
-fn lies(field: &str) -> Reason {
+pub(super) fn lies(field: &str) -> Reason {
     Reason(format!("the superblock makes no sense: `{field}`"))
 }
 
@@ -68,29 +63,29 @@ pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
 }
 
 /// Blocks are numbered by 32 bits here.
-fn check_width(bytes: &[u8], features: Features) -> Result<(), Reason> {
-    if features.wide && u32_at(bytes, 0x150) != 0 {
+fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
+    if features.wide && raw.s_blocks_count_hi != 0 {
         return Err(Reason("it has 2^32 blocks or more, which are not counted".into()));
     }
-    ensure(u32_at(bytes, 0x150) == 0, "s_blocks_count_hi")?;
-    ensure(!features.mmp || u32_at(bytes, 0x16C) == 0, "s_mmp_block")
+    ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
+    ensure(!features.mmp || Block::try_from(raw.s_mmp_block.get()).is_ok(), "s_mmp_block")
 }
 
 impl Superblock {
-    /// The superblock in `bytes`, of a disk of `disk_bytes`.
+    /// What `raw` says, on a disk of `disk_bytes`.
     ///
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
-    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        let features = Features::from_bytes(bytes)?;
-        if u32_at(bytes, 0x48) == EXT2_OS_HURD {
+    pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
+        let features = Features::of(raw)?;
+        if raw.s_creator_os == EXT2_OS_HURD {
             return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));
         }
-        ensure(u32_at(bytes, 0x4C) <= EXT2_DYNAMIC_REV, "s_rev_level")?;
-        check_width(bytes, features)?;
-        let found = Self::read(bytes, features);
+        ensure(raw.s_rev_level.get() <= EXT2_DYNAMIC_REV, "s_rev_level")?;
+        check_width(raw, features)?;
+        let found = Self::read(raw, features);
         found.check_sizes()?;
-        found.check_clusters(bytes)?;
+        found.check_clusters(raw.s_clusters_per_group.get())?;
         found.check_counts()?;
         if found.state.lacks_its_journal() {
             return Err(Reason("it was mounted without its journal, and not unmounted".into()));
@@ -101,31 +96,28 @@ impl Superblock {
         Ok(found)
     }
 
-    fn read(bytes: &[u8], features: Features) -> Self {
-        let is_old = u32_at(bytes, 0x4C) == EXT2_GOOD_OLD_REV;
+    fn read(raw: &RawSuperblock, features: Features) -> Self {
+        let is_old = raw.s_rev_level == EXT2_GOOD_OLD_REV;
         Self {
-            s_inodes_count: u32_at(bytes, 0x0),
-            s_blocks_count: u32_at(bytes, 0x4),
-            s_first_data_block: u32_at(bytes, 0x14),
-            s_log_block_size: u32_at(bytes, 0x18),
-            s_log_cluster_size: u32_at(bytes, 0x1C),
-            s_blocks_per_group: u32_at(bytes, 0x20),
-            s_inodes_per_group: u32_at(bytes, 0x28),
-            s_first_ino: if is_old { EXT2_GOOD_OLD_FIRST_INO } else { u32_at(bytes, 0x54) },
-            s_inode_size: if is_old { EXT2_GOOD_OLD_INODE_SIZE } else { u16_at(bytes, 0x58).into() },
-            s_reserved_gdt_blocks: u16_at(bytes, 0xCE).into(),
-            s_desc_size: if features.wide { u16_at(bytes, 0xFE).into() } else { EXT2_MIN_DESC_SIZE },
-            s_mmp_block: if features.mmp { u32_at(bytes, 0x168) } else { 0 },
-            s_first_meta_bg: u32_at(bytes, 0x104),
-            s_backup_bgs: [u32_at(bytes, 0x24C), u32_at(bytes, 0x250)],
+            s_inodes_count: raw.s_inodes_count.get(),
+            s_blocks_count: raw.s_blocks_count.get(),
+            s_first_data_block: raw.s_first_data_block.get(),
+            s_log_block_size: raw.s_log_block_size.get(),
+            s_log_cluster_size: raw.s_log_cluster_size.get(),
+            s_blocks_per_group: raw.s_blocks_per_group.get(),
+            s_inodes_per_group: raw.s_inodes_per_group.get(),
+            s_first_ino: if is_old { EXT2_GOOD_OLD_FIRST_INO } else { raw.s_first_ino.get() },
+            s_inode_size: if is_old { EXT2_GOOD_OLD_INODE_SIZE } else { raw.s_inode_size.into() },
+            s_reserved_gdt_blocks: raw.s_reserved_gdt_blocks.into(),
+            s_desc_size: if features.wide { raw.s_desc_size.into() } else { EXT2_MIN_DESC_SIZE },
+            s_mmp_block: if features.mmp { raw.s_mmp_block.get() as Block } else { 0 },
+            s_first_meta_bg: raw.s_first_meta_bg.get(),
+            s_backup_bgs: raw.s_backup_bgs.map(U32::get),
             features,
-            state: State::from_bytes(bytes),
-            name: features::name(bytes),
-            journal: features.has_journal.then(|| Claim::from_bytes(bytes)),
-            birth: (
-                u32_at(bytes, 0x108),
-                bytes.get(0x68..).and_then(<[u8]>::first_chunk).copied().unwrap_or_default(),
-            ),
+            state: State::of(raw),
+            name: features::name(raw),
+            journal: features.has_journal.then(|| Claim::of(raw)),
+            birth: (raw.s_mkfs_time.get(), raw.s_uuid),
         }
     }
 
@@ -139,13 +131,12 @@ impl Superblock {
         ensure(self.s_reserved_gdt_blocks <= self.block_bytes() / 4, "s_reserved_gdt_blocks")
     }
 
-    fn check_clusters(&self, bytes: &[u8]) -> Result<(), Reason> {
+    fn check_clusters(&self, s_clusters_per_group: u32) -> Result<(), Reason> {
         let sizes = if self.features.bigalloc { LOG_CLUSTER_SIZE_MAX } else { self.s_log_block_size };
         let is_size = (self.s_log_block_size..=sizes).contains(&self.s_log_cluster_size);
         ensure(is_size, "s_log_cluster_size")?;
         ensure(self.s_first_data_block == u32::from(self.s_log_cluster_size == 0), "s_first_data_block")?;
-        let s_clusters_per_group = u64::from(u32_at(bytes, 0x24));
-        let blocks = s_clusters_per_group * u64::from(self.cluster_blocks());
+        let blocks = u64::from(s_clusters_per_group) * u64::from(self.cluster_blocks());
         let is_count = !self.features.bigalloc || blocks == u64::from(self.s_blocks_per_group);
         ensure(is_count, "s_clusters_per_group")
     }
@@ -293,4 +284,4 @@ fn is_power(mut number: u32, base: u32) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,9 +1,12 @@
 //! The boot sector: what decides where everything is.
 
 use super::table::Width;
-use crate::bytes::{u16_at, u32_at};
+use crate::bytes::head;
 use crate::format::Reason;
+use std::mem::offset_of;
 use std::ops::Range;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes that are read of it, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
@@ -25,6 +28,56 @@ const ACTIVE_FAT: u16 = 0x0F;
 const STATE_DIRTY: u8 = 1;
 /// What lies in the same place under the same signature.
 const OTHERS: [&[u8]; 4] = [b"NTFS    ", b"EXFAT   ", b"-FVE-FS-", b"ReFS"];
+
+/// A boot sector as it lies on the disk ("FAT: General Overview of On-Disk Format", 1.03).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawBoot {
+    bs_jmp_boot: [u8; 3],
+    bs_oem_name: [u8; 8],
+    bpb_byts_per_sec: U16,
+    bpb_sec_per_clus: u8,
+    bpb_rsvd_sec_cnt: U16,
+    bpb_num_fats: u8,
+    bpb_root_ent_cnt: U16,
+    bpb_tot_sec_16: U16,
+    bpb_media: u8,
+    bpb_fat_sz_16: U16,
+    _from_0x18: [u8; 8],
+    bpb_tot_sec_32: U32,
+    /// Either [`Raw16`] or [`Raw32`].
+    by_width: [u8; 474],
+    signature: U16,
+}
+
+/// What FAT12 and FAT16 go on with.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw16 {
+    _bs_drv_num: u8,
+    bs_reserved1: u8,
+    _bs_boot_sig: u8,
+    bs_vol_id: U32,
+}
+
+/// What FAT32 goes on with.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw32 {
+    bpb_fat_sz_32: U32,
+    bpb_ext_flags: U16,
+    bpb_fs_ver: U16,
+    bpb_root_clus: U32,
+    _from_0x30: [u8; 16],
+    tail: Raw16,
+}
+
+const _: () = {
+    assert!(offset_of!(RawBoot, bpb_fat_sz_16) == 0x16 && offset_of!(RawBoot, bpb_tot_sec_32) == 0x20);
+    assert!(offset_of!(RawBoot, by_width) == 0x24 && offset_of!(RawBoot, signature) == 510);
+    assert!(0x24 + offset_of!(Raw16, bs_vol_id) == 0x27);
+    assert!(0x24 + offset_of!(Raw32, bpb_root_clus) == 0x2C && 0x24 + offset_of!(Raw32, tail) == 0x40);
+};
 
 /// What a boot sector says, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,20 +103,16 @@ pub(super) struct Boot {
 /// Whether these bytes claim to be a boot sector of FAT: much else begins with a
 /// jump and ends with the signature.
 pub(super) fn is_boot(bytes: &[u8]) -> bool {
-    let is_jump = matches!(bytes, [0xEB, _, 0x90, ..] | [0xE9, ..]);
-    let name = bytes.get(3..11).unwrap_or_default();
-    let (media, sector) = (byte(bytes, 0x15), u16_at(bytes, 0x0B));
-    is_jump
-        && u16_at(bytes, 510) == 0xAA55
-        && !OTHERS.iter().any(|it| name.starts_with(it))
-        && matches!(sector, 512 | 1024 | 2048 | 4096)
-        && byte(bytes, 0x0D).is_power_of_two()
-        && (media == 0xF0 || media >= 0xF8)
-        && (1..=FATS_MAX).contains(&byte(bytes, 0x10))
-}
-
-fn byte(bytes: &[u8], at: usize) -> u8 {
-    bytes.get(at).copied().unwrap_or_default()
+    head::<RawBoot>(bytes).is_some_and(|raw| {
+        let is_jump = matches!(raw.bs_jmp_boot, [0xEB, _, 0x90] | [0xE9, ..]);
+        is_jump
+            && raw.signature == 0xAA55
+            && !OTHERS.iter().any(|it| raw.bs_oem_name.starts_with(it))
+            && matches!(raw.bpb_byts_per_sec.get(), 512 | 1024 | 2048 | 4096)
+            && raw.bpb_sec_per_clus.is_power_of_two()
+            && (raw.bpb_media == 0xF0 || raw.bpb_media >= 0xF8)
+            && (1..=FATS_MAX).contains(&raw.bpb_num_fats)
+    })
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
@@ -71,8 +120,8 @@ fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
 }
 
 /// The first of two fields that is not 0.
-fn either(short: u16, long: u32) -> u32 {
-    if short == 0 { long } else { short.into() }
+fn either(short: U16, long: U32) -> u32 {
+    if short == 0 { long.get() } else { short.into() }
 }
 
 impl Boot {
@@ -81,10 +130,11 @@ impl Boot {
     /// # Errors
     /// Names a field that cannot be true, or what is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        let mut found = Self::read(bytes);
+        let (mut found, raw_32) =
+            Self::read(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         found.check_sizes()?;
-        if found.width == Width::Fat32 {
-            found.check_32(bytes)?;
+        if let Some(raw) = raw_32 {
+            found.check_32(raw)?;
         } else {
             found.check_root()?;
             found.width =
@@ -98,24 +148,26 @@ impl Boot {
     }
 
     /// As Linux has it: FAT32 is what has no short size of a table.
-    fn read(bytes: &[u8]) -> Self {
-        let is_32 = u16_at(bytes, 0x16) == 0;
-        let id = if is_32 { 0x43 } else { 0x27 };
-        Self {
-            bpb_byts_per_sec: u16_at(bytes, 0x0B),
-            bpb_sec_per_clus: byte(bytes, 0x0D),
-            bpb_rsvd_sec_cnt: u16_at(bytes, 0x0E),
-            bpb_num_fats: byte(bytes, 0x10),
-            bpb_root_ent_cnt: u16_at(bytes, 0x11),
-            bpb_tot_sec: either(u16_at(bytes, 0x13), u32_at(bytes, 0x20)),
-            bpb_media: byte(bytes, 0x15),
-            bpb_fat_sz: either(u16_at(bytes, 0x16), u32_at(bytes, 0x24)),
-            bpb_ext_flags: if is_32 { u16_at(bytes, 0x28) } else { 0 },
-            bpb_root_clus: if is_32 { u32_at(bytes, 0x2C) } else { 0 },
-            bs_vol_id: u32_at(bytes, id),
-            width: if is_32 { Width::Fat32 } else { Width::Fat16 },
-            is_dirty: byte(bytes, if is_32 { 0x41 } else { 0x25 }) & STATE_DIRTY != 0,
-        }
+    fn read(bytes: &[u8]) -> Option<(Self, Option<&Raw32>)> {
+        let raw: &RawBoot = head(bytes)?;
+        let raw_32 = head::<Raw32>(&raw.by_width).filter(|_| raw.bpb_fat_sz_16 == 0);
+        let tail = raw_32.map_or(head::<Raw16>(&raw.by_width), |it| Some(&it.tail))?;
+        let found = Self {
+            bpb_byts_per_sec: raw.bpb_byts_per_sec.get(),
+            bpb_sec_per_clus: raw.bpb_sec_per_clus,
+            bpb_rsvd_sec_cnt: raw.bpb_rsvd_sec_cnt.get(),
+            bpb_num_fats: raw.bpb_num_fats,
+            bpb_root_ent_cnt: raw.bpb_root_ent_cnt.get(),
+            bpb_tot_sec: either(raw.bpb_tot_sec_16, raw.bpb_tot_sec_32),
+            bpb_media: raw.bpb_media,
+            bpb_fat_sz: either(raw.bpb_fat_sz_16, raw_32.map_or(U32::ZERO, |it| it.bpb_fat_sz_32)),
+            bpb_ext_flags: raw_32.map_or(0, |it| it.bpb_ext_flags.get()),
+            bpb_root_clus: raw_32.map_or(0, |it| it.bpb_root_clus.get()),
+            bs_vol_id: tail.bs_vol_id.get(),
+            width: if raw_32.is_some() { Width::Fat32 } else { Width::Fat16 },
+            is_dirty: tail.bs_reserved1 & STATE_DIRTY != 0,
+        };
+        Some((found, raw_32))
     }
 
     fn check_sizes(&self) -> Result<(), Reason> {
@@ -124,9 +176,9 @@ impl Boot {
         ensure(self.heap() < self.bytes(), "BPB_TotSec")
     }
 
-    fn check_32(&self, bytes: &[u8]) -> Result<(), Reason> {
+    fn check_32(&self, raw: &Raw32) -> Result<(), Reason> {
         ensure(self.bpb_root_ent_cnt == 0, "BPB_RootEntCnt")?;
-        ensure(u16_at(bytes, 0x2A) == 0, "BPB_FSVer")?;
+        ensure(raw.bpb_fs_ver == 0, "BPB_FSVer")?;
         if self.bpb_ext_flags & NOT_MIRRORED != 0 && self.bpb_ext_flags & ACTIVE_FAT != 0 {
             return Err(Reason("another file allocation table than the first is in force".into()));
         }

@@ -2,11 +2,11 @@
 
 use super::DIRECTORY;
 use super::table::Width;
-use crate::bytes::u16_at;
+use crate::bytes::all;
 use crate::format::Kind;
+use zerocopy::little_endian::U16;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Bytes of an entry.
-const DIR_ENTRY_BYTES: usize = 32;
 /// First byte of DIR_Name: this entry, and all that follow, were never used.
 const END: u8 = 0;
 /// First byte of DIR_Name: it is free.
@@ -17,6 +17,24 @@ const DOT: u8 = b'.';
 const ATTR_VOLUME_ID: u8 = 0x08;
 /// DIR_Attr: a directory.
 const ATTR_DIRECTORY: u8 = 0x10;
+
+/// An entry as it lies on the disk.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    dir_name: [u8; 11],
+    dir_attr: u8,
+    _dir_nt_res: u8,
+    /// DIR_CrtTimeTenth, DIR_CrtTime, DIR_CrtDate.
+    created: [u8; 5],
+    _dir_lst_acc_date: U16,
+    dir_fst_clus_hi: U16,
+    _written: [u8; 4],
+    dir_fst_clus_lo: U16,
+    _dir_file_size: [u8; 4],
+}
+
+const _: () = assert!(size_of::<RawEntry>() == 32);
 
 /// What an entry names, and the generation that it is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,17 +53,16 @@ impl Head {
         if self.is_directory { DIRECTORY } else { Kind::Data }
     }
 
-    fn from_bytes(entry: &[u8], width: Width) -> Option<Self> {
-        let (dir_name, dir_attr) = (*entry.first_chunk::<11>()?, *entry.get(11)?);
-        if matches!(dir_name[0], DELETED | DOT) || dir_attr & ATTR_VOLUME_ID != 0 {
+    fn new(entry: &RawEntry, width: Width) -> Option<Self> {
+        if matches!(entry.dir_name[0], DELETED | DOT) || entry.dir_attr & ATTR_VOLUME_ID != 0 {
             return None;
         }
-        let high = if width == Width::Fat32 { u32::from(u16_at(entry, 20)) << 16 } else { 0 };
+        let high = if width == Width::Fat32 { u32::from(entry.dir_fst_clus_hi) << 16 } else { 0 };
         Some(Self {
-            cluster: high | u32::from(u16_at(entry, 26)),
-            is_directory: dir_attr & ATTR_DIRECTORY != 0,
-            dir_name,
-            created: *entry.get(13..18)?.first_chunk()?,
+            cluster: high | u32::from(entry.dir_fst_clus_lo),
+            is_directory: entry.dir_attr & ATTR_DIRECTORY != 0,
+            dir_name: entry.dir_name,
+            created: entry.created,
         })
     }
 }
@@ -53,6 +70,6 @@ impl Head {
 /// What each of the entries in `bytes`, of one block, names, up to the first that was never
 /// used: what lies behind that is remains.
 pub(super) fn heads(bytes: &[u8], width: Width) -> Vec<Option<Head>> {
-    let entries = bytes.chunks_exact(DIR_ENTRY_BYTES).take_while(|it| it[0] != END);
-    entries.map(|it| Head::from_bytes(it, width)).collect()
+    let entries = all::<RawEntry>(bytes).iter().take_while(|it| it.dir_name[0] != END);
+    entries.map(|it| Head::new(it, width)).collect()
 }

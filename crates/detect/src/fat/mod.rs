@@ -16,11 +16,12 @@
 use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot};
 use self::directory::{Head, heads};
 use self::table::{Entry, Width};
-use crate::bytes::u16_at;
+use crate::bytes::head;
 use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Link, Probe, Reason, Shown};
 use crate::properties::{Properties, VFAT};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
+use zerocopy::little_endian::U16;
 
 mod boot;
 mod directory;
@@ -53,11 +54,15 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     let Some(at) = Extent::within(0, HEAD_BYTES, disk_bytes) else { return Probe::IsNot };
     match contents.get(at) {
         None => Probe::Needs(vec![at]),
-        Some(bytes) if is_boot(bytes) && u16_at(bytes, EXT2_MAGIC_AT) != EXT2_MAGIC => {
+        Some(bytes) if is_boot(bytes) && !has_ext2_magic(bytes) => {
             probe_table(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
         }
         Some(_) => Probe::IsNot,
     }
+}
+
+fn has_ext2_magic(bytes: &[u8]) -> bool {
+    bytes.get(EXT2_MAGIC_AT..).and_then(head::<U16>).is_some_and(|it| *it == EXT2_MAGIC)
 }
 
 fn probe_table(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {

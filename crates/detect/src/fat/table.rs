@@ -1,7 +1,9 @@
 //! The file allocation table: one entry a cluster, 0 for a free one.
 
-use crate::bytes::{u16_at, u32_at};
+use crate::bytes::head;
 use std::ops::Range;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// How wide the entries are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,19 +62,23 @@ impl Width {
 
     /// Entry `n`, as `bytes` show it, which begin at byte `from` of the table.
     pub(super) fn entry(self, bytes: &[u8], from: u64, n: u32) -> Entry {
-        match self {
-            Self::Fat12 => twelve(bytes, from, n),
-            Self::Fat16 => aligned(bytes, from, n, 2, |bytes, at| u16_at(bytes, at).into()),
-            Self::Fat32 => aligned(bytes, from, n, 4, |bytes, at| u32_at(bytes, at) & 0x0FFF_FFFF),
-        }
+        let value = match self {
+            Self::Fat12 => return twelve(bytes, from, n),
+            Self::Fat16 => aligned::<U16>(bytes, from, n).map(|it| it.get().into()),
+            Self::Fat32 => aligned::<U32>(bytes, from, n).map(|it| it.get() & 0x0FFF_FFFF),
+        };
+        Entry { value: value.unwrap_or(0), is_whole: value.is_some() }
     }
 }
 
-/// An entry of `width` bytes. Of one that begins before `bytes` nothing is taken.
-fn aligned(bytes: &[u8], from: u64, n: u32, width: usize, get: impl Fn(&[u8], usize) -> u32) -> Entry {
-    let at = (u64::from(n) * width as u64).checked_sub(from).and_then(|at| usize::try_from(at).ok());
-    let at = at.filter(|at| at.checked_add(width).is_some_and(|end| end <= bytes.len()));
-    at.map_or(Entry { value: 0, is_whole: false }, |at| Entry { value: get(bytes, at), is_whole: true })
+/// An entry of whole bytes; none if `bytes` do not show all of it.
+fn aligned<T: FromBytes + Immutable + KnownLayout + Unaligned>(
+    bytes: &[u8],
+    from: u64,
+    n: u32,
+) -> Option<&T> {
+    let at = (u64::from(n) * size_of::<T>() as u64).checked_sub(from)?;
+    head(bytes.get(usize::try_from(at).ok()?..)?)
 }
 
 /// Of two entries in the bytes `ab cd ef` the first is `dab`, the second `efc`.

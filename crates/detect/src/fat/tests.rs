@@ -62,7 +62,7 @@ fn boot12() -> Vec<u8> {
 fn found(boot: &[u8], table: &[u8]) -> Probe {
     let mut disk = boot.to_vec();
     disk.resize(1 << 20, 0);
-    let fat = usize::from(u16_at(boot, 0x0E)) * 512;
+    let fat = usize::from(u16::from_le_bytes([boot[0x0E], boot[0x0F]])) * 512;
     disk[fat..fat + table.len()].copy_from_slice(table);
     let mut contents = Contents::default();
     loop {

@@ -9,7 +9,11 @@ pub(crate) mod superblock;
 
 pub(crate) use checksum::Checksums;
 
-/// What every block of the log's own begins with.
+use crate::bytes::head;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The first number of every block of the log's own.
 pub(crate) const MAGIC: u32 = 0xC03B_3998;
 
 /// The sequence number of a transaction. They go round.
@@ -27,14 +31,21 @@ impl Tid {
     }
 }
 
-/// The big-endian number of four bytes at `at`; what is missing reads as zero.
-fn be32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u32::from_be_bytes(*it))
+/// What every block of the log's own begins with, as it lies on the disk (these and the other
+/// structures by the names of `include/linux/jbd2.h`).
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    h_magic: U32,
+    h_blocktype: U32,
+    h_sequence: U32,
 }
 
-/// The big-endian number of two bytes at `at`.
-fn be16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u16::from_be_bytes(*it))
+impl RawHeader {
+    /// What `block` begins with, if it claims to be one of the log's own.
+    fn from_bytes(block: &[u8]) -> Option<&Self> {
+        head::<Self>(block).filter(|it| it.h_magic == MAGIC)
+    }
 }
 
 #[cfg(test)]

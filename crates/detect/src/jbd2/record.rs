@@ -1,13 +1,16 @@
 //! The blocks of the log's own: descriptors, revoke blocks, commit blocks.
 
-use super::{Checksums, MAGIC, Tid, be16_at, be32_at};
+use super::{Checksums, MAGIC, RawHeader, Tid};
+use crate::bytes::head;
 use crate::mutant::{self, Mutant};
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 const DESCRIPTOR: u32 = 1;
 const COMMIT: u32 = 2;
 const REVOKE: u32 = 5;
 
-const HEADER_BYTES: usize = 12;
+const HEADER_BYTES: usize = size_of::<RawHeader>();
 const TAIL_BYTES: usize = 4;
 const UUID_BYTES: usize = 16;
 const COMMIT_CHECKSUM_AT: usize = 0x10;
@@ -15,6 +18,26 @@ const COMMIT_CHECKSUM_AT: usize = 0x10;
 const TAG_ESCAPE: u32 = 0x1;
 const TAG_SAME_UUID: u32 = 0x2;
 const TAG_LAST: u32 = 0x8;
+
+/// A tag as it lies on the disk, but with `csum_v3`. The upper half of the number follows,
+/// where numbers have 64 bits.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawTag {
+    t_blocknr: U32,
+    t_checksum: U16,
+    t_flags: U16,
+}
+
+/// A tag with `csum_v3`.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawTag3 {
+    t_blocknr: U32,
+    t_flags: U32,
+    t_blocknr_high: U32,
+    t_checksum: U32,
+}
 
 /// How the blocks of a log are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,16 +80,14 @@ pub(crate) struct Tag {
 impl Records {
     /// What `block` of the log says, if it is one of the log's own, and whole.
     pub(crate) fn read(&self, block: &[u8]) -> Option<Record> {
-        if be32_at(block, 0) != MAGIC || block.len() != self.block_bytes as usize {
-            return None;
-        }
-        let kind = match be32_at(block, 4) {
+        let header = RawHeader::from_bytes(block).filter(|_| block.len() == self.block_bytes as usize)?;
+        let kind = match header.h_blocktype.get() {
             DESCRIPTOR => RecordKind::Descriptor(self.tags(self.within_tail(block)?)?),
-            REVOKE => self.revokes(self.within_tail(block)?)?,
+            REVOKE => revokes(self.within_tail(block)?)?,
             COMMIT if self.checksums.hold(block, COMMIT_CHECKSUM_AT) => RecordKind::Commit,
             _ => return None,
         };
-        Some(Record { tid: Tid(be32_at(block, 8)), kind })
+        Some(Record { tid: Tid(header.h_sequence.get()), kind })
     }
 
     /// What lies between a block's header and its checksum, if that is right.
@@ -76,16 +97,11 @@ impl Records {
         self.checksums.hold(block, end).then_some(block.get(HEADER_BYTES..end)?)
     }
 
-    fn revokes(&self, body: &[u8]) -> Option<RecordKind> {
-        let used = HEADER_BYTES + TAIL_BYTES..=HEADER_BYTES + body.len();
-        used.contains(&(be32_at(body, 0) as usize)).then_some(RecordKind::Revoke)
-    }
-
     /// All tags, up to the one that says it is the last, or to the end.
     fn tags(&self, mut body: &[u8]) -> Option<Vec<Tag>> {
         let mut tags = Vec::new();
         while body.len() >= self.tag_bytes() {
-            let (tag, flags) = self.tag(body);
+            let (tag, flags) = self.tag(body)?;
             tags.push(tag);
             let uuid = if flags & TAG_SAME_UUID == 0 { UUID_BYTES } else { 0 };
             if flags & TAG_LAST != 0 {
@@ -106,16 +122,18 @@ impl Records {
     }
 
     /// The first tag in `bytes`, and its flags.
-    fn tag(&self, bytes: &[u8]) -> (Tag, u32) {
-        let is_v3 = matches!(self.checksums, Checksums::V3 { .. });
-        let (flags, checksum) = if is_v3 {
-            (be32_at(bytes, 4), be32_at(bytes, 12))
+    fn tag(&self, bytes: &[u8]) -> Option<(Tag, u32)> {
+        let (low, high, flags, checksum) = if matches!(self.checksums, Checksums::V3 { .. }) {
+            let tag: &RawTag3 = head(bytes)?;
+            (tag.t_blocknr, Some(&tag.t_blocknr_high), tag.t_flags.get(), tag.t_checksum.get())
         } else {
-            (be16_at(bytes, 6).into(), be16_at(bytes, 4).into())
+            let tag: &RawTag = head(bytes)?;
+            let high = bytes.get(size_of::<RawTag>()..).and_then(head::<U32>);
+            (tag.t_blocknr, high, tag.t_flags.into(), tag.t_checksum.into())
         };
-        let high = if self.is_64bit { be32_at(bytes, 8) } else { 0 };
-        let block = u64::from(high) << 32 | u64::from(be32_at(bytes, 0));
-        (Tag { block, is_escaped: flags & TAG_ESCAPE != 0, checksum }, flags)
+        let high = high.filter(|_| self.is_64bit).map_or(0, |it| it.get());
+        let block = u64::from(high) << 32 | u64::from(low);
+        Some((Tag { block, is_escaped: flags & TAG_ESCAPE != 0, checksum }, flags))
     }
 
     /// The block that `copy` is one of, if it has the checksum of its `tag`, in
@@ -131,6 +149,12 @@ impl Records {
         }
         Some(block)
     }
+}
+
+/// What a revoke block is, if it has as many bytes as it says: the number counts its header too.
+fn revokes(body: &[u8]) -> Option<RecordKind> {
+    let used = HEADER_BYTES + TAIL_BYTES..=HEADER_BYTES + body.len();
+    used.contains(&(head::<U32>(body)?.get() as usize)).then_some(RecordKind::Revoke)
 }
 
 #[cfg(test)]

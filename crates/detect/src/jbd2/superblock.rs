@@ -2,12 +2,14 @@
 
 use super::checksum::{Checksums, crc32c, with_hole};
 use super::record::Records;
-use super::{MAGIC, Tid, be32_at};
+use super::{MAGIC, RawHeader, Tid};
+use crate::bytes::head;
 use crate::format::Reason;
+use std::mem::offset_of;
 use std::ops::Range;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Its bytes, whatever the size of a block.
-const SUPERBLOCK_BYTES: usize = 1024;
 const SUPERBLOCK_V1: u32 = 3;
 const SUPERBLOCK_V2: u32 = 4;
 const CHECKSUM_CRC32C: u8 = 4;
@@ -16,14 +18,40 @@ const BIT_64: u32 = 0x2;
 const CSUM_V2: u32 = 0x8;
 const CSUM_V3: u32 = 0x10;
 
-/// Where `s_feature_compat`, `s_feature_incompat` and `s_feature_ro_compat` are,
-/// and which bits of them are understood: checksums over a transaction in its
+/// The words of features: compatible, incompatible, read-only compatible, and which bits
+/// of them are understood: checksums over a transaction in its
 /// commit block; revoke blocks, 64 bits, commits that are not waited for, and
 /// the two sorts of checksums; none.
-const WORDS: [(usize, char, u32); 3] =
-    [(0x24, 'C', 0x1), (0x28, 'I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), (0x2C, 'R', 0)];
+const WORDS: [(char, u32); 3] = [('C', 0x1), ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), ('R', 0)];
 /// The only one beyond those that has a name.
 const FAST_COMMIT: (char, u32) = ('I', 0x20);
+
+/// A journal's superblock as it lies on the disk, whatever the size of a block.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSuperblock {
+    header: RawHeader,
+    s_blocksize: U32,
+    s_maxlen: U32,
+    s_first: U32,
+    s_sequence: U32,
+    s_start: U32,
+    _s_errno: U32,
+    s_features: [U32; 3],
+    s_uuid: [u8; 16],
+    s_nr_users: U32,
+    _from_0x44: [u8; 12],
+    s_checksum_type: u8,
+    _from_0x51: [u8; 171],
+    s_checksum: U32,
+    _s_users: [u8; 768],
+}
+
+const _: () = {
+    assert!(offset_of!(RawSuperblock, s_features) == 0x24 && offset_of!(RawSuperblock, s_nr_users) == 0x40);
+    assert!(offset_of!(RawSuperblock, s_checksum_type) == 0x50);
+    assert!(offset_of!(RawSuperblock, s_checksum) == 0xFC && size_of::<RawSuperblock>() == 1024);
+};
 
 /// A journal's superblock, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,9 +66,12 @@ pub(crate) struct Superblock {
     pub(crate) s_start: Option<u32>,
 }
 
+fn lies(field: &str) -> Reason {
+    Reason(format!("the journal's superblock makes no sense: `{field}`"))
+}
+
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    let lies = || Reason(format!("the journal's superblock makes no sense: `{field}`"));
-    if holds { Ok(()) } else { Err(lies()) }
+    if holds { Ok(()) } else { Err(lies(field)) }
 }
 
 impl Superblock {
@@ -51,28 +82,29 @@ impl Superblock {
     /// Names a feature that is not understood, or a field that cannot be true.
     pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
-        ensure(be32_at(block, 0x0) == MAGIC, "h_magic")?;
-        let version = be32_at(block, 0x4);
+        let raw = head::<RawSuperblock>(block).filter(|it| it.header.h_magic == MAGIC);
+        let raw = raw.ok_or_else(|| lies("h_magic"))?;
+        let version = raw.header.h_blocktype.get();
         ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype")?;
-        let [_, incompat, _] = features(block, version)?;
-        check_users(block, version)?;
-        ensure(be32_at(block, 0xC) == block_bytes, "s_blocksize")?;
-        let (s_maxlen, s_first) = (be32_at(block, 0x10), be32_at(block, 0x14));
+        let [_, incompat, _] = features(raw, version)?;
+        check_users(raw, version)?;
+        ensure(raw.s_blocksize == block_bytes, "s_blocksize")?;
+        let (s_maxlen, s_first) = (raw.s_maxlen.get(), raw.s_first.get());
         ensure(s_maxlen <= numbers.end, "s_maxlen")?;
         ensure(numbers.start < s_first && s_first < s_maxlen, "s_first")?;
-        let s_start = Some(be32_at(block, 0x1C)).filter(|start| *start != 0);
+        let s_start = Some(raw.s_start.get()).filter(|start| *start != 0);
         ensure(s_start.is_none_or(|start| (s_first..s_maxlen).contains(&start)), "s_start")?;
         let log = s_first - numbers.start..s_maxlen - numbers.start;
         let s_start = s_start.map(|start| start - numbers.start);
-        let checksums = checksums(block, incompat)?;
+        let checksums = checksums(raw, incompat)?;
         let records = Records { block_bytes, is_64bit: incompat & BIT_64 != 0, checksums };
-        Ok(Self { records, log, s_sequence: Tid(be32_at(block, 0x18)), s_start })
+        Ok(Self { records, log, s_sequence: Tid(raw.s_sequence.get()), s_start })
     }
 }
 
 /// The first version does not count them.
-fn check_users(block: &[u8], version: u32) -> Result<(), Reason> {
-    let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { be32_at(block, 0x40) };
+fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
+    let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { raw.s_nr_users.get() };
     if s_nr_users <= 1 {
         return Ok(());
     }
@@ -82,16 +114,16 @@ fn check_users(block: &[u8], version: u32) -> Result<(), Reason> {
 }
 
 /// The feature words, of which the first version has none.
-fn features(block: &[u8], version: u32) -> Result<[u32; 3], Reason> {
+fn features(raw: &RawSuperblock, version: u32) -> Result<[u32; 3], Reason> {
     if version == SUPERBLOCK_V1 {
         return Ok([0; 3]);
     }
-    let unknown = WORDS.iter().flat_map(|(at, word, known)| {
-        let bits = be32_at(block, *at) & !known;
-        (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).map(|bit| name(*word, bit))
+    let features = raw.s_features.map(U32::get);
+    let unknown = WORDS.into_iter().zip(features).flat_map(|((word, known), bits)| {
+        (0..u32::BITS).filter(move |bit| bits & !known & 1 << bit != 0).map(move |bit| name(word, bit))
     });
     match unknown.collect::<Vec<_>>().as_slice() {
-        [] => Ok(WORDS.map(|(at, _, _)| be32_at(block, at))),
+        [] => Ok(features),
         names => {
             let names = names.join(", ");
             Err(Reason(format!("the journal has features that are not understood: {names}")))
@@ -103,16 +135,16 @@ fn name(word: char, bit: u32) -> String {
     if (word, 1 << bit) == FAST_COMMIT { "`fast_commit`".into() } else { format!("`FEATURE_{word}{bit}`") }
 }
 
-fn checksums(block: &[u8], incompat: u32) -> Result<Checksums, Reason> {
+fn checksums(raw: &RawSuperblock, incompat: u32) -> Result<Checksums, Reason> {
     let on = incompat & (CSUM_V2 | CSUM_V3);
     if on == 0 {
         return Ok(Checksums::No);
     }
     ensure(on != CSUM_V2 | CSUM_V3, "s_feature_incompat")?;
-    ensure(block.get(0x50) == Some(&CHECKSUM_CRC32C), "s_checksum_type")?;
-    let bytes = block.get(..SUPERBLOCK_BYTES).unwrap_or_default();
-    ensure(be32_at(bytes, 0xFC) == with_hole(!0, bytes, 0xFC), "s_checksum")?;
-    let seed = crc32c(!0, block.get(0x30..0x40).unwrap_or_default());
+    ensure(raw.s_checksum_type == CHECKSUM_CRC32C, "s_checksum_type")?;
+    let expected = with_hole(!0, raw.as_bytes(), offset_of!(RawSuperblock, s_checksum));
+    ensure(raw.s_checksum == expected, "s_checksum")?;
+    let seed = crc32c(!0, &raw.s_uuid);
     Ok(if on == CSUM_V2 { Checksums::V2 { seed } } else { Checksums::V3 { seed } })
 }
 

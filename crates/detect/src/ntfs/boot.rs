@@ -1,7 +1,10 @@
 //! The boot sector: sizes, and where `$MFT` begins.
 
-use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::bytes::head;
 use crate::format::Reason;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes that are read of the boot sector, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
@@ -13,6 +16,39 @@ const RECORD_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// Numbers of sectors from here on stand for powers of two.
 const SHIFTS_FROM: u8 = 0xF4;
+
+/// A boot sector as it lies on the disk, by the names of `ntfs-3g/layout.h`.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawBoot {
+    _jump: [u8; 3],
+    oem_id: [u8; 8],
+    bytes_per_sector: U16,
+    sectors_per_cluster: u8,
+    reserved_sectors: U16,
+    fats: u8,
+    root_entries: U16,
+    sectors: U16,
+    _media_type: u8,
+    sectors_per_fat: U16,
+    _from_0x18: [u8; 8],
+    large_sectors: U32,
+    _from_0x24: [u8; 4],
+    number_of_sectors: U64,
+    mft_lcn: U64,
+    mftmirr_lcn: U64,
+    clusters_per_mft_record: u8,
+    _from_0x41: [u8; 7],
+    volume_serial_number: U64,
+    _from_0x50: [u8; 430],
+    end_of_sector_marker: U16,
+}
+
+const _: () = {
+    assert!(offset_of!(RawBoot, sectors_per_fat) == 0x16 && offset_of!(RawBoot, large_sectors) == 0x20);
+    assert!(offset_of!(RawBoot, mft_lcn) == 0x30 && offset_of!(RawBoot, clusters_per_mft_record) == 0x40);
+    assert!(offset_of!(RawBoot, volume_serial_number) == 0x48 && size_of::<RawBoot>() as u64 == BOOT_BYTES);
+};
 
 /// What a boot sector says, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +63,7 @@ pub(super) struct Boot {
 
 /// Whether these bytes claim to be a boot sector of NTFS.
 pub(super) fn is_boot(bytes: &[u8]) -> bool {
-    bytes.get(3..11) == Some(b"NTFS    ") && u16_at(bytes, 510) == 0xAA55
+    head::<RawBoot>(bytes).is_some_and(|it| it.oem_id == *b"NTFS    " && it.end_of_sector_marker == 0xAA55)
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
@@ -40,16 +76,17 @@ impl Boot {
     /// # Errors
     /// Names a field that cannot be true, or what is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
-        check_zeros(bytes)?;
-        let sector_bytes = u64::from(u16_at(bytes, 0x0B));
+        let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
+        check_zeros(raw)?;
+        let sector_bytes = u64::from(raw.bytes_per_sector);
         ensure(sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes), "bytes_per_sector")?;
-        let cluster_sectors = cluster_sectors(byte(bytes, 0x0D));
+        let cluster_sectors = cluster_sectors(raw.sectors_per_cluster);
         ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster")?;
         let cluster_bytes = sector_bytes * cluster_sectors;
         ensure(cluster_bytes <= CLUSTER_BYTES_MAX, "sectors_per_cluster")?;
-        let record_bytes = record_bytes(byte(bytes, 0x40), cluster_bytes);
+        let record_bytes = record_bytes(raw.clusters_per_mft_record, cluster_bytes);
         ensure(RECORD_BYTES.contains(&record_bytes), "clusters_per_mft_record")?;
-        let number_of_sectors = u64_at(bytes, 0x28);
+        let number_of_sectors = raw.number_of_sectors.get();
         if u128::from(number_of_sectors) * u128::from(sector_bytes) > disk_bytes.into() {
             return Err(Reason("the file system ends beyond the disk".into()));
         }
@@ -57,9 +94,9 @@ impl Boot {
             cluster_bytes,
             record_bytes,
             clusters: number_of_sectors / cluster_sectors,
-            mft_lcn: u64_at(bytes, 0x30),
-            mftmirr_lcn: u64_at(bytes, 0x38),
-            volume_serial_number: u64_at(bytes, 0x48),
+            mft_lcn: raw.mft_lcn.get(),
+            mftmirr_lcn: raw.mftmirr_lcn.get(),
+            volume_serial_number: raw.volume_serial_number.get(),
         };
         found.check()?;
         Ok(found)
@@ -87,18 +124,14 @@ impl Boot {
     }
 }
 
-fn byte(bytes: &[u8], at: usize) -> u8 {
-    bytes.get(at).copied().unwrap_or_default()
-}
-
 /// What a FAT would have in these fields is 0 here.
-fn check_zeros(bytes: &[u8]) -> Result<(), Reason> {
-    ensure(u16_at(bytes, 0x0E) == 0, "reserved_sectors")?;
-    ensure(byte(bytes, 0x10) == 0, "fats")?;
-    ensure(u16_at(bytes, 0x11) == 0, "root_entries")?;
-    ensure(u16_at(bytes, 0x13) == 0, "sectors")?;
-    ensure(u16_at(bytes, 0x16) == 0, "sectors_per_fat")?;
-    ensure(u32_at(bytes, 0x20) == 0, "large_sectors")
+fn check_zeros(raw: &RawBoot) -> Result<(), Reason> {
+    ensure(raw.reserved_sectors == 0, "reserved_sectors")?;
+    ensure(raw.fats == 0, "fats")?;
+    ensure(raw.root_entries == 0, "root_entries")?;
+    ensure(raw.sectors == 0, "sectors")?;
+    ensure(raw.sectors_per_fat == 0, "sectors_per_fat")?;
+    ensure(raw.large_sectors == 0, "large_sectors")
 }
 
 /// Sectors in a cluster; 0 where that makes no sense. 0xF8 stands for 2^8.

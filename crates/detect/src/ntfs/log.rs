@@ -4,13 +4,16 @@
 //! finished. Linux's drivers keep none: ntfs3 fills the file with ones when it has
 //! replayed it, and ntfs-3g mounts nothing whose log is in use.
 
-use super::record::restored;
-use crate::bytes::{u16_at, u32_at, u64_at};
+use super::record::{RawProtected, restored};
+use crate::bytes::head;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes of a restart page; there are two, at the start of the file.
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// What pages hold that were never written, or were emptied.
-const EMPTY: u32 = 0xFFFF_FFFF;
+const EMPTY: [u8; 4] = [0xFF; 4];
 /// Version of the format from which on only Windows knows what is clean.
 const MAJOR_UNKNOWN: u16 = 2;
 /// No client of the log is at work.
@@ -18,10 +21,39 @@ const NO_CLIENT: u16 = 0xFFFF;
 /// The volume was unmounted in order.
 const VOLUME_IS_CLEAN: u16 = 2;
 
+/// A restart page as it lies on the disk.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawPage {
+    protected: RawProtected,
+    _chkdsk_lsn: U64,
+    system_page_size: U32,
+    _log_page_size: U32,
+    restart_area_offset: U16,
+    _minor_ver: U16,
+    major_ver: U16,
+}
+
+/// The area that a page has the place of.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawArea {
+    current_lsn: U64,
+    _log_clients: U16,
+    _client_free_list: U16,
+    client_in_use_list: U16,
+    flags: U16,
+}
+
+const _: () = {
+    assert!(offset_of!(RawPage, system_page_size) == 0x10 && offset_of!(RawPage, major_ver) == 0x1C);
+    assert!(size_of::<RawArea>() == 0x10);
+};
+
 /// Whether the log that begins with the two pages in `bytes` has nothing to undo.
 pub(super) fn is_at_rest(bytes: &[u8]) -> bool {
     let pages = bytes.chunks_exact(PAGE_BYTES as usize);
-    if pages.len() == 2 && pages.clone().all(|page| u32_at(page, 0) == EMPTY) {
+    if pages.len() == 2 && pages.clone().all(|page| page.starts_with(&EMPTY)) {
         return true;
     }
     let newest = pages.filter_map(restart_area).max_by_key(|(current_lsn, _)| *current_lsn);
@@ -30,12 +62,12 @@ pub(super) fn is_at_rest(bytes: &[u8]) -> bool {
 
 /// The newest entry that the page knows of, and whether it was unmounted in order.
 fn restart_area(page: &[u8]) -> Option<(u64, bool)> {
-    let is_page = page.starts_with(b"RSTR") && u64::from(u32_at(page, 0x10)) == PAGE_BYTES;
+    let header: &RawPage = head(page)?;
+    let is_page = header.protected.magic == *b"RSTR" && u64::from(header.system_page_size) == PAGE_BYTES;
     let page = is_page.then(|| restored(page).ok()).flatten()?;
-    let area = page.get(usize::from(u16_at(&page, 0x18))..).filter(|area| area.len() >= 0x10)?;
-    let (client_in_use_list, flags) = (u16_at(area, 0x0C), u16_at(area, 0x0E));
-    let is_clean = client_in_use_list == NO_CLIENT || flags & VOLUME_IS_CLEAN != 0;
-    Some((u64_at(area, 0), is_clean && u16_at(&page, 0x1C) < MAJOR_UNKNOWN))
+    let area: &RawArea = head(page.get(header.restart_area_offset.into()..)?)?;
+    let is_clean = area.client_in_use_list == NO_CLIENT || area.flags.get() & VOLUME_IS_CLEAN != 0;
+    Some((area.current_lsn.get(), is_clean && header.major_ver.get() < MAJOR_UNKNOWN))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@
 //!    what was read of the head of the volume.
 
 use self::layout::Layout;
-use self::record::{Lie, Record, Value};
+use self::lie::Lie;
+use self::record::{Record, Value};
 use self::volume::{Found, Volume};
 use crate::bits;
 use crate::difference::Difference;
@@ -25,6 +26,7 @@ use std::ops::Range;
 
 mod boot;
 mod layout;
+mod lie;
 mod log;
 mod record;
 mod runs;

@@ -1,7 +1,12 @@
 //! A record of `$MFT`: its update sequence, its header, its attributes.
 
+use super::lie::{Lie, ensure};
 use super::runs::{Run, runs};
-use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::bytes::{all, head};
+use std::mem::offset_of;
+use std::ops::Range;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// What the update sequence protects at a time, whatever the size of a sector.
 const STRIDE: usize = 512;
@@ -9,25 +14,81 @@ const STRIDE: usize = 512;
 const IN_USE: u16 = 1;
 /// The type that ends the attributes.
 const END: u32 = 0xFFFF_FFFF;
-/// Header of an attribute whose value lies in the record.
-const RESIDENT_BYTES: usize = 0x18;
-/// Header of one whose value does not.
-const NON_RESIDENT_BYTES: usize = 0x40;
-/// Header of a record, as it was before records knew their number.
-const HEADER_BYTES: usize = 0x2A;
 
-/// A field that cannot be true.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lie(pub &'static str);
-
-fn ensure(holds: bool, field: &'static str) -> Result<(), Lie> {
-    if holds { Ok(()) } else { Err(Lie(field)) }
+/// What a record begins with, and whatever else has an update sequence (these and the other
+/// structures by the names of `ntfs-3g/layout.h`).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawProtected {
+    pub magic: [u8; 4],
+    usa_ofs: U16,
+    usa_count: U16,
 }
+
+/// The header of a record, as it was before records knew their number.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRecord {
+    protected: RawProtected,
+    _lsn: U64,
+    sequence_number: U16,
+    _link_count: U16,
+    attrs_offset: U16,
+    flags: U16,
+    bytes_in_use: U32,
+    _bytes_allocated: U32,
+    base_mft_record: U64,
+    _next_attr_instance: U16,
+}
+
+/// The header of an attribute.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawAttribute {
+    kind: U32,
+    length: U32,
+    non_resident: u8,
+    name_length: u8,
+    name_offset: U16,
+    _from_0xc: [u8; 4],
+}
+
+/// That of one whose value lies in the record.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawResident {
+    attribute: RawAttribute,
+    value_length: U32,
+    value_offset: U16,
+    _from_0x16: [u8; 2],
+}
+
+/// That of one whose value does not.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawNonResident {
+    attribute: RawAttribute,
+    lowest_vcn: U64,
+    highest_vcn: U64,
+    mapping_pairs_offset: U16,
+    _from_0x22: [u8; 14],
+    data_size: U64,
+    initialized_size: U64,
+}
+
+const _: () = {
+    assert!(offset_of!(RawRecord, attrs_offset) == 0x14 && offset_of!(RawRecord, base_mft_record) == 0x20);
+    assert!(size_of::<RawRecord>() == 0x2A && size_of::<RawAttribute>() == 0x10);
+    assert!(size_of::<RawResident>() == 0x18 && size_of::<RawNonResident>() == 0x40);
+    assert!(offset_of!(RawNonResident, data_size) == 0x30);
+};
 
 /// A record that is in use, with its update sequence undone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     bytes: Vec<u8>,
+    /// Where in them the attributes lie.
+    attributes: Range<usize>,
     /// Counts how often the record was used anew.
     sequence_number: u16,
     /// The record that this one extends, with its sequence number; 0 if none.
@@ -79,15 +140,17 @@ impl Clusters<'_> {
 /// Undoes the update sequence of what begins with one at its byte 4: each 512
 /// bytes end in a number that is the same for all of one write.
 pub(super) fn restored(bytes: &[u8]) -> Result<Vec<u8>, Lie> {
-    let (usa_ofs, usa_count) = (usize::from(u16_at(bytes, 4)), usize::from(u16_at(bytes, 6)));
+    let header: &RawProtected = head(bytes).ok_or(Lie("the update sequence"))?;
+    let (usa_ofs, usa_count) = (usize::from(header.usa_ofs), usize::from(header.usa_count));
     ensure(usa_count == bytes.len() / STRIDE + 1, "usa_count")?;
     ensure(usa_ofs.is_multiple_of(2) && usa_ofs + usa_count * 2 <= STRIDE - 2, "usa_ofs")?;
+    let sequence = bytes.get(usa_ofs..usa_ofs + usa_count * 2).map(all::<U16>).and_then(<[U16]>::split_first);
+    let (usn, saved) = sequence.ok_or(Lie("usa_ofs"))?;
     let mut restored = bytes.to_vec();
-    let usn = u16_at(bytes, usa_ofs);
-    for (n, stride) in (1..).zip(restored.chunks_exact_mut(STRIDE)) {
-        let saved = u16_at(bytes, usa_ofs + n * 2);
-        ensure(u16_at(stride, STRIDE - 2) == usn, "the update sequence")?;
-        stride[STRIDE - 2..].copy_from_slice(&saved.to_le_bytes());
+    for (stride, saved) in restored.chunks_exact_mut(STRIDE).zip(saved) {
+        let end = &mut stride[STRIDE - 2..];
+        ensure(*end == *usn.as_bytes(), "the update sequence")?;
+        end.copy_from_slice(saved.as_bytes());
     }
     Ok(restored)
 }
@@ -104,15 +167,16 @@ impl Record {
             _ => return Ok(None),
         }
         let bytes = restored(bytes)?;
-        if u16_at(&bytes, 0x16) & IN_USE == 0 {
+        let header: &RawRecord = head(&bytes).ok_or(Lie("bytes_in_use"))?;
+        if header.flags.get() & IN_USE == 0 {
             return Ok(None);
         }
-        let (attrs_offset, bytes_in_use) = (u16_at(&bytes, 0x14).into(), u32_at(&bytes, 0x18) as usize);
+        let (attrs_offset, bytes_in_use) = (header.attrs_offset.into(), header.bytes_in_use.get() as usize);
         ensure(bytes_in_use <= bytes.len(), "bytes_in_use")?;
-        ensure((HEADER_BYTES..bytes_in_use).contains(&attrs_offset), "attrs_offset")?;
-        let sequence_number = u16_at(&bytes, 0x10);
-        let base_mft_record = u64_at(&bytes, 0x20);
-        Ok(Some(Self { sequence_number, base_mft_record, bytes }))
+        ensure((size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset), "attrs_offset")?;
+        let sequence_number = header.sequence_number.get();
+        let base_mft_record = header.base_mft_record.get();
+        Ok(Some(Self { sequence_number, base_mft_record, attributes: attrs_offset..bytes_in_use, bytes }))
     }
 
     /// What sets this record apart from others of the same number.
@@ -122,11 +186,10 @@ impl Record {
 
     /// The attributes, in order.
     pub(super) fn attributes(&self) -> impl Iterator<Item = Result<Attribute<'_>, Lie>> {
-        let used = self.bytes.get(..u32_at(&self.bytes, 0x18) as usize).unwrap_or_default();
-        let mut rest = used.get(u16_at(&self.bytes, 0x14).into()..);
+        let mut rest = self.bytes.get(self.attributes.clone());
         std::iter::from_fn(move || {
             let bytes = rest.take()?;
-            if bytes.len() >= 4 && u32_at(bytes, 0) == END {
+            if head::<U32>(bytes).is_some_and(|kind| *kind == END) {
                 return None;
             }
             let found = attribute(bytes);
@@ -146,36 +209,38 @@ impl Record {
 
 /// The attribute that `bytes` begin with, and what follows.
 fn attribute(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), Lie> {
-    let length = u32_at(bytes, 4) as usize;
+    let header: &RawAttribute = head(bytes).ok_or(Lie("the length of an attribute"))?;
+    let length = header.length.get() as usize;
     let whole = bytes.split_at_checked(length).filter(|_| length.is_multiple_of(8));
     let (whole, behind) = whole.ok_or(Lie("the length of an attribute"))?;
-    ensure(length >= RESIDENT_BYTES, "the length of an attribute")?;
-    let (name_at, name_bytes) = (usize::from(u16_at(whole, 0x0A)), usize::from(whole[9]) * 2);
+    ensure(length >= size_of::<RawResident>(), "the length of an attribute")?;
+    let (name_at, name_bytes) = (usize::from(header.name_offset), usize::from(header.name_length) * 2);
     let name = if name_bytes == 0 { Some(&[][..]) } else { whole.get(name_at..name_at + name_bytes) };
     let name = name.ok_or(Lie("name_offset"))?;
-    let value = match whole[8] {
+    let value = match header.non_resident {
         0 => Value::Resident(resident(whole)?),
         1 => Value::Elsewhere(elsewhere(whole)?),
         _ => return Err(Lie("non_resident")),
     };
-    Ok((Attribute { kind: u32_at(whole, 0), name, value }, behind))
+    Ok((Attribute { kind: header.kind.get(), name, value }, behind))
 }
 
 fn resident(whole: &[u8]) -> Result<&[u8], Lie> {
-    let (len, at) = (u32_at(whole, 0x10) as usize, usize::from(u16_at(whole, 0x14)));
+    let header: &RawResident = head(whole).ok_or(Lie("the length of an attribute"))?;
+    let (len, at) = (header.value_length.get() as usize, usize::from(header.value_offset));
     whole.get(at..).and_then(|it| it.get(..len)).ok_or(Lie("value_length"))
 }
 
 fn elsewhere(whole: &[u8]) -> Result<Clusters<'_>, Lie> {
-    ensure(whole.len() >= NON_RESIDENT_BYTES, "the length of an attribute")?;
-    let at = usize::from(u16_at(whole, 0x20));
-    ensure((NON_RESIDENT_BYTES..=whole.len()).contains(&at), "mapping_pairs_offset")?;
+    let header: &RawNonResident = head(whole).ok_or(Lie("the length of an attribute"))?;
+    let at = usize::from(header.mapping_pairs_offset);
+    ensure((size_of::<RawNonResident>()..=whole.len()).contains(&at), "mapping_pairs_offset")?;
     let clusters = Clusters {
-        lowest_vcn: u64_at(whole, 0x10),
-        highest_vcn: u64_at(whole, 0x18),
+        lowest_vcn: header.lowest_vcn.get(),
+        highest_vcn: header.highest_vcn.get(),
         pairs: &whole[at..],
-        data_size: u64_at(whole, 0x30),
-        initialized_size: u64_at(whole, 0x38),
+        data_size: header.data_size.get(),
+        initialized_size: header.initialized_size.get(),
     };
     let is_order = clusters.lowest_vcn <= clusters.highest_vcn.wrapping_add(1);
     ensure(is_order && clusters.lowest_vcn <= i64::MAX as u64, "lowest_vcn")?;

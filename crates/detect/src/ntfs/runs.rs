@@ -5,7 +5,7 @@
 //! the two. Without a distance it is a hole: that is how sparse and compressed
 //! attributes have what they do not store. `21 18 34 56 00` is 0x18 clusters at 0x5634.
 
-use super::record::Lie;
+use super::lie::Lie;
 use quietus_core::units::{Addr, Extent};
 
 /// Some clusters of an attribute that lie one behind the other.

@@ -3,12 +3,16 @@
 //! can be asked again whenever one of those parts is written.
 
 use super::boot::{BOOT_BYTES, Boot, is_boot};
+use super::lie::Lie;
 use super::log;
-use super::record::{Clusters, Lie, Record, Value};
+use super::record::{Clusters, Record, Value};
 use super::runs::Pieces;
-use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::bytes::head;
 use crate::format::{Contents, Reason};
 use quietus_core::units::{Addr, Extent};
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 pub(super) const MFT: u64 = 0;
 const LOG_FILE: u64 = 2;
@@ -34,6 +38,34 @@ const EXTENSIONS_MAX: usize = 512;
 const PIECES_MAX: usize = 1 << 16;
 /// The number of a record, without its sequence number.
 const NUMBER_BITS: u32 = 48;
+
+/// An entry of a list of attributes as it lies on the disk.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    kind: U32,
+    length: U16,
+    name_length: u8,
+    _name_offset: u8,
+    lowest_vcn: U64,
+    mft_reference: U64,
+    _instance: U16,
+}
+
+/// [`VOLUME_INFORMATION`]'s value.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawInformation {
+    _reserved: U64,
+    major_ver: u8,
+    _minor_ver: u8,
+    flags: U16,
+}
+
+const _: () = {
+    assert!(size_of::<RawEntry>() == 0x1A && offset_of!(RawEntry, mft_reference) == 0x10);
+    assert!(size_of::<RawInformation>() == 12);
+};
 
 /// What was found.
 #[derive(Debug)]
@@ -216,15 +248,13 @@ impl<'a> Reader<'a> {
     fn extensions(&mut self, record: &Record) -> Result<Vec<(u64, u64)>, Stop> {
         let list = self.list(record)?;
         let (mut rest, mut found) = (&list[..], Vec::new());
-        while rest.len() >= 0x1A {
-            let entry =
-                rest.split_at_checked(u16_at(rest, 4).into()).filter(|(entry, _)| entry.len() >= 0x1A);
-            let (entry, behind) =
-                entry.ok_or_else(|| Stop::Refused(lies(MFT, Lie("its list of attributes"))))?;
-            if u32_at(entry, 0) == DATA && entry[6] == 0 && u64_at(entry, 8) != 0 {
-                found.push((u64_at(entry, 8), u64_at(entry, 0x10) & ((1 << NUMBER_BITS) - 1)));
+        while let Some(entry) = head::<RawEntry>(rest) {
+            let length = usize::from(entry.length);
+            let behind = rest.get(length..).filter(|_| length >= size_of::<RawEntry>());
+            if entry.kind == DATA && entry.name_length == 0 && entry.lowest_vcn != 0 {
+                found.push((entry.lowest_vcn.get(), entry.mft_reference.get() & ((1 << NUMBER_BITS) - 1)));
             }
-            rest = behind;
+            rest = behind.ok_or_else(|| Stop::Refused(lies(MFT, Lie("its list of attributes"))))?;
         }
         if found.len() > EXTENSIONS_MAX {
             return Err(refused("$MFT lies in too many pieces"));
@@ -265,11 +295,13 @@ impl<'a> Reader<'a> {
         let Some(Value::Resident(information)) = found.map(|it| it.value) else {
             return Err(Stop::Refused(lies(VOLUME, Lie("it has no $VOLUME_INFORMATION"))));
         };
-        let major_version = information.get(8).copied().unwrap_or_default();
-        if information.len() < 12 || major_version != MAJOR_VERSION {
-            return Err(refused(format!("it is of version {major_version}, which is not understood")));
+        let information: &RawInformation = head(information)
+            .ok_or_else(|| Stop::Refused(lies(VOLUME, Lie("its $VOLUME_INFORMATION is cut off"))))?;
+        let RawInformation { major_ver, flags, .. } = information;
+        if *major_ver != MAJOR_VERSION {
+            return Err(refused(format!("it is of version {major_ver}, which is not understood")));
         }
-        Ok(u16_at(information, 10) & NOT_CLEAN != 0)
+        Ok(flags.get() & NOT_CLEAN != 0)
     }
 
     fn is_log_at_rest(&mut self) -> Result<bool, Stop> {

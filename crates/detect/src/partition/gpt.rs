@@ -2,20 +2,59 @@
 //! entries, and a copy of both at the end of the disk (UEFI 2.10, section 5.3).
 
 use super::{Disk, Missing, Partition, SECTOR_BYTES, Table, sectors};
-use crate::bytes::{u32_at, u64_at};
+use crate::bytes::head;
 use crate::format::Reason;
 use quietus_core::units::{Addr, Extent};
+use std::mem::offset_of;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-const SIGNATURE: &[u8] = b"EFI PART";
-const HEADER_BYTES_MIN: u32 = 92;
-const ENTRY_BYTES_MIN: u32 = 128;
+const SIGNATURE: [u8; 8] = *b"EFI PART";
+const HEADER_BYTES_MIN: u32 = size_of::<RawHeader>() as u32;
+const ENTRY_BYTES_MIN: u32 = size_of::<RawEntry>() as u32;
 const ENTRY_BYTES_MAX: u32 = 4096;
 /// Where the header's own checksum stands; it counts as zero.
-const CRC_AT: std::ops::Range<usize> = 16..20;
+const CRC_AT: usize = offset_of!(RawHeader, header_crc32);
 /// Bytes in which a disk may count.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 /// Most bytes of entries that are read.
 pub(super) const ENTRIES_BYTES_MAX: u64 = 256 << 10;
+
+/// A header as it lies on the disk.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    signature: [u8; 8],
+    _revision: U32,
+    header_size: U32,
+    header_crc32: U32,
+    _reserved: U32,
+    my_lba: U64,
+    _alternate_lba: U64,
+    first_usable_lba: U64,
+    last_usable_lba: U64,
+    _disk_guid: [u8; 16],
+    partition_entry_lba: U64,
+    number_of_partition_entries: U32,
+    size_of_partition_entry: U32,
+    partition_entry_array_crc32: U32,
+}
+
+/// An entry as it lies on the disk; it may be longer.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    partition_type_guid: [u8; 16],
+    _unique_partition_guid: [u8; 16],
+    starting_lba: U64,
+    ending_lba: U64,
+    _from_48: [u8; 80],
+}
+
+const _: () = {
+    assert!(offset_of!(RawHeader, my_lba) == 24 && offset_of!(RawHeader, partition_entry_lba) == 72);
+    assert!(size_of::<RawHeader>() == 92 && size_of::<RawEntry>() == 128);
+};
 
 /// A header, consistent in itself and with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,8 +68,12 @@ struct Header {
     entries_crc: u32,
 }
 
+fn wrong(what: &str) -> Reason {
+    Reason(format!("{what} is wrong"))
+}
+
 fn ensure(holds: bool, what: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("{what} is wrong"))) }
+    if holds { Ok(()) } else { Err(wrong(what)) }
 }
 
 impl Header {
@@ -39,21 +82,22 @@ impl Header {
     /// # Errors
     /// Names what cannot be true.
     fn from_bytes(bytes: &[u8], lba: u64, sector_bytes: u64, disk_bytes: u64) -> Result<Self, Reason> {
-        ensure(bytes.starts_with(SIGNATURE), "the signature")?;
-        let size = u32_at(bytes, 12);
+        let raw = head::<RawHeader>(bytes).filter(|it| it.signature == SIGNATURE);
+        let raw = raw.ok_or_else(|| wrong("the signature"))?;
+        let size = raw.header_size.get();
         ensure(size >= HEADER_BYTES_MIN && size as usize <= bytes.len(), "HeaderSize")?;
         let mut header = bytes[..size as usize].to_vec();
-        header[CRC_AT].fill(0);
-        ensure(crc32(&header) == u32_at(bytes, 16), "HeaderCRC32")?;
-        ensure(u64_at(bytes, 24) == lba, "MyLBA")?;
+        header[CRC_AT..CRC_AT + 4].fill(0);
+        ensure(raw.header_crc32 == crc32(&header), "HeaderCRC32")?;
+        ensure(raw.my_lba == lba, "MyLBA")?;
         let found = Self {
             sector_bytes,
-            first_usable_lba: u64_at(bytes, 40),
-            last_usable_lba: u64_at(bytes, 48),
-            entries_lba: u64_at(bytes, 72),
-            entries: u32_at(bytes, 80),
-            entry_bytes: u32_at(bytes, 84),
-            entries_crc: u32_at(bytes, 88),
+            first_usable_lba: raw.first_usable_lba.get(),
+            last_usable_lba: raw.last_usable_lba.get(),
+            entries_lba: raw.partition_entry_lba.get(),
+            entries: raw.number_of_partition_entries.get(),
+            entry_bytes: raw.size_of_partition_entry.get(),
+            entries_crc: raw.partition_entry_array_crc32.get(),
         };
         found.check(disk_bytes)?;
         Ok(found)
@@ -83,12 +127,10 @@ impl Header {
     }
 
     /// The partition of the entry in `bytes`, the `number`th from 1; none if the
-    /// entry is not used. Offsets: 0 type (GUID), 32 first, 40 last sector.
+    /// entry is not used.
     fn partition(&self, number: u32, bytes: &[u8]) -> Option<Partition> {
-        if bytes.get(..16)?.iter().all(|byte| *byte == 0) {
-            return None;
-        }
-        let (first, last) = (u64_at(bytes, 32), u64_at(bytes, 40));
+        let entry = head::<RawEntry>(bytes).filter(|it| it.partition_type_guid != [0; 16])?;
+        let (first, last) = (entry.starting_lba.get(), entry.ending_lba.get());
         let refused = if last < first {
             Some(Reason("it ends before it begins".into()))
         } else if first < self.first_usable_lba || last > self.last_usable_lba {
@@ -135,13 +177,13 @@ fn copy(
     lba: fn(u64, u64) -> u64,
     seen: &mut Vec<Extent<Addr>>,
 ) -> Result<Result<Table, Reason>, Missing> {
-    let mut why = Reason("the signature is wrong".into());
+    let mut why = wrong("the signature");
     for sector_bytes in SECTOR_SIZES {
         let lba = lba(disk.bytes, sector_bytes);
         let at = lba.saturating_mul(sector_bytes);
         let Some(bytes) = disk.see(at, SECTOR_BYTES)? else { continue };
         seen.push(Extent::new(at, SECTOR_BYTES));
-        if !bytes.starts_with(SIGNATURE) {
+        if !bytes.starts_with(&SIGNATURE) {
             continue;
         }
         match Header::from_bytes(bytes, lba, sector_bytes, disk.bytes) {

@@ -5,15 +5,15 @@
 //! here what it is to the guest.
 
 use super::{Disk, Missing, Partition, SECTOR_BYTES, Table, sectors};
-use crate::bytes::u32_at;
+use crate::bytes::head;
 use crate::format::Reason;
 use quietus_core::units::{Addr, Extent};
 use std::collections::BTreeSet;
+use std::mem::offset_of;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-const SIGNATURE_AT: usize = 510;
-const SIGNATURE: [u8; 2] = [0x55, 0xAA];
-const ENTRIES_AT: usize = 446;
-const ENTRY_BYTES: usize = 16;
+const SIGNATURE: u16 = 0xAA55;
 const BOOTABLE: u8 = 0x80;
 /// Types of partitions that hold logical ones.
 const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
@@ -23,53 +23,58 @@ const CHAIN_LINKS_MAX: usize = 100;
 /// The number of the first logical partition.
 const FIRST_LOGICAL: u32 = 5;
 
-/// One entry. Offsets within it: 0 boot indicator, 4 type, 8 first sector,
-/// 12 sectors (u32 each).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Entry {
-    boot_indicator: u8,
-    kind: u8,
-    first: u32,
-    sectors: u32,
+/// A boot record as it lies on the disk (UEFI 2.10, section 5.2.1).
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRecord {
+    _boot_code: [u8; 446],
+    partition_record: [Entry; 4],
+    signature: U16,
 }
 
-impl Entry {
-    fn from_bytes(bytes: &[u8]) -> Self {
-        let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
-        Self { boot_indicator: byte(0), kind: byte(4), first: u32_at(bytes, 8), sectors: u32_at(bytes, 12) }
-    }
+/// One entry.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(super) struct Entry {
+    boot_indicator: u8,
+    starting_chs: [u8; 3],
+    os_type: u8,
+    ending_chs: [u8; 3],
+    starting_lba: U32,
+    size_in_lba: U32,
+}
 
+const _: () = assert!(size_of::<Entry>() == 16 && offset_of!(RawRecord, signature) == 510);
+
+impl Entry {
     /// Whether it stands for a GPT.
     pub(super) fn is_protective(&self) -> bool {
-        self.kind == PROTECTIVE
+        self.os_type == PROTECTIVE
     }
 
     fn is_extended(&self) -> bool {
-        EXTENDED.contains(&self.kind)
+        EXTENDED.contains(&self.os_type)
     }
 
     fn is_used(&self) -> bool {
-        self.sectors > 0
+        self.size_in_lba != 0
     }
 }
 
 /// The entries of a sector, if it ends as boot records do.
-fn signed_entries(sector: &[u8]) -> Option<[Entry; 4]> {
-    if sector.get(SIGNATURE_AT..)? != SIGNATURE {
-        return None;
-    }
-    let entry = |n: usize| Entry::from_bytes(sector.get(ENTRIES_AT + n * ENTRY_BYTES..).unwrap_or_default());
-    Some([entry(0), entry(1), entry(2), entry(3)])
+fn signed_entries(sector: &[u8]) -> Option<&[Entry; 4]> {
+    let record = head::<RawRecord>(sector).filter(|it| it.signature == SIGNATURE)?;
+    Some(&record.partition_record)
 }
 
 /// The entries of the first sector, if it is a partition table. Boot sectors of
 /// file systems end in the same two bytes: where an entry would be neither
 /// bootable nor not, or none is used, it is no table. Nor is it where all that
 /// are used begin with this very sector, as mkfs.vfat has it below a whole disk.
-pub(super) fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
+pub(super) fn entries(sector: &[u8]) -> Option<&[Entry; 4]> {
     let entries = signed_entries(sector)?;
     let is_table = entries.iter().all(|it| it.boot_indicator & !BOOTABLE == 0)
-        && entries.iter().any(|it| (it.is_used() && it.first > 0) || it.is_protective());
+        && entries.iter().any(|it| (it.is_used() && it.starting_lba != 0) || it.is_protective());
     is_table.then_some(entries)
 }
 
@@ -80,7 +85,7 @@ pub(super) fn read(disk: &Disk<'_>, entries: &[Entry; 4]) -> Result<Table, Missi
         if entry.is_extended() {
             Chain::new(entry, &table).read(number, disk, &mut table)?;
         } else {
-            let extent = sectors(entry.first.into(), entry.sectors.into(), SECTOR_BYTES);
+            let extent = sectors(entry.starting_lba.into(), entry.size_in_lba.into(), SECTOR_BYTES);
             table.partitions.push(Partition { number, extent, refused: None });
         }
     }
@@ -99,10 +104,10 @@ struct Chain {
 impl Chain {
     fn new(extended: &Entry, table: &Table) -> Self {
         let last = table.partitions.iter().map(|it| it.number).max().unwrap_or(0);
-        let first = u64::from(extended.first);
+        let first = u64::from(extended.starting_lba);
         Self {
             first,
-            end: first + u64::from(extended.sectors),
+            end: first + u64::from(extended.size_in_lba),
             seen: BTreeSet::new(),
             number: (last + 1).max(FIRST_LOGICAL),
             found: Vec::new(),
@@ -142,10 +147,10 @@ impl Chain {
             let Some(entries) = signed_entries(bytes) else {
                 return if at == self.first { Ok(Ok(())) } else { broken("is torn") };
             };
-            self.take(at, end, &entries);
+            self.take(at, end, entries);
             let link = entries.iter().find(|it| it.is_used() && it.is_extended());
-            next = link.map(|it| self.first + u64::from(it.first));
-            end = link.map_or(end, |it| self.first + u64::from(it.first) + u64::from(it.sectors));
+            next = link.map(|it| self.first + u64::from(it.starting_lba));
+            end = link.map_or(end, |it| self.first + u64::from(it.starting_lba) + u64::from(it.size_in_lba));
         }
         Ok(Ok(()))
     }
@@ -154,12 +159,12 @@ impl Chain {
     /// entries are meant to be used; Linux takes the others where they make sense.
     fn take(&mut self, at: u64, end: u64, entries: &[Entry; 4]) {
         for (n, entry) in entries.iter().enumerate().filter(|(_, it)| it.is_used() && !it.is_extended()) {
-            let start = at + u64::from(entry.first);
-            let stop = start + u64::from(entry.sectors);
+            let start = at + u64::from(entry.starting_lba);
+            let stop = start + u64::from(entry.size_in_lba);
             if n >= 2 && (stop > end || stop > self.end) {
                 continue;
             }
-            let extent = sectors(start, entry.sectors.into(), SECTOR_BYTES);
+            let extent = sectors(start, entry.size_in_lba.into(), SECTOR_BYTES);
             let outside = Reason("it leaves its extended partition".into());
             let refused = (stop > self.end).then_some(outside);
             self.found.push(Partition { number: self.number, extent, refused });

@@ -62,7 +62,7 @@ pub fn read(disk_bytes: u64, contents: &Contents) -> Result<Option<Table>, Missi
     let mut table = if entries.iter().any(mbr::Entry::is_protective) {
         gpt::read(&disk)?
     } else {
-        mbr::read(&disk, &entries)?
+        mbr::read(&disk, entries)?
     };
     table.pieces.push(first_sector());
     judge(&mut table, disk_bytes);

@@ -9,67 +9,18 @@ pub(crate) mod survey;
 
 use crate::format::{Format, Kind, Reason, Shown};
 pub(crate) use grid::Grid;
-use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits};
+use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
-use std::fmt;
 
 /// Most bytes that are read at once.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 
-/// A rule of inference above one file system. What has the name of something of
-/// [`quietus_core::watch::Watcher`] means the same.
-pub trait Rule: Send + fmt::Debug {
+/// A rule of inference above one file system. Its view is none while a search goes on: then
+/// a cold attach knows more.
+pub trait Rule: Observer {
     /// The file system.
     fn format(&self) -> &dyn Format;
-
-    /// New content arrives.
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
-
-    /// So many clients are connected from now on.
-    fn connected(&mut self, _now: Millis, _clients: usize) {}
-
-    /// The guest reads `extent`.
-    fn read(&mut self, _extent: Extent<Addr>) {}
-
-    /// Whose present content must be seen before `extent` gets a new one.
-    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
-
-    /// The content of `seen` is `old`, and `extent` gets `content` next.
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]);
-
-    /// What it wants to read next.
-    fn wants(&mut self) -> Option<Extent<Addr>>;
-
-    /// What it wanted to read; `None` if that failed.
-    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>);
-
-    /// Time has passed.
-    fn tick(&mut self, now: Millis);
-
-    /// Since when deaths wait for their evidence to be made durable.
-    fn unproven_since(&self) -> Option<Millis>;
-
-    /// The evidence that has arrived up to now is being made durable.
-    fn cut(&mut self);
-
-    /// It is durable.
-    fn proven(&mut self);
-
-    /// The next thing to be done, if any, that `scope` allows.
-    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
-
-    /// The runs that wait for a verdict.
-    fn waiting(&self) -> Waits<'_>;
-
-    /// The parts of `extent` whose present content may be dead.
-    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
-
-    /// Whether nothing more follows from what has arrived so far, but with time.
-    fn is_idle(&self) -> bool;
-
-    /// When it wants to be told that time has passed.
-    fn wakes_at(&self) -> Option<Millis>;
 
     /// Whether what was watched may be another file system now, or none.
     fn has_changed(&self) -> bool;
@@ -88,11 +39,7 @@ pub trait Rule: Send + fmt::Debug {
     /// Bytes read and to be read, while an existing file system is searched.
     fn progress(&self) -> Option<(u64, u64)>;
 
-    /// What it knows, for [`Rule::resume`]. Nothing while a search goes on: then
-    /// a cold attach knows more.
-    fn view(&self) -> Option<Vec<u8>>;
-
-    /// Goes on where [`Rule::view`] left off; nothing was written meanwhile.
+    /// Goes on where [`Observer::view`] left off; nothing was written meanwhile.
     /// Says whether that could be done; else it searches, as it would have.
     fn resume(&mut self, view: &[u8]) -> bool;
 }

@@ -23,6 +23,7 @@
 
 mod heard;
 mod names;
+mod observing;
 mod told;
 mod view;
 
@@ -32,10 +33,9 @@ use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, Lately, add_within};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, READ_BYTES_MAX, Rule, overlaid, placed, split};
+use crate::rule::{Grid, placed, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
@@ -53,7 +53,7 @@ pub struct RuleE {
     suspicious: RoaringBitmap,
     /// Written within the reorder window, and not shown by a map since.
     recent: Lately,
-    /// Clients that are connected.
+    /// Clients that are connected, as the last observation had it.
     clients: usize,
     /// Written, or given a name, within the time that it takes to settle.
     lately: Lately,
@@ -405,185 +405,5 @@ impl RuleE {
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.changed || self.broken.is_some()
-    }
-}
-
-impl Rule for RuleE {
-    fn format(&self) -> &dyn Format {
-        &*self.format
-    }
-
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.clock.change(now);
-        self.expire();
-        self.survey.changed(now);
-        match content {
-            Content::Bytes(bytes) => self.written(extent, bytes),
-            Content::Zeros => self.zeroed(extent),
-        }
-    }
-
-    fn connected(&mut self, now: Millis, clients: usize) {
-        self.tick(now);
-        self.clients = clients;
-        if !mutant::is(Mutant::EchoBelieved) {
-            self.recent.extend(&self.live);
-        }
-    }
-
-    fn read(&mut self, extent: Extent<Addr>) {
-        self.may_be_opened(extent);
-    }
-
-    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
-        let mut needed = self.names.pointers_within(blocks.clone());
-        needed.extend(self.sources.range(blocks));
-        self.grid.runs(needed)
-    }
-
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
-        let Some(blocks) = self.grid.covered(seen) else { return };
-        for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
-            let new = overlaid(self.grid.extent_of(block), old, extent, content);
-            match self.format.kind(block) {
-                Kind::Geometry => {
-                    self.inodes_written(block, Kind::Geometry, old, &new);
-                    self.geometry_written(block, old, &new);
-                }
-                Kind::Map if mutant::is(Mutant::MapHoldsNoPointers) => {}
-                kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
-                _ => self.pointers_written(block, old, &new),
-            }
-        }
-    }
-
-    fn wants(&mut self) -> Option<Extent<Addr>> {
-        let most = READ_BYTES_MAX / u64::from(self.format.block_bytes());
-        let read = self.names.next_read(most as usize).map(|run| self.grid.extent_of_run(&run));
-        read.or_else(|| self.survey.next_read())
-    }
-
-    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
-        let Some(content) = content else {
-            self.broken = Some(Reason("metadata could not be read".into()));
-            return;
-        };
-        let Some(blocks) = self.grid.covered(extent) else { return };
-        for block in blocks {
-            let Some((_, part)) = self.grid.part(block, extent, content, 0) else { return };
-            match self.format.kind(block) {
-                Kind::Map => {
-                    self.map_reread(block, extent, content);
-                    self.inodes_read(block, Kind::Map, part);
-                }
-                kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
-                _ => self.pointers_read(block, part),
-            }
-        }
-    }
-
-    fn tick(&mut self, now: Millis) {
-        self.clock.tick(now);
-        self.expire_by_time();
-    }
-
-    fn unproven_since(&self) -> Option<Millis> {
-        self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names())
-    }
-
-    fn cut(&mut self) {
-        self.surveyed |= self.knows_names();
-        // A name that goes unseen is evidence too, and may not be durable.
-        if self.surveyed {
-            self.deaths.cut();
-        }
-        if mutant::is(Mutant::VerdictBeforeProven) {
-            self.proven();
-        }
-    }
-
-    fn proven(&mut self) {
-        let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
-        let none = RoaringBitmap::new();
-        self.deaths.proven(if counts { &self.names.named } else { &none });
-    }
-
-    fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
-        if self.is_broken() {
-            return None;
-        }
-        if !scope.layers {
-            self.suspicious.clear();
-            self.deaths.forgive_all();
-        }
-        let known = self.knows_names();
-        let bytes = u64::from(self.format.block_bytes());
-        let (run, verdict) = self.deaths.next(known, scope, bytes)?;
-        self.suspicious.remove_range(run.clone());
-        if verdict == Verdict::Scour && scope.all {
-            // It did not settle: who got it may not have written it yet.
-            self.suspicious.insert_range(run.clone());
-        }
-        Some((self.grid.extent_of_run(&run), verdict))
-    }
-
-    fn waiting(&self) -> Waits<'_> {
-        self.waits()
-    }
-
-    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
-        let found = self.may_be_dead(blocks);
-        if found.is_empty() {
-            return Vec::new();
-        }
-        self.figures.reused += found.len();
-        self.suspicious |= &found;
-        if let Some(whole) = self.grid.covered(extent) {
-            self.suspicious.remove_range(whole.clone());
-            self.deaths.forgive(whole);
-        }
-        self.grid.parts(&found, extent)
-    }
-
-    fn is_idle(&self) -> bool {
-        let waits = !self.unknown.is_empty() && self.asks_names();
-        self.survey.is_idle() && self.names.are_known() && (waits || self.deaths.is_idle())
-    }
-
-    fn wakes_at(&self) -> Option<Millis> {
-        self.survey.begins_at()
-    }
-
-    fn has_changed(&self) -> bool {
-        self.changed
-    }
-
-    fn broken(&self) -> Option<&Reason> {
-        self.broken.as_ref()
-    }
-
-    fn hindrance(&self) -> Option<String> {
-        if self.may_be_replayed() {
-            return Some(heard::MAY_BE_REPLAYED.into());
-        }
-        self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty()).map(ToString::to_string)
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.counted()
-    }
-
-    fn progress(&self) -> Option<(u64, u64)> {
-        self.survey.progress()
-    }
-
-    fn view(&self) -> Option<Vec<u8>> {
-        self.known()
-    }
-
-    fn resume(&mut self, view: &[u8]) -> bool {
-        self.resumed(view).is_some()
     }
 }

@@ -2,12 +2,15 @@
 
 use super::RuleE;
 use super::names::Names;
+use crate::bytes::all;
 use crate::format::Block;
 use crate::rule::deaths::Deaths;
 use crate::rule::history::Lately;
 use crate::rule::sets::{put_sets, take_sets};
+use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
+use zerocopy::little_endian::U32;
 
 /// Sets that lie one behind the other.
 const SETS: usize = 9;
@@ -43,7 +46,8 @@ impl RuleE {
 
     pub(super) fn resumed(&mut self, view: &[u8]) -> Option<()> {
         let blocks = self.format.blocks();
-        let ([in_use, rereads], mut rest) = view.split_first_chunk::<2>()?;
+        let mut rest = Fields(view);
+        let [in_use, rereads] = rest.array()?;
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, blocks)?;
         let [live, suspicious, doubted, lately, named, guessed, uncertain, condemned, below] = sets;
         let names = Names::restore([named, guessed, uncertain], &mut rest, blocks)?;
@@ -51,10 +55,10 @@ impl RuleE {
             return None;
         }
         self.survey.skip_inodes();
-        if *rereads == 0 {
+        if rereads == 0 {
             self.survey.skip_maps();
         }
-        (self.in_use, self.heard) = (*in_use != 0, *in_use == IN_USE_HEARD);
+        (self.in_use, self.heard) = (in_use != 0, in_use == IN_USE_HEARD);
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
         (self.doubted, self.lately) = (Lately::kept(&doubted), Lately::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);
@@ -78,10 +82,10 @@ impl Names {
         put_pairs(self.pointers.iter().map(|(block, level)| (*block, u32::from(*level))), bytes);
     }
 
-    fn restore(sets: [RoaringBitmap; 3], bytes: &mut &[u8], blocks: Block) -> Option<Self> {
+    fn restore(sets: [RoaringBitmap; 3], fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {
         let [named, guessed, uncertain] = sets;
-        let again = take_pairs(bytes, blocks)?;
-        let levels = take_pairs(bytes, blocks)?.into_iter();
+        let again = take_pairs(fields, blocks)?;
+        let levels = take_pairs(fields, blocks)?.into_iter();
         let pointers = levels.map(|(block, level)| Some((block, u8::try_from(level).ok()?)));
         let pointers = pointers.collect::<Option<_>>()?;
         Some(Self { named, again, guessed, pointers, uncertain: Lately::kept(&uncertain), ..Self::default() })
@@ -98,12 +102,9 @@ fn put_pairs(pairs: impl ExactSizeIterator<Item = (Block, u32)>, bytes: &mut Vec
 }
 
 /// The pairs that [`put_pairs`] wrote, if they are of blocks below `blocks`.
-fn take_pairs(bytes: &mut &[u8], blocks: Block) -> Option<BTreeMap<Block, u32>> {
-    let (count, rest) = bytes.split_first_chunk::<8>()?;
-    let len = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(8)?;
-    let (pairs, rest) = rest.split_at_checked(len)?;
-    *bytes = rest;
-    let number = |at: &[u8]| u32::from_le_bytes([at[0], at[1], at[2], at[3]]);
-    let map: BTreeMap<_, _> = pairs.chunks_exact(8).map(|it| (number(it), number(&it[4..]))).collect();
+fn take_pairs(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<Block, u32>> {
+    let count = fields.u64()?;
+    let pairs = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
+    let map: BTreeMap<_, _> = pairs.iter().map(|[block, number]| (block.get(), number.get())).collect();
     map.keys().next_back().is_none_or(|last| *last < blocks).then_some(map)
 }

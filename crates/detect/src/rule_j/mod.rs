@@ -33,7 +33,7 @@ use commits::{Commits, Map};
 use log::Log;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits, WaitsFor};
+use quietus_core::watch::{Agenda, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor};
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
@@ -353,12 +353,6 @@ impl RuleJ {
         self.place.block(0).map(|superblock| found.remove(superblock));
         found
     }
-}
-
-impl Rule for RuleJ {
-    fn format(&self) -> &dyn Format {
-        &*self.format
-    }
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.clock.change(now);
@@ -369,13 +363,6 @@ impl Rule for RuleJ {
             Content::Bytes(bytes) => self.written(extent, bytes),
             Content::Zeros => self.zeroed(extent),
         }
-    }
-
-    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
-        let mut needed = self.reads.shown_within(blocks.clone());
-        needed.extend(blocks.filter(|block| self.format.kind(*block) == Kind::Geometry));
-        self.grid.runs(needed)
     }
 
     fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
@@ -389,11 +376,6 @@ impl Rule for RuleJ {
                 self.geometry_written(block, old, &new);
             }
         }
-    }
-
-    fn wants(&mut self) -> Option<Extent<Addr>> {
-        let read = self.reads.next().map(|block| self.grid.extent_of(block));
-        read.or_else(|| self.survey.next_read())
     }
 
     fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
@@ -420,10 +402,6 @@ impl Rule for RuleJ {
         self.survey.tick(self.clock.now);
     }
 
-    fn unproven_since(&self) -> Option<Millis> {
-        self.deaths.unproven_since()
-    }
-
     fn cut(&mut self) {
         self.deaths.cut();
         if mutant::is(Mutant::VerdictBeforeProven) {
@@ -433,6 +411,44 @@ impl Rule for RuleJ {
 
     fn proven(&mut self) {
         self.deaths.proven(&RoaringBitmap::new());
+    }
+}
+
+impl Observer for RuleJ {
+    /// Reads and clients change nothing: a transaction itself says what counts.
+    fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
+            Observation::Overwriting { extent, content, seen, old } => {
+                self.overwriting(extent, content, seen, old);
+            }
+            Observation::Given { extent, content } => self.given(extent, content),
+            Observation::Tick => self.tick(at.now),
+            Observation::Cut => self.cut(),
+            Observation::Proven => self.proven(),
+            Observation::Read(_) | Observation::Clients | Observation::Stopping => {}
+        }
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
+        let mut needed = self.reads.shown_within(blocks.clone());
+        needed.extend(blocks.filter(|block| self.format.kind(*block) == Kind::Geometry));
+        self.grid.runs(needed)
+    }
+
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        let read = self.reads.next().map(|block| self.grid.extent_of(block));
+        read.or_else(|| self.survey.next_read())
+    }
+
+    fn agenda(&self) -> Agenda {
+        let is_idle = self.survey.is_idle() && self.reads.is_empty() && self.deaths.is_idle();
+        Agenda {
+            unproven_since: self.deaths.unproven_since(),
+            wakes_at: self.survey.begins_at(),
+            is_working: !is_idle,
+        }
     }
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
@@ -471,12 +487,14 @@ impl Rule for RuleJ {
         self.grid.parts(&found, extent)
     }
 
-    fn is_idle(&self) -> bool {
-        self.survey.is_idle() && self.reads.is_empty() && self.deaths.is_idle()
+    fn view(&self) -> Option<Vec<u8>> {
+        self.known()
     }
+}
 
-    fn wakes_at(&self) -> Option<Millis> {
-        self.survey.begins_at()
+impl Rule for RuleJ {
+    fn format(&self) -> &dyn Format {
+        &*self.format
     }
 
     fn has_changed(&self) -> bool {
@@ -509,10 +527,6 @@ impl Rule for RuleJ {
 
     fn progress(&self) -> Option<(u64, u64)> {
         None
-    }
-
-    fn view(&self) -> Option<Vec<u8>> {
-        self.known()
     }
 
     fn resume(&mut self, view: &[u8]) -> bool {

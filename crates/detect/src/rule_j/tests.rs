@@ -54,9 +54,9 @@ fn what_is_free_waits_for_commits_then_for_proof_and_then_for_nothing() {
     assert!(waits(&disk, WaitsFor::Commits));
     disk.commit_other(6, 4);
     assert!(waits(&disk, WaitsFor::Proof));
-    disk.rule.cut();
+    disk.observe(Observation::Cut);
     assert!(waits(&disk, WaitsFor::Proof), "its evidence is being made durable");
-    disk.rule.proven();
+    disk.observe(Observation::Proven);
     assert!(waits(&disk, WaitsFor::Proof), "its turn has not come");
     assert_eq!(disk.dead(), [50]);
     assert_eq!(disk.rule.waiting().count(), 0);
@@ -77,10 +77,10 @@ fn nothing_is_dead_before_the_evidence_is_durable() {
     disk.data(50);
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
-    assert!(disk.verdict().is_none() && disk.rule.unproven_since().is_some());
-    disk.rule.cut();
+    assert!(disk.verdict().is_none() && disk.rule.agenda().unproven_since.is_some());
+    disk.observe(Observation::Cut);
     assert!(disk.verdict().is_none());
-    disk.rule.proven();
+    disk.observe(Observation::Proven);
     assert_eq!(disk.dead(), [50]);
 }
 
@@ -190,7 +190,7 @@ fn a_copy_that_came_before_its_descriptor_is_read() {
     disk.log(4, &descriptor(6, &[(MAP, 0)]));
     disk.is_lazy = true;
     disk.log(6, &header(2, 6));
-    assert!(!disk.rule.is_idle());
+    assert!(disk.rule.agenda().is_working);
     assert_eq!(disk.dead(), []);
     disk.read();
     assert_eq!(disk.dead(), [50]);
@@ -281,7 +281,7 @@ fn a_block_written_in_parts_has_not_arrived_until_all_of_them_are_read() {
     let asked = disk.rule.wants().unwrap();
     disk.write_at(at, &map[..512]);
     disk.log(6, &header(2, 6));
-    disk.rule.given(asked, Some(&[0; BYTES]));
+    disk.observe(Observation::Given { extent: asked, content: Some(&[0; BYTES]) });
     assert_eq!(disk.figure("commits received"), 1);
     disk.write_at(at + 512, &map[512..]);
     disk.read();
@@ -330,7 +330,7 @@ fn a_copy_that_is_wanted_is_no_residue_yet() {
     assert_eq!(disk.dead(), []);
     let asked = disk.rule.wants().unwrap();
     assert_eq!(disk.dead(), []);
-    disk.rule.given(asked, Some(&map(&[50])));
+    disk.observe(Observation::Given { extent: asked, content: Some(&map(&[50])) });
     assert_eq!(disk.dead(), [1, 2, 3].map(place));
     assert_eq!(disk.rule.broken(), None);
 }
@@ -522,7 +522,7 @@ fn an_unknown_feature_stops_inference_by_name() {
 #[test]
 fn a_read_that_fails_stops_inference() {
     let mut disk = mounted(&[]);
-    disk.rule.given(Extent::new(0, BYTES as u64), None);
+    disk.observe(Observation::Given { extent: Extent::new(0, BYTES as u64), content: None });
     assert!(disk.rule.broken().is_some());
 }
 
@@ -548,7 +548,7 @@ fn an_unmount_in_order_settles_everything() {
     assert_eq!(disk.dead(), [1, 2, 3].map(place));
     disk.wait(500);
     assert_eq!(disk.dead(), [50]);
-    assert!(disk.rule.is_idle());
+    assert!(!disk.rule.agenda().is_working);
 }
 
 #[test]
@@ -597,7 +597,7 @@ fn what_the_guest_frees_itself_is_dead_by_another_source() {
     disk.data(50);
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
-    disk.rule.arrived(disk.now, Extent::new(50 * 1024, 1024), Content::Zeros);
+    disk.observe(Observation::Arrived { extent: Extent::new(50 * 1024, 1024), content: Content::Zeros });
     assert_eq!(disk.dead(), []);
 }
 
@@ -605,7 +605,10 @@ fn what_the_guest_frees_itself_is_dead_by_another_source() {
 fn a_file_system_that_is_freed_is_gone() {
     for block in [SUPER, place(0)] {
         let mut disk = mounted(&[]);
-        disk.rule.arrived(disk.now, Extent::new(u64::from(block) * 1024, 1024), Content::Zeros);
+        disk.observe(Observation::Arrived {
+            extent: Extent::new(u64::from(block) * 1024, 1024),
+            content: Content::Zeros,
+        });
         assert!(disk.rule.has_changed());
     }
 }

@@ -6,6 +6,7 @@ use crate::jbd2::Tid;
 use crate::rule::deaths::Deaths;
 use crate::rule::history::Lately;
 use crate::rule::sets::{put_sets, take_sets};
+use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
 
 /// Sets that lie one behind the other.
@@ -35,24 +36,24 @@ impl RuleJ {
     }
 
     pub(super) fn resumed(&mut self, view: &[u8]) -> Option<()> {
-        let ([in_use, rereads], rest) = view.split_first_chunk::<2>()?;
-        let (tid, rest) = rest.split_first_chunk::<4>()?;
-        let (begin, mut rest) = rest.split_first_chunk::<4>()?;
+        let mut rest = Fields(view);
+        let [in_use, rereads] = rest.array()?;
+        let (tid, begin) = (rest.u32()?, rest.u32()?);
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, self.format.blocks())?;
         if !rest.is_empty() {
             return None;
         }
-        if *rereads == 0 {
+        if rereads == 0 {
             self.survey.skip_maps();
         }
         let [live, free, suspicious, lately, written, condemned] = sets;
-        self.in_use = *in_use != 0;
+        self.in_use = in_use != 0;
         self.candidates = &live & &free;
         (self.live, self.free, self.suspicious) = (live, free, suspicious);
         self.lately = Lately::kept(&lately);
         self.commits.resume(written);
         self.deaths = Deaths::restore(condemned, &RoaringBitmap::new(), self.clock.now);
-        self.resumes = Some((Tid(u32::from_le_bytes(*tid)), u32::from_le_bytes(*begin)));
+        self.resumes = Some((Tid(tid), begin));
         Some(())
     }
 

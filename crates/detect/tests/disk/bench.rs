@@ -1,7 +1,7 @@
 //! A watcher above bytes, and file systems to put there.
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, WatchStatus, Watcher};
+use quietus_core::watch::{Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{Disk, Watch};
@@ -18,6 +18,8 @@ pub struct Bench {
     pub watcher: Box<dyn Watcher>,
     pub bytes: Vec<u8>,
     pub now: Millis,
+    /// How many clients are connected.
+    pub clients: usize,
 }
 
 impl Bench {
@@ -32,16 +34,26 @@ impl Bench {
     }
 
     fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
-        Self { watcher, bytes, now: Millis(0) }
+        Self { watcher, bytes, now: Millis(0), clients: 0 }
+    }
+
+    pub fn observe(&mut self, observation: Observation<'_>) {
+        self.watcher.observe(Moment { now: self.now, clients: self.clients }, observation);
+    }
+
+    /// So many clients are connected from now on.
+    pub fn connected(&mut self, clients: usize) {
+        self.clients = clients;
+        self.observe(Observation::Clients);
     }
 
     /// Everything that is wanted is read.
     pub fn read(&mut self) {
-        self.watcher.tick(self.now);
+        self.observe(Observation::Tick);
         while let Some(extent) = self.watcher.wants() {
             let content = self.bytes[range(extent)].to_vec();
-            self.watcher.given(self.now, extent, Some(&content));
-            self.watcher.tick(self.now);
+            self.observe(Observation::Given { extent, content: Some(&content) });
+            self.observe(Observation::Tick);
         }
     }
 
@@ -61,11 +73,11 @@ impl Bench {
 
     fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> [Vec<Extent<Addr>>; 2] {
         let suspicious = self.watcher.take_suspicious(extent);
-        self.watcher.arrived(self.now, extent, content);
+        self.observe(Observation::Arrived { extent, content });
         let needs = self.watcher.needs(extent);
-        for seen in &needs {
-            let old = self.bytes[range(*seen)].to_vec();
-            self.watcher.overwriting(self.now, extent, content, *seen, &old);
+        for seen in needs.iter().copied() {
+            let old = self.bytes[range(seen)].to_vec();
+            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
         }
         match content {
             Content::Bytes(bytes) => self.bytes[range(extent)].copy_from_slice(bytes),
@@ -75,9 +87,9 @@ impl Bench {
     }
 
     pub fn prove(&mut self) {
-        if self.watcher.unproven_since().is_some() {
-            self.watcher.cut();
-            self.watcher.proven();
+        if self.watcher.agenda().unproven_since.is_some() {
+            self.observe(Observation::Cut);
+            self.observe(Observation::Proven);
         }
     }
 

@@ -6,7 +6,7 @@ mod bench;
 
 use bench::{Bench, ext2, mbr, partitioned, range};
 use quietus_core::units::{Addr, Extent};
-use quietus_core::watch::WaitsFor;
+use quietus_core::watch::{Observation, WaitsFor};
 
 /// Where the first partition begins on an old disk: not at a multiple of 4 KiB.
 const FIRST: usize = 63;
@@ -305,8 +305,8 @@ fn a_read_that_fails_blinds_only_what_it_was_for() {
     let (disk, ..) = two("fails");
     let mut bench = Bench::disk(disk);
     bench.dead();
-    let now = bench.now;
-    bench.watcher.given(now, Extent::new(SECOND as u64 * 512 + 8192, 4096), None);
+    let extent = Extent::new(SECOND as u64 * 512 + 8192, 4096);
+    bench.observe(Observation::Given { extent, content: None });
     bench.wait(1000);
     assert_eq!(file_systems(&bench), [Some("ext2".to_string()), None]);
     assert_eq!(states(&bench)[1], "ext2: metadata could not be read");
@@ -316,12 +316,12 @@ fn a_read_that_fails_blinds_only_what_it_was_for() {
 fn a_table_that_cannot_be_read_is_looked_for_again_once_it_is_written() {
     let (disk, ..) = two("unread");
     let mut bench = Bench::disk(disk.clone());
-    bench.watcher.tick(bench.now);
-    let asked = bench.watcher.wants().unwrap();
-    bench.watcher.given(bench.now, asked, None);
+    bench.observe(Observation::Tick);
+    let extent = bench.watcher.wants().unwrap();
+    bench.observe(Observation::Given { extent, content: None });
     bench.read();
     assert_eq!(bench.status().state, "the disk could not be read");
-    assert!(bench.watcher.is_idle());
+    assert!(!bench.watcher.agenda().is_working);
     bench.write(0, &disk[..512]);
     bench.wait(1000);
     assert_eq!(file_systems(&bench).len(), 2);
@@ -338,13 +338,13 @@ fn doubted_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64)
     let map = part[map_at as usize..][..1024].to_vec();
     let free = (0..1023).find(|bit| map[bit / 8] >> (bit % 8) & 1 == 0).unwrap() as u64 + 1;
     let mut bench = Bench::disk(partitioned(1100, &[(FIRST, &part)]));
-    bench.watcher.connected(bench.now, clients);
+    bench.connected(clients);
     bench.wait(1000);
     bench.wait(1000);
     bench.write(at + (free << 10), &[7; 1024]);
     bench.write(at + map_at, &map);
     for clients in between {
-        bench.watcher.connected(bench.now, *clients);
+        bench.connected(*clients);
     }
     bench.wait(100);
     bench.write(at + map_at, &map);

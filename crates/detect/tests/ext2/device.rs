@@ -3,7 +3,7 @@
 use crate::image::Image;
 use crate::watching::Scene;
 use quietus_core::units::{Addr, Extent};
-use quietus_core::watch::Watcher;
+use quietus_core::watch::{Observer, Watcher};
 use quietus_detect::format::Format;
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ fn an_empty_log_is_dead_from_its_first_block_on_and_nothing_else() {
         assert_eq!(status.file_system.as_deref(), Some("journal of a file system elsewhere"));
         assert_eq!(status.state, "watching it");
         assert_eq!(scene.dead(&*format), (first..format.blocks()).collect::<BTreeSet<_>>());
-        assert!(scene.watch.is_idle());
+        assert!(!scene.watch.agenda().is_working);
     }
 }
 

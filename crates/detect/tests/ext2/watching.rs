@@ -3,7 +3,7 @@
 
 use crate::image::{Image, allocated, blocks, free};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, WaitsFor, Watcher};
+use quietus_core::watch::{Content, Moment, Observation, Observer, Scope, Verdict, WaitsFor, Watcher};
 use quietus_detect::Watch;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Format, Kind};
@@ -33,13 +33,17 @@ impl Scene {
         self.settle();
     }
 
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.watch.observe(Moment { now: self.now, clients: 1 }, observation);
+    }
+
     /// Reads whatever is wanted, until the maps have been read too.
     pub fn settle(&mut self) {
         for _ in 0..4 {
-            self.watch.tick(self.now);
+            self.observe(Observation::Tick);
             while let Some(extent) = self.watch.wants() {
                 let content = self.image.at(extent).to_vec();
-                self.watch.given(self.now, extent, Some(&content));
+                self.observe(Observation::Given { extent, content: Some(&content) });
             }
             self.now = Millis(self.now.0 + 1000);
         }
@@ -48,10 +52,10 @@ impl Scene {
     /// The guest puts `bytes`, or zeros if none are given, at `extent`.
     pub fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
         let content = bytes.map_or(Content::Zeros, Content::Bytes);
-        self.watch.arrived(self.now, extent, content);
+        self.observe(Observation::Arrived { extent, content });
         for seen in self.watch.needs(extent) {
             let old = self.image.at(seen).to_vec();
-            self.watch.overwriting(self.now, extent, content, seen, &old);
+            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
         }
         let place = &mut self.image.bytes[extent.start.0 as usize..extent.end() as usize];
         match bytes {
@@ -62,8 +66,8 @@ impl Scene {
 
     /// What is dead by evidence that is durable.
     pub fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
-        self.watch.cut();
-        self.watch.proven();
+        self.observe(Observation::Cut);
+        self.observe(Observation::Proven);
         let mut dead = BTreeSet::new();
         let bytes = u64::from(format.block_bytes());
         while let Some((extent, verdict)) =
@@ -251,7 +255,7 @@ fn above_a_journal_elsewhere_that_may_be_replayed_maps_do_not_count() {
     let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);
-    scene.watch.read(place(1));
+    scene.observe(Observation::Read(place(1)));
     assert!(scene.watch.status().state.contains("nothing is called dead: its journal is on another device"));
     scene.delete(&*format, &blocks);
     scene.be_active();

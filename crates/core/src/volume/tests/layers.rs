@@ -1,7 +1,9 @@
 //! When a conservative overwrite would destroy nothing.
 
 use super::*;
-use crate::watch::{Content, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{
+    Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -28,34 +30,29 @@ struct Puppet {
     blind_to: Arc<AtomicU64>,
 }
 
-impl Watcher for Puppet {
-    fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {
-        self.arrivals.fetch_add(1, Relaxed);
-    }
-    fn connected(&mut self, _: Millis, clients: usize) {
-        self.clients.store(clients as u64, Relaxed);
-    }
-    fn read(&mut self, _: Extent<Addr>) {
-        self.reads.fetch_add(1, Relaxed);
+impl Observer for Puppet {
+    fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { .. } => drop(self.arrivals.fetch_add(1, Relaxed)),
+            Observation::Clients => self.clients.store(at.clients as u64, Relaxed),
+            Observation::Read(_) => drop(self.reads.fetch_add(1, Relaxed)),
+            Observation::Given { extent, content: None } => {
+                self.blind_to.fetch_max(extent.end(), Relaxed);
+            }
+            _ => {}
+        }
     }
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         if self.sees_first.load(Relaxed) { vec![Extent::new(0, 4096)] } else { Vec::new() }
     }
-    fn overwriting(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>, _: Extent<Addr>, _: &[u8]) {}
     fn wants(&mut self) -> Option<Extent<Addr>> {
         None
     }
-    fn given(&mut self, _: Millis, extent: Extent<Addr>, content: Option<&[u8]>) {
-        if content.is_none() {
-            self.blind_to.fetch_max(extent.end(), Relaxed);
-        }
+    fn agenda(&self) -> Agenda {
+        let wakes_at = Some(self.looks_again_ms.load(Relaxed)).filter(|at| *at > 0).map(Millis);
+        let is_working = self.below_bytes.load(Relaxed) > 0 || wakes_at.is_some();
+        Agenda { unproven_since: None, wakes_at, is_working }
     }
-    fn tick(&mut self, _: Millis) {}
-    fn unproven_since(&self) -> Option<Millis> {
-        None
-    }
-    fn cut(&mut self) {}
-    fn proven(&mut self) {}
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         let extent = Extent::new(0, self.below_bytes.swap(0, Relaxed));
         (!extent.is_empty()).then_some((extent, Verdict::Scour))
@@ -66,21 +63,16 @@ impl Watcher for Puppet {
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         if self.suspects_all.load(Relaxed) { vec![extent] } else { Vec::new() }
     }
-    fn is_idle(&self) -> bool {
-        self.below_bytes.load(Relaxed) == 0 && self.wakes_at().is_none()
-    }
-    fn wakes_at(&self) -> Option<Millis> {
-        let at = self.looks_again_ms.load(Relaxed);
-        (at > 0).then_some(Millis(at))
-    }
-    fn restore(&mut self, _: Vec<u8>) {}
     fn view(&self) -> Option<Vec<u8>> {
         Some(vec![1])
     }
+}
+
+impl Watcher for Puppet {
+    fn restore(&mut self, _: Vec<u8>) {}
     fn watches(&self, _: Extent<Addr>) -> bool {
         true
     }
-    fn stop_searching(&mut self) {}
     fn status(&self) -> WatchStatus {
         WatchStatus::default()
     }

@@ -1,5 +1,9 @@
 use super::*;
 
+fn raw(bytes: &[u8]) -> &RawSuperblock {
+    crate::bytes::head(bytes).unwrap()
+}
+
 fn superblock(at: usize, bits: u32) -> Vec<u8> {
     let mut bytes = vec![0; 1024];
     bytes[at..at + 4].copy_from_slice(&bits.to_le_bytes());
@@ -7,7 +11,7 @@ fn superblock(at: usize, bits: u32) -> Vec<u8> {
 }
 
 fn refusal(at: usize, bits: u32) -> Option<String> {
-    Features::from_bytes(&superblock(at, bits)).err().map(|reason| reason.0)
+    Features::of(raw(&superblock(at, bits))).err().map(|reason| reason.0)
 }
 
 #[test]
@@ -39,13 +43,13 @@ fn a_feature_without_a_name_is_refused_by_number() {
 fn all_that_are_not_understood_are_named() {
     let mut bytes = superblock(0x5C, 0x404);
     bytes[0x60] = 0xCF;
-    let reason = Features::from_bytes(&bytes).unwrap_err();
+    let reason = Features::of(raw(&bytes)).unwrap_err();
     assert_eq!(reason.0, "the features `fast_commit`, `compression`, `journal_dev` are not understood");
 }
 
 #[test]
 fn what_the_older_drivers_do_not_know_is_ext4() {
-    let named = |at, bits| name(&superblock(at, bits));
+    let named = |at, bits| name(raw(&superblock(at, bits)));
     assert_eq!([named(0x60, 0x12), named(0x64, 0x7), named(0x5C, 0x1A7B)], ["ext2"; 3]);
     assert_eq!(named(0x5C, 4), "ext3");
     for (at, bits) in [(0x60, 0x40), (0x60, 0x80), (0x60, 0x200), (0x64, 0x8), (0x64, 0x10), (0x64, 0x400)] {

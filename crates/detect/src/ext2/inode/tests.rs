@@ -1,4 +1,5 @@
 use super::*;
+use crate::ext2::superblock::tests::from_bytes;
 use crate::ext2::tests::{inode, put16, put32, superblock};
 
 /// The first block and the level of each pointer, under these incompatible and
@@ -11,9 +12,9 @@ fn owned_with(features: (u32, u32), number: u32, bytes: &[u8]) -> Vec<(u64, u8)>
     if features.1 & 0x200 != 0 {
         [(0x14, 0), (0x1C, 3), (0x24, 32)].into_iter().for_each(|(at, value)| put32(&mut head, at, value));
     }
-    let superblock = Superblock::from_bytes(&head, 300 * 1024).unwrap();
+    let superblock = from_bytes(&head, 300 * 1024).unwrap();
     let mut found = Vec::new();
-    Inode { bytes, number, superblock: &superblock }.pointers(|it| found.push((it.blocks.start, it.level)));
+    Inode::new(bytes, number, &superblock).pointers(|it| found.push((it.blocks.start, it.level)));
     found.retain(|it| it.0 != 0);
     found
 }

@@ -1,8 +1,9 @@
 use super::*;
+use crate::ext2::superblock::tests::from_bytes;
 use crate::ext2::tests::{descriptors, put16, put32, superblock};
 
 fn layout(descriptors: &[u8]) -> Result<Layout, Reason> {
-    let superblock = Superblock::from_bytes(&superblock(), 300 * 1024)?;
+    let superblock = from_bytes(&superblock(), 300 * 1024)?;
     Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, descriptors)?[..2])
 }
 
@@ -55,7 +56,7 @@ fn metadata_may_lie_in_another_group() {
 fn maps_that_are_not_on_the_disk_are_refused() {
     let mut head = superblock();
     put32(&mut head, 0x5C, 0x40);
-    let head = Superblock::from_bytes(&head, 300 * 1024).unwrap();
+    let head = from_bytes(&head, 300 * 1024).unwrap();
     let mut bytes = descriptors();
     assert!(Descriptor::all_from_bytes(&head, &bytes).is_ok());
     for flag in [1, 2, 3] {
@@ -74,7 +75,7 @@ fn a_map_that_was_never_written_is_told_by_descriptors_with_checksums() {
         let mut head = superblock();
         put32(&mut head, 0x5C, 0x40);
         put32(&mut head, 0x64, ro_compat);
-        let head = Superblock::from_bytes(&head, 300 * 1024)?;
+        let head = from_bytes(&head, 300 * 1024)?;
         Ok::<_, Reason>(
             Descriptor::all_from_bytes(&head, &bytes)?[..2].iter().map(|it| it.is_uninit).collect::<Vec<_>>(),
         )
@@ -88,7 +89,7 @@ fn places_that_32_bits_do_not_hold_lie_outside() {
     let mut head = superblock();
     put32(&mut head, 0x60, 0x80);
     put16(&mut head, 0xFE, 64);
-    let head = Superblock::from_bytes(&head, 300 * 1024).unwrap();
+    let head = from_bytes(&head, 300 * 1024).unwrap();
     let mut bytes = vec![0; 1024];
     for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
         put32(&mut bytes, n / 3 * 64 + n % 3 * 4, place);
@@ -109,7 +110,7 @@ fn the_block_against_many_mounts_is_fixed() {
     let layout = |place| {
         let mut head = head.clone();
         put32(&mut head, 0x168, place);
-        let head = Superblock::from_bytes(&head, 300 * 1024)?;
+        let head = from_bytes(&head, 300 * 1024)?;
         Layout::new(&head, &Descriptor::all_from_bytes(&head, &descriptors())?[..2])
     };
     assert_eq!(layout(100).unwrap().region(100).unwrap().kind, Kind::Fixed);
@@ -121,7 +122,7 @@ fn room_for_more_descriptors_is_kept_unless_groups_have_their_own() {
     let mut head = superblock();
     put16(&mut head, 0xCE, 4);
     let layout = |head: &[u8]| {
-        let superblock = Superblock::from_bytes(head, 300 * 1024)?;
+        let superblock = from_bytes(head, 300 * 1024)?;
         Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, &descriptors())?[..2])
     };
     assert!(layout(&head).unwrap_err().0.ends_with("lies on other metadata"));

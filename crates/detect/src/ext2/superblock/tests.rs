@@ -3,8 +3,12 @@ use crate::ext2::tests::{put16, put32, superblock};
 
 const DISK_BYTES: u64 = 300 * 1024;
 
+pub(in crate::ext2) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Superblock, Reason> {
+    Superblock::new(RawSuperblock::from_bytes(bytes).unwrap(), disk_bytes)
+}
+
 fn read(bytes: &[u8]) -> Result<Superblock, Reason> {
-    Superblock::from_bytes(bytes, DISK_BYTES)
+    from_bytes(bytes, DISK_BYTES)
 }
 
 macro_rules! lies {
@@ -96,7 +100,7 @@ fn the_last_blocks_that_32_bits_count_are_no_overflow() {
     let words = [(0x4, u32::MAX), (0x14, 0), (0x18, 2), (0x1C, 2), (0x20, 32768), (0x28, 32)];
     words.into_iter().for_each(|(at, value)| put32(&mut bytes, at, value));
     put32(&mut bytes, 0x0, 32 << 17);
-    let found = Superblock::from_bytes(&bytes, u64::MAX).unwrap();
+    let found = from_bytes(&bytes, u64::MAX).unwrap();
     assert_eq!(found.groups(), 1 << 17);
     assert_eq!(found.group((1 << 17) - 1), u32::MAX - 32767..u32::MAX);
     assert_eq!(found.descriptors().count(), 1024);

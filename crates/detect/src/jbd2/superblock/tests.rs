@@ -35,7 +35,7 @@ fn slow_crc32c(crc: u32, bytes: &[u8]) -> u32 {
 fn with_checksums(incompat: u32) -> Vec<u8> {
     let mut block = with(0x28, incompat);
     block[0x50] = CHECKSUM_CRC32C;
-    let checksum = slow_crc32c(!0, &block[..SUPERBLOCK_BYTES]);
+    let checksum = slow_crc32c(!0, &block[..size_of::<RawSuperblock>()]);
     put(&mut block, 0xFC, checksum);
     block
 }

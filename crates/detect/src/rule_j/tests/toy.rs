@@ -7,7 +7,8 @@ use crate::properties::{EXT3_WRITEBACK, Properties};
 use crate::rule::Rule;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Content, Moment, Scope, Verdict};
+pub(super) use quietus_core::watch::{Observation, Observer};
 use std::ops::Range;
 
 pub(super) const BYTES: usize = 1024;
@@ -128,11 +129,15 @@ impl Disk {
         disk
     }
 
+    pub(super) fn observe(&mut self, observation: Observation<'_>) {
+        self.rule.observe(Moment { now: self.now, clients: 1 }, observation);
+    }
+
     /// Carries out the reads that are wanted.
     pub(super) fn read(&mut self) {
         while let Some(extent) = self.rule.wants() {
             let content = self.content(extent).to_vec();
-            self.rule.given(extent, Some(&content));
+            self.observe(Observation::Given { extent, content: Some(&content) });
         }
     }
 
@@ -143,11 +148,12 @@ impl Disk {
     /// Writes and returns what is to be destroyed before.
     pub(super) fn write_at(&mut self, at: u64, bytes: &[u8]) -> Vec<Block> {
         let extent = Extent::new(at, bytes.len() as u64);
+        let content = Content::Bytes(bytes);
         let taken = self.rule.take_suspicious(extent);
-        self.rule.arrived(self.now, extent, Content::Bytes(bytes));
+        self.observe(Observation::Arrived { extent, content });
         for seen in self.rule.needs(extent) {
             let old = self.content(seen).to_vec();
-            self.rule.overwriting(extent, Content::Bytes(bytes), seen, &old);
+            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
         }
         self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
         if !self.is_lazy {
@@ -208,14 +214,14 @@ impl Disk {
     /// Lets so much time pass, without a change.
     pub(super) fn wait(&mut self, ms: u64) {
         self.now = Millis(self.now.0 + ms);
-        self.rule.tick(self.now);
+        self.observe(Observation::Tick);
         self.read();
     }
 
     /// What is called dead once the evidence is durable.
     pub(super) fn dead(&mut self) -> Vec<Block> {
-        self.rule.cut();
-        self.rule.proven();
+        self.observe(Observation::Cut);
+        self.observe(Observation::Proven);
         let mut dead = Vec::new();
         while let Some((extent, verdict)) = self.verdict() {
             assert_eq!(verdict, Verdict::Dead);

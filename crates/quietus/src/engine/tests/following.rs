@@ -1,7 +1,7 @@
 //! What changes is marked, and changes are held back.
 
 use super::*;
-use quietus_core::watch::{Content, Scope, Verdict, Waits, WatchStatus};
+use quietus_core::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MUCH: u64 = 1 << 20;
@@ -71,23 +71,17 @@ fn a_hold_that_nobody_ends_is_outlasted_and_that_is_known() {
 #[derive(Debug)]
 struct Seer(Arc<AtomicBool>);
 
-impl Watcher for Seer {
-    fn arrived(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>) {}
-    fn connected(&mut self, _: Millis, _: usize) {}
+impl Observer for Seer {
+    fn observe(&mut self, _: Moment, _: Observation<'_>) {}
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         Vec::new()
     }
-    fn overwriting(&mut self, _: Millis, _: Extent<Addr>, _: Content<'_>, _: Extent<Addr>, _: &[u8]) {}
     fn wants(&mut self) -> Option<Extent<Addr>> {
         None
     }
-    fn given(&mut self, _: Millis, _: Extent<Addr>, _: Option<&[u8]>) {}
-    fn tick(&mut self, _: Millis) {}
-    fn unproven_since(&self) -> Option<Millis> {
-        None
+    fn agenda(&self) -> Agenda {
+        Agenda { is_working: self.0.load(Ordering::Relaxed), ..Agenda::default() }
     }
-    fn cut(&mut self) {}
-    fn proven(&mut self) {}
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         self.0.swap(false, Ordering::Relaxed).then(|| (Extent::new(0, 4096), Verdict::Dead))
     }
@@ -97,20 +91,16 @@ impl Watcher for Seer {
     fn take_suspicious(&mut self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
         Vec::new()
     }
-    fn is_idle(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
-    }
-    fn wakes_at(&self) -> Option<Millis> {
-        None
-    }
-    fn restore(&mut self, _: Vec<u8>) {}
     fn view(&self) -> Option<Vec<u8>> {
         None
     }
+}
+
+impl Watcher for Seer {
+    fn restore(&mut self, _: Vec<u8>) {}
     fn watches(&self, _: Extent<Addr>) -> bool {
         true
     }
-    fn stop_searching(&mut self) {}
     fn status(&self) -> WatchStatus {
         WatchStatus::default()
     }
