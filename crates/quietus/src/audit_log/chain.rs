@@ -1,7 +1,7 @@
 //! The chain of lines, and the search for lines in files.
 
 use super::directory::{Directory, LogFile};
-use crate::disk::hex;
+use crate::hex::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io;

@@ -12,12 +12,14 @@
 //! 4. The chain goes on from the end that the caller keeps, whatever became of the files;
 //!    what is missing is told in the chain.
 
+mod batch;
 mod chain;
 mod check;
 mod directory;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{Batch, Collector, RUNS_MAX, Run};
 pub use chain::{CURRENT, Head, LINE_BYTES_MAX, Line, names};
 pub use check::{CheckError, Checked, Files};
 pub use directory::{Directory, HostDirectory, LogFile};

@@ -6,7 +6,7 @@ mod serve;
 mod stop;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call, Meanwhile};
+use crate::control::{self, Call};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::offline::{self, ImageFormat};
 use crate::proof;
@@ -140,7 +140,7 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
     };
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
-    let guarantees = control::guarantees(&args.disk, &toml);
+    let guarantees = toml.guarantees(&args.disk);
     out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())
 }
@@ -245,7 +245,7 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
     let receipt = match (&args.check, &args.disk) {
         (Some(path), _) => {
             let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
-            proof::check(&text, known.as_deref()).map_err(Failure::Error)?
+            proof::check(&text, known.as_deref())?
         }
         (None, Some(disk)) => {
             let answer = ask(disk, &Call::Prove)?;
@@ -257,7 +257,7 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
         (None, None) => return Err(Failure::Error("name a disk, or a receipt with --check".into())),
     };
     out.proof(&receipt, args.check.is_some());
-    good(receipt.proof.is_clean())
+    good(receipt.statement.is_clean())
 }
 
 fn named(path: &Path, error: &std::io::Error) -> Failure {
@@ -273,10 +273,7 @@ fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
 
 /// Asks with a progress bar, until Ctrl-C.
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    with_bar(|step| {
-        let mut tell = |Meanwhile::Progress(done, of): Meanwhile| step(done, of);
-        control::ask(disk, call, None, &mut tell).map_err(Failure::Error)
-    })
+    with_bar(|step| control::ask(disk, call, None, step).map_err(Failure::Error))
 }
 
 /// Does something that may take long, with a progress bar, until Ctrl-C.

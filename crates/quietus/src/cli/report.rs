@@ -2,9 +2,9 @@
 
 mod status;
 
+use crate::audit_log::Batch;
 use crate::control::{StatusAnswer, Waiting};
 use crate::disk::DiskToml;
-use crate::engine::Batch;
 use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
@@ -223,7 +223,7 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
-    let proof = &receipt.proof;
+    let proof = &receipt.statement;
     match (proof.is_clean(), proof.violations.is_empty()) {
         (true, _) => writeln!(out, "no dead byte holds anything")?,
         (_, true) => writeln!(out, "not all that is dead is destroyed yet: run `quietus shred --now`")?,

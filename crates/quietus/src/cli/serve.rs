@@ -3,11 +3,11 @@
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
-use crate::control::{self, Control, Open};
+use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
-use crate::engine::Engine;
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
+use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -41,7 +41,7 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     result.and(stopped)
 }
 
-fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open>, Failure> {
+fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
     let bar = super::bar();
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
     let dir = DiskDir::open_with(path, access, &mut |done, of| {
@@ -53,8 +53,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
-    let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-    Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
+    Ok(Arc::new(OpenDisk::start_with(dir, config, watcher, true)?))
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
@@ -81,7 +80,7 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
 
 fn serve_disks(
     args: &ServeArgs,
-    disks: &[Arc<Open>],
+    disks: &[Arc<OpenDisk>],
     signals: &mut Signals,
     out: &Report,
 ) -> Result<(), Failure> {
@@ -123,7 +122,7 @@ fn serve_disks(
 
 /// The control socket of `disk`. A disk that is only read may do without one: its
 /// directory may be read-only, or another server may answer for it.
-fn control_of(disk: &Arc<Open>) -> io::Result<Option<Control>> {
+fn control_of(disk: &Arc<OpenDisk>) -> io::Result<Option<Control>> {
     match control::serve(Arc::clone(disk)) {
         Err(error) if disk.dir.is_read_only() => {
             let socket = disk.dir.path().join("control.sock");
@@ -144,7 +143,7 @@ fn uri(bound: &Bound, secure: bool) -> String {
     }
 }
 
-fn listeners(args: &ServeArgs, first: &Open) -> Result<Vec<Listener>, Failure> {
+fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failure> {
     let mut found = if args.nbd.is_empty() { passed()? } else { Vec::new() };
     let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
     let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
@@ -226,7 +225,7 @@ fn notify(state: &str) -> io::Result<()> {
 /// Waits for a signal to stop, or for the command of `--run` to end.
 fn wait(
     args: &ServeArgs,
-    disks: &[Arc<Open>],
+    disks: &[Arc<OpenDisk>],
     signals: &mut Signals,
     server: &Server,
     uris: &[String],
@@ -281,7 +280,7 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
 
 /// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
 /// cannot be read stays as it was.
-fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
+fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
     let mut kept = Vec::new();
     match tls(args) {
         Ok(tls) => server.set_tls(tls),
@@ -314,10 +313,10 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
 
 /// Stops every disk: what is queued is destroyed first, unless another signal
 /// comes.
-fn stop(disks: &[Arc<Open>], signals: &mut Signals) -> Result<(), Failure> {
+fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
     let mut latched = Ok(());
     for disk in disks {
-        control::close(disk, true, |status| {
+        disk.close(true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
             if hurry {
                 tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);

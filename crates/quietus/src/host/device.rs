@@ -1,10 +1,24 @@
 //! Block devices, as sysfs shows them
 //! (Documentation/ABI/stable/sysfs-block in the kernel's source).
 
-use super::gather::DeviceNumber;
 use super::{DeviceFacts, DeviceKind, Transport, name_of, real};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The number of a block device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DeviceNumber {
+    /// Of the driver.
+    pub major: u32,
+    /// Of the device.
+    pub minor: u32,
+}
+
+impl From<u64> for DeviceNumber {
+    fn from(number: u64) -> Self {
+        Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
+    }
+}
 
 /// What was found of one device.
 pub(super) struct Found {

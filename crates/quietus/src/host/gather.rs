@@ -1,6 +1,6 @@
 //! Asks the host what lies below a file or block device.
 
-use super::device::{self, Found};
+use super::device::{self, DeviceNumber, Found};
 use super::{Facts, FileFacts, Layer, at, extents, file_system, real};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashSet;
@@ -22,21 +22,6 @@ pub struct Roots {
 impl Default for Roots {
     fn default() -> Self {
         Self { sys: "/sys".into(), proc: "/proc".into() }
-    }
-}
-
-/// The number of a block device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DeviceNumber {
-    /// Of the driver.
-    pub major: u32,
-    /// Of the device.
-    pub minor: u32,
-}
-
-impl From<u64> for DeviceNumber {
-    fn from(number: u64) -> Self {
-        Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
     }
 }
 

@@ -17,6 +17,7 @@ mod tests;
 mod whole;
 mod words;
 
+pub use device::DeviceNumber;
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;

@@ -5,9 +5,9 @@
 //! changes nothing that the guest sees above the old base. Then `disk.toml` names
 //! the new one.
 
-use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay, runs_where};
-use crate::buffers::is_zeros;
+use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
+use crate::zeros::{filled, is_zeros, runs_where};
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
@@ -109,9 +109,9 @@ fn copy_piece(
     };
     for run in runs_where(&was, differ) {
         let (start, bytes) = (piece.start.0 + run.start as u64, &was[run]);
-        for filled in super::filled(bytes) {
-            offline.write(start + filled.start as u64, &bytes[filled.clone()])?;
-            rebased.copied_bytes += filled.len() as u64;
+        for run in filled(bytes) {
+            offline.write(start + run.start as u64, &bytes[run.clone()])?;
+            rebased.copied_bytes += run.len() as u64;
         }
         for zeros in runs_where(bytes, |block| is_zeros(&bytes[block])) {
             let extent = Extent::new(start + zeros.start as u64, zeros.len() as u64);

@@ -1,6 +1,7 @@
 //! What is gathered from a host that is made up: sysfs and proc in a folder.
 
-use super::super::gather::{DeviceNumber, gather_device};
+use super::super::DeviceNumber;
+use super::super::gather::gather_device;
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::control::{Call, Open};
+use crate::control::Call;
 use crate::disk::{CreateOptions, DiskDir};
-use crate::engine::Engine;
+use crate::open_disk::OpenDisk;
 
 /// The status of a new disk.
 fn fresh() -> StatusAnswer {
@@ -10,9 +10,9 @@ fn fresh() -> StatusAnswer {
     let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
     DiskDir::create(&path, &options).expect("a disk");
     let dir = DiskDir::open(&path).expect("nobody has it");
-    let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None).expect("it starts");
-    let open = Open { dir, engine: engine.into(), served: true };
-    let answer = open.answer(&Call::Status, None, &mut |_| true).expect("a status");
+    let config = dir.config().expect("a policy");
+    let open = OpenDisk::start_with(dir, config, None, true).expect("it starts");
+    let answer = open.answer(&Call::Status, None, &mut |_, _| true).expect("a status");
     serde_json::from_value(answer).expect("the status that was told")
 }
 
