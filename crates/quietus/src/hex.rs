@@ -1,9 +1,17 @@
 //! Bytes in hexadecimal.
 
+use ring::digest::{SHA256, digest};
+
 /// The bytes in hexadecimal, in lower case.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The SHA-256 of the bytes, in hexadecimal.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
 /// The bytes that `text` gives in hexadecimal; `None` if they are not `N`.

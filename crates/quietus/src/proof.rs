@@ -6,16 +6,16 @@ use crate::audit_log::Head;
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
-use crate::hex::hex;
+use crate::hex::{hex, sha256};
 use crate::signed::{Signed, SignedError};
 use crate::zeros::is_zeros;
 use quietus_core::ledger::Counters;
 use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -133,13 +133,13 @@ pub fn prove(
         read_ways,
         hole_bytes,
         violations,
-        map_digest: hex(&digest.finalize()),
+        map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
         guarantees,
     };
     let receipt = Signed::sign(proof, &key);
-    let digest = hex(&Sha256::digest(receipt.covered().as_bytes()));
+    let digest = sha256(receipt.covered().as_bytes());
     engine.recorder().note(Entry::Proved { digest });
     engine.recorder().flush().map_err(ProofError::Record)?;
     Ok(receipt)
@@ -163,7 +163,7 @@ struct Search<'a, F> {
     read_ways: BTreeMap<String, u64>,
     hole_bytes: u64,
     violations: Vec<(u64, u64)>,
-    digest: Sha256,
+    digest: digest::Context,
 }
 
 impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
@@ -177,7 +177,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             read_ways: BTreeMap::new(),
             hole_bytes: 0,
             violations: Vec::new(),
-            digest: Sha256::new(),
+            digest: digest::Context::new(&digest::SHA256),
         }
     }
 
@@ -211,9 +211,9 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     fn look(&mut self, run: Extent<Addr>, liveness: Liveness) -> Result<(), ProofError> {
         let name = format!("{liveness:?}").to_lowercase();
-        self.digest.update(run.start.0.to_le_bytes());
-        self.digest.update(run.len.to_le_bytes());
-        self.digest.update(&name);
+        self.digest.update(&run.start.0.to_le_bytes());
+        self.digest.update(&run.len.to_le_bytes());
+        self.digest.update(name.as_bytes());
         *self.bytes.entry(name).or_default() += run.len;
         if liveness != Liveness::Dead {
             return Ok(());

@@ -58,12 +58,6 @@ pub enum Command {
         /// Which.
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages into a directory.
-    Man {
-        /// Where.
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-    },
 }
 
 /// One disk.

@@ -46,6 +46,12 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// The command line, for whoever documents it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -118,7 +124,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
             Ok(())
         }
-        Command::Man { dir } => Ok(clap_mangen::generate_to(Cli::command(), dir)?),
     }
 }
 

@@ -13,11 +13,11 @@ use quietus_detect::Disk;
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{exfat, ext2, fat, ntfs};
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// How long clients may take to see the end of their requests at a stop.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first file descriptor that systemd passes.
-const FIRST_PASSED_FD: RawFd = 3;
 
 pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     if args.exit_with_parent {
@@ -168,20 +166,15 @@ fn listen(address: &str) -> io::Result<Listener> {
     }
 }
 
-/// The sockets that systemd passed, by its protocol `sd_listen_fds(3)`.
+/// The sockets that systemd passed.
 fn passed() -> Result<Vec<Listener>, Failure> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    if number("LISTEN_PID").is_some_and(|pid| pid != std::process::id()) {
-        return Ok(Vec::new());
-    }
-    let count = number("LISTEN_FDS").unwrap_or(0).min(64) as RawFd;
-    let fds = FIRST_PASSED_FD..FIRST_PASSED_FD + count;
+    let refused = |error: io::Error| Failure::Error(format!("cannot take the sockets of systemd: {error}"));
+    let fds = sd_notify::listen_fds().map_err(refused)?;
     fds.map(|fd| {
-        // SAFETY: by sd_listen_fds(3) these descriptors are open and were
+        // SAFETY: sd_listen_fds(3) promises that these descriptors are open and were
         // passed to this process, which takes each of them once, here.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
-        Ok(Listener::inherited(fd)?)
+        Listener::inherited(fd).map_err(refused)
     })
     .collect()
 }
@@ -204,22 +197,10 @@ fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> R
     if let Some(pidfile) = &args.pidfile {
         std::fs::write(pidfile, format!("{}\n", std::process::id()))?;
     }
-    if let Err(error) = notify("READY=1") {
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
         tracing::warn!(%error, "the service manager could not be told");
     }
     Ok(())
-}
-
-/// Tells the service manager, by `sd_notify(3)`.
-fn notify(state: &str) -> io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::SocketAddr;
-    let Ok(name) = std::env::var("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(&name)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
 /// Waits for a signal to stop, or for the command of `--run` to end.
@@ -248,7 +229,7 @@ fn wait(
             }
         }
         if ends || signals.is_closed() {
-            let _ = notify("STOPPING=1");
+            let _ = sd_notify::notify(&[NotifyState::Stopping]);
             if let Some(child) = &mut child {
                 let _ = child.kill();
                 let _ = child.wait();

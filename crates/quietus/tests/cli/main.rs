@@ -184,16 +184,11 @@ fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
 }
 
 #[test]
-fn every_command_has_a_manual_page_and_completions() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let quietus = || Command::new(env!("CARGO_BIN_EXE_quietus"));
-    assert!(quietus().arg("man").arg(dir.path()).status().expect("it runs").success());
-    for page in ["quietus.1", "quietus-serve.1", "quietus-prove.1"] {
-        assert!(dir.path().join(page).exists(), "{page}");
-    }
+fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let output = quietus().args(["completions", shell]).output().expect("it runs");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("prove"), "{shell}");
+        let output = Command::new(env!("CARGO_BIN_EXE_quietus")).args(["completions", shell]).output();
+        let text = output.expect("it runs").stdout;
+        assert!(String::from_utf8_lossy(&text).contains("prove"), "{shell}");
     }
 }
 
