@@ -57,7 +57,7 @@ pub enum CopyError {
     )]
     Restless,
     /// Somebody stopped it.
-    #[error("interrupted: run the command again")]
+    #[error("interrupted; run the command again")]
     Interrupted,
 }
 

@@ -60,10 +60,10 @@ impl OpenDisk {
         let stopped = self.engine.stop(drain, step);
         let Some(checkpoint) = stopped.filter(|_| !self.dir.is_read_only()) else { return };
         if let Err(error) = self.dir.save_view(&checkpoint) {
-            tracing::warn!(%error, "the checkpoint was not written; the next start takes longer");
+            tracing::warn!(%error, "cannot write the checkpoint; the next start takes longer");
         }
         if let Err(error) = self.dir.stamp() {
-            tracing::warn!(%error, "the next start cannot check whether the map was changed meanwhile");
+            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed meanwhile");
         }
     }
 }

@@ -79,7 +79,9 @@ pub enum ProofError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The policy destroys nothing.
-    #[error("the policy {0} only frees what dies: there is nothing to prove")]
+    #[error(
+        "cannot prove anything: policy `{0}` only frees what dies; set another one in [behaviour] of disk.toml"
+    )]
     Policy(String),
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]

@@ -107,7 +107,7 @@ impl<D: Directory> AuditLog<D> {
         let mut log =
             Self { dir, limits, clock, head: known.clone(), kept_from: 0, current: None, notes: Vec::new() };
         if log.dir.names()?.iter().any(|name| name == CURRENT) && !log.repair()? {
-            log.lose("audit.jsonl ends with something that is no line")?;
+            log.lose("audit.jsonl does not end with a line")?;
         }
         let names = names(&log.dir)?;
         log.kept_from = log.find_kept_from(&names)?;

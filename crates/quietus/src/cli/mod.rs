@@ -246,12 +246,9 @@ fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_ref().map(std::fs::read_to_string).transpose()?;
+    let known = args.key.as_deref().map(read).transpose()?;
     let receipt = match (&args.check, &args.disk) {
-        (Some(path), _) => {
-            let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
-            proof::check(&text, known.as_deref())?
-        }
+        (Some(path), _) => proof::check(&read(path)?, known.as_deref())?,
         (None, Some(disk)) => {
             let answer = ask(disk, &Call::Prove)?;
             if let Some(path) = &args.output {
@@ -259,21 +256,30 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
             }
             serde_json::from_value(answer)?
         }
-        (None, None) => return Err(Failure::Error("name a disk, or a receipt with --check".into())),
+        (None, None) => {
+            return Err(Failure::Error(
+                "prove: the disk is missing; name one, or a receipt with --check".into(),
+            ));
+        }
     };
     out.proof(&receipt, args.check.is_some());
     good(receipt.statement.is_clean())
 }
 
-fn named(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Error(format!("{}: {error}", path.display()))
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::Error(format!("cannot read {}: {error}", path.display())))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::Error(format!("cannot write {}: {error}", path.display()))
 }
 
 fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
-    let mut file = std::fs::File::create(path).map_err(|error| named(path, &error))?;
+    let mut file = File::create(path).map_err(|error| unwritten(path, &error))?;
     let text = serde_json::to_string_pretty(receipt)?;
-    file.write_all(text.as_bytes()).map_err(|error| named(path, &error))?;
-    file.sync_all().map_err(|error| named(path, &error))
+    file.write_all(text.as_bytes()).map_err(|error| unwritten(path, &error))?;
+    file.sync_all().map_err(|error| unwritten(path, &error))
 }
 
 /// Asks with a progress bar, until Ctrl-C.

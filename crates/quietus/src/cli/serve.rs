@@ -84,7 +84,10 @@ fn serve_disks(
 ) -> Result<(), Failure> {
     let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Error(format!("two disks are called {}: rename one", twice.1)));
+        return Err(Failure::Error(format!(
+            "two disks have the name {}; rename the directory of one",
+            twice.1
+        )));
     }
     let listeners = listeners(args, &disks[0])?;
     let config = Config {
@@ -162,7 +165,7 @@ fn listen(address: &str) -> io::Result<Listener> {
         Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other("use unix:PATH, tcp:ADDRESS:PORT or stdio")),
+        _ => Err(io::Error::other("unknown kind of address; use unix:PATH, tcp:ADDRESS:PORT or stdio")),
     }
 }
 
@@ -195,10 +198,11 @@ fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> R
         }
     }
     if let Some(pidfile) = &args.pidfile {
-        std::fs::write(pidfile, format!("{}\n", std::process::id()))?;
+        std::fs::write(pidfile, format!("{}\n", std::process::id()))
+            .map_err(|error| super::unwritten(pidfile, &error))?;
     }
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
-        tracing::warn!(%error, "the service manager could not be told");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
     Ok(())
 }
@@ -266,7 +270,7 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
     match tls(args) {
         Ok(tls) => server.set_tls(tls),
         Err(error) => {
-            tracing::error!(%error, "the certificates and the key cannot be reloaded");
+            tracing::error!(%error, "cannot reload the certificates and the key");
             kept.push("the certificates and the key".to_string());
         }
     }
@@ -278,7 +282,7 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
                 *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
             }),
             Err(error) => {
-                tracing::error!(%error, "[behaviour] cannot be reloaded");
+                tracing::error!(%error, "cannot reload [behaviour]");
                 kept.push(format!("[behaviour] of {}", disk.dir.name()));
             }
         }

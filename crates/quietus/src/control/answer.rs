@@ -34,7 +34,8 @@ impl OpenDisk {
             Call::Purge { ranges, scour } => self.purge(ranges, *scour),
             Call::Compact => self.compact(step),
             Call::Export => {
-                let file = file.ok_or("no file came with the call")?;
+                let file =
+                    file.ok_or("no file came with the call `export`; send a descriptor of an empty file")?;
                 let copied = copy(&self.engine, file, step).map_err(|error| error.to_string())?;
                 value(serde_json::to_value(copied))
             }
@@ -82,7 +83,7 @@ impl OpenDisk {
         if let Some(size) = self.size()
             && let Err(error) = self.dir.note_size(size)
         {
-            tracing::warn!(%error, "the size was not noted");
+            tracing::warn!(%error, "cannot note the size of the overlay");
         }
     }
 
@@ -121,7 +122,7 @@ impl OpenDisk {
         let medium_bytes = |status: &Status| status.overlay.as_ref().map(|it| it.medium_bytes);
         let before = self.engine.status();
         let Some(bytes_before) = medium_bytes(&before) else {
-            return Err(format!("{} is no overlay: there is nothing to pack", self.dir.name()));
+            return Err(format!("cannot compact {}: it is not an overlay", self.dir.name()));
         };
         let total = untidy_bytes(&before);
         self.engine.shred_now();
@@ -140,8 +141,10 @@ impl OpenDisk {
     fn purge(&self, ranges: &[(u64, u64)], scour: bool) -> Result<Value, String> {
         let before = self.engine.status().counters;
         for (start, len) in ranges {
-            let extent = Extent::within(*start, *len, self.engine.info().size)
-                .ok_or_else(|| format!("{start}+{len} is not within the disk"))?;
+            let size = self.engine.size();
+            let extent = Extent::within(*start, *len, size).ok_or_else(|| {
+                format!("range {start}+{len} is not within the disk, which has {size} bytes")
+            })?;
             let op = if scour { Op::Scour } else { Op::Purge };
             let outcome = carry_out(&*self.engine, Request { op, extent, fua: true });
             outcome.map_err(|refusal| refusal.to_string())?;

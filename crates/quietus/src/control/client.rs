@@ -47,7 +47,7 @@ fn ask_server(
     file: Option<&File>,
     step: Step<'_>,
 ) -> Result<Value, String> {
-    let failed = |error: io::Error| format!("the server does not answer: {error}");
+    let failed = |error: io::Error| format!("cannot ask the server of the disk: {error}; see its log");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
     wire::send(stream, &text, file).map_err(failed)?;
     for line in BufReader::new(stream).lines() {
@@ -60,5 +60,5 @@ fn ask_server(
             Answer::Progress(..) => return Err("interrupted".into()),
         }
     }
-    Err("the server went away".into())
+    Err("the server of the disk ended before it answered; see its log".into())
 }

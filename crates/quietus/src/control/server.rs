@@ -108,7 +108,7 @@ fn take_call(stream: UnixStream, open: &Arc<OpenDisk>, calls: &Arc<AtomicUsize>)
         calls.fetch_sub(1, Ordering::Relaxed);
     };
     if let Err(error) = std::thread::Builder::new().name("call".into()).spawn(body) {
-        tracing::warn!(%error, "no thread for a call");
+        tracing::warn!(%error, "cannot start a thread for a call on the control socket");
     }
 }
 
@@ -131,7 +131,7 @@ fn answer_on(stream: &UnixStream, open: &OpenDisk) -> io::Result<()> {
     };
     let answer = match serde_json::from_str::<Call>(&line) {
         Ok(call) => open.answer(&call, file.as_ref(), &mut tell),
-        Err(error) => Err(format!("that is no call: {error}")),
+        Err(error) => Err(format!("unknown call on the control socket: {error}")),
     };
     say(&answer.map_or_else(Answer::Error, Answer::Ok))
 }

@@ -74,7 +74,8 @@ impl Base {
         };
         let found = std::fs::metadata(path).map_err(failed)?;
         if !found.is_file() {
-            let what = "a base image is a regular file: whether anything else has changed cannot be told";
+            let what =
+                "the base image is not a regular file; copy it to one, so that a change can be noticed";
             return Err(DiskErrorKind::Invalid(what.into()).at(path));
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +151,7 @@ impl Base {
     pub(crate) fn lock_alone(self: &Arc<Self>) -> Result<(), DiskError> {
         let used = |by: &str| Err(DirectoryErrorKind::Locked(by.into()).at(&self.path).into());
         if Arc::strong_count(self) > 1 {
-            return used("another overlay here");
+            return used("another overlay of this process");
         }
         match rustix::fs::flock(self.medium.file(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
@@ -167,13 +168,13 @@ impl Base {
         let changed = |how: String| DiskErrorKind::BaseChanged(how).at(&self.path);
         self.check_unchanged()?;
         if self.stamp.bytes != known.base_bytes {
-            return Err(changed(format!("it has {} bytes and had {}", self.stamp.bytes, known.base_bytes)));
+            return Err(changed(format!("{} bytes, before {}", self.stamp.bytes, known.base_bytes)));
         }
         if self.stamp.mtime_ns == known.base_mtime_ns {
             return Ok(None);
         }
         if self.hash(step)? != known.base_hash {
-            return Err(changed("its content is another one".into()));
+            return Err(changed("other content".into()));
         }
         Ok(Some(self.stamp.mtime_ns))
     }
@@ -200,7 +201,7 @@ impl Base {
         if Stamp::of(&now) == self.stamp {
             return Ok(());
         }
-        Err(DiskErrorKind::BaseChanged("just now, while it was open".into()).at(&self.path))
+        Err(DiskErrorKind::BaseChanged("while it was open".into()).at(&self.path))
     }
 
     /// The parts of `into`, which is to be read at `pos`, within the file and
@@ -211,7 +212,7 @@ impl Base {
     }
 
     fn refused<T>(&self) -> Result<T, MediumError> {
-        let message = format!("{} is a base image, and never changed", self.path.display());
+        let message = format!("cannot change {}: it is a base image", self.path.display());
         Err(MediumError { kind: MediumErrorKind::Io, message })
     }
 }

@@ -134,18 +134,24 @@ impl DiskToml {
         }
         let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.is_file());
         if let Some(path) = foreign.filter(|path| !options.adopt && is_file(path)) {
-            let what = "it is a file that exists: name it with --adopt to keep its content, or remove it";
+            let what =
+                "--medium names a file that already exists; use --adopt to keep its content, or remove it";
             return Err(DiskErrorKind::Invalid(what.into()).at(path));
         }
         let found = foreign.map(size_of).transpose()?;
         let size_bytes = match (found, options.size) {
             (Some(found), Some(size)) if size > found => {
-                let what = format!("it has {found} bytes, and the disk is to have {size}");
+                let what = format!("--size is {size} bytes, and the medium has {found}; use {found} or less");
                 return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
             }
             (_, Some(size)) => size,
             (Some(found), None) => found,
-            (None, None) => return Err(DiskErrorKind::Invalid("say how large: --size 20G".into()).at(here)),
+            (None, None) => {
+                return Err(DiskErrorKind::Invalid(
+                    "--size is missing; give the size of the disk, such as --size 20G".into(),
+                )
+                .at(here));
+            }
         };
         let path = match &options.medium {
             Some(path) => std::path::absolute(path)
@@ -161,8 +167,9 @@ impl DiskToml {
         let content = base.base_bytes.next_multiple_of(512);
         let size_bytes = options.size.unwrap_or(content);
         if size_bytes < content {
-            let what =
-                format!("it has {content} bytes, and the disk above it {size_bytes}: make that larger");
+            let what = format!(
+                "--size is {size_bytes} bytes, and the base image has {content}; use {content} or a larger size"
+            );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
         let medium = MediumToml { path: PathBuf::from("data"), adopted: false };
@@ -243,11 +250,13 @@ impl DiskToml {
         }
         let is_overlay = self.store == StoreKind::Overlay;
         if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
-            return Err(invalid("an overlay, and nothing else, has a table [overlay] and a mode"));
+            return Err(invalid(
+                "field `store` does not fit: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
+            ));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
             let what =
-                format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
+                format!("field `size_bytes` is {}, not a multiple of 512 from 512 to 2^63", self.size_bytes);
             return Err(invalid(what));
         }
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
@@ -256,21 +265,28 @@ impl DiskToml {
 
     fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
         if self.size_bytes > OVERLAY_BYTES_MAX {
-            let what = format!("an overlay has at most {OVERLAY_BYTES_MAX} bytes, not {}", self.size_bytes);
+            let what = format!(
+                "field `size_bytes` is {}; an overlay has at most {OVERLAY_BYTES_MAX}",
+                self.size_bytes
+            );
             return Err(invalid(what));
         }
         if self.size_bytes < overlay.base_bytes {
-            return Err(invalid("the disk is smaller than its base"));
+            return Err(invalid(
+                "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
+            ));
         }
         if self.medium.adopted || self.medium.path != Path::new("data") {
-            return Err(invalid("the medium of an overlay is its own file `data`"));
+            return Err(invalid(
+                "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
+            ));
         }
         overlay.check()
     }
 
     fn policy(&self) -> Result<Policy, DiskErrorKind> {
         if self.behaviour.policy == NO_PASSES && self.store != StoreKind::Overlay {
-            return Err(invalid("the policy none destroys nothing: only an overlay may have it"));
+            return Err(invalid("policy `none` destroys nothing; only an overlay may have it"));
         }
         self.behaviour.policy.parse::<Policy>().map_err(invalid)
     }
@@ -374,7 +390,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         let fraction: u128 = if part.is_empty() { 0 } else { part.parse().ok()? };
         u64::try_from(((number * scale + fraction) << shift) / scale).ok()
     })();
-    bytes.ok_or_else(|| format!("{text:?} is no size: use 512, 64M, 20G or 1.5T, less than 16 EiB"))
+    bytes.ok_or_else(|| format!("invalid size {text:?}; use 512, 64M, 20G or 1.5T, less than 16 EiB"))
 }
 
 /// Milliseconds from `250ms`, `10s`, `10m`, `2h`.
@@ -387,5 +403,5 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
         let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
         number.checked_mul(*scale)
     });
-    parsed.ok_or_else(|| format!("{text:?} is no duration: use 250ms, 30s, 10m or 2h"))
+    parsed.ok_or_else(|| format!("invalid duration {text:?}; use 250ms, 30s, 10m or 2h"))
 }

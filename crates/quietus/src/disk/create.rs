@@ -67,15 +67,15 @@ impl DiskDir {
 fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let is_overlay = options.store == StoreKind::Overlay;
     let what = match options {
-        _ if is_overlay && options.base.is_none() => "an overlay lies above an image: name it with --base",
+        _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
         _ if is_overlay && options.adopt => {
-            "an overlay adopts nothing: name the image with --base, not --adopt"
+            "--adopt does not go with --store overlay; name the image with --base"
         }
         _ if is_overlay && options.medium.is_some() => {
-            "an overlay keeps what differs from its base in its own directory: leave --medium out"
+            "--medium does not go with --store overlay, whose content is in its own directory; leave it out"
         }
-        _ if !is_overlay && options.base.is_some() => "only an overlay has a base: say --store overlay too",
-        _ if !is_overlay && options.mode.is_some() => "only an overlay has a mode: say --store overlay too",
+        _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
+        _ if !is_overlay && options.mode.is_some() => "--mode needs --store overlay",
         _ => return Ok(()),
     };
     Err(DiskErrorKind::Invalid(what.into()))

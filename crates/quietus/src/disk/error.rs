@@ -13,19 +13,17 @@ pub enum DiskErrorKind {
     #[error(transparent)]
     Directory(#[from] DirectoryErrorKind),
     /// It is of a version that this program does not know.
-    #[error("it is of version {0}, and this program knows version 1: use a newer one")]
+    #[error("version {0} is unknown to this program, which reads version 1; use a newer program")]
     Version(i64),
     /// `disk.toml` says something that makes no sense.
     #[error("{0}")]
     Invalid(String),
     /// The base of an overlay is not there.
-    #[error(
-        "the base image is missing: put it back, or say where it is now with `quietus rebase DISK --base IMAGE`"
-    )]
+    #[error("the base image is missing; put it back, or name it with `quietus rebase DISK --base IMAGE`")]
     BaseMissing,
     /// The base of an overlay is not what it was.
     #[error(
-        "the base image has changed since the disk was made ({0}): restore it, or name a copy of what it was \
+        "the base image has changed since the disk was made ({0}); restore it, or name an unchanged copy \
          with `quietus rebase DISK --base IMAGE`"
     )]
     BaseChanged(String),
@@ -33,7 +31,7 @@ pub enum DiskErrorKind {
     #[error("{0}")]
     Changed(String),
     /// It was being written to its base.
-    #[error("it was being written to its base: go on with `quietus commit`")]
+    #[error("a commit to the base image was interrupted; finish it with `quietus commit`")]
     Committing,
 }
 

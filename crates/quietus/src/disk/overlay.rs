@@ -38,7 +38,9 @@ pub(super) fn open_base(
         let fresh = DiskToml { overlay: Some(known), ..toml.clone() }.summed();
         match fresh.write(dir) {
             Ok(()) => *toml = fresh,
-            Err(error) => tracing::warn!(%error, "the base will be read again at the next start"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot note the base's time of change; the next start reads the base again")
+            }
         }
     }
     Ok(Some(base))

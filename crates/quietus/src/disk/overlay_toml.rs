@@ -43,7 +43,10 @@ impl OverlayToml {
         if digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Ok(());
         }
-        Err(DiskErrorKind::Invalid(format!("{:?} is no hash of a base", self.base_hash)))
+        Err(DiskErrorKind::Invalid(format!(
+            "field `base_hash` is {:?}, not `blake3:` and 64 hexadecimal digits",
+            self.base_hash
+        )))
     }
 
     /// Where the base of the disk in `dir` is.

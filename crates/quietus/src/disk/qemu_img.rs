@@ -111,8 +111,8 @@ fn not_run(image: &Path, error: io::Error) -> DiskError {
     if error.kind() != io::ErrorKind::NotFound {
         return DirectoryErrorKind::Io("run qemu-img").of(image, error).into();
     }
-    let what = "converting it needs qemu-img: install the package qemu-utils (Debian), qemu-img (Fedora), \
-                or convert it by hand to a raw image";
+    let what = "cannot convert the image without qemu-img; install the package qemu-utils (Debian) or qemu-img \
+                (Fedora), or convert the image to a raw one by hand";
     DiskErrorKind::Invalid(what.into()).at(image)
 }
 

@@ -26,7 +26,7 @@ const FIRST_SLOT: u32 = 2;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore `map` and `data` together, from one backup";
-const BELIEVE: &str = "to believe the map as it is, remove the file `stamp`";
+const BELIEVE: &str = "to trust the map as it is, remove the file `stamp`";
 
 /// What was so at a clean stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -136,7 +136,7 @@ fn what_differs(map: &FileMedium, page: u64, data_bytes: u64) -> Result<String, 
     let what = match slots_named.find(|(_, slot)| *slot >= slots) {
         Some((block, slot)) => format!("{}, and `data` has {slots} slots", entry_names(block, slot)),
         None => format!(
-            "the entries of blocks {first} to {}, at bytes {at} to {}, are not what they were",
+            "the entries of blocks {first} to {}, at bytes {at} to {}, have changed",
             first + PAGE_BLOCKS - 1,
             at + PAGE_BYTES - 1
         ),

@@ -349,13 +349,13 @@ fn a_base_that_changed_or_vanished_is_named_with_what_to_do() {
     file.write_all_at(&[8], 5000).expect("a write");
     touch(&base);
     let error = DiskDir::open(&path).expect_err("it changed");
-    assert_eq!(error.kind, DiskErrorKind::BaseChanged("its content is another one".into()));
+    assert_eq!(error.kind, DiskErrorKind::BaseChanged("other content".into()));
     assert!(
         error.to_string().contains("restore it") && error.to_string().contains("quietus rebase"),
         "{error}"
     );
     file.set_len(4096).expect("a cut");
-    assert!(matches!(kind(&path), DiskErrorKind::BaseChanged(how) if how.contains("4096 bytes and had")));
+    assert!(matches!(kind(&path), DiskErrorKind::BaseChanged(how) if how.contains("4096 bytes, before")));
     std::fs::remove_file(&base).expect("it is there");
     assert_eq!(kind(&path), DiskErrorKind::BaseMissing);
     std::fs::create_dir(&base).expect("a directory");

@@ -46,7 +46,7 @@ pub(super) fn look(folder: &Path) -> Found {
     let name = name_of(folder);
     let (below, unknown) = match slaves(folder) {
         Ok(below) => (below, Vec::new()),
-        Err(error) => (Vec::new(), vec![format!("what {name} is made of: {error}")]),
+        Err(error) => (Vec::new(), vec![format!("cannot determine what {name} is made of: {error}")]),
     };
     let kind = kind(folder, &name, &below);
     let transport = transport(folder, &name);

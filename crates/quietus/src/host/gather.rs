@@ -76,7 +76,7 @@ impl<'a> Walk<'a> {
     fn run(&mut self) {
         while let Some(next) = self.next.pop() {
             if self.facts.layers.len() >= LAYERS_MAX {
-                return self.unknown(format!("it lies on more than {LAYERS_MAX} layers"));
+                return self.unknown(format!("more than {LAYERS_MAX} layers of devices and files"));
             }
             match next {
                 Next::File(path) => self.file(&path),
@@ -92,7 +92,9 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, number: DeviceNumber) {
         match device::folder(&self.roots.sys, number) {
             Ok(folder) => self.next.push(Next::Device(folder)),
-            Err(error) => self.unknown(format!("device {}:{}: {error}", number.major, number.minor)),
+            Err(error) => {
+                self.unknown(format!("cannot inspect device {}:{}: {error}", number.major, number.minor))
+            }
         }
     }
 

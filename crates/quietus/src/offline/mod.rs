@@ -52,8 +52,8 @@ pub enum OfflineError {
     },
     /// What differs between two bases cannot be found.
     #[error(
-        "{0}. Without it nobody knows what of it the disk still shows. If that is to be what the new base \
-         holds, say --as-it-is"
+        "{0}. Without the old base image, the content that the disk still shows of it cannot be copied; to show \
+         the content of the new base instead, use --as-it-is"
     )]
     OldBase(DiskError),
     /// What the server of the disk said, or else the disk.
@@ -63,7 +63,7 @@ pub enum OfflineError {
     #[error("the disk is read-only: {0}")]
     Latched(String),
     /// Somebody stopped it.
-    #[error("interrupted: begin it again to go on")]
+    #[error("interrupted; run the command again to go on")]
     Interrupted,
 }
 
@@ -161,6 +161,11 @@ impl Offline {
 
 /// Refuses what is no overlay.
 fn overlay(dir: &DiskDir) -> Result<OverlayToml, OfflineError> {
-    let none = || DiskErrorKind::Invalid("it is no overlay: it has no base".into()).at(dir.path());
+    let none = || {
+        DiskErrorKind::Invalid(
+            "not an overlay; only a disk made with --store overlay has a base image".into(),
+        )
+        .at(dir.path())
+    };
     Ok(dir.toml().overlay.clone().ok_or_else(none)?)
 }

@@ -39,7 +39,11 @@ pub fn rebase(path: &Path, image: &Path, as_it_is: bool, step: Step<'_>) -> Resu
     }
     let (fresh, new) = dir.settle_base(image, step)?;
     if fresh.base_bytes > dir.toml().size_bytes {
-        let what = format!("it has {} bytes, and the disk {}", fresh.base_bytes, dir.toml().size_bytes);
+        let what = format!(
+            "--base has {} bytes, and the disk {}; use an image that is no larger",
+            fresh.base_bytes,
+            dir.toml().size_bytes
+        );
         return Err(DiskErrorKind::Invalid(what).at(image).into());
     }
     let mut rebased = Rebased { base: fresh.base_path(path), ..Rebased::default() };

@@ -385,7 +385,7 @@ fn a_disk_in_place_has_no_base() {
     File::create(&image).expect("a file");
     for refused in [commit(&path, &mut silent).map(drop), rebase(&path, &image, false, &mut silent).map(drop)]
     {
-        assert!(refused.expect_err("it is none").to_string().contains("no overlay"));
+        assert!(refused.expect_err("it is none").to_string().contains("not an overlay"));
     }
     let done = export(&path, &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
     assert_eq!((done.copied.live_bytes, done.copied.size_bytes), (0, 1 << 20));

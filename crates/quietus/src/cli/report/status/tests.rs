@@ -28,3 +28,16 @@ fn what_was_not_all_counted_is_not_called_gone() {
     assert!(waits(4096).starts_with("not all gone yet: at least 4.00 KiB wait"), "{}", waits(4096));
     assert!(waits(0).starts_with("not known yet: too many ranges may wait"), "{}", waits(0));
 }
+
+#[test]
+fn what_can_be_detected_is_named_with_its_precision() {
+    use quietus_detect::properties::{EXT2, EXT3_ORDERED, NTFS, Properties, VFAT};
+    let said = |properties: Properties| {
+        let named = properties.inferable().named().map(|(name, is)| (name.to_string(), is));
+        detects(&named).join(", ")
+    };
+    assert_eq!(said(EXT2), "freed blocks (exact), reused blocks (approximate)");
+    assert_eq!(said(VFAT), "freed blocks (exact)");
+    assert_eq!(said(EXT3_ORDERED), "freed blocks (exact), reused blocks (exact)");
+    assert_eq!(said(NTFS), "freed blocks (approximate), reused blocks (approximate)");
+}
