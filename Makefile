@@ -43,16 +43,14 @@ test:
 	lab/kill9 --store overlay --rounds 10
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
-## make lint      format, clippy, the other processor, tidy, licences and bans
+## make lint      format, clippy, the other processor, tidy, licences, bans and advisories
 lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	lab/lib/check-other
 	cargo xtask tidy
 	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
-	@if cargo deny --version >/dev/null 2>&1; then \
-		cargo deny --all-features check licenses sources bans; \
-	else echo "lint: no cargo-deny here (cargo install cargo-deny --locked)"; fi
+	cargo xtask deny
 
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
 soak: build
@@ -107,7 +105,7 @@ fuzz:
 install: build
 	install -D $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(BINARY) man $(DESTDIR)$(PREFIX)/share/man/man1
+	cargo xtask man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(BINARY) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/quietus
 	$(BINARY) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_quietus

@@ -1,5 +1,7 @@
 //! `cargo xtask tidy`: what a machine can check of `STYLE.md`.
 //! `cargo xtask mutants`: the simulator must catch every deliberate defect.
+//! `cargo xtask man DIR`: writes the manual pages into a directory.
+//! `cargo xtask deny`: licences, sources, bans, and the advisories where they can be fetched.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,8 +17,10 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
     let complaints = match std::env::args().nth(1).as_deref() {
         Some("tidy") => tidy(root),
-        Some("mutants") => mutants(root),
-        _ => vec!["usage: cargo xtask tidy | mutants".into()],
+        Some("mutants") => mutants(),
+        Some("man") => std::env::args().nth(2).map_or_else(usage, |dir| man(&dir)),
+        Some("deny") => deny(),
+        _ => usage(),
     };
     for complaint in &complaints {
         eprintln!("{complaint}");
@@ -24,12 +28,41 @@ fn main() -> ExitCode {
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn mutants(root: &Path) -> Vec<String> {
-    let args = ["run", "-p", "quietus-sim", "--release", "--features", "mutants", "--", "mutants"];
-    match Command::new("cargo").args(args).current_dir(root).status() {
+fn usage() -> Vec<String> {
+    vec!["usage: cargo xtask tidy | mutants | man DIR | deny".into()]
+}
+
+fn mutants() -> Vec<String> {
+    cargo(&["run", "-p", "quietus-sim", "--release", "--features", "mutants", "--", "mutants"])
+}
+
+fn man(dir: &str) -> Vec<String> {
+    cargo(&["run", "--quiet", "--release", "--locked", "-p", "quietus-man", "--", dir])
+}
+
+/// A lack of network is no failure, and neither is a machine without cargo-deny.
+fn deny() -> Vec<String> {
+    let is_there =
+        |args: &[&str]| Command::new("cargo").args(args).output().is_ok_and(|it| it.status.success());
+    if !is_there(&["deny", "--version"]) {
+        println!("deny: skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
+        return Vec::new();
+    }
+    let complaints = cargo(&["deny", "--all-features", "check", "licenses", "sources", "bans"]);
+    if !is_there(&["deny", "--all-features", "fetch", "db"]) {
+        println!("deny: advisories skipped: the advisory database cannot be fetched");
+        return complaints;
+    }
+    let advisories = cargo(&["deny", "--all-features", "check", "--disable-fetch", "advisories"]);
+    complaints.into_iter().chain(advisories).collect()
+}
+
+/// Runs cargo in the directory of the caller; a complaint if that fails.
+fn cargo(args: &[&str]) -> Vec<String> {
+    match Command::new("cargo").args(args).status() {
         Ok(status) if status.success() => Vec::new(),
-        Ok(status) => vec![format!("mutants: {status}")],
-        Err(error) => vec![format!("cargo: {error}")],
+        Ok(status) => vec![format!("cargo {}: {status}", args.join(" "))],
+        Err(error) => vec![format!("cannot run cargo: {error}")],
     }
 }
 

@@ -36,13 +36,6 @@ pub fn give(buf: Buf) {
     KEPT.with_borrow_mut(|kept| kept.give(buf));
 }
 
-/// Whether `bytes` are nothing but zeros; as fast as they can be read.
-#[must_use]
-pub fn is_zeros(bytes: &[u8]) -> bool {
-    // Without a branch for each byte, and with one every now and then.
-    bytes.chunks(256).all(|chunk| chunk.iter().fold(0, |any, byte| any | byte) == 0)
-}
-
 /// Buffers that are kept for later, the oldest first.
 #[derive(Debug)]
 pub struct Kept {

@@ -1,8 +1,11 @@
 //! What a front end sees of a disk that is being served.
 
-use quietus_core::request::{Liveness, Outcome, Request};
+use quietus_core::request::{Liveness, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Extent};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+
+/// Most runs of liveness asked for at once.
+const RUNS_MAX: usize = 1024;
 
 /// A disk, as a front end sees it.
 ///
@@ -74,4 +77,40 @@ pub trait Sink: Send + Sync {
     /// The request `cookie` has ended so. Must not block for long on anything
     /// but the client's socket, and never panics.
     fn reply(&self, cookie: u64, outcome: Outcome);
+}
+
+/// Carries `request` out on `export`, and waits for the outcome.
+///
+/// # Errors
+/// The refusal; [`Refusal::ShuttingDown`] if `export` drops the request.
+pub fn carry_out(export: &dyn Export, request: Request) -> Outcome {
+    struct Channel(mpsc::Sender<Outcome>);
+    impl Sink for Channel {
+        fn reply(&self, _: u64, outcome: Outcome) {
+            // The one who asked waits below.
+            let _ = self.0.send(outcome);
+        }
+    }
+    let (sender, outcome) = mpsc::channel();
+    export.submit(request, ReplyTo { sink: Arc::new(Channel(sender)), cookie: 0 });
+    outcome.recv().unwrap_or(Err(Refusal::ShuttingDown))
+}
+
+/// The runs of `extent` of one liveness, in order.
+pub fn liveness_runs(
+    export: &dyn Export,
+    extent: Extent<Addr>,
+) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
+    let mut at = extent.start.0;
+    let mut known = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        let next = known.next().or_else(|| {
+            let rest = Extent::between(at, extent.end());
+            known = export.liveness(rest, RUNS_MAX).into_iter();
+            known.next()
+        });
+        let (len, liveness) = next.filter(|_| at < extent.end())?;
+        at += len;
+        Some((Extent::new(at - len, len), liveness))
+    })
 }

@@ -84,7 +84,7 @@ impl FileMedium {
         options.read(true).write(!read_only).custom_flags(exclusive.bits().cast_signed());
         let mut file = options.open(path)?;
         if !is_device && !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is neither a regular file nor a block device"));
+            return Err(io::Error::other("not a regular file or block device"));
         }
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
@@ -112,7 +112,7 @@ impl FileMedium {
     pub fn open_growing(path: &Path, read_only: bool) -> io::Result<Self> {
         let medium = Self::open(path, read_only)?;
         if medium.is_device {
-            return Err(io::Error::other("it is a block device, and cannot grow"));
+            return Err(io::Error::other("a block device cannot grow"));
         }
         Ok(Self { grows: !read_only, ..medium })
     }
@@ -252,7 +252,11 @@ impl FileMedium {
         if Extent::<Pos>::within(pos.0, len, limit).is_some() {
             return Ok(());
         }
-        let what = if self.grows { "it cannot have so many".into() } else { format!("it has {limit} bytes") };
+        let what = if self.grows {
+            "more than a file can hold".into()
+        } else {
+            format!("the medium has {limit} bytes")
+        };
         Err(self.failed(act, pos.0, len, &io::Error::other(what)))
     }
 
@@ -434,7 +438,7 @@ impl Medium for FileMedium {
         }
         let failed = |error| self.failed("cutting off", bytes, size - bytes, &error);
         if !self.grows {
-            return Err(failed(io::Error::other("its size is fixed")));
+            return Err(failed(io::Error::other("the size is fixed")));
         }
         self.check_whole()?;
         // Whoever finds the file shorter finds that it may be.

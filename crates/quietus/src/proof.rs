@@ -3,25 +3,24 @@
 //! The signed receipt's format: `docs/formats/proof.md`.
 
 use crate::audit_log::Head;
-use crate::buffers::is_zeros;
-use crate::disk::{DiskDir, DiskError, hex, unhex};
+use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
-use crate::export::Export;
-use ed25519_dalek::{Signature, Signer, Verifier, VerifyingKey};
+use crate::export::{Export, liveness_runs};
+use crate::hex::{hex, sha256};
+use crate::signed::{Signed, SignedError};
+use crate::zeros::is_zeros;
 use quietus_core::ledger::Counters;
 use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// Bytes read at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Runs of liveness asked for at once.
-const RUNS_MAX: usize = 1024;
 /// Places that a receipt names where dead content was found.
 const VIOLATIONS_MAX: usize = 1000;
 
@@ -68,15 +67,7 @@ pub struct Proof {
 }
 
 /// A proof with its signature.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Receipt {
-    /// What was found.
-    pub proof: Proof,
-    /// The disk's ed25519 key, in hexadecimal.
-    pub public_key: String,
-    /// Over the proof as compact JSON, in hexadecimal.
-    pub signature: String,
-}
+pub type Receipt = Signed<Proof>;
 
 /// Why there is no proof.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +79,9 @@ pub enum ProofError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The policy destroys nothing.
-    #[error("the policy {0} only frees what dies: there is nothing to prove")]
+    #[error(
+        "cannot prove anything: policy `{0}` only frees what dies; set another one in [behaviour] of disk.toml"
+    )]
     Policy(String),
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
@@ -103,10 +96,6 @@ impl Proof {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty() && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
-    }
-
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("a proof is plain data")
     }
 }
 
@@ -146,41 +135,25 @@ pub fn prove(
         read_ways,
         hole_bytes,
         violations,
-        map_digest: hex(&digest.finalize()),
+        map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
         guarantees,
     };
-    let text = proof.text();
-    engine.recorder().note(Entry::Proved { digest: hex(&Sha256::digest(text.as_bytes())) });
+    let receipt = Signed::sign(proof, &key);
+    let digest = sha256(receipt.covered().as_bytes());
+    engine.recorder().note(Entry::Proved { digest });
     engine.recorder().flush().map_err(ProofError::Record)?;
-    let signature = key.sign(text.as_bytes());
-    Ok(Receipt {
-        public_key: hex(key.verifying_key().as_bytes()),
-        signature: hex(&signature.to_bytes()),
-        proof,
-    })
+    Ok(receipt)
 }
 
 /// Checks a receipt against its own key and, if given, against the one that
 /// the disk is known to have.
 ///
 /// # Errors
-/// What does not fit, in words.
-pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, String> {
-    let receipt: Receipt =
-        serde_json::from_str(text).map_err(|error| format!("it is no receipt: {error}"))?;
-    if known_key.is_some_and(|known| !known.trim().eq_ignore_ascii_case(&receipt.public_key)) {
-        return Err("it is signed with another key than the one given".into());
-    }
-    let key = unhex::<32>(&receipt.public_key).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
-    let signature = unhex::<64>(&receipt.signature).map(|bytes| Signature::from_bytes(&bytes));
-    let (Some(key), Some(signature)) = (key, signature) else {
-        return Err("its key or its signature is none".into());
-    };
-    let verified = key.verify(receipt.proof.text().as_bytes(), &signature);
-    verified.map_err(|_| "its signature does not fit: it was changed".to_string())?;
-    Ok(receipt)
+/// [`SignedError`].
+pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, SignedError> {
+    Signed::parse(text, known_key)
 }
 
 struct Search<'a, F> {
@@ -192,7 +165,7 @@ struct Search<'a, F> {
     read_ways: BTreeMap<String, u64>,
     hole_bytes: u64,
     violations: Vec<(u64, u64)>,
-    digest: Sha256,
+    digest: digest::Context,
 }
 
 impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
@@ -206,19 +179,15 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             read_ways: BTreeMap::new(),
             hole_bytes: 0,
             violations: Vec::new(),
-            digest: Sha256::new(),
+            digest: digest::Context::new(&digest::SHA256),
         }
     }
 
     fn run(&mut self) -> Result<(), ProofError> {
         let size = self.engine.info().size;
-        let mut at = 0;
-        while at < size {
-            for (len, liveness) in self.engine.liveness(Extent::between(at, size), RUNS_MAX) {
-                self.look(Extent::new(at, len), liveness)?;
-                at += len;
-                self.go_on(at)?;
-            }
+        for (run, liveness) in liveness_runs(self.engine, Extent::new(0, size)) {
+            self.look(run, liveness)?;
+            self.go_on(run.end())?;
         }
         self.look_at_vacant()
     }
@@ -244,9 +213,9 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     fn look(&mut self, run: Extent<Addr>, liveness: Liveness) -> Result<(), ProofError> {
         let name = format!("{liveness:?}").to_lowercase();
-        self.digest.update(run.start.0.to_le_bytes());
-        self.digest.update(run.len.to_le_bytes());
-        self.digest.update(&name);
+        self.digest.update(&run.start.0.to_le_bytes());
+        self.digest.update(&run.len.to_le_bytes());
+        self.digest.update(name.as_bytes());
         *self.bytes.entry(name).or_default() += run.len;
         if liveness != Liveness::Dead {
             return Ok(());
@@ -298,6 +267,6 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             return vacant.first_run(there).is_some();
         }
         let extent = Extent::new(there.start.0, there.len);
-        self.engine.liveness(extent, RUNS_MAX).iter().any(|(_, it)| *it == Liveness::Dead)
+        liveness_runs(self.engine, extent).any(|(_, it)| it == Liveness::Dead)
     }
 }

@@ -1,9 +1,8 @@
 //! The chain of lines, and the search for lines in files.
 
 use super::directory::{Directory, LogFile};
-use crate::disk::hex;
+use crate::hex::sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::io;
 
 /// The file that is written to.
@@ -59,7 +58,7 @@ impl Link {
 impl Head {
     /// The end of a log whose last line has number `n`.
     pub(super) fn after(n: u64, text: &[u8]) -> Self {
-        Self { lines: n.saturating_add(1), hash: hex(&Sha256::digest(text)) }
+        Self { lines: n.saturating_add(1), hash: sha256(text) }
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Checked {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A file cannot be read.
-    #[error("audit log: {file} cannot be read: {source}; check its permissions and the host's disk")]
+    #[error("audit log: cannot read {file}: {source}; check its permissions and the host's disk")]
     Io {
         /// Name of the file.
         file: String,

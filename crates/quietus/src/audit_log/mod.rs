@@ -12,12 +12,14 @@
 //! 4. The chain goes on from the end that the caller keeps, whatever became of the files;
 //!    what is missing is told in the chain.
 
+mod batch;
 mod chain;
 mod check;
 mod directory;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{Batch, Collector, RUNS_MAX, Run};
 pub use chain::{CURRENT, Head, LINE_BYTES_MAX, Line, names};
 pub use check::{CheckError, Checked, Files};
 pub use directory::{Directory, HostDirectory, LogFile};
@@ -105,7 +107,7 @@ impl<D: Directory> AuditLog<D> {
         let mut log =
             Self { dir, limits, clock, head: known.clone(), kept_from: 0, current: None, notes: Vec::new() };
         if log.dir.names()?.iter().any(|name| name == CURRENT) && !log.repair()? {
-            log.lose("audit.jsonl ends with something that is no line")?;
+            log.lose("audit.jsonl does not end with a line")?;
         }
         let names = names(&log.dir)?;
         log.kept_from = log.find_kept_from(&names)?;

@@ -40,16 +40,3 @@ fn the_process_keeps_no_more_than_its_limit() {
     drop(all);
     assert_eq!(ALL.load(Ordering::Relaxed), 0, "what is dropped counts no more");
 }
-
-#[test]
-fn zeros_are_told_from_all_else_wherever_it_is() {
-    for len in [0, 1, 255, 256, 257, 4096] {
-        let mut bytes = vec![0; len];
-        assert!(is_zeros(&bytes));
-        for at in 0..len {
-            bytes[at] = 1;
-            assert!(!is_zeros(&bytes), "{at} of {len}");
-            bytes[at] = 0;
-        }
-    }
-}

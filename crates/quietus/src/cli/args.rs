@@ -12,12 +12,11 @@ const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error s
 /// Least memory for payloads, bytes: less is a unit that was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// A disk that forgets what it is told to: it knows which of its bytes are
-/// dead, destroys them, and can prove it.
+/// Virtual disks that know which of their bytes are dead, destroy them, and prove it.
 #[derive(Debug, Parser)]
 #[command(name = "quietus", version, after_help = EXIT, propagate_version = true)]
 pub struct Cli {
-    /// Report as JSON.
+    /// Print reports as JSON, a line each.
     #[arg(long, global = true)]
     pub json: bool,
     /// What to do.
@@ -28,41 +27,34 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a disk.
+    /// Make a disk: empty, from an image or a device, or above an image.
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
-    /// Say whether everything deleted is gone, what waits for what, and what the medium
-    /// can promise.
+    /// Show whether everything deleted is gone, what still waits, and what the medium guarantees.
     Status(StatusArgs),
-    /// List what is owed, and the audit log: deaths and receipts.
+    /// List what is still to be destroyed, and the audit log: deaths and receipts.
     Deaths(DeathsArgs),
-    /// Destroy what is queued.
+    /// Destroy queued content now.
     Shred(ShredArgs),
     /// Declare bytes dead.
     Purge(PurgeArgs),
-    /// Write a flat image of what is live on a disk, served or not.
+    /// Write the live content of a disk to a new image, while it is served or not.
     Export(ExportArgs),
-    /// Put an overlay above another base; what it shows stays the same.
+    /// Put an overlay above another base image; its content stays the same.
     Rebase(RebaseArgs),
-    /// Write what an overlay has changed to its base, or all of it to a new image.
+    /// Write the changes of an overlay to its base image, or all of its content to a new image.
     Commit(CommitArgs),
-    /// Make the file of an overlay as small as it can be, now.
+    /// Shrink the file of an overlay as far as possible, now.
     Compact(DiskArgs),
-    /// Check every file of a disk.
+    /// Check every file of a disk for damage.
     Verify(DiskArgs),
-    /// Read the medium and sign what is found there, or check such a receipt.
+    /// Read the medium and sign the findings, or check such a receipt.
     Prove(ProveArgs),
     /// Print completions for a shell.
     Completions {
-        /// Which.
+        /// The shell.
         shell: clap_complete::Shell,
-    },
-    /// Write the manual pages into a directory.
-    Man {
-        /// Where.
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
     },
 }
 
@@ -81,39 +73,39 @@ pub struct CreateArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Size of the disk: 512M, 20G, 1.5T. A size that is no multiple of 512 bytes is
-    /// rounded up to whole blocks of 4 KiB. An overlay may be larger than its base;
-    /// default: as large.
+    /// Size of the disk: 512M, 20G, 1.5T. A size that is not a multiple of 512 bytes is
+    /// rounded up to whole blocks of 4 KiB. Default: the size of the adopted image or of the
+    /// base image; an overlay may be larger than its base image.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Where the content goes: a block device, whose present content is dead
-    /// and is destroyed, or a file to be made. Default: `data` in the directory.
+    /// Medium for the content: a block device, whose present content is destroyed, or a file
+    /// to make. Default: `data` in the directory.
     #[arg(long, value_hint = ValueHint::FilePath, conflicts_with = "adopt")]
     pub medium: Option<PathBuf>,
-    /// A raw image or block device to take over in place, with its content.
+    /// Raw image or block device to use in place, with its content.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub adopt: Option<PathBuf>,
-    /// Where content lives.
+    /// Store: how the medium holds the content.
     #[arg(long, value_enum, default_value_t = StoreKind::InPlace)]
     pub store: StoreKind,
-    /// The image below an overlay, which never changes: raw, or of another
-    /// format, from which it is converted into the directory once.
+    /// Image below an overlay, which must not change. An image that is not raw is converted
+    /// into the directory once.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: Option<PathBuf>,
-    /// How the file of an overlay stays small. Default: lazy.
+    /// How the file of an overlay is kept small. Default: lazy.
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
-    /// The passes: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
-    /// random,ff,zero; for an overlay also none: what dies is only freed.
+    /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
+    /// random,ff,zero. An overlay may also have none, which only frees space.
     #[arg(long, default_value = "clear")]
     pub policy: String,
-    /// Destroy when no request came for so long.
+    /// Idle time without a request after which queued content is destroyed.
     #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]
     pub idle_after: u64,
-    /// Destroy at the latest after so long, idle or not.
+    /// Time after which queued content is destroyed even if the disk is busy.
     #[arg(long, default_value = "10m", value_parser = parse_duration_ms)]
     pub deadline: u64,
-    /// Treat whole blocks of zeros that the guest writes as deaths.
+    /// Treat a written block of zeros as deleted.
     #[arg(long)]
     pub detect_zeroes: bool,
 }
@@ -121,11 +113,11 @@ pub struct CreateArgs {
 /// How the file of an overlay stays small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ModeArg {
-    /// The last blocks move into the holes at once.
+    /// Move the last blocks into holes at once.
     Packed,
-    /// They do when the disk is idle, many at a time.
+    /// Move the last blocks into holes when the disk is idle, many at a time.
     Lazy,
-    /// Holes are left to the host's file system.
+    /// Punch holes, and leave them to the host's file system.
     Punch,
 }
 
@@ -160,19 +152,19 @@ pub struct ServeArgs {
     /// How deaths are inferred.
     #[command(flatten)]
     pub detect: DetectArgs,
-    /// The server's certificates, PEM; turns TLS on.
+    /// Certificates of the server, PEM; turns TLS on.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The key of the first certificate, PEM.
+    /// Private key of the first certificate, PEM.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Take only clients with a certificate from these authorities, PEM.
+    /// Accept only clients with a certificate from these authorities, PEM.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Take clients without TLS too.
+    /// Accept clients without TLS too.
     #[arg(long, requires = "tls_cert")]
     pub tls_optional: bool,
-    /// Most clients at once.
+    /// Maximum number of clients at once.
     #[arg(long, value_name = "NUMBER", default_value = "256", value_parser = parse_connections)]
     pub connections: usize,
     /// Time limit for the NBD handshake of a client.
@@ -186,9 +178,9 @@ pub struct ServeArgs {
     /// structured replies instead: for a client whose extended headers are defective.
     #[arg(long, value_enum, default_value_t = Answer::Yes)]
     pub extended_headers: Answer,
-    /// How long a client may be idle before it loses its connection to a newcomer that
-    /// finds all of `--connections` in use. (A client that has never made a request
-    /// loses it after `--handshake-timeout`, and one in its handshake at once.)
+    /// Idle time after which a client may lose its connection to a new client that finds all of
+    /// `--connections` in use. A client that has never made a request may lose it after
+    /// `--handshake-timeout`, and a client in its handshake at once.
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
     pub idle_timeout: u64,
     /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
@@ -200,10 +192,10 @@ pub struct ServeArgs {
     /// and its status.
     #[arg(long)]
     pub run: Option<String>,
-    /// Write the process number here when ready.
+    /// File to write the process number to when ready.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub pidfile: Option<PathBuf>,
-    /// End when the parent process ends.
+    /// Stop when the parent process ends.
     #[arg(long)]
     pub exit_with_parent: bool,
 }
@@ -222,21 +214,18 @@ pub struct DetectArgs {
     /// files that are gone, or of everything that is written over.
     #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
     pub grade: GradeArg,
-    /// Take an allocation map alone as proof, without waiting until no inode
-    /// names the block: faster, and a crash of the guest can give back a deleted
-    /// file that is full of zeros.
+    /// Trust an allocation map alone, without waiting until no inode names the block. Faster, but
+    /// after a crash of the guest a deleted file may come back full of zeros.
     #[arg(long)]
     pub eager: bool,
-    /// Destroy what the guest discards at once; with `no`, only when its file
-    /// system says so too.
+    /// Destroy discarded blocks at once. With `no`, only when the file system shows them free too.
     #[arg(long, value_enum, default_value_t = Answer::Yes)]
     pub trust_discard: Answer,
-    /// A map proves nothing against a block written less than this before it
-    /// (it may be up to twice this).
+    /// Age that a write must have before an allocation map counts against its block (up to twice
+    /// this in effect).
     #[arg(long, default_value = "1s", value_parser = parse_duration_ms)]
     pub reorder_window: u64,
-    /// How long an active guest may take to write what it holds back: longer
-    /// than its write-back interval.
+    /// Longest time that an active guest holds writes back: more than its write-back interval.
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub settle: u64,
 }
@@ -285,10 +274,10 @@ pub struct StatusArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Show it again each second, until Ctrl-C.
+    /// Repeat the report each second, until Ctrl-C.
     #[arg(long)]
     pub watch: bool,
-    /// Show the counters and everything else that is known, too.
+    /// Show all counters and details too.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -299,7 +288,7 @@ pub struct DeathsArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Go on as they happen.
+    /// Print new lines of the audit log as they come, until Ctrl-C.
     #[arg(long)]
     pub follow: bool,
 }
@@ -310,7 +299,7 @@ pub struct ShredArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Now, and wait for it.
+    /// Destroy now, and wait until it is done (required).
     #[arg(long)]
     pub now: bool,
 }
@@ -321,13 +310,13 @@ pub struct PurgeArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// What is dead: OFFSET+LENGTH or FIRST-LAST, in bytes or with units: 1G+64K.
+    /// Ranges that are dead: OFFSET+LENGTH or FIRST-LAST, in bytes or with units, such as 1G+64K.
     #[arg(required = true, value_parser = parse_range)]
     pub ranges: Vec<Range>,
-    /// Keep the content, and destroy what lies below it.
+    /// Keep the content, and destroy older content that may remain below it.
     #[arg(long)]
     pub scour: bool,
-    /// Destroy it now, and wait for it.
+    /// Destroy it now, and wait until it is done.
     #[arg(long)]
     pub now: bool,
 }
@@ -339,10 +328,10 @@ pub struct ExportArgs {
     /// The disk's directory. If it is served, the image is the disk at one instant.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// The image to make.
+    /// Image file to make.
     #[arg(value_hint = ValueHint::FilePath)]
     pub image: PathBuf,
-    /// Its format.
+    /// Format of the image.
     #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
     pub format: ImageFormat,
 }
@@ -351,15 +340,14 @@ pub struct ExportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct RebaseArgs {
-    /// The overlay's directory. Nobody may serve it.
+    /// The overlay's directory; it must not be served meanwhile.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// The new base: raw, or of another format, from which it is converted into
-    /// the directory.
+    /// New base image. An image that is not raw is converted into the directory.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: PathBuf,
-    /// Take the new base as it is, without a look at the old one: what the disk
-    /// has not changed reads as the new base has it.
+    /// Do not compare with the old base image: blocks that the disk has not changed read as in
+    /// the new one.
     #[arg(long)]
     pub as_it_is: bool,
 }
@@ -368,10 +356,10 @@ pub struct RebaseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct CommitArgs {
-    /// The overlay's directory. Nobody may serve it, but with --to.
+    /// The overlay's directory; without --to it must not be served meanwhile.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Make this raw image, and leave the overlay and its base alone.
+    /// Write all content to this new raw image, and leave the overlay and its base image unchanged.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
 }
@@ -383,13 +371,13 @@ pub struct ProveArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check")]
     pub disk: Option<PathBuf>,
-    /// Write the signed receipt here.
+    /// File for the signed receipt.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Check this receipt instead.
+    /// Receipt to check, instead of a disk to read.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub check: Option<PathBuf>,
-    /// The key that it must be signed with (`key.pub` of the disk).
+    /// Public key that must have signed the receipt: `key.pub` of the disk.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
 }
@@ -426,7 +414,7 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 }
 
 fn parse_range(text: &str) -> Result<Range, String> {
-    let wrong = || format!("{text:?} is no range: use OFFSET+LENGTH or FIRST-LAST");
+    let wrong = || format!("invalid range {text:?}; use OFFSET+LENGTH or FIRST-LAST, such as 1G+64K");
     if let Some((start, len)) = text.split_once('+') {
         let (start, len) = (parse_size(start)?, parse_size(len)?);
         return start.checked_add(len).map(|_| Range { start, len }).ok_or_else(wrong);

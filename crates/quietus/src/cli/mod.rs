@@ -6,7 +6,7 @@ mod serve;
 mod stop;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call, Meanwhile};
+use crate::control::{self, Call};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::offline::{self, ImageFormat};
 use crate::proof;
@@ -44,6 +44,12 @@ impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Error(error.to_string())
     }
+}
+
+/// The command line, for whoever documents it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command line.
@@ -118,7 +124,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
             Ok(())
         }
-        Command::Man { dir } => Ok(clap_mangen::generate_to(Cli::command(), dir)?),
     }
 }
 
@@ -140,7 +145,7 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
     };
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
-    let guarantees = control::guarantees(&args.disk, &toml);
+    let guarantees = toml.guarantees(&args.disk);
     out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())
 }
@@ -241,12 +246,9 @@ fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_ref().map(std::fs::read_to_string).transpose()?;
+    let known = args.key.as_deref().map(read).transpose()?;
     let receipt = match (&args.check, &args.disk) {
-        (Some(path), _) => {
-            let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
-            proof::check(&text, known.as_deref()).map_err(Failure::Error)?
-        }
+        (Some(path), _) => proof::check(&read(path)?, known.as_deref())?,
         (None, Some(disk)) => {
             let answer = ask(disk, &Call::Prove)?;
             if let Some(path) = &args.output {
@@ -254,29 +256,35 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
             }
             serde_json::from_value(answer)?
         }
-        (None, None) => return Err(Failure::Error("name a disk, or a receipt with --check".into())),
+        (None, None) => {
+            return Err(Failure::Error(
+                "prove: the disk is missing; name one, or a receipt with --check".into(),
+            ));
+        }
     };
     out.proof(&receipt, args.check.is_some());
-    good(receipt.proof.is_clean())
+    good(receipt.statement.is_clean())
 }
 
-fn named(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Error(format!("{}: {error}", path.display()))
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::Error(format!("cannot read {}: {error}", path.display())))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::Error(format!("cannot write {}: {error}", path.display()))
 }
 
 fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
-    let mut file = std::fs::File::create(path).map_err(|error| named(path, &error))?;
+    let mut file = File::create(path).map_err(|error| unwritten(path, &error))?;
     let text = serde_json::to_string_pretty(receipt)?;
-    file.write_all(text.as_bytes()).map_err(|error| named(path, &error))?;
-    file.sync_all().map_err(|error| named(path, &error))
+    file.write_all(text.as_bytes()).map_err(|error| unwritten(path, &error))?;
+    file.sync_all().map_err(|error| unwritten(path, &error))
 }
 
 /// Asks with a progress bar, until Ctrl-C.
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    with_bar(|step| {
-        let mut tell = |Meanwhile::Progress(done, of): Meanwhile| step(done, of);
-        control::ask(disk, call, None, &mut tell).map_err(Failure::Error)
-    })
+    with_bar(|step| control::ask(disk, call, None, step).map_err(Failure::Error))
 }
 
 /// Does something that may take long, with a progress bar, until Ctrl-C.

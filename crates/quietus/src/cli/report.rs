@@ -2,9 +2,9 @@
 
 mod status;
 
+use crate::audit_log::Batch;
 use crate::control::{StatusAnswer, Waiting};
 use crate::disk::DiskToml;
-use crate::engine::Batch;
 use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
@@ -116,7 +116,7 @@ impl Report {
             }
             match answer["more"].as_u64() {
                 Some(more) if more > 0 => writeln!(out, "… and {more} more"),
-                _ if owed.is_empty() => writeln!(out, "nothing is owed"),
+                _ if owed.is_empty() => writeln!(out, "nothing is left to destroy"),
                 _ => Ok(()),
             }
         });
@@ -162,7 +162,7 @@ impl Report {
         self.say(done, |out| {
             let (live, size) = (bytes(done.copied.live_bytes), bytes(done.copied.size_bytes));
             let (image, host) = (done.image.display(), bytes(done.host_bytes));
-            write!(out, "exported {image}: {live} of {size} hold something; it takes up {host}")
+            write!(out, "exported {image}: {live} of {size} is live content; the image takes up {host}")
         });
     }
 
@@ -177,7 +177,7 @@ impl Report {
         self.say(done, |out| {
             let (written, purged) = (bytes(done.written_bytes), bytes(done.purged_bytes));
             writeln!(out, "committed to {}: wrote {written}, purged {purged}", done.base.display())?;
-            write!(out, "other overlays above this base will say that it has changed, and not open")
+            write!(out, "note: other overlays above this base image no longer open, since it has changed")
         });
     }
 
@@ -185,7 +185,7 @@ impl Report {
         self.say(answer, |out| {
             let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
             let done = if answer["done"] == true { "" } else { " (interrupted: the rest is packed later)" };
-            write!(out, "the medium had {}, and has {}{done}", number("bytes_before"), number("bytes_after"))
+            write!(out, "medium: {} before, {} now{done}", number("bytes_before"), number("bytes_after"))
         });
     }
 
@@ -223,10 +223,10 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
-    let proof = &receipt.proof;
+    let proof = &receipt.statement;
     match (proof.is_clean(), proof.violations.is_empty()) {
-        (true, _) => writeln!(out, "no dead byte holds anything")?,
-        (_, true) => writeln!(out, "not all that is dead is destroyed yet: run `quietus shred --now`")?,
+        (true, _) => writeln!(out, "no dead byte holds content")?,
+        (_, true) => writeln!(out, "not all dead content is destroyed yet; run `quietus shred --now`")?,
         _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
     }
     for (start, len) in proof.violations.iter().take(10) {
@@ -237,7 +237,11 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
     }
     read_text(out, &proof.read_ways)?;
-    writeln!(out, "no space     {:>12}  of the dead bytes: nothing to read", bytes(proof.hole_bytes))?;
+    writeln!(
+        out,
+        "no space     {:>12}  of the dead bytes, without space on the medium: nothing to read",
+        bytes(proof.hole_bytes)
+    )?;
     let signed = if checked { "the signature is valid, by the key" } else { "by the key" };
     writeln!(out, "signed       {signed} {}", receipt.public_key)?;
     match DiskGuarantees::deserialize(&proof.guarantees) {
@@ -247,7 +251,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
             writeln!(out, "note: {}; `quietus status` says why, and what to do", guarantees.level)
         }
         Ok(_) => Ok(()),
-        Err(_) => writeln!(out, "guarantee    in the words of another version: {}", proof.guarantees),
+        Err(_) => writeln!(out, "guarantee    of another version of Quietus: {}", proof.guarantees),
     }
 }
 
@@ -259,7 +263,7 @@ fn read_text(out: &mut String, ways: &BTreeMap<String, u64>) -> std::fmt::Result
             "after-eviction" => "of the dead bytes, from the medium: the host's cache was emptied first",
             "from-cache" => {
                 "of the dead bytes, FROM THE HOST'S CACHE, which cannot be emptied here: \
-                 they do not show what is on the medium"
+                 these reads do not show the medium"
             }
             other => other,
         };

@@ -3,21 +3,21 @@
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
-use crate::control::{self, Control, Open};
+use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
-use crate::engine::Engine;
 use crate::export::Export;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
+use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{exfat, ext2, fat, ntfs};
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixDatagram;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// How long clients may take to see the end of their requests at a stop.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first file descriptor that systemd passes.
-const FIRST_PASSED_FD: RawFd = 3;
 
 pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     if args.exit_with_parent {
@@ -41,7 +39,7 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     result.and(stopped)
 }
 
-fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open>, Failure> {
+fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
     let bar = super::bar();
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
     let dir = DiskDir::open_with(path, access, &mut |done, of| {
@@ -53,8 +51,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
-    let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-    Ok(Arc::new(Open { dir, engine: Arc::new(engine), served: true }))
+    Ok(Arc::new(OpenDisk::start_with(dir, config, watcher, true)?))
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
@@ -81,13 +78,16 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
 
 fn serve_disks(
     args: &ServeArgs,
-    disks: &[Arc<Open>],
+    disks: &[Arc<OpenDisk>],
     signals: &mut Signals,
     out: &Report,
 ) -> Result<(), Failure> {
     let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Error(format!("two disks are called {}: rename one", twice.1)));
+        return Err(Failure::Error(format!(
+            "two disks have the name {}; rename the directory of one",
+            twice.1
+        )));
     }
     let listeners = listeners(args, &disks[0])?;
     let config = Config {
@@ -123,7 +123,7 @@ fn serve_disks(
 
 /// The control socket of `disk`. A disk that is only read may do without one: its
 /// directory may be read-only, or another server may answer for it.
-fn control_of(disk: &Arc<Open>) -> io::Result<Option<Control>> {
+fn control_of(disk: &Arc<OpenDisk>) -> io::Result<Option<Control>> {
     match control::serve(Arc::clone(disk)) {
         Err(error) if disk.dir.is_read_only() => {
             let socket = disk.dir.path().join("control.sock");
@@ -144,7 +144,7 @@ fn uri(bound: &Bound, secure: bool) -> String {
     }
 }
 
-fn listeners(args: &ServeArgs, first: &Open) -> Result<Vec<Listener>, Failure> {
+fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failure> {
     let mut found = if args.nbd.is_empty() { passed()? } else { Vec::new() };
     let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
     let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
@@ -165,24 +165,19 @@ fn listen(address: &str) -> io::Result<Listener> {
         Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other("use unix:PATH, tcp:ADDRESS:PORT or stdio")),
+        _ => Err(io::Error::other("unknown kind of address; use unix:PATH, tcp:ADDRESS:PORT or stdio")),
     }
 }
 
-/// The sockets that systemd passed, by its protocol `sd_listen_fds(3)`.
+/// The sockets that systemd passed.
 fn passed() -> Result<Vec<Listener>, Failure> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
-    if number("LISTEN_PID").is_some_and(|pid| pid != std::process::id()) {
-        return Ok(Vec::new());
-    }
-    let count = number("LISTEN_FDS").unwrap_or(0).min(64) as RawFd;
-    let fds = FIRST_PASSED_FD..FIRST_PASSED_FD + count;
+    let refused = |error: io::Error| Failure::Error(format!("cannot take the sockets of systemd: {error}"));
+    let fds = sd_notify::listen_fds().map_err(refused)?;
     fds.map(|fd| {
-        // SAFETY: by sd_listen_fds(3) these descriptors are open and were
+        // SAFETY: sd_listen_fds(3) promises that these descriptors are open and were
         // passed to this process, which takes each of them once, here.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
-        Ok(Listener::inherited(fd)?)
+        Listener::inherited(fd).map_err(refused)
     })
     .collect()
 }
@@ -203,30 +198,19 @@ fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> R
         }
     }
     if let Some(pidfile) = &args.pidfile {
-        std::fs::write(pidfile, format!("{}\n", std::process::id()))?;
+        std::fs::write(pidfile, format!("{}\n", std::process::id()))
+            .map_err(|error| super::unwritten(pidfile, &error))?;
     }
-    if let Err(error) = notify("READY=1") {
-        tracing::warn!(%error, "the service manager could not be told");
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        tracing::warn!(%error, "cannot notify the service manager");
     }
     Ok(())
-}
-
-/// Tells the service manager, by `sd_notify(3)`.
-fn notify(state: &str) -> io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::SocketAddr;
-    let Ok(name) = std::env::var("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(&name)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
 /// Waits for a signal to stop, or for the command of `--run` to end.
 fn wait(
     args: &ServeArgs,
-    disks: &[Arc<Open>],
+    disks: &[Arc<OpenDisk>],
     signals: &mut Signals,
     server: &Server,
     uris: &[String],
@@ -249,7 +233,7 @@ fn wait(
             }
         }
         if ends || signals.is_closed() {
-            let _ = notify("STOPPING=1");
+            let _ = sd_notify::notify(&[NotifyState::Stopping]);
             if let Some(child) = &mut child {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -281,12 +265,12 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
 
 /// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
 /// cannot be read stays as it was.
-fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
+fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
     let mut kept = Vec::new();
     match tls(args) {
         Ok(tls) => server.set_tls(tls),
         Err(error) => {
-            tracing::error!(%error, "the certificates and the key cannot be reloaded");
+            tracing::error!(%error, "cannot reload the certificates and the key");
             kept.push("the certificates and the key".to_string());
         }
     }
@@ -298,7 +282,7 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
                 *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
             }),
             Err(error) => {
-                tracing::error!(%error, "[behaviour] cannot be reloaded");
+                tracing::error!(%error, "cannot reload [behaviour]");
                 kept.push(format!("[behaviour] of {}", disk.dir.name()));
             }
         }
@@ -314,10 +298,10 @@ fn reload(args: &ServeArgs, disks: &[Arc<Open>], server: &Server) {
 
 /// Stops every disk: what is queued is destroyed first, unless another signal
 /// comes.
-fn stop(disks: &[Arc<Open>], signals: &mut Signals) -> Result<(), Failure> {
+fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
     let mut latched = Ok(());
     for disk in disks {
-        control::close(disk, true, |status| {
+        disk.close(true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
             if hurry {
                 tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);

@@ -1,4 +1,4 @@
-//! A call on its way: a line, and perhaps an open file that goes with it.
+//! The socket, and what goes through it: a call is a line, and perhaps an open file.
 
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -6,14 +6,32 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// Longest call.
 const CALL_BYTES_MAX: usize = 1 << 20;
+
+/// A line of an answer.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Answer {
+    Progress(u64, u64),
+    Ok(Value),
+    Error(String),
+}
+
+/// The path of the socket in the disk directory, short however long that is.
+pub(super) fn through_fd<T>(path: &Path, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let dir = std::fs::File::open(path)?;
+    with(Path::new(&format!("/proc/self/fd/{}/control.sock", dir.as_raw_fd())))
+}
 
 /// Sends `line`, and `file` with its first byte.
 pub(super) fn send(mut stream: &UnixStream, line: &str, file: Option<&File>) -> io::Result<()> {

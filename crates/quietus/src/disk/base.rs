@@ -8,10 +8,12 @@
 //! 3. A base whose length or time of change is not what it was is used only
 //!    once its content is found to be.
 
-use super::overlay::OverlayToml;
-use super::{DiskError, DiskErrorKind, Step, hex, in_use};
-use crate::buffers::is_zeros;
+use super::overlay_toml::OverlayToml;
+use super::{DiskError, DiskErrorKind, Step};
+use crate::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
+use crate::hex::hex;
 use crate::media::FileMedium;
+use crate::zeros::is_zeros;
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{Addr, Extent, Pos};
@@ -67,12 +69,13 @@ impl Base {
     /// [`DiskError`]: it is missing, no file, or may be written to by somebody.
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.of(path, error),
-            _ => DiskErrorKind::Io("opening the base image").of(path, error),
+            io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.at(path),
+            _ => DirectoryErrorKind::Io("open the base image").of(path, error).into(),
         };
         let found = std::fs::metadata(path).map_err(failed)?;
         if !found.is_file() {
-            let what = "a base image is a regular file: whether anything else has changed cannot be told";
+            let what =
+                "the base image is not a regular file; copy it to one, so that a change can be noticed";
             return Err(DiskErrorKind::Invalid(what.into()).at(path));
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +83,7 @@ impl Base {
             return Ok(base);
         }
         let medium = FileMedium::open(path, true).map_err(failed)?;
-        in_use::patiently(|| lock_shared(&medium, path))?;
+        patiently(|| lock_shared(&medium, path))?;
         let found = medium.file().metadata().map_err(failed)?;
         let mut data = BlockSet::default();
         medium.data_within(Extent::new(0, medium.size())).for_each(|it| data.insert(in_base(it)));
@@ -135,7 +138,7 @@ impl Base {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn describe_anew(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
-        let failed = |error| DiskErrorKind::Io("reading the base image").of(&self.path, error);
+        let failed = |error| DirectoryErrorKind::Io("read the base image").of(&self.path, error);
         let stamp = Stamp::of(&self.medium.file().metadata().map_err(failed)?);
         let medium = FileMedium::open(&self.path, true).map_err(failed)?;
         Ok(describe(stamp, base, digest(&medium, &self.path, step)?))
@@ -144,11 +147,11 @@ impl Base {
     /// Keeps everybody else from it: it is about to be written to.
     ///
     /// # Errors
-    /// [`DiskErrorKind::Locked`]: another overlay has it open.
+    /// [`DirectoryErrorKind::Locked`]: another overlay has it open.
     pub(crate) fn lock_alone(self: &Arc<Self>) -> Result<(), DiskError> {
-        let used = |by: &str| Err(DiskErrorKind::Locked(by.into()).at(&self.path));
+        let used = |by: &str| Err(DirectoryErrorKind::Locked(by.into()).at(&self.path).into());
         if Arc::strong_count(self) > 1 {
-            return used("another overlay here");
+            return used("another overlay of this process");
         }
         match rustix::fs::flock(self.medium.file(), FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
@@ -165,13 +168,13 @@ impl Base {
         let changed = |how: String| DiskErrorKind::BaseChanged(how).at(&self.path);
         self.check_unchanged()?;
         if self.stamp.bytes != known.base_bytes {
-            return Err(changed(format!("it has {} bytes and had {}", self.stamp.bytes, known.base_bytes)));
+            return Err(changed(format!("{} bytes, before {}", self.stamp.bytes, known.base_bytes)));
         }
         if self.stamp.mtime_ns == known.base_mtime_ns {
             return Ok(None);
         }
         if self.hash(step)? != known.base_hash {
-            return Err(changed("its content is another one".into()));
+            return Err(changed("other content".into()));
         }
         Ok(Some(self.stamp.mtime_ns))
     }
@@ -193,12 +196,12 @@ impl Base {
     }
 
     fn check_unchanged(&self) -> Result<(), DiskError> {
-        let failed = |error| DiskErrorKind::Io("reading the base image").of(&self.path, error);
+        let failed = |error| DirectoryErrorKind::Io("read the base image").of(&self.path, error);
         let now = self.medium.file().metadata().map_err(failed)?;
         if Stamp::of(&now) == self.stamp {
             return Ok(());
         }
-        Err(DiskErrorKind::BaseChanged("just now, while it was open".into()).at(&self.path))
+        Err(DiskErrorKind::BaseChanged("while it was open".into()).at(&self.path))
     }
 
     /// The parts of `into`, which is to be read at `pos`, within the file and
@@ -209,7 +212,7 @@ impl Base {
     }
 
     fn refused<T>(&self) -> Result<T, MediumError> {
-        let message = format!("{} is a base image, and never changed", self.path.display());
+        let message = format!("cannot change {}: it is a base image", self.path.display());
         Err(MediumError { kind: MediumErrorKind::Io, message })
     }
 }
@@ -224,15 +227,15 @@ fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
 }
 
 /// Keeps those from it that would write to it.
-fn lock_shared(medium: &FileMedium, path: &Path) -> Result<(), DiskError> {
-    let failed = |error| DiskErrorKind::Io("looking who uses the base image").of(path, error);
+fn lock_shared(medium: &FileMedium, path: &Path) -> Result<(), DirectoryError> {
+    let failed = |error| DirectoryErrorKind::Io("find out who uses the base image").of(path, error);
     let by_kernel = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(failed)?;
     let by_writer = in_use::by_writer(Path::new("/proc"), medium.file()).map_err(failed)?;
     if let Some(by) = by_kernel.or(by_writer) {
-        return Err(DiskErrorKind::Locked(by).at(path));
+        return Err(DirectoryErrorKind::Locked(by).at(path));
     }
     let locked = rustix::fs::flock(medium.file(), FlockOperation::NonBlockingLockShared);
-    locked.map_err(|_| DiskErrorKind::Locked("another program".into()).at(path))
+    locked.map_err(|_| DirectoryErrorKind::Locked("another program".into()).at(path))
 }
 
 fn digest(medium: &FileMedium, path: &Path, step: Step<'_>) -> Result<String, DiskError> {
@@ -249,11 +252,11 @@ fn digest(medium: &FileMedium, path: &Path, step: Step<'_>) -> Result<String, Di
             let buf = &mut buf[..part.len as usize];
             let read = medium.read(part.start, buf);
             read.map_err(|error| {
-                DiskErrorKind::Io("reading the base image").of(path, io::Error::other(error))
+                DirectoryErrorKind::Io("read the base image").of(path, io::Error::other(error))
             })?;
             add_pieces(&mut hasher, part.start, buf);
             if !step(part.end(), size) {
-                return Err(DiskErrorKind::Interrupted.at(path));
+                return Err(DirectoryErrorKind::Interrupted.at(path).into());
             }
         }
     }

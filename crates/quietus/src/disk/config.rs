@@ -3,8 +3,10 @@
 //! What must never change is covered by a checksum, so that a flipped bit is
 //! seen; `[behaviour]` is a person's to edit, and is not.
 
-use super::overlay::OverlayToml;
-use super::{CreateOptions, DiskError, DiskErrorKind};
+use super::overlay_toml::OverlayToml;
+use super::{DiskError, DiskErrorKind};
+use crate::directory::{DirectoryErrorKind, replace};
+use crate::host::{self, DiskGuarantees};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::store::overlay::Mode;
@@ -85,6 +87,32 @@ pub struct BehaviourToml {
     pub mode: Option<Mode>,
 }
 
+/// What a new disk is to be.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// Bytes; taken from the medium or the base where that has a size.
+    pub size: Option<u64>,
+    /// A block device, or a file to be made, in place of `data`.
+    pub medium: Option<PathBuf>,
+    /// `medium` exists, and what it holds is the disk's content.
+    pub adopt: bool,
+    /// Where content is to live.
+    pub store: StoreKind,
+    /// What is to lie below an overlay: an image, of any format that `qemu-img`
+    /// knows.
+    pub base: Option<PathBuf>,
+    /// How the file of an overlay stays small.
+    pub mode: Option<Mode>,
+    /// The passes.
+    pub policy: String,
+    /// See [`Config::idle_after_ms`].
+    pub idle_after_ms: u64,
+    /// See [`Config::deadline_ms`].
+    pub deadline_ms: u64,
+    /// See [`Config::detect_zeroes`].
+    pub detect_zeroes: bool,
+}
+
 /// Default size of all files of an audit log: one GiB.
 fn audit_bytes_max() -> u64 {
     1 << 30
@@ -102,27 +130,32 @@ impl DiskToml {
         let foreign = options.medium.as_deref().filter(|path| path.exists());
         if options.adopt && foreign.is_none() {
             let path = options.medium.as_deref().unwrap_or(here);
-            return Err(DiskErrorKind::Missing("the image to adopt").at(path));
+            return Err(DirectoryErrorKind::Missing("the image to adopt").at(path).into());
         }
         let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.is_file());
         if let Some(path) = foreign.filter(|path| !options.adopt && is_file(path)) {
-            let what = "it is a file that exists: name it with --adopt to keep its content, or remove it";
+            let what =
+                "--medium names a file that already exists; use --adopt to keep its content, or remove it";
             return Err(DiskErrorKind::Invalid(what.into()).at(path));
         }
         let found = foreign.map(size_of).transpose()?;
         let size_bytes = match (found, options.size) {
             (Some(found), Some(size)) if size > found => {
-                let what = format!("it has {found} bytes, and the disk is to have {size}");
+                let what = format!("--size is {size} bytes, and the medium has {found}; use {found} or less");
                 return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
             }
             (_, Some(size)) => size,
             (Some(found), None) => found,
-            (None, None) => return Err(DiskErrorKind::Invalid("say how large: --size 20G".into()).at(here)),
+            (None, None) => {
+                return Err(DiskErrorKind::Invalid(
+                    "--size is missing; give the size of the disk, such as --size 20G".into(),
+                )
+                .at(here));
+            }
         };
         let path = match &options.medium {
-            Some(path) => {
-                std::path::absolute(path).map_err(|error| DiskErrorKind::Io("finding it").of(path, error))?
-            }
+            Some(path) => std::path::absolute(path)
+                .map_err(|error| DirectoryErrorKind::Io("find the file").of(path, error))?,
             None => PathBuf::from("data"),
         };
         let medium = MediumToml { path, adopted: options.adopt };
@@ -134,8 +167,9 @@ impl DiskToml {
         let content = base.base_bytes.next_multiple_of(512);
         let size_bytes = options.size.unwrap_or(content);
         if size_bytes < content {
-            let what =
-                format!("it has {content} bytes, and the disk above it {size_bytes}: make that larger");
+            let what = format!(
+                "--size is {size_bytes} bytes, and the base image has {content}; use {content} or a larger size"
+            );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
         let medium = MediumToml { path: PathBuf::from("data"), adopted: false };
@@ -178,10 +212,10 @@ impl DiskToml {
         let path = dir.join("disk.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                DiskErrorKind::Missing("disk.toml").at(dir)
+                DirectoryErrorKind::Missing("disk.toml").at(dir)
             }
-            std::io::ErrorKind::InvalidData => DiskErrorKind::Damaged("it is no text").at(&path),
-            _ => DiskErrorKind::Io("reading it").of(&path, error),
+            std::io::ErrorKind::InvalidData => DirectoryErrorKind::Damaged("not UTF-8 text").at(&path),
+            _ => DirectoryErrorKind::Io("read the file").of(&path, error),
         })?;
         Self::from_text(&text).map_err(|kind| kind.at(&path))
     }
@@ -196,7 +230,7 @@ impl DiskToml {
         match table.get("version").and_then(toml::Value::as_integer) {
             Some(VERSION) => {}
             Some(other) => return Err(DiskErrorKind::Version(other)),
-            None => return Err(DiskErrorKind::Damaged("it says no version")),
+            None => return Err(DirectoryErrorKind::Damaged("field `version` is missing").into()),
         }
         let toml: Self = toml::from_str(text).map_err(invalid)?;
         toml.check()?;
@@ -209,15 +243,20 @@ impl DiskToml {
 
     fn check(&self) -> Result<(), DiskErrorKind> {
         if self.checksum != self.sum() {
-            return Err(DiskErrorKind::Damaged("its checksum is wrong; only [behaviour] may be edited"));
+            return Err(DirectoryErrorKind::Damaged(
+                "field `checksum` does not fit; only [behaviour] may be edited",
+            )
+            .into());
         }
         let is_overlay = self.store == StoreKind::Overlay;
         if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
-            return Err(invalid("an overlay, and nothing else, has a table [overlay] and a mode"));
+            return Err(invalid(
+                "field `store` does not fit: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
+            ));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
             let what =
-                format!("the size, {} bytes, is not a multiple of 512 from 512 to 2^63", self.size_bytes);
+                format!("field `size_bytes` is {}, not a multiple of 512 from 512 to 2^63", self.size_bytes);
             return Err(invalid(what));
         }
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
@@ -226,21 +265,28 @@ impl DiskToml {
 
     fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
         if self.size_bytes > OVERLAY_BYTES_MAX {
-            let what = format!("an overlay has at most {OVERLAY_BYTES_MAX} bytes, not {}", self.size_bytes);
+            let what = format!(
+                "field `size_bytes` is {}; an overlay has at most {OVERLAY_BYTES_MAX}",
+                self.size_bytes
+            );
             return Err(invalid(what));
         }
         if self.size_bytes < overlay.base_bytes {
-            return Err(invalid("the disk is smaller than its base"));
+            return Err(invalid(
+                "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
+            ));
         }
         if self.medium.adopted || self.medium.path != Path::new("data") {
-            return Err(invalid("the medium of an overlay is its own file `data`"));
+            return Err(invalid(
+                "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
+            ));
         }
         overlay.check()
     }
 
     fn policy(&self) -> Result<Policy, DiskErrorKind> {
         if self.behaviour.policy == NO_PASSES && self.store != StoreKind::Overlay {
-            return Err(invalid("the policy none destroys nothing: only an overlay may have it"));
+            return Err(invalid("policy `none` destroys nothing; only an overlay may have it"));
         }
         self.behaviour.policy.parse::<Policy>().map_err(invalid)
     }
@@ -273,6 +319,36 @@ impl DiskToml {
     pub fn medium_path(&self, dir: &Path) -> PathBuf {
         dir.join(&self.medium.path)
     }
+
+    /// What this host guarantees for the disk in `dir`: for its medium, and for its
+    /// journal, which may hold content in flight.
+    #[must_use]
+    pub fn guarantees(&self, dir: &Path) -> DiskGuarantees {
+        host::inspect_disk(&self.medium_path(dir), &dir.join("journal"))
+    }
+
+    /// Puts this in the place of the one in `dir`. What a person wrote beside it
+    /// stays.
+    ///
+    /// # Errors
+    /// [`DiskError`]; the old one is whole then.
+    pub(super) fn write(&self, dir: &Path) -> Result<(), DiskError> {
+        let path = dir.join("disk.toml");
+        let old = std::fs::read_to_string(&path).unwrap_or_default();
+        let new = patched(&old, &self.to_text());
+        let is_right = Self::from_text(&new).is_ok_and(|read| read == *self);
+        let text = if is_right { new } else { self.to_text() };
+        let written = replace(dir, "disk.toml", text.as_bytes());
+        Ok(written.map_err(|error| DirectoryErrorKind::Io("write the file").of(&path, error))?)
+    }
+}
+
+/// The text `old`, in which every line `key = …` is as in `new`.
+fn patched(old: &str, new: &str) -> String {
+    let key = |line: &str| line.split_once('=').map(|(key, _)| key.trim().to_string());
+    let line_of = |wanted: String| new.lines().find(|line| key(line).as_ref() == Some(&wanted));
+    let lines = old.lines().map(|line| key(line).and_then(line_of).unwrap_or(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 fn invalid(what: impl ToString) -> DiskErrorKind {
@@ -282,7 +358,9 @@ fn invalid(what: impl ToString) -> DiskErrorKind {
 fn size_of(path: &Path) -> Result<u64, DiskError> {
     let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
     // A sector that is not whole is not the guest's.
-    size.map(|size| size / 512 * 512).map_err(|error| DiskErrorKind::Io("opening it").of(path, error))
+    Ok(size
+        .map(|size| size / 512 * 512)
+        .map_err(|error| DirectoryErrorKind::Io("open the file").of(path, error))?)
 }
 
 /// Bytes from `512`, `20G`, `1.5T`: binary units.
@@ -312,7 +390,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         let fraction: u128 = if part.is_empty() { 0 } else { part.parse().ok()? };
         u64::try_from(((number * scale + fraction) << shift) / scale).ok()
     })();
-    bytes.ok_or_else(|| format!("{text:?} is no size: use 512, 64M, 20G or 1.5T, less than 16 EiB"))
+    bytes.ok_or_else(|| format!("invalid size {text:?}; use 512, 64M, 20G or 1.5T, less than 16 EiB"))
 }
 
 /// Milliseconds from `250ms`, `10s`, `10m`, `2h`.
@@ -325,5 +403,5 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
         let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
         number.checked_mul(*scale)
     });
-    parsed.ok_or_else(|| format!("{text:?} is no duration: use 250ms, 30s, 10m or 2h"))
+    parsed.ok_or_else(|| format!("invalid duration {text:?}; use 250ms, 30s, 10m or 2h"))
 }

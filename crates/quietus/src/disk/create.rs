@@ -1,47 +1,35 @@
 //! Making a disk.
 
-use super::config::{DiskToml, StoreKind};
-use super::draft::Draft;
+use super::config::{CreateOptions, DiskToml, StoreKind};
 use super::overlay::{BASE_RAW, settle_base};
-use super::{
-    Access, DiskDir, DiskError, DiskErrorKind, Step, entropy, hex, lock_medium, open_file, replace, sync_dir,
-    write_new,
+use super::{DiskDir, DiskError, DiskErrorKind, Step, open_file};
+use crate::directory::{
+    Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_file, make_key, replace, sync_dir, write_new,
 };
-use ed25519_dalek::SigningKey;
 use quietus_core::journal::Shape;
-use quietus_core::store::overlay::{Mode, format_map, map_bytes};
+use quietus_core::store::overlay::{format_map, map_bytes};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Volume;
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What to make.
-#[derive(Clone, Debug, Default)]
-pub struct CreateOptions {
-    /// Bytes; taken from the medium or the base where that has a size.
-    pub size: Option<u64>,
-    /// A block device, or a file to be made, in place of `data`.
-    pub medium: Option<PathBuf>,
-    /// `medium` exists, and what it holds is the disk's content.
-    pub adopt: bool,
-    /// Where content is to live.
-    pub store: StoreKind,
-    /// What is to lie below an overlay: an image, of any format that `qemu-img`
-    /// knows.
-    pub base: Option<PathBuf>,
-    /// How the file of an overlay stays small.
-    pub mode: Option<Mode>,
-    /// The passes.
-    pub policy: String,
-    /// See [`Config::idle_after_ms`].
-    pub idle_after_ms: u64,
-    /// See [`Config::deadline_ms`].
-    pub deadline_ms: u64,
-    /// See [`Config::detect_zeroes`].
-    pub detect_zeroes: bool,
-}
+/// What the directory of a new disk may hold.
+pub(super) const PLAN: Plan = Plan {
+    ending: "new",
+    files: &[
+        "data",
+        "map",
+        "base.raw",
+        "journal",
+        "key",
+        "key.pub",
+        "view",
+        ".view.new",
+        "disk.toml",
+        "lock",
+    ],
+    maker: "another `quietus create`",
+};
 
 /// What a new disk begins with.
 struct Beginning {
@@ -68,7 +56,7 @@ impl DiskDir {
     /// [`DiskError`].
     pub fn create_with(path: &Path, options: &CreateOptions, step: Step<'_>) -> Result<DiskToml, DiskError> {
         check(options).map_err(|kind| kind.at(path))?;
-        let mut draft = Draft::begin(path)?;
+        let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
         draft.keep(path)?;
         Ok(toml)
@@ -79,15 +67,15 @@ impl DiskDir {
 fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let is_overlay = options.store == StoreKind::Overlay;
     let what = match options {
-        _ if is_overlay && options.base.is_none() => "an overlay lies above an image: name it with --base",
+        _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
         _ if is_overlay && options.adopt => {
-            "an overlay adopts nothing: name the image with --base, not --adopt"
+            "--adopt does not go with --store overlay; name the image with --base"
         }
         _ if is_overlay && options.medium.is_some() => {
-            "an overlay keeps what differs from its base in its own directory: leave --medium out"
+            "--medium does not go with --store overlay, whose content is in its own directory; leave it out"
         }
-        _ if !is_overlay && options.base.is_some() => "only an overlay has a base: say --store overlay too",
-        _ if !is_overlay && options.mode.is_some() => "only an overlay has a mode: say --store overlay too",
+        _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
+        _ if !is_overlay && options.mode.is_some() => "--mode needs --store overlay",
         _ => return Ok(()),
     };
     Err(DiskErrorKind::Invalid(what.into()))
@@ -101,9 +89,9 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     };
     let dir = draft.dir();
     let toml = beginning.toml;
-    let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
+    let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
     let shape = Shape::default();
-    let journal = new_file(dir, "journal", shape.bytes()).map_err(io("making the journal"))?;
+    let journal = make_file(dir, "journal", shape.bytes()).map_err(io("make the journal"))?;
     let disk = *toml.uuid.as_bytes();
     let formatted = Volume::format(
         &open_file(&journal, "the journal", Access::ReadWrite)?,
@@ -112,13 +100,13 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
         beginning.held,
         beginning.dead,
     );
-    let view = formatted.map_err(|error| io("making the journal")(io::Error::other(error)))?;
-    make_key(dir).map_err(io("making the key"))?;
+    let view = formatted.map_err(|error| io("make the journal")(io::Error::other(error)))?;
+    make_key(dir).map_err(io("make the key"))?;
     if !options.adopt {
-        replace(dir, "view", &view.to_bytes(disk)).map_err(io("writing view"))?;
+        replace(dir, "view", &view.to_bytes(disk)).map_err(io("write the file view"))?;
     }
-    write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("writing disk.toml"))?;
-    sync_dir(dir).map_err(io("syncing the directory"))?;
+    write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("write disk.toml"))?;
+    sync_dir(dir).map_err(io("sync the directory"))?;
     Ok(toml)
 }
 
@@ -126,8 +114,8 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let toml = DiskToml::in_place(options)?;
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
-        Some(path) => drop(lock_medium(path, Access::ReadWrite)?),
-        None => draft.make_medium(&toml)?,
+        Some(path) => drop(lock_storage(path, Access::ReadWrite)?),
+        None => make_medium(draft, &toml)?,
     }
     let whole = Extent::new(0, toml.size_bytes);
     // What lies on a device that is not adopted is dead already. Of what is
@@ -137,31 +125,22 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     Ok(Beginning { toml, held, dead })
 }
 
+/// Makes the file that `toml` names as the medium.
+fn make_medium(draft: &mut Draft, toml: &DiskToml) -> Result<(), DiskError> {
+    let made = draft.make_file(&toml.medium.path, toml.size_bytes);
+    let failed = |error| DirectoryErrorKind::Io("make the medium").of(&toml.medium_path(draft.dir()), error);
+    made.map(drop).map_err(|error| failed(error).into())
+}
+
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {
     let image = options.base.as_deref().unwrap_or(Path::new(""));
     let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, BASE_RAW, step)?)?;
     let dir = draft.dir();
-    let io = |act| move |error| DiskErrorKind::Io(act).of(dir, error);
-    new_file(dir, "data", 0).map_err(io("making the medium"))?;
-    let map = new_file(dir, "map", map_bytes(toml.size_bytes)).map_err(io("making the map"))?;
+    let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
+    make_file(dir, "data", 0).map_err(io("make the medium"))?;
+    let map = make_file(dir, "map", map_bytes(toml.size_bytes)).map_err(io("make the map"))?;
     let formatted =
         format_map(&open_file(&map, "the map", Access::ReadWrite)?, *toml.uuid.as_bytes(), toml.size_bytes);
-    formatted.map_err(|error| io("making the map")(io::Error::other(error)))?;
+    formatted.map_err(|error| io("make the map")(io::Error::other(error)))?;
     Ok(Beginning { toml, held: None, dead: None })
-}
-
-/// Makes the file `name` of so many bytes; returns where it is.
-fn new_file(dir: &Path, name: &str, bytes: u64) -> io::Result<PathBuf> {
-    let path = dir.join(name);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.set_len(bytes)?;
-    file.sync_all()?;
-    Ok(path)
-}
-
-fn make_key(dir: &Path) -> io::Result<()> {
-    let secret = entropy().map_err(io::Error::other)?;
-    write_new(dir, "key", &secret)?;
-    let key = SigningKey::from_bytes(&secret);
-    write_new(dir, "key.pub", hex(key.verifying_key().as_bytes()).as_bytes())
 }

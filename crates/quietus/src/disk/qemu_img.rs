@@ -1,6 +1,7 @@
 //! Images of other formats: what they are, and `qemu-img`, which converts them.
 
 use super::{DiskError, DiskErrorKind, Step};
+use crate::directory::DirectoryErrorKind;
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -47,7 +48,7 @@ pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>)
     let bytes = virtual_bytes(image, from)?;
     // `qemu-img` keeps the mode of what is there.
     let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(into);
-    made.map_err(|error| DiskErrorKind::Io("making the image").of(into, error))?;
+    made.map_err(|error| DirectoryErrorKind::Io("make the image").of(into, error))?;
     let mut command = Command::new("qemu-img");
     command.args(["convert", "-p", "-f", from, "-O", to]).arg(image).arg(into);
     let mut child = command
@@ -64,7 +65,7 @@ pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>)
     }
     let ended = child.wait_with_output().map_err(|error| not_run(image, error))?;
     if !go_on {
-        return Err(DiskErrorKind::Interrupted.at(image));
+        return Err(DirectoryErrorKind::Interrupted.at(image).into());
     }
     check(image, &ended)
 }
@@ -103,15 +104,15 @@ fn check(image: &Path, ended: &Output) -> Result<(), DiskError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&ended.stderr).trim().to_string();
-    Err(DiskErrorKind::Io("converting it").of(image, io::Error::other(said)))
+    Err(DirectoryErrorKind::Io("convert the image").of(image, io::Error::other(said)).into())
 }
 
 fn not_run(image: &Path, error: io::Error) -> DiskError {
     if error.kind() != io::ErrorKind::NotFound {
-        return DiskErrorKind::Io("running qemu-img").of(image, error);
+        return DirectoryErrorKind::Io("run qemu-img").of(image, error).into();
     }
-    let what = "converting it needs qemu-img: install the package qemu-utils (Debian), qemu-img (Fedora), \
-                or convert it by hand to a raw image";
+    let what = "cannot convert the image without qemu-img; install the package qemu-utils (Debian) or qemu-img \
+                (Fedora), or convert the image to a raw one by hand";
     DiskErrorKind::Invalid(what.into()).at(image)
 }
 

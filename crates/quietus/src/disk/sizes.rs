@@ -1,6 +1,6 @@
 //! How large an overlay was, over time: the file `sizes`, a line of JSON each.
 
-use super::{DiskDir, StoreKind, replace};
+use super::{DiskDir, StoreKind};
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ impl DiskDir {
         }
         if lines.len() > FILE_BYTES_MAX {
             let half = lines.split_at(lines.floor_char_boundary(lines.len() / 2)).1;
-            replace(self.path(), "sizes", half.split_once('\n').map_or("", |(_, rest)| rest).as_bytes())?;
+            self.directory.replace("sizes", half.split_once('\n').map_or("", |(_, rest)| rest).as_bytes())?;
         }
         let text = serde_json::to_string(&size)?;
         let mut options = OpenOptions::new();

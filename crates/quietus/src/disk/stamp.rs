@@ -7,9 +7,10 @@
 //! Invariant: the stamp is there only while the map and the length of `data` are what it
 //! says. It is written when all of them are durable, and removed before either changes.
 
-use super::{DiskDir, DiskError, DiskErrorKind, replace, sync_dir};
-use crate::buffers::is_zeros;
+use super::{DiskDir, DiskError, DiskErrorKind};
+use crate::directory::DirectoryErrorKind;
 use crate::media::FileMedium;
+use crate::zeros::is_zeros;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, map_bytes};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
@@ -25,7 +26,7 @@ const FIRST_SLOT: u32 = 2;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore `map` and `data` together, from one backup";
-const BELIEVE: &str = "to believe the map as it is, remove the file `stamp`";
+const BELIEVE: &str = "to trust the map as it is, remove the file `stamp`";
 
 /// What was so at a clean stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,9 +44,10 @@ impl DiskDir {
     pub fn stamp(&self) -> Result<(), DiskError> {
         let Some(map) = self.open_map()? else { return Ok(()) };
         let path = self.path().join("stamp");
-        let failed = |error| DiskErrorKind::Io("writing it").of(&path, error);
+        let failed = |error| DirectoryErrorKind::Io("write the file").of(&path, error);
         let stamp = Stamp::of(&self.open_medium()?, &map).map_err(|error| failed(io::Error::other(error)))?;
-        replace(self.path(), "stamp", &stamp.to_bytes(*self.toml().uuid.as_bytes())).map_err(failed)
+        let bytes = stamp.to_bytes(*self.toml().uuid.as_bytes());
+        Ok(self.directory.replace("stamp", &bytes).map_err(failed)?)
     }
 
     /// Whether there is a clean stop to compare with.
@@ -68,7 +70,7 @@ impl DiskDir {
         };
         let at = self.path().join("map");
         let unreadable =
-            |error| DiskErrorKind::Io("reading it").of(&at, io::Error::other::<MediumError>(error));
+            |error| DirectoryErrorKind::Io("read the file").of(&at, io::Error::other::<MediumError>(error));
         let now = Stamp::of(data, map).map_err(unreadable)?;
         if now.data_bytes != then.data_bytes {
             let how = if now.data_bytes < then.data_bytes { "cut off" } else { "made longer" };
@@ -90,12 +92,9 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`].
     pub(crate) fn remove_stamp(&self) -> Result<(), DiskError> {
-        let path = self.path().join("stamp");
-        let removed = match std::fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.and_then(|()| sync_dir(self.path())),
-        };
-        removed.map_err(|error| DiskErrorKind::Io("removing it").of(&path, error))
+        let failed =
+            |error| DirectoryErrorKind::Io("remove the file").of(&self.directory.file("stamp"), error);
+        Ok(self.directory.remove("stamp").map_err(failed)?)
     }
 
     /// What is wrong with the map, and where in which file.
@@ -137,7 +136,7 @@ fn what_differs(map: &FileMedium, page: u64, data_bytes: u64) -> Result<String, 
     let what = match slots_named.find(|(_, slot)| *slot >= slots) {
         Some((block, slot)) => format!("{}, and `data` has {slots} slots", entry_names(block, slot)),
         None => format!(
-            "the entries of blocks {first} to {}, at bytes {at} to {}, are not what they were",
+            "the entries of blocks {first} to {}, at bytes {at} to {}, have changed",
             first + PAGE_BLOCKS - 1,
             at + PAGE_BYTES - 1
         ),

@@ -1,5 +1,6 @@
-use super::draft::Draft;
+use super::create::PLAN;
 use super::*;
+use rustix::fs::FlockOperation;
 use std::os::unix::fs::FileExt;
 
 fn options() -> CreateOptions {
@@ -27,7 +28,10 @@ fn kind(path: &Path) -> DiskErrorKind {
 fn a_second_server_is_refused_by_a_lock_that_goes_with_the_first() {
     let (_dir, path) = made(&options());
     let first = DiskDir::open(&path).expect("the first");
-    assert_eq!(kind(&path), DiskErrorKind::Locked(format!("process {}", std::process::id())));
+    assert_eq!(
+        kind(&path),
+        DiskErrorKind::Directory(DirectoryErrorKind::Locked(format!("process {}", std::process::id())))
+    );
     drop(first);
     DiskDir::open(&path).expect("the second, once the first is gone");
 }
@@ -42,7 +46,7 @@ fn two_directories_cannot_use_one_medium_at_once() {
         DiskDir::create(&dir.path().join(name), &adopt).expect("a disk");
     }
     let _first = DiskDir::open(&dir.path().join("a")).expect("the first");
-    assert!(matches!(kind(&dir.path().join("b")), DiskErrorKind::Locked(_)));
+    assert!(matches!(kind(&dir.path().join("b")), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))));
 }
 
 #[test]
@@ -72,7 +76,10 @@ fn creation_that_fails_leaves_nothing_behind() {
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
     }
     DiskDir::create(&path, &options()).expect("a disk");
-    assert_eq!(DiskDir::create(&path, &options()).expect_err("it exists").kind, DiskErrorKind::Exists);
+    assert_eq!(
+        DiskDir::create(&path, &options()).expect_err("it exists").kind,
+        DiskErrorKind::Directory(DirectoryErrorKind::Exists)
+    );
 }
 
 #[test]
@@ -106,15 +113,18 @@ fn every_flipped_bit_of_what_a_disk_is_gets_noticed() {
 
 #[test]
 fn a_missing_file_is_named() {
-    for (file, what) in [("disk.toml", "disk.toml"), ("data", "it")] {
+    for (file, what) in [("disk.toml", "disk.toml"), ("data", "the file")] {
         let (_dir, path) = made(&options());
         std::fs::remove_file(path.join(file)).expect("it was there");
-        assert_eq!(kind(&path), DiskErrorKind::Missing(what));
+        assert_eq!(kind(&path), DiskErrorKind::Directory(DirectoryErrorKind::Missing(what)));
     }
     let (_dir, path) = made(&options());
     std::fs::remove_file(path.join("journal")).expect("it was there");
     let disk = DiskDir::open(&path).expect("the directory is whole");
-    assert_eq!(disk.open_journal().expect_err("it is missing").kind, DiskErrorKind::Missing("the journal"));
+    assert_eq!(
+        disk.open_journal().expect_err("it is missing").kind,
+        DiskErrorKind::Directory(DirectoryErrorKind::Missing("the journal"))
+    );
 }
 
 #[test]
@@ -146,20 +156,6 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn creation_that_fails_late_takes_the_medium_that_it_made_with_it() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (path, medium) = (dir.path().join("disk"), dir.path().join("medium"));
-    let mut draft = Draft::begin(&path).expect("a draft");
-    let toml = DiskToml::in_place(&CreateOptions { medium: Some(medium), ..options() }).expect("a toml");
-    draft.make_medium(&toml).expect("a medium");
-    assert_eq!(names(dir.path()).len(), 2);
-    std::fs::create_dir(&path).expect("somebody else's");
-    assert_eq!(draft.keep(&path).expect_err("it exists").kind, DiskErrorKind::Exists);
-    assert_eq!(names(dir.path()), ["disk"]);
-    assert_eq!(names(&path), [""; 0]);
-}
-
-#[test]
 fn what_a_crashed_creation_left_is_cleared_by_the_next() {
     let dir = tempfile::tempdir().expect("a directory");
     let left = dir.path().join(".disk.new");
@@ -167,37 +163,6 @@ fn what_a_crashed_creation_left_is_cleared_by_the_next() {
     std::fs::write(left.join("journal"), "half").expect("a file");
     DiskDir::create(&dir.path().join("disk"), &options()).expect("a disk");
     assert_eq!(names(dir.path()), ["disk"]);
-}
-
-#[test]
-fn what_is_not_a_drafts_is_never_cleared() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let theirs = dir.path().join(".disk.new/theirs");
-    std::fs::create_dir(theirs.parent().expect("a parent")).expect("a directory");
-    std::fs::write(&theirs, "precious").expect("a file");
-    DiskDir::create(&dir.path().join("disk"), &options()).expect_err("it is in the way");
-    assert_eq!(std::fs::read(&theirs).expect("it is there"), b"precious");
-}
-
-#[test]
-fn one_disk_is_made_once_at_a_time() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("disk");
-    let _first = Draft::begin(&path).expect("a draft");
-    assert!(matches!(Draft::begin(&path).expect_err("it is made").kind, DiskErrorKind::Locked(_)));
-}
-
-#[test]
-fn who_has_it_a_moment_longer_is_waited_for() {
-    let (_dir, path) = made(&options());
-    let first = DiskDir::open(&path).expect("the first");
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(30));
-            drop(first);
-        });
-        DiskDir::open(&path).expect("it has ended");
-    });
 }
 
 #[test]
@@ -209,8 +174,42 @@ fn the_holder_of_a_medium_is_named() {
     rustix::fs::flock(&holder, FlockOperation::LockShared).expect("a lock");
     let adopt = CreateOptions { medium: Some(image), adopt: true, size: None, ..options() };
     let error = DiskDir::create(&dir.path().join("disk"), &adopt).expect_err("it is in use");
-    assert_eq!(error.kind, DiskErrorKind::Locked(format!("process {}", std::process::id())));
+    assert_eq!(
+        error.kind,
+        DiskErrorKind::Directory(DirectoryErrorKind::Locked(format!("process {}", std::process::id())))
+    );
     assert_eq!(names(dir.path()), ["image"]);
+}
+
+#[test]
+fn everything_that_a_creation_makes_is_cleared_after_a_crash() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let base = dir.path().join("golden");
+    std::fs::write(&base, [1; 8192]).expect("an image");
+    let overlay = CreateOptions { store: StoreKind::Overlay, base: Some(base), ..options() };
+    for (name, options) in [("a", options()), ("b", overlay)] {
+        let path = dir.path().join(name);
+        DiskDir::create(&path, &options).expect("a disk");
+        let unknown: Vec<_> =
+            names(&path).into_iter().filter(|name| !PLAN.files.contains(&name.as_str())).collect();
+        assert_eq!(unknown, [""; 0]);
+    }
+}
+
+#[test]
+fn what_becomes_of_a_disk_while_its_lock_is_waited_for_counts() {
+    let (_dir, path) = made(&options());
+    let first = DiskDir::open(&path).expect("the first");
+    let second = std::thread::scope(|scope| {
+        let second = scope.spawn(|| DiskDir::open(&path));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let mut toml = first.toml().clone();
+        toml.behaviour.idle_after_ms = 4711;
+        toml.write(&path).expect("it is written");
+        drop(first);
+        second.join().expect("no panic").expect("the first has ended")
+    });
+    assert_eq!(second.toml().behaviour.idle_after_ms, 4711);
 }
 
 /// A `disk.toml` in which `from` reads `to`, with a checksum that fits.
@@ -246,8 +245,11 @@ fn every_field_is_refused_when_it_makes_no_sense() {
         let kind = with(from, to);
         assert!(matches!(kind, DiskErrorKind::Invalid(_)), "{to}: {kind:?}");
     }
-    assert!(matches!(with("crc32c:", "crc32d:"), DiskErrorKind::Damaged(_)));
-    assert!(matches!(with("version = 1", "version = \"1\""), DiskErrorKind::Damaged(_)));
+    assert!(matches!(with("crc32c:", "crc32d:"), DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))));
+    assert!(matches!(
+        with("version = 1", "version = \"1\""),
+        DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))
+    ));
     assert_eq!(with("version = 1", "version = 7"), DiskErrorKind::Version(7));
 }
 
@@ -298,10 +300,13 @@ fn an_overlay_and_a_disk_in_place_never_have_one_image() {
         DiskDir::create(&dir.path().join(name), options).expect("a disk");
     }
     let overlays = ["a", "b"].map(|name| DiskDir::open(&dir.path().join(name)).expect("they share it"));
-    assert!(matches!(kind(&dir.path().join("in-place")), DiskErrorKind::Locked(_)));
+    assert!(matches!(
+        kind(&dir.path().join("in-place")),
+        DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))
+    ));
     drop(overlays);
     let _in_place = DiskDir::open(&dir.path().join("in-place")).expect("nobody has it");
-    assert!(matches!(kind(&dir.path().join("a")), DiskErrorKind::Locked(_)));
+    assert!(matches!(kind(&dir.path().join("a")), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))));
 }
 
 fn touch(base: &Path) {
@@ -344,13 +349,13 @@ fn a_base_that_changed_or_vanished_is_named_with_what_to_do() {
     file.write_all_at(&[8], 5000).expect("a write");
     touch(&base);
     let error = DiskDir::open(&path).expect_err("it changed");
-    assert_eq!(error.kind, DiskErrorKind::BaseChanged("its content is another one".into()));
+    assert_eq!(error.kind, DiskErrorKind::BaseChanged("other content".into()));
     assert!(
         error.to_string().contains("restore it") && error.to_string().contains("quietus rebase"),
         "{error}"
     );
     file.set_len(4096).expect("a cut");
-    assert!(matches!(kind(&path), DiskErrorKind::BaseChanged(how) if how.contains("4096 bytes and had")));
+    assert!(matches!(kind(&path), DiskErrorKind::BaseChanged(how) if how.contains("4096 bytes, before")));
     std::fs::remove_file(&base).expect("it is there");
     assert_eq!(kind(&path), DiskErrorKind::BaseMissing);
     std::fs::create_dir(&base).expect("a directory");
@@ -362,12 +367,15 @@ fn a_check_that_is_stopped_is_no_verdict() {
     let (dir, base, overlay) = golden();
     let path = dir.path().join("disk");
     let stopped = DiskDir::create_with(&path, &overlay, &mut |_, _| false).expect_err("it was stopped");
-    assert_eq!((stopped.kind, names(dir.path())), (DiskErrorKind::Interrupted, vec!["golden".into()]));
+    assert_eq!(
+        (stopped.kind, names(dir.path())),
+        (DiskErrorKind::Directory(DirectoryErrorKind::Interrupted), vec!["golden".into()])
+    );
     DiskDir::create(&path, &overlay).expect("a disk");
     touch(&base);
     let stopped =
         DiskDir::open_with(&path, Access::ReadWrite, &mut |_, _| false).expect_err("it was stopped");
-    assert_eq!(stopped.kind, DiskErrorKind::Interrupted);
+    assert_eq!(stopped.kind, DiskErrorKind::Directory(DirectoryErrorKind::Interrupted));
     DiskDir::open(&path).expect("nothing was wrong");
 }
 
@@ -443,6 +451,6 @@ fn a_base_of_another_format_is_converted_into_the_directory() {
     std::fs::write(&base, b"QFI\xfb\0\0\0\x03 and nothing more").expect("a file");
     let broken = CreateOptions { base: Some(base), ..overlay };
     let error = DiskDir::create(&path, &broken).expect_err("it is damaged");
-    assert_eq!(error.kind, DiskErrorKind::Io("converting it"));
+    assert_eq!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Io("convert the image")));
     assert!(!path.exists());
 }

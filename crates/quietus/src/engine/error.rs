@@ -14,10 +14,10 @@ pub enum StartError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The audit log cannot be opened.
-    #[error("the audit log cannot be opened: {0}; make audit.jsonl readable and writable")]
+    #[error("cannot open the audit log: {0}; make audit.jsonl readable and writable")]
     Audit(io::Error),
     /// The machine.
-    #[error("no thread can be started: {0}")]
+    #[error("cannot start a thread: {0}; raise the limit on processes")]
     Thread(io::Error),
 }
 

@@ -20,14 +20,13 @@ mod tests;
 mod worker;
 
 pub use change::{Follower, Hold};
-pub use entry::{Batch, Death, Entry, Met, Run};
+pub use entry::{Death, Entry, Met};
 pub use error::StartError;
 pub use recorder::{RecordStatus, Recorder};
 
 use crate::buffers;
-use crate::control;
 use crate::disk::DiskDir;
-use crate::export::ReplyTo;
+use crate::export::{ReplyTo, carry_out};
 use crate::media::FileMedium;
 use crew::Crew;
 use media::{OverlayMedia, media};
@@ -228,7 +227,7 @@ impl Engine {
         let checked = self.shared.check_media();
         if checked.is_err() {
             // What follows is in the status.
-            let _ = control::submit(self, FLUSH);
+            let _ = carry_out(self, FLUSH);
         }
         checked
     }

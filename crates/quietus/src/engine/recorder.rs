@@ -5,10 +5,13 @@
 //! durable, and keeps them in the journal until then; so all that can be lost here, by a
 //! crash, are deaths of the last second, whose obligations the journal has.
 
-use super::entry::{Collector, Death, Entry, Met, RUNS_MAX};
+use super::entry::{Death, Entry, Met};
 use super::{Engine, Shared, StartError};
-use crate::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
-use crate::disk::{DiskDir, hex};
+use crate::audit_log::{
+    AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,
+};
+use crate::disk::DiskDir;
+use crate::hex::{hex, unhex};
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::{Event, LogHead, Receipt};
@@ -159,7 +162,7 @@ impl Recorder {
             queue.dropped.1 += extent.len;
             return;
         }
-        queue.died.push(now_ms(), Death { cause }, extent);
+        queue.died.push(now_ms(), Death { cause }, extent.start.0, extent.len);
         self.collect(queue);
     }
 
@@ -169,7 +172,7 @@ impl Recorder {
             return;
         }
         let Receipt { act, cause, passes, extent } = receipt;
-        queue.receipts.push(now_ms(), Met { act, cause, passes }, extent);
+        queue.receipts.push(now_ms(), Met { act, cause, passes }, extent.start.0, extent.len);
         queue.through = number + 1;
         self.collect(queue);
     }
@@ -178,7 +181,7 @@ impl Recorder {
     pub(super) fn owed(&self, all: impl Iterator<Item = (Cause, Extent<Addr>)>) {
         let (now, mut owed) = (now_ms(), Collector::default());
         for (cause, extent) in all {
-            owed.push(now, Death { cause }, extent);
+            owed.push(now, Death { cause }, extent.start.0, extent.len);
             if owed.len() == RUNS_MAX {
                 owed.take().into_iter().for_each(|batch| self.note(Entry::Owed(batch)));
             }
@@ -385,5 +388,5 @@ fn head(known: &LogHead) -> Head {
 
 /// The head as the journal keeps it.
 pub(super) fn log_head(head: &Head) -> LogHead {
-    LogHead { lines: head.lines, hash: crate::disk::unhex(&head.hash).unwrap_or_default() }
+    LogHead { lines: head.lines, hash: unhex(&head.hash).unwrap_or_default() }
 }

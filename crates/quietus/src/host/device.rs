@@ -1,10 +1,24 @@
 //! Block devices, as sysfs shows them
 //! (Documentation/ABI/stable/sysfs-block in the kernel's source).
 
-use super::gather::DeviceNumber;
 use super::{DeviceFacts, DeviceKind, Transport, name_of, real};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The number of a block device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DeviceNumber {
+    /// Of the driver.
+    pub major: u32,
+    /// Of the device.
+    pub minor: u32,
+}
+
+impl From<u64> for DeviceNumber {
+    fn from(number: u64) -> Self {
+        Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
+    }
+}
 
 /// What was found of one device.
 pub(super) struct Found {
@@ -32,7 +46,7 @@ pub(super) fn look(folder: &Path) -> Found {
     let name = name_of(folder);
     let (below, unknown) = match slaves(folder) {
         Ok(below) => (below, Vec::new()),
-        Err(error) => (Vec::new(), vec![format!("what {name} is made of: {error}")]),
+        Err(error) => (Vec::new(), vec![format!("cannot determine what {name} is made of: {error}")]),
     };
     let kind = kind(folder, &name, &below);
     let transport = transport(folder, &name);

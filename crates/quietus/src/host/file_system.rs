@@ -34,7 +34,7 @@ fn mount_of(proc: &Path, path: &Path) -> io::Result<Mount> {
     let id = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?.stx_mnt_id;
     let text = std::fs::read_to_string(proc.join("self/mountinfo"))?;
     let mut mounts = text.lines().filter_map(Mount::from_line);
-    let none = || io::Error::new(io::ErrorKind::NotFound, "its mount is not in mountinfo");
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the mount is not in mountinfo");
     mounts.find(|mount| mount.id == id).ok_or_else(none)
 }
 

@@ -1,6 +1,6 @@
 //! Asks the host what lies below a file or block device.
 
-use super::device::{self, Found};
+use super::device::{self, DeviceNumber, Found};
 use super::{Facts, FileFacts, Layer, at, extents, file_system, real};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashSet;
@@ -22,21 +22,6 @@ pub struct Roots {
 impl Default for Roots {
     fn default() -> Self {
         Self { sys: "/sys".into(), proc: "/proc".into() }
-    }
-}
-
-/// The number of a block device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DeviceNumber {
-    /// Of the driver.
-    pub major: u32,
-    /// Of the device.
-    pub minor: u32,
-}
-
-impl From<u64> for DeviceNumber {
-    fn from(number: u64) -> Self {
-        Self { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
     }
 }
 
@@ -91,7 +76,7 @@ impl<'a> Walk<'a> {
     fn run(&mut self) {
         while let Some(next) = self.next.pop() {
             if self.facts.layers.len() >= LAYERS_MAX {
-                return self.unknown(format!("it lies on more than {LAYERS_MAX} layers"));
+                return self.unknown(format!("more than {LAYERS_MAX} layers of devices and files"));
             }
             match next {
                 Next::File(path) => self.file(&path),
@@ -107,7 +92,9 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, number: DeviceNumber) {
         match device::folder(&self.roots.sys, number) {
             Ok(folder) => self.next.push(Next::Device(folder)),
-            Err(error) => self.unknown(format!("device {}:{}: {error}", number.major, number.minor)),
+            Err(error) => {
+                self.unknown(format!("cannot inspect device {}:{}: {error}", number.major, number.minor))
+            }
         }
     }
 

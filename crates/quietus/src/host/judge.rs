@@ -70,29 +70,31 @@ fn of_file(file: &FileFacts, facts: &Facts) -> Vec<Finding> {
     let by_nature = match nature(name) {
         Nature::InPlace => None,
         Nature::CopyOnWrite if name == "btrfs" && overwrites(file) => {
-            of(Code::CopyOnWriteDisabled, "it lies on btrfs, and is marked to be overwritten in place".into())
+            of(Code::CopyOnWriteDisabled, "file on btrfs, with copy-on-write turned off".into())
         }
         Nature::CopyOnWrite => {
-            of(Code::CopyOnWriteFileSystem, format!("it lies on {name}, which copies on write"))
+            of(Code::CopyOnWriteFileSystem, format!("file on {name}, a copy-on-write file system"))
         }
         Nature::Log => {
-            of(Code::LogStructuredFileSystem, format!("it lies on {name}, which writes elsewhere each time"))
+            of(Code::LogStructuredFileSystem, format!("file on {name}, a log-structured file system"))
         }
         Nature::Overlay => {
-            of(Code::OverlayFileSystem, format!("it lies on {name}, above other file systems"))
+            of(Code::OverlayFileSystem, format!("file on {name}, a layer above other file systems"))
         }
-        Nature::Memory if facts.swap => of(Code::MemorySwapped, format!("it lies on {name}, and swap is on")),
+        Nature::Memory if facts.swap => {
+            of(Code::MemorySwapped, format!("file on {name}, in memory that can be swapped out"))
+        }
         Nature::Memory | Nature::LockedMemory => {
-            of(Code::MemoryFileSystem, format!("it lies on {name}, in memory"))
+            of(Code::MemoryFileSystem, format!("file on {name}, in memory"))
         }
-        Nature::Remote => {
-            of(Code::RemoteFileSystem, format!("it lies on {name}, behind another machine or program"))
-        }
-        Nature::Unknown => {
-            of(Code::UnknownFileSystem, format!("it lies on {name:?}, which is not known here"))
-        }
+        Nature::Remote => of(
+            Code::RemoteFileSystem,
+            format!("file on {name}, on another machine or behind another program"),
+        ),
+        Nature::Unknown => of(Code::UnknownFileSystem, format!("file on {name:?}, an unknown file system")),
     };
-    let journal = journals_data(file).then(|| Code::DataJournal.found(&at, "its data is journaled".into()));
+    let journal = journals_data(file)
+        .then(|| Code::DataJournal.found(&at, "file whose data goes through the journal".into()));
     by_nature.into_iter().chain(sharing(file, &at)).chain(journal).collect()
 }
 
@@ -106,15 +108,15 @@ fn journals_data(file: &FileFacts) -> bool {
 
 fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
     match (file.shared_extents, file.reflink) {
-        (Some(true), _) => {
-            Some(Code::SharedExtents.found(at, "it shares blocks with another file or a snapshot".into()))
-        }
+        (Some(true), _) => Some(
+            Code::SharedExtents.found(at, "file that shares blocks with another file or a snapshot".into()),
+        ),
         (Some(false), Some(true)) => {
-            let what = format!("{} can share blocks between files", file.file_system);
+            let what = format!("file on {}, which can share blocks between files", file.file_system);
             Some(Code::ReflinksPossible.found(at, what))
         }
         (None, reflink) if reflink == Some(true) || may_reflink(&file.file_system) => {
-            let what = "whether it shares blocks could not be found out";
+            let what = "file of which it cannot be determined whether it shares blocks";
             Some(Code::SharingUnknown.found(at, what.into()))
         }
         _ => None,
@@ -132,14 +134,14 @@ fn missing_device(facts: &Facts) -> Option<Finding> {
         Some(Layer::Device(device)) => return needs_more(device),
         Some(Layer::File(file)) => file,
         None => {
-            return Some(Code::DeviceUnknown.found(&name_of(&facts.path), "nothing is known of it".into()));
+            return Some(Code::DeviceUnknown.found(&name_of(&facts.path), "unknown storage".into()));
         }
     };
     let on_device = matches!(
         nature(&last.file_system),
         Nature::InPlace | Nature::CopyOnWrite | Nature::Log | Nature::Unknown
     );
-    let what = || format!("the device below {} was not found", last.file_system);
+    let what = || format!("file on {}, whose device was not found", last.file_system);
     on_device.then(|| Code::DeviceUnknown.found(&name_of(&last.path), what()))
 }
 
@@ -153,11 +155,11 @@ fn needs_more(device: &DeviceFacts) -> Option<Finding> {
             | DeviceKind::Raid(_)
             | DeviceKind::Loop
     );
-    composed.then(|| Code::DeviceUnknown.found(&device.name, "what it is made of was not found".into()))
+    composed.then(|| Code::DeviceUnknown.found(&device.name, "device whose parts were not found".into()))
 }
 
 fn of_device(device: &DeviceFacts, virtual_machine: bool) -> Vec<Finding> {
-    let zoned = device.zoned.then(|| Code::Zoned.found(&device.name, "it is written in zones".into()));
+    let zoned = device.zoned.then(|| Code::Zoned.found(&device.name, "zoned device".into()));
     by_kind(device, virtual_machine).into_iter().chain(zoned).collect()
 }
 
@@ -166,40 +168,38 @@ fn by_kind(device: &DeviceFacts, virtual_machine: bool) -> Option<Finding> {
     match &device.kind {
         DeviceKind::Disk => Some(of_disk(device, virtual_machine)),
         DeviceKind::Linear | DeviceKind::Multipath | DeviceKind::Loop => None,
-        DeviceKind::ThinVolume | DeviceKind::ThinPool => {
-            of(Code::ThinPool, "its blocks come from a thin pool")
-        }
-        DeviceKind::Snapshot => of(Code::Snapshot, "it is a snapshot, or has one"),
-        DeviceKind::Crypt => of(Code::Encrypted, "it is encrypted"),
-        DeviceKind::Cache => of(Code::Cache, "a cache lies before it"),
-        DeviceKind::Deduplicating => of(Code::Deduplicating, "it deduplicates or compresses"),
-        DeviceKind::Mapping => of(Code::UnknownMapping, "it is a mapping of a kind that is not known here"),
-        DeviceKind::Raid(level) => of(Code::Raid, &format!("it is made of several devices ({level})")),
-        DeviceKind::CompressedMemory => of(Code::CompressedMemory, "it is compressed memory"),
-        DeviceKind::Memory => of(Code::MemoryDevice, "it is memory"),
-        DeviceKind::Network => of(Code::RemoteDevice, "it is on another machine"),
-        DeviceKind::Unknown => of(Code::UnknownDevice, "it is of a kind that is not known here"),
+        DeviceKind::ThinVolume | DeviceKind::ThinPool => of(Code::ThinPool, "volume of a thin pool"),
+        DeviceKind::Snapshot => of(Code::Snapshot, "snapshot, or volume with snapshots"),
+        DeviceKind::Crypt => of(Code::Encrypted, "encrypted device"),
+        DeviceKind::Cache => of(Code::Cache, "device behind a cache"),
+        DeviceKind::Deduplicating => of(Code::Deduplicating, "device that deduplicates or compresses"),
+        DeviceKind::Mapping => of(Code::UnknownMapping, "device mapping of an unknown kind"),
+        DeviceKind::Raid(level) => of(Code::Raid, &format!("array of several devices, {level}")),
+        DeviceKind::CompressedMemory => of(Code::CompressedMemory, "compressed memory"),
+        DeviceKind::Memory => of(Code::MemoryDevice, "memory device"),
+        DeviceKind::Network => of(Code::RemoteDevice, "device on another machine"),
+        DeviceKind::Unknown => of(Code::UnknownDevice, "device of an unknown kind"),
     }
 }
 
 fn of_disk(device: &DeviceFacts, virtual_machine: bool) -> Finding {
     let flag = match device.rotational {
-        Some(true) => "it says that it rotates",
-        Some(false) => "it says that it does not rotate",
-        None => "it does not say whether it rotates",
+        Some(true) => "reports that it rotates",
+        Some(false) => "reports that it does not rotate",
+        None => "does not report whether it rotates",
     };
     let of = |code: Code, what: String| code.found(&device.name, what);
     match device.transport {
-        Transport::Virtual => of(Code::VirtualDisk, format!("it is a virtual disk; {flag}")),
-        Transport::Network => of(Code::RemoteDevice, "it is reached through a network".into()),
-        Transport::Nvme => of(Code::Flash, "it is an NVMe drive".into()),
-        Transport::Mmc => of(Code::Flash, "it is an MMC or SD card".into()),
-        _ if virtual_machine => of(Code::VirtualDisk, format!("it is a disk of a virtual machine; {flag}")),
-        _ if device.rotational == Some(false) => of(Code::Flash, format!("{flag}: a solid-state drive")),
-        Transport::Usb => of(Code::RotationUnsure, format!("{flag}, and hangs on USB")),
+        Transport::Virtual => of(Code::VirtualDisk, "virtual disk".into()),
+        Transport::Network => of(Code::RemoteDevice, "disk reached through a network".into()),
+        Transport::Nvme => of(Code::Flash, "NVMe drive".into()),
+        Transport::Mmc => of(Code::Flash, "MMC or SD card".into()),
+        _ if virtual_machine => of(Code::VirtualDisk, "disk of a virtual machine".into()),
+        _ if device.rotational == Some(false) => of(Code::Flash, "solid-state drive".into()),
+        Transport::Usb => of(Code::RotationUnsure, format!("USB disk, which {flag}")),
         Transport::Ata | Transport::Scsi if device.rotational == Some(true) => {
-            of(Code::MagneticDisk, format!("{flag}: a magnetic disk"))
+            of(Code::MagneticDisk, "magnetic disk".into())
         }
-        _ => of(Code::UnknownDevice, flag.into()),
+        _ => of(Code::UnknownDevice, format!("disk that {flag}")),
     }
 }

@@ -18,6 +18,7 @@ mod tests;
 mod whole;
 mod words;
 
+pub use device::DeviceNumber;
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
@@ -64,11 +65,11 @@ pub struct Finding {
     pub severity: Severity,
     /// The file or device.
     pub at: String,
-    /// What is so.
+    /// What was found: a noun and its details.
     pub what: String,
-    /// Why it matters.
+    /// Why it matters: a sentence, without its full stop.
     pub why: Cow<'static, str>,
-    /// What to do instead; empty if nothing need be done.
+    /// What to do instead, in the imperative; empty if nothing need be done.
     pub instead: Cow<'static, str>,
 }
 
@@ -103,7 +104,7 @@ pub fn inspect(path: &Path) -> io::Result<Guarantees> {
 /// The same; what cannot be looked at at all is a finding.
 fn inspect_or_doubt(path: &Path) -> Guarantees {
     inspect(path).unwrap_or_else(|error| {
-        let unknown = vec![format!("it cannot be looked at: {error}")];
+        let unknown = vec![format!("cannot inspect it: {error}")];
         judge(Facts { path: path.into(), unknown, ..Facts::default() })
     })
 }
@@ -120,11 +121,11 @@ impl fmt::Display for Level {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}", self.at, self.what, self.why)?;
+        write!(f, "{} ({}). {}", self.what, self.at, self.why)?;
         if !self.instead.is_empty() {
-            write!(f, " {}", self.instead)?;
+            write!(f, "; {}", self.instead)?;
         }
-        Ok(())
+        f.write_str(".")
     }
 }
 
@@ -137,7 +138,7 @@ impl fmt::Display for Guarantees {
 
 /// Where something was looked for, and what went wrong.
 fn at(what: &str, path: &Path, error: impl fmt::Display) -> String {
-    format!("{what} of {}: {error}", path.display())
+    format!("cannot determine {what} of {}: {error}", path.display())
 }
 
 /// The last part of a path, for people.

@@ -1,8 +1,8 @@
 //! The host's session: the same number as long as whatever was written to some files is on
 //! their devices or in this host's cache.
 
+use ring::digest::{Context, SHA256};
 use rustix::fs::{major, minor, stat};
-use sha2::{Digest, Sha256};
 use std::io;
 use std::path::Path;
 
@@ -16,19 +16,19 @@ pub fn session<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<u64>
 }
 
 fn session_of<'a>(root: &Path, paths: impl IntoIterator<Item = &'a Path>) -> io::Result<u64> {
-    let mut digest = Sha256::new();
-    digest.update(std::fs::read(root.join("proc/sys/kernel/random/boot_id"))?);
+    let mut digest = Context::new(&SHA256);
+    digest.update(&std::fs::read(root.join("proc/sys/kernel/random/boot_id"))?);
     for path in paths {
         let found = stat(path)?;
         for device in [found.st_dev, found.st_rdev] {
-            digest.update(device.to_le_bytes());
+            digest.update(&device.to_le_bytes());
             let at = format!("sys/dev/block/{}:{}/diskseq", major(device), minor(device));
             // What is no block device, and an old kernel, has none.
-            digest.update(std::fs::read(root.join(at)).unwrap_or_default());
+            digest.update(&std::fs::read(root.join(at)).unwrap_or_default());
         }
     }
-    let first = digest.finalize().first_chunk().copied().expect("a digest has 32 bytes");
-    Ok(u64::from_le_bytes(first))
+    let digest = digest.finish();
+    Ok(u64::from_le_bytes(*digest.as_ref().first_chunk().expect("a digest has 32 bytes")))
 }
 
 #[cfg(test)]

@@ -48,122 +48,122 @@ macro_rules! codes {
 codes! {
     /// The file system writes changed blocks elsewhere.
     CopyOnWriteFileSystem: Defeat,
-        "What is overwritten stays where it was, and in every snapshot, until the space happens to be used again.",
-        "Put the medium on a block device, or on ext4 or xfs on a magnetic disk.";
+        "Overwritten content stays where it was, and in every snapshot, until its space is reused",
+        "put the medium on a block device, or on ext4 or XFS on a magnetic disk";
     /// A copy-on-write file system was told to overwrite this file in place.
     CopyOnWriteDisabled: Doubt,
-        "Overwriting works in place only while no snapshot holds the file, and balancing or defragmenting leaves copies.",
-        "Take no snapshots of this file system, or put the medium on a block device.";
+        "Overwriting works in place only while no snapshot holds the file, and balancing or defragmenting leaves copies",
+        "take no snapshots of this file system, or put the medium on a block device";
     /// The file system appends everything to a log.
     LogStructuredFileSystem: Defeat,
-        "What is overwritten stays in the log until its segment is cleaned and used again.",
-        "Put the medium on a block device, or on ext4 or xfs on a magnetic disk.";
+        "Overwritten content stays in the log until its segment is cleaned and reused",
+        "put the medium on a block device, or on ext4 or XFS on a magnetic disk";
     /// The file shares blocks with another file.
     SharedExtents: Defeat,
-        "Overwriting goes to new blocks; the old ones stay with the other file or snapshot.",
-        "Copy the medium with `cp --reflink=never`, remove the copies that share, and shred those first.";
+        "Overwriting goes to new blocks, and the old ones stay with the other file or snapshot",
+        "copy the medium with `cp --reflink=never`, remove the files that share blocks but for one, and shred that one";
     /// The file could come to share blocks with another.
     ReflinksPossible: Note,
-        "It shares none now; a copy made with `cp` may, and keeps what is overwritten here.",
-        "Copy the medium with `cp --reflink=never` only.";
+        "Nothing is shared now, but a copy made with `cp` may share blocks, and keeps what is overwritten here",
+        "copy the medium with `cp --reflink=never` only";
     /// It could not be found out whether the file shares blocks.
     SharingUnknown: Doubt,
-        "A file or snapshot that shares blocks keeps what is overwritten here.",
-        "Let the server read the medium, or put it on a block device.";
+        "A file or snapshot that shares blocks keeps what is overwritten here",
+        "let Quietus read the medium, or put the medium on a block device";
     /// The file system writes data to its journal as well.
     DataJournal: Defeat,
-        "The file system's journal holds copies of what was written, until it comes round.",
-        "Mount with data=ordered, and take the attribute away with `chattr -j`.";
+        "The file system's journal keeps copies of written data until it wraps around",
+        "mount with data=ordered, and clear the attribute with `chattr -j`";
     /// Changed files are copied from a lower file system.
     OverlayFileSystem: Doubt,
-        "A file that came from a lower layer stays there as it was, and what lies below the upper one is hidden.",
-        "Put the medium on a file system that is mounted directly.";
+        "A file from a lower layer stays there unchanged, and the storage below the upper layer cannot be seen",
+        "put the medium on a file system that is mounted directly";
     /// The file is in memory.
     MemoryFileSystem: Note,
-        "Its content is gone when the machine stops.",
+        "The content is gone when the machine stops",
         "";
     /// The memory that holds the file may be written to a disk.
     MemorySwapped: Doubt,
-        "What was swapped out stays in the swap space until that is used again.",
-        "Turn swap off, or encrypt it with a key that is new at each start.";
+        "Swapped content stays in the swap space until that is reused",
+        "turn swap off, or encrypt it with a key that is new at each start";
     /// The file is on another machine, or behind another program.
     RemoteFileSystem: Doubt,
-        "How the other side stores it cannot be seen from here.",
-        "Run the server where the storage is.";
+        "How the other side stores the content cannot be seen from here",
+        "run Quietus where the storage is";
     /// Not a file system that is known here.
     UnknownFileSystem: Doubt,
-        "It is not known whether it overwrites in place.",
-        "Put the medium on a block device, or on ext4 or xfs.";
+        "The file system may not overwrite in place",
+        "put the medium on a block device, or on ext4 or XFS";
     /// No device was found below the file system.
     DeviceUnknown: Doubt,
-        "What stores the bytes in the end cannot be seen.",
-        "Put the medium on a block device of this machine.";
+        "The storage that holds the bytes in the end cannot be seen",
+        "put the medium on a block device of this machine";
     /// A volume of a thin pool.
     ThinPool: Doubt,
-        "A block that a snapshot shares is written elsewhere, and a block that was given back keeps its content.",
-        "Use a volume that is fully allocated, without snapshots.";
+        "A block that a snapshot shares is written elsewhere, and a block that was given back keeps its content",
+        "use a fully allocated volume without snapshots";
     /// A volume with snapshots.
     Snapshot: Defeat,
-        "What is overwritten is first copied to the snapshot's space.",
-        "Remove the snapshots, and overwrite their space.";
+        "Content is copied to the snapshot's space before it is overwritten",
+        "remove the snapshots, and overwrite their space";
     /// A cache lies before the device.
     Cache: Doubt,
-        "The cache, often flash, keeps old content that overwriting does not reach.",
-        "Detach the cache.";
+        "The cache, often flash, keeps old content that overwriting does not reach",
+        "detach the cache";
     /// Equal blocks are stored once, or compressed.
     Deduplicating: Defeat,
-        "Changed blocks are written elsewhere; the old ones stay until their space is used again.",
-        "Use a device that stores blocks where they are written.";
+        "Changed blocks are written elsewhere, and the old ones stay until their space is reused",
+        "use a device that overwrites in place";
     /// The device is encrypted.
     Encrypted: Note,
-        "What should stay below is not readable without the device's key, which still reads it all.",
+        "Content that stays below cannot be read without the device's key, but that key still reads all of it",
         "";
     /// Several devices as one.
     Raid: Note,
-        "Every present member is overwritten; one that was taken out keeps what it held.",
+        "Every present member is overwritten; a member that was taken out keeps its content",
         "";
     /// A mapping of a kind that is not known.
     UnknownMapping: Doubt,
-        "It is not known whether it overwrites in place.",
-        "Use a plain device, partition or linear volume.";
+        "The mapping may not overwrite in place",
+        "use a plain device, a partition or a linear volume";
     /// Compressed memory as a device.
     CompressedMemory: Doubt,
-        "Changed blocks get new memory; the old stays until it is used again, or the machine stops.",
+        "Changed blocks get new memory, and the old content stays until that memory is reused or the machine stops",
         "";
     /// Memory as a device.
     MemoryDevice: Note,
-        "Its content is in memory.",
+        "Overwriting replaces the content in memory",
         "";
     /// A device on another machine.
     RemoteDevice: Doubt,
-        "How the other side stores it cannot be seen from here.",
-        "Run the server where the storage is.";
+        "How the other side stores the content cannot be seen from here",
+        "run Quietus where the storage is";
     /// A device whose zones are written in order.
     Zoned: Doubt,
-        "What is overwritten out of order is first kept elsewhere.",
-        "Use a disk without shingled zones.";
+        "Content that is overwritten out of order is first kept elsewhere",
+        "use a disk without shingled zones";
     /// A device that a hypervisor makes up.
     VirtualDisk: Doubt,
-        "Its host may keep it on flash, in a copy-on-write file, with snapshots, or twice; its flags are only what the host says.",
-        "Ask whoever runs the host, or run the server there.";
+        "Overwriting may not reach every physical copy",
+        "ask the host's operator, or run Quietus on the host";
     /// Flash memory behind a translation layer.
     Flash: Defeat,
-        "Its controller writes changed blocks elsewhere; the old ones stay in the chips, out of the reach of reads, until they are erased.",
-        "For all of the device at once, use its own command: `nvme sanitize`, `hdparm --security-erase`.";
+        "The controller writes changed blocks elsewhere, and the old ones stay in the chips, out of reach, until they are erased",
+        "to erase the whole device, use its own command: `nvme sanitize` or `hdparm --security-erase`";
     /// A removable device whose rotational flag is not to be trusted.
     RotationUnsure: Doubt,
-        "Flash sticks and adapters often claim to rotate.",
-        "Attach a magnetic disk directly.";
+        "Flash sticks and USB adapters often claim to rotate",
+        "attach a magnetic disk directly";
     /// A magnetic disk.
     MagneticDisk: Note,
-        "It overwrites in place, but for sectors that its firmware has replaced.",
+        "Overwriting works in place, except for sectors that the firmware has replaced",
         "";
     /// A disk of which not enough is known.
     UnknownDevice: Doubt,
-        "It is not known whether it overwrites in place.",
-        "Use a magnetic disk on this machine's own bus.";
+        "The device may not overwrite in place",
+        "use a magnetic disk on this machine's own bus";
     /// Something could not be found out.
     NotFoundOut: Doubt,
-        "What is not known cannot be promised.",
-        "Give the server the right to look.";
+        "What cannot be inspected cannot be guaranteed",
+        "run Quietus with permission to inspect it";
 }

@@ -79,7 +79,7 @@ fn nothing_is_done_beyond_the_end() {
     for result in refused {
         let error = result.expect_err("beyond the end");
         assert_eq!(error.kind, MediumErrorKind::Io);
-        assert!(error.message.contains("it has 4096 bytes"), "{error}");
+        assert!(error.message.contains("the medium has 4096 bytes"), "{error}");
     }
     assert_eq!(read(&medium, 0, 4096), [0; 4096]);
     assert_eq!(file.as_file().metadata().expect("a file").len(), 4096);
@@ -285,6 +285,6 @@ fn what_was_cut_off_is_gone_and_reads_as_zeros_when_the_medium_grows_again() {
 fn a_medium_of_fixed_size_is_not_cut() {
     let (_file, medium) = medium(8192);
     let error = medium.shrink(4096).expect_err("it is refused");
-    assert!(error.message.contains("its size is fixed"), "{error}");
+    assert!(error.message.contains("the size is fixed"), "{error}");
     assert_eq!(medium.size(), 8192);
 }

@@ -119,7 +119,7 @@ impl Budget {
     }
 
     fn fits(&self, state: &State, bytes: usize) -> bool {
-        assert!(bytes <= self.bytes_max, "a request of more than all there is");
+        assert!(bytes <= self.bytes_max, "a request for more than the whole budget");
         state.taken + bytes <= self.bytes_max
     }
 

@@ -123,7 +123,7 @@ impl Negotiation<'_> {
             return Err(broken("an unknown client flag"));
         }
         if client & u32::from(handshake_flag::FIXED_NEWSTYLE) == 0 && self.offer.tls.is_required() {
-            return Err(broken("a client that cannot turn to TLS"));
+            return Err(broken("a client that cannot start TLS"));
         }
         self.no_zeroes = client & u32::from(handshake_flag::NO_ZEROES) != 0;
         Ok(())
@@ -349,7 +349,7 @@ impl Negotiation<'_> {
             self.terms.meta = None;
         }
         if self.terms.style() == Style::Simple {
-            return self.reply(option, rep::ERR_INVALID, "structured replies come first");
+            return self.reply(option, rep::ERR_INVALID, "structured replies must be negotiated first");
         }
         let request = match MetaRequest::from_bytes(data) {
             Ok(request) => request,

@@ -102,7 +102,7 @@ impl Session {
             return Err((Errno::EINVAL, "an unknown command"));
         }
         if !header.flags_fit(self.style) {
-            return Err((Errno::EINVAL, "a flag that the command cannot carry"));
+            return Err((Errno::EINVAL, "a flag that this command does not allow"));
         }
         if self.outbox.is_draining() {
             return Err((Errno::ESHUTDOWN, "the server is being stopped"));
@@ -119,7 +119,7 @@ impl Session {
         match header.command {
             Command::BlockStatus if header.has(cmd_flag::PAYLOAD_LEN) => Ok(()),
             Command::Flush if (header.offset, header.len) != (0, 0) => {
-                Err((Errno::EINVAL, "a flush of a range"))
+                Err((Errno::EINVAL, "a flush with an offset or a length other than 0"))
             }
             Command::Write | Command::WriteZeroes if !within => {
                 Err((Errno::ENOSPC, "beyond the end of the disk"))
@@ -218,7 +218,7 @@ impl Session {
         let (len, contexts) = if header.has(cmd_flag::PAYLOAD_LEN) {
             if payload > STATUS_PAYLOAD_BYTES_MAX {
                 self.skip(payload)?;
-                return Ok(Err((Errno::EINVAL, "more contexts than there are")));
+                return Ok(Err((Errno::EINVAL, "more contexts than the server has")));
             }
             self.outbox.flush();
             let asked = request::status_payload(self.input.exactly(payload as usize)?);
@@ -239,7 +239,7 @@ impl Session {
         let extent = Extent::within(offset, len, self.info.size).filter(|extent| !extent.is_empty());
         extent
             .map(|extent| (extent, contexts))
-            .ok_or((Errno::EINVAL, "nothing, or beyond the end of the disk"))
+            .ok_or((Errno::EINVAL, "an empty range, or one beyond the end of the disk"))
     }
 
     /// The negotiated contexts numbered `ids`; none if one is not, or is twice.

@@ -23,7 +23,7 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or holds nothing of the kind.
-    #[error("{path}: {source}")]
+    #[error("cannot read {path}: {source}")]
     File {
         /// Which.
         path: PathBuf,
@@ -31,13 +31,13 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// A file holds no certificate.
-    #[error("{0}: holds no certificate")]
+    #[error("{0}: no certificate found; expected PEM")]
     Empty(PathBuf),
     /// The certificate authorities cannot be used.
-    #[error("client certificate authorities: {0}")]
+    #[error("cannot use the client certificate authorities: {0}")]
     Authorities(String),
     /// Certificate and key cannot be used.
-    #[error("certificate and key: {0}")]
+    #[error("cannot use the certificate and the key: {0}")]
     Tls(#[from] rustls::Error),
 }
 

@@ -5,34 +5,27 @@
 //! and begun again, and nothing that the guest would see is lost by it.
 
 mod commit;
-mod copy;
 mod export;
 mod rebase;
 #[cfg(test)]
 mod tests;
 
 pub use commit::{Committed, commit};
-pub use copy::Copied;
-pub(crate) use copy::copy;
 pub use export::{Exported, ImageFormat, export};
 pub use rebase::{Rebased, rebase};
 
-use crate::buffers::is_zeros;
-use crate::control::{self, Open};
-use crate::disk::{DiskDir, DiskError, DiskErrorKind, Step};
-use crate::engine::{Engine, StartError};
-use crate::export::Export;
+use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};
+use crate::engine::StartError;
+use crate::export::{Export, carry_out, liveness_runs};
+use crate::open_disk::{OpenDisk, untidy_bytes};
 use quietus_core::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Bytes read or written at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Runs of liveness asked for at once.
-const RUNS_MAX: usize = 1024;
 
 /// Why it could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -59,27 +52,18 @@ pub enum OfflineError {
     },
     /// What differs between two bases cannot be found.
     #[error(
-        "{0}. Without it nobody knows what of it the disk still shows. If that is to be what the new base \
-         holds, say --as-it-is"
+        "{0}. Without the old base image, the content that the disk still shows of it cannot be copied; to show \
+         the content of the new base instead, use --as-it-is"
     )]
     OldBase(DiskError),
-    /// The image that is being made.
-    #[error("the image cannot be written: {0}")]
-    Image(io::Error),
     /// What the server of the disk said, or else the disk.
     #[error("{0}")]
     Answered(String),
-    /// Copying is slower than the guest.
-    #[error("the guest changes more than can be copied meanwhile: export it when it does less")]
-    Restless,
-    /// It makes no sense for this disk.
-    #[error("{0}")]
-    Senseless(String),
     /// Something was lost below.
     #[error("the disk is read-only: {0}")]
     Latched(String),
     /// Somebody stopped it.
-    #[error("interrupted: begin it again to go on")]
+    #[error("interrupted; run the command again to go on")]
     Interrupted,
 }
 
@@ -93,13 +77,12 @@ fn go_on(step: Step<'_>, done: u64, of: u64) -> Result<(), OfflineError> {
 }
 
 /// A disk that nobody serves, open here.
-struct Offline(Open);
+struct Offline(OpenDisk);
 
 impl Offline {
     /// Opens the disk in `dir` to be changed.
     fn start(dir: DiskDir) -> Result<Self, OfflineError> {
-        let engine = Engine::start(&dir.name(), &dir, dir.config()?, None)?;
-        Ok(Self(Open { dir, engine: Arc::new(engine), served: false }))
+        Ok(Self(OpenDisk::start(dir)?))
     }
 
     fn size(&self) -> u64 {
@@ -111,7 +94,7 @@ impl Offline {
     }
 
     fn ask(&self, op: Op, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
-        Ok(control::submit(&*self.0.engine, Request { op, extent, fua: false })?)
+        Ok(carry_out(&*self.0.engine, Request { op, extent, fua: false })?)
     }
 
     fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
@@ -133,10 +116,10 @@ impl Offline {
 
     /// Destroys and packs what there is to be.
     fn drain(&self, step: Step<'_>) -> Result<(), OfflineError> {
-        let total = control::untidy_bytes(&self.0.engine.status());
+        let total = untidy_bytes(&self.0.engine.status());
         self.0.engine.shred_now();
         let drained = self.0.engine.wait_until_drained(|status| {
-            let left = control::untidy_bytes(status);
+            let left = untidy_bytes(status);
             step(total.saturating_sub(left), total.max(left))
         });
         match self.0.engine.status().latched {
@@ -148,7 +131,7 @@ impl Offline {
 
     /// The runs of `extent` of one liveness.
     fn runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
-        runs(&self.0.engine, extent)
+        liveness_runs(&*self.0.engine, extent)
     }
 
     /// The runs of blocks that are the disk's own.
@@ -169,56 +152,20 @@ impl Offline {
         act: impl FnOnce(&Self) -> Result<T, OfflineError>,
     ) -> Result<(DiskDir, T), OfflineError> {
         let done = act(&self);
-        control::close(&self.0, done.is_ok(), |_| true);
-        let Open { dir, engine, .. } = self.0;
+        self.0.close(done.is_ok(), |_| true);
+        let OpenDisk { dir, engine, .. } = self.0;
         drop(engine);
         done.map(|done| (dir, done))
     }
 }
 
-/// The runs of `extent` of one liveness.
-fn runs(engine: &Engine, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, Liveness)> + '_ {
-    let mut at = extent.start.0;
-    let mut known = Vec::new().into_iter();
-    std::iter::from_fn(move || {
-        let next = known.next().or_else(|| {
-            let rest = Extent::between(at, extent.end());
-            known = engine.liveness(rest, RUNS_MAX).into_iter();
-            known.next()
-        });
-        let (len, liveness) = next.filter(|_| at < extent.end())?;
-        at += len;
-        Some((Extent::new(at - len, len), liveness))
-    })
-}
-
-/// The runs of blocks of `bytes` that are not all zeros, as offsets.
-fn filled(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-    runs_where(bytes, |block| !is_zeros(&bytes[block]))
-}
-
-/// The runs of blocks in which `is_wanted`, as offsets.
-fn runs_where(
-    bytes: &[u8],
-    is_wanted: impl Fn(std::ops::Range<usize>) -> bool,
-) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let (len, size) = (bytes.len(), BLOCK_BYTES as usize);
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let block = |at: usize| at..len.min(at + size);
-        while next < len && !is_wanted(block(next)) {
-            next += size;
-        }
-        let start = next;
-        while next < len && is_wanted(block(next)) {
-            next += size;
-        }
-        (start < len).then(|| start..next.min(len))
-    })
-}
-
 /// Refuses what is no overlay.
-fn overlay(dir: &DiskDir) -> Result<crate::disk::OverlayToml, OfflineError> {
-    let none = || DiskErrorKind::Invalid("it is no overlay: it has no base".into()).at(dir.path());
+fn overlay(dir: &DiskDir) -> Result<OverlayToml, OfflineError> {
+    let none = || {
+        DiskErrorKind::Invalid(
+            "not an overlay; only a disk made with --store overlay has a base image".into(),
+        )
+        .at(dir.path())
+    };
     Ok(dir.toml().overlay.clone().ok_or_else(none)?)
 }

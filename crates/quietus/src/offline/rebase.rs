@@ -5,9 +5,9 @@
 //! changes nothing that the guest sees above the old base. Then `disk.toml` names
 //! the new one.
 
-use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay, runs_where};
-use crate::buffers::is_zeros;
+use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
+use crate::zeros::{filled, is_zeros, runs_where};
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
@@ -39,7 +39,11 @@ pub fn rebase(path: &Path, image: &Path, as_it_is: bool, step: Step<'_>) -> Resu
     }
     let (fresh, new) = dir.settle_base(image, step)?;
     if fresh.base_bytes > dir.toml().size_bytes {
-        let what = format!("it has {} bytes, and the disk {}", fresh.base_bytes, dir.toml().size_bytes);
+        let what = format!(
+            "--base has {} bytes, and the disk {}; use an image that is no larger",
+            fresh.base_bytes,
+            dir.toml().size_bytes
+        );
         return Err(DiskErrorKind::Invalid(what).at(image).into());
     }
     let mut rebased = Rebased { base: fresh.base_path(path), ..Rebased::default() };
@@ -109,9 +113,9 @@ fn copy_piece(
     };
     for run in runs_where(&was, differ) {
         let (start, bytes) = (piece.start.0 + run.start as u64, &was[run]);
-        for filled in super::filled(bytes) {
-            offline.write(start + filled.start as u64, &bytes[filled.clone()])?;
-            rebased.copied_bytes += filled.len() as u64;
+        for run in filled(bytes) {
+            offline.write(start + run.start as u64, &bytes[run.clone()])?;
+            rebased.copied_bytes += run.len() as u64;
         }
         for zeros in runs_where(bytes, |block| is_zeros(&bytes[block])) {
             let extent = Extent::new(start + zeros.start as u64, zeros.len() as u64);

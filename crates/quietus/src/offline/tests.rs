@@ -1,5 +1,9 @@
 use super::*;
+use crate::control::Call;
+use crate::copy::{CopyError, copy};
+use crate::directory::DirectoryErrorKind;
 use crate::disk::{Base, CreateOptions, StoreKind};
+use crate::zeros::filled;
 use quietus_core::medium::Medium;
 use quietus_core::store::overlay::Mode;
 use std::fs::File;
@@ -147,7 +151,7 @@ fn an_export_has_what_the_guest_sees_and_no_more() {
         assert!(done.copied.live_bytes < SIZE && done.host_bytes < SIZE, "{done:?}");
         let again =
             export(&bench.file("disk"), &image, ImageFormat::Raw, &mut silent).expect_err("it exists");
-        assert!(again.to_string().contains("exists already"), "{again}");
+        assert!(again.to_string().contains("already exists"), "{again}");
         bench.check("after the export");
     }
 }
@@ -188,11 +192,11 @@ fn an_image_is_written_to_an_empty_file_and_to_nothing_else() {
     let unwritable = File::open(unwritable).expect("it opens");
     for (file, why) in [
         (None, "no file came"),
-        (Some(&golden), "an empty file"),
-        (File::open(bench.dir.path()).ok().as_ref(), "an empty file"),
-        (Some(&unwritable), "cannot be written"),
+        (Some(&golden), "an empty regular file"),
+        (File::open(bench.dir.path()).ok().as_ref(), "an empty regular file"),
+        (Some(&unwritable), "cannot write the image"),
     ] {
-        let refused = disk.0.answer(&control::Call::Export, file, &mut |_| true).expect_err(why);
+        let refused = disk.0.answer(&Call::Export, file, &mut |_, _| true).expect_err(why);
         assert!(refused.contains(why), "{refused}");
     }
     close(disk);
@@ -219,7 +223,7 @@ fn a_guest_that_changes_too_much_is_not_waited_for() {
         copied.map(|copied| (copied.live_bytes, rounds))
     };
     let given_up = exported(usize::MAX);
-    assert!(matches!(given_up, Err(OfflineError::Restless)), "{given_up:?}");
+    assert!(matches!(given_up, Err(CopyError::Restless)), "{given_up:?}");
     assert_eq!(exported(9).expect("an image"), (4096, 10));
     close(disk);
 }
@@ -249,7 +253,10 @@ fn a_rebase_that_is_stopped_anywhere_changes_nothing_and_is_begun_again() {
         let expected = matches!(
             &stopped,
             OfflineError::Interrupted
-                | OfflineError::Disk(DiskError { kind: DiskErrorKind::Interrupted, .. })
+                | OfflineError::Disk(DiskError {
+                    kind: DiskErrorKind::Directory(DirectoryErrorKind::Interrupted),
+                    ..
+                })
         );
         assert!(expected, "{stopped:?}");
         bench.check("after a rebase that was stopped");
@@ -337,7 +344,10 @@ fn a_commit_that_is_stopped_anywhere_is_gone_on_with() {
         let expected = matches!(
             &stopped,
             OfflineError::Interrupted
-                | OfflineError::Disk(DiskError { kind: DiskErrorKind::Interrupted, .. })
+                | OfflineError::Disk(DiskError {
+                    kind: DiskErrorKind::Directory(DirectoryErrorKind::Interrupted),
+                    ..
+                })
         );
         assert!(expected, "{stopped:?}");
         let closed = DiskDir::open(&bench.file("disk"));
@@ -375,7 +385,7 @@ fn a_disk_in_place_has_no_base() {
     File::create(&image).expect("a file");
     for refused in [commit(&path, &mut silent).map(drop), rebase(&path, &image, false, &mut silent).map(drop)]
     {
-        assert!(refused.expect_err("it is none").to_string().contains("no overlay"));
+        assert!(refused.expect_err("it is none").to_string().contains("not an overlay"));
     }
     let done = export(&path, &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
     assert_eq!((done.copied.live_bytes, done.copied.size_bytes), (0, 1 << 20));
@@ -394,7 +404,7 @@ fn what_is_purged_leaves_the_file_once_it_is_packed() {
             bench.seen[at as usize..at as usize + 4096].fill(0);
             bench.seen[at as usize + 4096..at as usize + 8192].fill(7);
         }
-        let answer = disk.0.answer(&control::Call::Compact, None, &mut |_| true).expect("an answer");
+        let answer = disk.0.answer(&Call::Compact, None, &mut |_, _| true).expect("an answer");
         assert_eq!((&answer["done"], bench.len("data")), (&true.into(), SIZE / 2), "{answer}");
         close(disk);
         bench.check("packed");

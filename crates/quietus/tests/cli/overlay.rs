@@ -50,7 +50,7 @@ fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
     wanted.resize(2 * SIZE, 0);
     assert!(std::fs::read(&out).expect("the image") == wanted);
     assert!(std::fs::read(bench.beside("golden")).expect("the base") == vec![7; SIZE]);
-    assert!(bench.refused("export", &[text(&out)]).contains("exists already"));
+    assert!(bench.refused("export", &[text(&out)]).contains("already exists"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn what_is_free_on_the_medium_is_read_for_a_proof() {
     bench.json("shred", &["--now"]);
     let proof = bench.json("prove", &[]);
     assert_eq!(
-        (&proof["proof"]["bytes"]["dead"], &proof["proof"]["bytes"]["queued"]),
+        (&proof["statement"]["bytes"]["dead"], &proof["statement"]["bytes"]["queued"]),
         (&65536.into(), &0.into())
     );
     let bench = Bench::new(&["--policy", "none"]);

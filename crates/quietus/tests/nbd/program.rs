@@ -4,7 +4,7 @@ use crate::client::*;
 use crate::tls::{Keys, secure};
 use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
@@ -170,6 +170,42 @@ fn a_connection_from_the_service_manager_is_served_to_its_end() {
     let mut child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
     drop(command);
     session(&mut Client::new(ours));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_from_the_service_manager_is_listened_at() {
+    let disk = Disk::new();
+    let path = disk.0.path().join("passed.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = disk.server(&[]);
+    let mut command = Command::new("/bin/sh");
+    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
+    command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
+    let mut child = command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).spawn().unwrap();
+    session(&mut Client::new(UnixStream::connect(&path).unwrap()));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(!disk.path().join("nbd.sock").exists());
+}
+
+#[test]
+fn the_service_manager_is_told_of_the_start_and_of_the_stop() {
+    let disk = Disk::new();
+    let path = disk.0.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let told = || {
+        let mut buf = [0; 256];
+        let len = manager.recv(&mut buf).unwrap();
+        String::from_utf8_lossy(&buf[..len]).trim_end().to_string()
+    };
+    let mut child = disk.server(&[]).env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).spawn().unwrap();
+    assert_eq!(told(), "READY=1");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(told(), "STOPPING=1");
     assert!(child.wait().unwrap().success());
 }
 

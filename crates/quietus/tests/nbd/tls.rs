@@ -285,10 +285,10 @@ fn key_files_that_cannot_be_used_are_named() {
     files.certificate = Path::new("/nonexistent/server.pem").into();
     assert!(message(&files).contains("/nonexistent/server.pem"));
     files.certificate = keys.path("server.key");
-    assert!(message(&files).contains("holds no certificate"));
+    assert!(message(&files).contains("no certificate found"));
     files = keys.files(true);
     files.key = keys.path("server.pem");
     assert!(message(&files).contains("server.pem"));
     files.key = keys.path("client.key");
-    assert!(message(&files).contains("certificate and key"));
+    assert!(message(&files).contains("the certificate and the key"));
 }

@@ -278,6 +278,19 @@ fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> fmt
     writeln!(out, "  discards alone would have missed {found}")
 }
 
+/// The deaths that can be inferred, and how precisely.
+fn detects(inferred: &[(String, bool)]) -> Vec<String> {
+    let holds = |name: String| inferred.iter().any(|(it, is)| *is && *it == name);
+    let kinds = [("block", "freed blocks"), ("generation", "reused blocks")].into_iter();
+    let precisely = kinds.filter_map(|(kind, deaths)| {
+        if holds(format!("{kind} deaths, accurately")) {
+            return Some(format!("{deaths} (exact)"));
+        }
+        holds(format!("{kind} deaths, approximately")).then(|| format!("{deaths} (approximate)"))
+    });
+    precisely.collect()
+}
+
 /// What is known of one file system, after its `title`.
 fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::Result {
     let name = watch.file_system.as_deref().unwrap_or("none");
@@ -286,12 +299,14 @@ fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::
         write!(out, ", {} of {}", bytes(done), bytes(of))?;
     }
     writeln!(out)?;
-    for (title, list) in [("it has", &watch.properties), ("known are", &watch.inferred)] {
-        let list: Vec<_> =
-            list.iter().map(|(name, is)| format!("{}{name}", if *is { "+" } else { "-" })).collect();
-        if !list.is_empty() {
-            writeln!(out, "  {title:<10} {}", list.join(", "))?;
-        }
+    let properties: Vec<_> =
+        watch.properties.iter().filter(|(_, has)| *has).map(|(name, _)| &**name).collect();
+    if !properties.is_empty() {
+        writeln!(out, "  properties: {}", properties.join(", "))?;
+    }
+    let detects = detects(&watch.inferred);
+    if !detects.is_empty() {
+        writeln!(out, "  can detect: {}", detects.join(", "))?;
     }
     for (name, figure) in &watch.figures {
         writeln!(out, "  {figure:>12} {name}")?;

@@ -1,6 +1,7 @@
 //! What is gathered from a host that is made up: sysfs and proc in a folder.
 
-use super::super::gather::{DeviceNumber, gather_device};
+use super::super::DeviceNumber;
+use super::super::gather::gather_device;
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -224,7 +225,7 @@ fn a_chain_that_bites_its_tail_or_goes_on_for_ever_ends() {
 #[test]
 fn a_device_that_sysfs_does_not_show_is_unknown() {
     let facts = Host::new().facts(8, 0);
-    assert!(facts.unknown[0].starts_with("device 8:0: "), "{facts:?}");
+    assert!(facts.unknown[0].starts_with("cannot inspect device 8:0: "), "{facts:?}");
     assert_eq!(judge(facts).level, Level::NotAssured);
 }
 

@@ -26,9 +26,12 @@ fn a_person_reads_which_part_is_the_weaker_one_and_whose_each_finding_is() {
     let text = disk.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].ends_with("; the weaker part is the journal"), "{text}");
-    assert!(lines[1].starts_with("- journal: journal: it lies on btrfs"), "{text}");
-    assert!(lines[2].starts_with("- medium: sda: "), "{text}");
-    assert!(lines[3].starts_with("- journal: sdb: "), "{text}");
+    assert!(
+        lines[1].starts_with("- journal: file on btrfs, a copy-on-write file system (journal). "),
+        "{text}"
+    );
+    assert!(lines[2].starts_with("- medium: magnetic disk (sda). "), "{text}");
+    assert!(lines[3].starts_with("- journal: magnetic disk (sdb). "), "{text}");
     assert_eq!(lines.len(), 4, "{text}");
 }
 
@@ -38,8 +41,8 @@ fn what_holds_for_both_parts_is_said_once() {
         DiskGuarantees::of(at("/srv/disk/data", "btrfs", "sda"), at("/srv/disk/journal", "btrfs", "sda"));
     let text = disk.to_string();
     assert_eq!(text.lines().next(), Some("overwriting does NOT reach every copy of the bytes"));
-    assert!(text.contains("\n- medium, journal: data: it lies on btrfs"), "{text}");
-    assert!(text.contains("\n- medium, journal: sda: "), "{text}");
+    assert!(text.contains("\n- medium, journal: file on btrfs"), "{text}");
+    assert!(text.contains("\n- medium, journal: magnetic disk (sda). "), "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
 }
 
@@ -47,7 +50,7 @@ fn what_holds_for_both_parts_is_said_once() {
 fn what_cannot_be_looked_at_is_not_assured() {
     let disk = inspect_disk(Path::new("/nonexistent/data"), Path::new("/nonexistent/journal"));
     assert_eq!(disk.level, Level::NotAssured);
-    assert!(disk.to_string().contains("it cannot be looked at: "), "{disk}");
+    assert!(disk.to_string().contains("cannot inspect it: "), "{disk}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::*;
-use crate::control::{Call, Open};
+use crate::control::Call;
 use crate::disk::{CreateOptions, DiskDir};
-use crate::engine::Engine;
+use crate::open_disk::OpenDisk;
 
 /// The status of a new disk.
 fn fresh() -> StatusAnswer {
@@ -10,9 +10,9 @@ fn fresh() -> StatusAnswer {
     let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
     DiskDir::create(&path, &options).expect("a disk");
     let dir = DiskDir::open(&path).expect("nobody has it");
-    let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None).expect("it starts");
-    let open = Open { dir, engine: engine.into(), served: true };
-    let answer = open.answer(&Call::Status, None, &mut |_| true).expect("a status");
+    let config = dir.config().expect("a policy");
+    let open = OpenDisk::start_with(dir, config, None, true).expect("it starts");
+    let answer = open.answer(&Call::Status, None, &mut |_, _| true).expect("a status");
     serde_json::from_value(answer).expect("the status that was told")
 }
 
@@ -27,4 +27,17 @@ fn what_was_not_all_counted_is_not_called_gone() {
     };
     assert!(waits(4096).starts_with("not all gone yet: at least 4.00 KiB wait"), "{}", waits(4096));
     assert!(waits(0).starts_with("not known yet: too many ranges may wait"), "{}", waits(0));
+}
+
+#[test]
+fn what_can_be_detected_is_named_with_its_precision() {
+    use quietus_detect::properties::{EXT2, EXT3_ORDERED, NTFS, Properties, VFAT};
+    let said = |properties: Properties| {
+        let named = properties.inferable().named().map(|(name, is)| (name.to_string(), is));
+        detects(&named).join(", ")
+    };
+    assert_eq!(said(EXT2), "freed blocks (exact), reused blocks (approximate)");
+    assert_eq!(said(VFAT), "freed blocks (exact)");
+    assert_eq!(said(EXT3_ORDERED), "freed blocks (exact), reused blocks (exact)");
+    assert_eq!(said(NTFS), "freed blocks (approximate), reused blocks (approximate)");
 }

@@ -1,4 +1,4 @@
-//! What a disk holds at one instant, copied to a file; it may be in use meanwhile.
+//! Copying what a disk holds at one instant to a file; the disk may be in use meanwhile.
 //!
 //! 1. All that is live is copied, and what changes meanwhile is marked.
 //! 2. What was marked is copied again, and so on, until that is little.
@@ -9,18 +9,20 @@
 //! What is inferred to be dead during a hold may be in the file or not: the guest
 //! counts on neither.
 
-use super::{OfflineError, PIECE_BYTES, go_on, is_zeros, runs, runs_where};
-use crate::control;
 use crate::disk::Step;
 use crate::engine::Engine;
-use crate::export::Export;
+use crate::export::{Export, carry_out, liveness_runs};
+use crate::zeros::{filled, is_zeros, runs_where};
 use quietus_core::blocks::BlockSet;
-use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::request::{Liveness, Op, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Bytes copied at once.
+const PIECE_BYTES: u64 = 1 << 20;
 /// Most bytes that are copied while requests are held back, and kept in memory.
 const HELD_BYTES_MAX: u64 = 16 << 20;
 /// A guest that changes more than that for so many rounds is not waited for.
@@ -37,15 +39,37 @@ pub struct Copied {
     pub held_ms: u64,
 }
 
+/// Reason why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The disk refused to be read.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The image cannot be written.
+    #[error("cannot write the image: {0}")]
+    Image(io::Error),
+    /// The image has content, or is no regular file.
+    #[error("cannot write the image: the file that came with the call is not an empty regular file")]
+    NotEmpty,
+    /// Copying is slower than the guest.
+    #[error(
+        "cannot export: the guest writes faster than the disk can be copied; try again when it is less busy"
+    )]
+    Restless,
+    /// Somebody stopped it.
+    #[error("interrupted; run the command again")]
+    Interrupted,
+}
+
 /// Copies what is live on the disk that `engine` runs to the empty file `into`.
 ///
 /// # Errors
-/// [`OfflineError`].
-pub(crate) fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, OfflineError> {
+/// [`CopyError`].
+pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
     let mut image = Image::begin(engine, into)?;
     let mut wait = || step(0, engine.size());
     let follower = engine.wait_until_known(|_| wait()).then(|| engine.follow(&mut wait)).flatten();
-    let follower = follower.ok_or(OfflineError::Interrupted)?;
+    let follower = follower.ok_or(CopyError::Interrupted)?;
     let mut todo = image.outdated(std::iter::once(image.whole()));
     for _ in 0..ROUNDS_MAX {
         image.copy(&todo, step)?;
@@ -53,13 +77,13 @@ pub(crate) fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copie
         todo = image.outdated(changed.runs_within(image.whole()));
         let Some(hold) = hold else { continue };
         let rest = pieces(&todo, image.whole()).map(|piece| Ok((piece, image.read(piece)?)));
-        let rest: Vec<_> = rest.collect::<Result<_, OfflineError>>()?;
+        let rest: Vec<_> = rest.collect::<Result<_, CopyError>>()?;
         let Some(held) = hold.end() else { continue };
         rest.iter().try_for_each(|(piece, bytes)| image.put(*piece, bytes))?;
         let (size_bytes, live_bytes) = (engine.size(), image.filled_bytes());
         return Ok(Copied { size_bytes, live_bytes, held_ms: held.as_millis() as u64 });
     }
-    Err(OfflineError::Restless)
+    Err(CopyError::Restless)
 }
 
 /// The file, and the disk that it is an image of.
@@ -73,12 +97,12 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    fn begin(engine: &'a Engine, file: &'a File) -> Result<Self, OfflineError> {
-        let is_new = file.metadata().map(|it| it.is_file() && it.len() == 0).map_err(OfflineError::Image)?;
+    fn begin(engine: &'a Engine, file: &'a File) -> Result<Self, CopyError> {
+        let is_new = file.metadata().map(|it| it.is_file() && it.len() == 0).map_err(CopyError::Image)?;
         if !is_new {
-            return Err(OfflineError::Senseless("the image has to be an empty file".into()));
+            return Err(CopyError::NotEmpty);
         }
-        file.set_len(engine.size()).map_err(OfflineError::Image)?;
+        file.set_len(engine.size()).map_err(CopyError::Image)?;
         Ok(Self { engine, file, filled: BlockSet::default(), done: (0, 0) })
     }
 
@@ -95,39 +119,41 @@ impl<'a> Image<'a> {
         let mut blocks = BlockSet::default();
         for extent in extents {
             self.filled.runs_within(extent).for_each(|run| blocks.insert(run));
-            let live = runs(self.engine, extent)
+            let live = liveness_runs(self.engine, extent)
                 .filter(|(_, liveness)| matches!(liveness, Liveness::Live | Liveness::Suspicious));
             live.for_each(|(run, _)| blocks.insert(run));
         }
         blocks
     }
 
-    fn copy(&mut self, blocks: &BlockSet<Addr>, step: Step<'_>) -> Result<(), OfflineError> {
+    fn copy(&mut self, blocks: &BlockSet<Addr>, step: Step<'_>) -> Result<(), CopyError> {
         let whole = self.whole();
         self.done.1 += pieces(blocks, whole).map(|piece| piece.len).sum::<u64>();
         for piece in pieces(blocks, whole) {
             let bytes = self.read(piece)?;
             self.put(piece, &bytes)?;
             self.done.0 += piece.len;
-            go_on(step, self.done.0, self.done.1)?;
+            if !step(self.done.0, self.done.1) {
+                return Err(CopyError::Interrupted);
+            }
         }
         Ok(())
     }
 
-    fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
-        Ok(control::submit(self.engine, Request { op: Op::Copy, extent, fua: false })?)
+    fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, CopyError> {
+        Ok(carry_out(self.engine, Request { op: Op::Copy, extent, fua: false })?)
     }
 
     /// Writes what is not zeros; zeros only over something else.
-    fn put(&mut self, piece: Extent<Addr>, bytes: &[u8]) -> Result<(), OfflineError> {
+    fn put(&mut self, piece: Extent<Addr>, bytes: &[u8]) -> Result<(), CopyError> {
         let first = piece.start.0;
         let is_filled = |at: usize| self.filled.contains((first + at as u64) / BLOCK_BYTES);
         for run in runs_where(bytes, |block| is_filled(block.start) || !is_zeros(&bytes[block])) {
             let written = self.file.write_all_at(&bytes[run.clone()], first + run.start as u64);
-            written.map_err(OfflineError::Image)?;
+            written.map_err(CopyError::Image)?;
         }
         self.filled.remove(Extent::between(first, piece.end().next_multiple_of(BLOCK_BYTES)));
-        for run in super::filled(bytes) {
+        for run in filled(bytes) {
             self.filled.insert(Extent::new(first + run.start as u64, run.len() as u64));
         }
         Ok(())

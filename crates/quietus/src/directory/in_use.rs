@@ -1,39 +1,16 @@
-//! Who uses a file or block device that is to become a disk's medium.
+//! Who uses a file or block device.
 
-use super::{DiskError, DiskErrorKind};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
-
-/// How often, and after how long each time, something in use is asked for again.
-const TRIES: usize = 10;
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Asks again, for a moment, for what somebody uses: a server that is just ending
-/// does, and so does a program that another thread of ours is just starting, which
-/// holds every lock of ours until it runs.
-///
-/// # Errors
-/// As `ask` in the end.
-pub(super) fn patiently<T>(mut ask: impl FnMut() -> Result<T, DiskError>) -> Result<T, DiskError> {
-    for _ in 1..TRIES {
-        match ask() {
-            Err(DiskError { kind: DiskErrorKind::Locked(_), .. }) => sleep(PAUSE),
-            answer => return answer,
-        }
-    }
-    ask()
-}
 
 /// The part of the kernel that uses what is at `path`, in words: a mount or
 /// another device above a block device, a loop device, or swap.
 ///
 /// # Errors
 /// The system's.
-pub(super) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Option<String>> {
     let here = std::fs::metadata(path)?;
     if here.file_type().is_block_device() && is_claimed(path)? {
         return Ok(Some("a mount, swap or another device".into()));
@@ -51,7 +28,7 @@ pub(super) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Opti
 ///
 /// # Errors
 /// The system's.
-pub(super) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
+pub(crate) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
     let here = file_name(file)?;
     let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
     Ok(locks.lines().find_map(|line| holder(line, &here)))
@@ -68,7 +45,7 @@ fn file_name(file: &File) -> io::Result<String> {
 ///
 /// # Errors
 /// The system's.
-pub(super) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
+pub(crate) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
     let here = file_name(file)?;
     let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
     Ok(locks.lines().filter(|line| is_of_writer(line)).find_map(|line| holder(line, &here)))

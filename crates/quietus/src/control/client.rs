@@ -1,0 +1,64 @@
+//! The asking end: the server of a disk answers, or without one the disk itself.
+
+use super::call::Call;
+use super::wire::{self, Answer, through_fd};
+use crate::directory::DirectoryErrorKind;
+use crate::disk::{DiskErrorKind, Step};
+use crate::engine::StartError;
+use crate::open_disk::OpenDisk;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Asks the server of the disk at `path`, or, without one, the disk itself; `file`
+/// goes with the call.
+///
+/// # Errors
+/// Why there is no answer, in words.
+pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
+    if let Some(stream) = connect(path) {
+        return ask_server(&stream, call, file, step);
+    }
+    let look_only = !matches!(call, Call::Shred | Call::Compact | Call::Purge { .. });
+    let open = match OpenDisk::open(path, look_only, step) {
+        // A server may have started meanwhile.
+        Err(StartError::Disk(error))
+            if matches!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))) =>
+        {
+            let stream = connect(path).ok_or_else(|| error.to_string())?;
+            return ask_server(&stream, call, file, step);
+        }
+        other => other.map_err(|error| error.to_string())?,
+    };
+    let answer = open.answer(call, file, step);
+    open.close(matches!(call, Call::Shred | Call::Compact), |_| true);
+    answer
+}
+
+fn connect(path: &Path) -> Option<UnixStream> {
+    through_fd(path, |socket| UnixStream::connect(socket)).ok()
+}
+
+fn ask_server(
+    stream: &UnixStream,
+    call: &Call,
+    file: Option<&File>,
+    step: Step<'_>,
+) -> Result<Value, String> {
+    let failed = |error: io::Error| format!("cannot ask the server of the disk: {error}; see its log");
+    let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
+    wire::send(stream, &text, file).map_err(failed)?;
+    for line in BufReader::new(stream).lines() {
+        let line: Answer =
+            serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
+        match line {
+            Answer::Ok(value) => return Ok(value),
+            Answer::Error(error) => return Err(error),
+            Answer::Progress(done, of) if step(done, of) => {}
+            Answer::Progress(..) => return Err("interrupted".into()),
+        }
+    }
+    Err("the server of the disk ended before it answered; see its log".into())
+}

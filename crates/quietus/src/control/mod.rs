@@ -1,0 +1,17 @@
+//! The control socket: the calls that a running server answers.
+//!
+//! A call is one line of JSON; the answer is any number of lines
+//! `{"progress": [done, of]}`, and then one line
+//! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
+
+mod answer;
+mod call;
+mod client;
+mod server;
+mod waiting;
+mod wire;
+
+pub use call::{Call, Space, StatusAnswer};
+pub use client::ask;
+pub use server::{Control, serve};
+pub use waiting::{Waiting, WaitsFor};

@@ -1,0 +1,76 @@
+//! A disk that is open in this process: its directory, and the engine that runs it.
+
+use crate::disk::{Access, DiskDir, Step};
+use crate::engine::{Engine, StartError};
+use quietus_core::volume::{Config, OpenError, Status};
+use quietus_core::watch::Watcher;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open disk, and the engine that runs it.
+pub struct OpenDisk {
+    /// The directory.
+    pub dir: DiskDir,
+    /// The engine that runs the disk.
+    pub engine: Arc<Engine>,
+    /// Whether clients reach the disk.
+    pub served: bool,
+}
+
+impl OpenDisk {
+    /// Opens the disk at `path` for one command. With `look_only` nothing is written, unless a crash
+    /// left something to be put right.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn open(path: &Path, look_only: bool, step: Step<'_>) -> Result<Self, StartError> {
+        let mut open = |access| Self::start(DiskDir::open_with(path, access, step)?);
+        let access = if look_only { Access::ReadOnly } else { Access::ReadWrite };
+        match open(access) {
+            Err(StartError::Open(OpenError::NeedsRecovery)) => open(Access::ReadWrite),
+            opened => opened,
+        }
+    }
+
+    /// Runs the disk in `dir` for one command.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(dir: DiskDir) -> Result<Self, StartError> {
+        let config = dir.config()?;
+        Self::start_with(dir, config, None, false)
+    }
+
+    /// Runs the disk in `dir`, observed by `watcher`; clients reach it if `served`.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start_with(
+        dir: DiskDir,
+        config: Config,
+        watcher: Option<Box<dyn Watcher>>,
+        served: bool,
+    ) -> Result<Self, StartError> {
+        let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
+        Ok(Self { dir, engine: Arc::new(engine), served })
+    }
+
+    /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.
+    pub fn close(&self, drain: bool, step: impl FnMut(&Status) -> bool) {
+        let stopped = self.engine.stop(drain, step);
+        let Some(checkpoint) = stopped.filter(|_| !self.dir.is_read_only()) else { return };
+        if let Err(error) = self.dir.save_view(&checkpoint) {
+            tracing::warn!(%error, "cannot write the checkpoint; the next start takes longer");
+        }
+        if let Err(error) = self.dir.stamp() {
+            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed meanwhile");
+        }
+    }
+}
+
+/// Bytes still to be destroyed or packed.
+#[must_use]
+pub(crate) fn untidy_bytes(status: &Status) -> u64 {
+    let overlay = status.overlay.as_ref().map_or(0, |it| it.free_bytes + it.residue_bytes);
+    status.queued_bytes + status.scour_bytes + overlay
+}
