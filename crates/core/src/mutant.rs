@@ -44,6 +44,8 @@ pub enum Mutant {
     ForgetReceipts,
     /// A receipt is handed out before the commit that met its obligation is durable.
     ReceiptBeforeCommit,
+    /// A write is answered before the map has space on the host to say where it is.
+    AnswerBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
 }
@@ -53,7 +55,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -73,6 +75,7 @@ impl Mutant {
         Self::ForgetOwed,
         Self::ForgetReceipts,
         Self::ReceiptBeforeCommit,
+        Self::AnswerBeforeSpace,
     ];
 }
 

@@ -35,6 +35,7 @@ mod raise;
 mod recording;
 mod running;
 mod sealing;
+mod shortage;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -191,6 +192,7 @@ pub struct Volume {
     untidy_since: Option<Millis>,
     /// Nothing is tidied up before: there was no space for it.
     tidy_from: Millis,
+    shortage: shortage::Shortage,
     /// Destroyed and zero; its space is still to be given back.
     spare: ExtentMap<Addr, ()>,
     /// Since when there is such space.
@@ -217,7 +219,7 @@ enum Purpose {
     Act,
     /// Where content is is made durable.
     Seal,
-    /// A part of the map is read.
+    /// A part of the map is read, or gets space.
     Page,
 }
 
@@ -251,9 +253,11 @@ impl Volume {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
-            (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
-            (Purpose::Page, result) => self.page_read(id, result, out),
-            (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
+            (Purpose::Page, result) => self.page_done(id, result, out),
+            (Purpose::Seal, Err(error)) if error.kind == MediumErrorKind::Io => {
+                self.latch(&format!("syncing: {error}"), out);
+            }
+            (Purpose::Seal, result) => self.seal_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
         }
@@ -276,6 +280,7 @@ impl Volume {
         self.check_log(out);
         self.drive_sealing(out);
         self.commit_pending(out);
+        self.note_shortage();
     }
 
     /// Whether there is nothing but requests under way: the common case.
