@@ -22,7 +22,7 @@ pub use overlay::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;
 pub use sizes::Size;
 
-use crate::media::FileMedium;
+use crate::media::{FileMedium, is_no_space};
 use ed25519_dalek::SigningKey;
 use quietus_core::blocks::BlockSet;
 use quietus_core::store::overlay::Setup;
@@ -31,7 +31,7 @@ use quietus_core::volume::{Checkpoint, Config, Opening};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,12 +102,11 @@ impl DiskDir {
     fn locked(path: &Path, access: Access) -> Result<Self, DiskError> {
         let toml = DiskToml::read(path)?;
         let lock_path = path.join("lock");
-        let mut lock = open_lock(path, &lock_path, access)
+        let lock = open_lock(path, &lock_path, access)
             .map_err(|error| DiskErrorKind::Io("opening the lock").of(&lock_path, error))?;
         in_use::patiently(|| take_lock(&lock, access, path))?;
         if access == Access::ReadWrite {
-            write_pid(&mut lock)
-                .map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
+            write_pid(&lock).map_err(|error| DiskErrorKind::Io("writing the lock").of(&lock_path, error))?;
         }
         let medium = toml.medium_path(path);
         let medium_lock = lock_medium(&medium, access)?;
@@ -324,9 +323,13 @@ fn take_lock(lock: &File, access: Access, path: &Path) -> Result<(), DiskError> 
     Err(DiskErrorKind::Locked(holder.unwrap_or_else(|| "another program".into())).at(path))
 }
 
-fn write_pid(lock: &mut File) -> io::Result<()> {
-    lock.set_len(0)?;
-    writeln!(lock, "{}", std::process::id())
+/// The number is for people: a full host is no reason not to serve the disk.
+fn write_pid(lock: &File) -> io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    match lock.write_all_at(text.as_bytes(), 0) {
+        Err(error) if is_no_space(&error) => Ok(()),
+        written => written.and_then(|()| lock.set_len(text.len() as u64)),
+    }
 }
 
 /// Makes the file `name` with these bytes, durable.
