@@ -41,6 +41,7 @@ test:
 	lab/kill9 --rounds 20 --search-every 5
 	lab/demo --store overlay
 	lab/kill9 --store overlay --rounds 10
+	lab/full-host
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
 ## make lint      format, clippy, the other processor, tidy, licences, bans and advisories

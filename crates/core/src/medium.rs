@@ -64,6 +64,17 @@ pub trait Medium {
         if self.capabilities().punch { self.punch(extent) } else { self.zero(extent) }
     }
 
+    /// Takes space for `extent` where it has none: a later write there is not refused
+    /// for want of space. What it reads as does not change. A medium that always has
+    /// its space does nothing.
+    ///
+    /// # Errors
+    /// [`MediumError`]; some of the space may be taken then.
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let _ = extent;
+        Ok(())
+    }
+
     /// Cuts off all bytes from `bytes` on. Only called on a medium that grows
     /// with what is written.
     ///

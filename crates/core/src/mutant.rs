@@ -52,6 +52,8 @@ pub enum Mutant {
     OverwrittenUnsynced,
     /// A flush is replied to before the journal knows durably what lives again.
     FlushBeforeMet,
+    /// A write is answered before the map has space on the host to say where it is.
+    AnswerBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
 }
@@ -61,7 +63,7 @@ impl Mutant {
     pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
 
     /// All others.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::ForgetRevocation,
         Self::ActBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -85,6 +87,7 @@ impl Mutant {
         Self::OverwriteEarly,
         Self::OverwrittenUnsynced,
         Self::FlushBeforeMet,
+        Self::AnswerBeforeSpace,
     ];
 }
 

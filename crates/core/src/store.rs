@@ -227,6 +227,19 @@ pub trait Store: Debug + Send {
         let _ = (place, bytes);
     }
 
+    /// The first part of the map that has no space on the host yet and that a write of
+    /// `extent` changes, or, if it `dies`, its death. Nothing of the kind is begun before
+    /// that part has [its space](Store::reserved).
+    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
+        let _ = (extent, dies);
+        None
+    }
+
+    /// This part of the map has space on the host, and keeps it.
+    fn reserved(&mut self, place: Place) {
+        let _ = place;
+    }
+
     /// Whether nothing may be written to a new place now.
     fn is_closed(&self) -> bool {
         false
@@ -244,14 +257,17 @@ pub trait Store: Debug + Send {
     }
 
     /// What has to be written to the map to make it durable as it is now, once
-    /// the content is; none where it is zeros. One at a time: [`Store::sealed`]
-    /// tells of its end.
-    fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
+    /// the content is. One at a time: [`Store::sealed`] tells of its end, or
+    /// [`Store::left_unsealed`].
+    fn seal(&mut self) -> Vec<(Place, Buf)> {
         Vec::new()
     }
 
     /// What [`Store::seal`] said is durable.
     fn sealed(&mut self) {}
+
+    /// What [`Store::seal`] said is not durable: the host had no space for some of it.
+    fn left_unsealed(&mut self) {}
 
     /// What there is to tidy up next, if anything: with `all`, even what is
     /// hardly worth it. One at a time, until [`Store::tidied`] or

@@ -431,6 +431,19 @@ impl Medium for FileMedium {
         zeroed.map_err(|error| self.failed("zeroing", extent.start.0, extent.len, &error))
     }
 
+    /// Where the host cannot give space in advance, it may refuse the write later.
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        if self.is_device {
+            return Ok(());
+        }
+        self.check("taking space for", extent.start, extent.len)?;
+        self.check_whole()?;
+        match self.allocate(FallocateFlags::empty(), extent) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(error) => Err(self.failed("taking space for", extent.start.0, extent.len, &error.into())),
+        }
+    }
+
     fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
         let size = self.len();
         if bytes >= size {
@@ -468,7 +481,7 @@ impl Medium for FileMedium {
     }
 }
 
-fn is_no_space(error: &io::Error) -> bool {
+pub(crate) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

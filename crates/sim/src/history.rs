@@ -109,6 +109,10 @@ pub enum Deed {
         /// And cut again after so many changes by the start after it.
         again_after: Option<u32>,
     },
+    /// The host of an overlay has no space left.
+    Full,
+    /// The host has space again.
+    Room,
     /// An act of input or output will fail.
     Fault {
         /// On which medium.

@@ -1,6 +1,6 @@
 //! The media of a simulated disk, together.
 
-use crate::medium::{Power, SimMedium};
+use crate::medium::{Host, Power, SimMedium};
 use quietus_core::medium::Medium;
 use quietus_core::policy::Scratch;
 use quietus_core::store::Target;
@@ -17,6 +17,8 @@ pub struct SimMedia {
     pub overlay: Option<(SimMedium, SimMedium)>,
     /// What they hang on.
     pub power: Power,
+    /// Where an overlay's media lie, but for the base.
+    pub host: Host,
 }
 
 impl SimMedia {
@@ -71,7 +73,9 @@ impl SimMedia {
                 each(&|medium, pos, part| medium.tear(pos, &bytes[part]));
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
-            IoOp::Punch | IoOp::Clear | IoOp::Zero | IoOp::Shrink => drop(io.perform(&self.get(), scratch)),
+            IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
+                drop(io.perform(&self.get(), scratch));
+            }
             IoOp::Read | IoOp::Prefetch => {}
         }
     }

@@ -19,7 +19,7 @@ use crate::content::indices;
 use crate::dice::Dice;
 use crate::remanence::{Mask, Remains, SECTOR_BYTES};
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -34,6 +34,8 @@ pub enum FaultKind {
     Sync,
     /// A write, for want of space: it changes nothing.
     Space,
+    /// The same of any act that needs space, while the [`Host`] is full.
+    Full,
 }
 
 /// An act that will fail.
@@ -43,6 +45,18 @@ pub struct Fault {
     pub kind: FaultKind,
     /// after so many others of this kind.
     pub after: u32,
+}
+
+/// The file system that media lie on together. While it is full, none gets space that
+/// it does not have.
+#[derive(Clone, Debug, Default)]
+pub struct Host(Rc<Cell<bool>>);
+
+impl Host {
+    /// It has no space left, or some again.
+    pub fn set_full(&self, is_full: bool) {
+        self.0.set(is_full);
+    }
 }
 
 /// What media hang on together. It can be made to fail after some changes.
@@ -98,6 +112,7 @@ struct Platter {
     faults: Vec<Fault>,
     fired: Vec<FaultKind>,
     power: Power,
+    host: Host,
     /// A sync has failed in this life of the server.
     is_unsure: bool,
     dice: Dice,
@@ -135,6 +150,7 @@ impl SimMedium {
             faults: Vec::new(),
             fired: Vec::new(),
             power,
+            host: Host::default(),
             is_unsure: false,
             cuts: 0,
             dice: Dice::new(size),
@@ -151,6 +167,13 @@ impl SimMedium {
             (inner.len, inner.durable_len) = (0, 0);
         }
         medium
+    }
+
+    /// The same on `host`.
+    #[must_use]
+    pub fn on_host(self, host: &Host) -> Self {
+        self.inner.borrow_mut().host = host.clone();
+        self
     }
 
     /// Decides chance from now on.
@@ -264,6 +287,22 @@ impl Platter {
             FaultKind::Space => error(MediumErrorKind::NoSpace, "planned: no space"),
             _ => error(MediumErrorKind::Io, "planned: it failed"),
         })
+    }
+
+    /// Refuses what needs space in `extent`, if the host has none.
+    fn find_space(&mut self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        // A host gives space by blocks.
+        let sectors = BLOCK_BYTES as usize / SECTOR_BYTES;
+        let has_space = |sector: usize| {
+            let first = sector / sectors * sectors;
+            self.sectors[first..self.sectors.len().min(first + sectors)].iter().any(|it| it.has_space)
+        };
+        let mut parts = Self::parts(extent.start, extent.len as usize);
+        if !self.host.0.get() || parts.all(|(sector, _)| has_space(sector)) {
+            return Ok(());
+        }
+        self.fired.push(FaultKind::Full);
+        Err(error(MediumErrorKind::NoSpace, "the host is full"))
     }
 
     /// Sectors of `len` bytes from `pos`, each with its part of them.
@@ -441,6 +480,7 @@ impl Medium for SimMedium {
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Space)?;
+        inner.find_space(Extent::new(pos.0, from.len() as u64))?;
         inner.admit(FaultKind::Write).inspect_err(|_| inner.write_some(pos, from))?;
         inner.write(pos, from);
         if !durable {
@@ -477,8 +517,21 @@ impl Medium for SimMedium {
 
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
+        inner.find_space(extent)?;
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, false);
+        Ok(())
+    }
+
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.find_space(extent)?;
+        inner.admit(FaultKind::Write)?;
+        for (sector, _) in Platter::parts(extent.start, extent.len as usize) {
+            if !inner.sectors[sector].has_space {
+                inner.soil(sector).has_space = true;
+            }
+        }
         Ok(())
     }
 
@@ -489,6 +542,15 @@ impl Medium for SimMedium {
         inner.zero(cut, true);
         inner.len = cut.start.0;
         Ok(())
+    }
+
+    fn next_data(&self, pos: Pos) -> Pos {
+        let inner = self.inner.borrow();
+        let first = pos.0 as usize / SECTOR_BYTES;
+        let has_data = |it: &Sector| it.has_space || it.is_dirty;
+        let found = inner.sectors.iter().skip(first).position(has_data);
+        let at = found.map_or(inner.len, |more| ((first + more) * SECTOR_BYTES) as u64);
+        Pos(at.max(pos.0))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -92,6 +92,8 @@ pub struct Figures {
     pub cut_in_recovery: u64,
     /// Failures of a medium that came.
     pub failures: u64,
+    /// Times that the host became full.
+    pub full: u64,
     /// Times that all obligations were met and the media were examined.
     pub examined: u64,
 }
@@ -107,6 +109,7 @@ impl Figures {
         self.crashes += other.crashes;
         self.cut_in_recovery += other.cut_in_recovery;
         self.failures += other.failures;
+        self.full += other.full;
         self.examined += other.examined;
     }
 }
@@ -142,6 +145,8 @@ impl World {
             Deed::Restart => self.restart(),
             Deed::Kill => self.kill(),
             Deed::PowerCut { again_after } => self.cut_power(again_after),
+            Deed::Full => self.fill_host(true),
+            Deed::Room => self.fill_host(false),
             Deed::Fault { target, kind, after } => {
                 self.media.on(target).plan(Fault { kind, after });
                 Ok(())
@@ -157,6 +162,7 @@ impl World {
         }
         self.heal();
         self.drain()?;
+        self.flush()?;
         self.read_everything()?;
         self.cut_power(None)?;
         self.read_everything()?;
@@ -313,14 +319,16 @@ impl World {
 
     fn latched(&mut self, reason: &str) -> Result<(), Violation> {
         self.is_latched = true;
-        if self.trouble.is_empty() {
+        if self.trouble.iter().all(|it| *it == FaultKind::Full) {
             return Err(bad_reply(format!("the disk latched, and no medium had failed: {reason}")));
         }
         Ok(())
     }
 
-    /// Leaves the disk alone until it owes nothing, and examines it.
+    /// Leaves the disk alone until it owes nothing, and examines it. The host has space
+    /// by then: until it has, some may stay owed.
     fn drain(&mut self) -> Result<(), Violation> {
+        self.fill_host(false)?;
         self.turn_until(|world| {
             let is_drained = world.volume.is_drained() && world.log.is_at_rest();
             world.is_latched || (world.pending.is_empty() && is_drained)
@@ -331,6 +339,12 @@ impl World {
         self.figures.examined += 1;
         self.judge_drained()?;
         self.judge_log()
+    }
+
+    fn flush(&mut self) -> Result<(), Violation> {
+        self.newest = Tag(self.newest.0 + 1);
+        self.send(self.newest, Ask::Flush, Extent::default(), false)?;
+        self.turn_until(|world| world.pending.is_empty())
     }
 
     fn read_everything(&mut self) -> Result<(), Violation> {

@@ -33,6 +33,7 @@ use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::request::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
 use packing::Search;
@@ -116,7 +117,8 @@ pub struct Overlay {
 impl Overlay {
     /// Reads the map, which forgets what has left its place ([`Known::owed`]).
     /// `secure` says that free slots may hold what must be destroyed. After anything
-    /// but a clean stop the map is written once more, unless it is `read_only`.
+    /// but a clean stop the map is written once more, unless it is `read_only`. What it
+    /// cannot say for want of space the ledger has to say.
     ///
     /// # Errors
     /// [`MapError`]: what does not fit is never guessed at.
@@ -128,16 +130,21 @@ impl Overlay {
         read_only: bool,
         known: Known<'_>,
         media: (&dyn Medium, &dyn Medium, &dyn Medium),
-    ) -> Result<Self, MapError> {
+    ) -> Result<(Self, Unsaid), MapError> {
         let (data, map, base) = media;
         map::check_head(map, disk, size)?;
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
         let (mut held, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
-        let stale = leaving::stale(map, known.owed, &setup.base_data, read_only)?;
+        let mut spacious = BlockSet::default();
+        let (stale, unsaid) = leaving::stale(map, known.owed, &setup.base_data, read_only)?;
         let rewrite = known.clean.is_none() && !read_only;
         map::scan(map, size, rewrite, &mut |block, entry| {
             let address = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
+            let page = map::place(block / PAGE_BLOCKS).extent;
+            if !spacious.contains(page.start.0 / BLOCK_BYTES) {
+                spacious.insert(page);
+            }
             match entry {
                 BASE => {}
                 PURGED => purged.insert(address),
@@ -164,7 +171,7 @@ impl Overlay {
         let mut based = BlockSet::clone(&setup.base_data);
         based.subtract(&held);
         based.subtract(&purged);
-        Ok(Self {
+        let overlay = Self {
             size,
             mode: setup.mode,
             base_bytes: base.size(),
@@ -172,11 +179,12 @@ impl Overlay {
             held: Held::new(size, held),
             purged,
             based,
-            map: Map::default(),
+            map: Map::new(spacious),
             slots,
             pending: BTreeMap::new(),
             search: Search::default(),
-        })
+        };
+        Ok((overlay, unsaid))
     }
 
     /// The blocks of `extent`, each with the part of it that lies in `extent`.
@@ -384,6 +392,24 @@ impl Store for Overlay {
         self.map.load(place, bytes);
     }
 
+    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
+        let page_bytes = PAGE_BLOCKS * BLOCK_BYTES;
+        let changes = |page: u64| {
+            let blocks = Extent::new(page * page_bytes, page_bytes).overlap(outward(extent, BLOCK_BYTES));
+            !dies || blocks.is_some_and(|blocks| self.based.first_run(blocks).is_some())
+        };
+        let lacks = |page: &u64| !self.map.has_space(*page) && changes(*page);
+        let mut pages = extent.start.0 / page_bytes..extent.end().div_ceil(page_bytes);
+        let first = pages.find(lacks)?;
+        let more = pages.take_while(lacks).count() as u64;
+        let extent = Extent::between(map::position(first), map::position(first + more + 1));
+        Some(Place { on: Target::Map, extent })
+    }
+
+    fn reserved(&mut self, place: Place) {
+        self.map.reserved(place.extent);
+    }
+
     fn is_closed(&self) -> bool {
         self.slots.is_shrinking()
     }
@@ -400,7 +426,7 @@ impl Store for Overlay {
         self.map.unsealed() > self.pages_max() / 2
     }
 
-    fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
+    fn seal(&mut self) -> Vec<(Place, Buf)> {
         self.slots.seal();
         self.map.seal()
     }
@@ -410,6 +436,11 @@ impl Store for Overlay {
         self.slots.sealed();
         self.map.sealed();
         self.throw_out();
+    }
+
+    fn left_unsealed(&mut self) {
+        self.slots.left_unsealed();
+        self.map.left_unsealed();
     }
 
     fn chore(&mut self, all: bool) -> Option<Chore> {

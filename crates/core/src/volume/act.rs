@@ -8,13 +8,14 @@
 //! An act can be given up before its last step: what was not finished is still
 //! owed, and more passes than due do no harm.
 
+mod failing;
+
 use super::bytes::{slice, windows};
 use super::sealing::Waiter;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
-use crate::medium::{MediumError, MediumErrorKind};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
 use crate::store::{Chore, Place, Places, Store, Target};
@@ -103,6 +104,8 @@ pub(super) enum Step {
     Released,
     /// Note that the obligation is met.
     Met,
+    /// Take space for the part of the map that says where each run is.
+    Reserve,
     /// Forget where each run was: it reads as zeros.
     Void,
     /// Make durable where content is.
@@ -264,6 +267,10 @@ impl Volume {
             }
             Step::Punch => (at, IoOp::Punch),
             Step::Shrink => (at, IoOp::Shrink),
+            Step::Reserve => {
+                let lacking = self.store.lacks_space(act.runs[index], true);
+                (lacking.map_or(at, Places::from), IoOp::Reserve)
+            }
             Step::Restore | Step::Copy => {
                 let data = act.contents[index].clone();
                 (at, IoOp::Write { data, durable: false })
@@ -340,8 +347,13 @@ impl Volume {
     pub(super) fn act_io_done(&mut self, buf: Buf) {
         let Some(act) = &mut self.act else { return };
         act.under_way -= 1;
-        if matches!(act.steps.last(), Some(Step::Read | Step::Search)) {
-            act.contents.push(buf);
+        match act.steps.last() {
+            Some(Step::Read | Step::Search) => act.contents.push(buf),
+            Some(Step::Reserve) => {
+                let run = act.runs[act.next - 1];
+                self.store.lacks_space(run, true).into_iter().for_each(|place| self.store.reserved(place));
+            }
+            _ => {}
         }
         act.place_done();
         self.end_unrecorded();
@@ -364,23 +376,6 @@ impl Volume {
         match act.chore {
             None => self.gave_back(&act.runs),
             Some(chore) => self.store.tidied(&chore, act.contents.first().map_or(&[], Buf::as_slice)),
-        }
-    }
-
-    /// Tidying up is no reason to stop when there is no space for it, or when
-    /// what is to move cannot be read.
-    pub(super) fn act_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        let is_harmless = |act: &Act| {
-            let reads = matches!(act.steps.last(), Some(Step::Read | Step::Search));
-            act.chore.is_some() && (reads || error.kind == MediumErrorKind::NoSpace)
-        };
-        match &mut self.act {
-            Some(act) if is_harmless(act) => {
-                act.under_way -= 1;
-                act.is_futile = true;
-                self.put_off_chores();
-            }
-            _ => self.latch(&format!("destroying: {error}"), out),
         }
     }
 
@@ -422,12 +417,6 @@ impl Volume {
                 .extend(act.area.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
         }
         changes
-    }
-
-    /// The medium failed. Kept content may be in the slots only: those bytes
-    /// stay closed.
-    pub(super) fn abandon_act(&mut self) {
-        self.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
     }
 }
 
@@ -530,6 +519,7 @@ impl Act {
             (_, Step::Fill(_)) if self.kind == Kind::Repay => self.fills,
             (_, Step::Punch) => self.spans.len(),
             (_, Step::Read | Step::Fill(_) | Step::Restore | Step::Void | Step::Rebind) => self.runs.len(),
+            (_, Step::Reserve) => self.runs.len(),
             _ => 1,
         }
     }

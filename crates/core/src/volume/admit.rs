@@ -185,6 +185,9 @@ impl Volume {
         {
             return Err(Obstacle::Act);
         }
+        if let Some(obstacle) = self.lacks_space(request) {
+            return Err(obstacle);
+        }
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
@@ -346,8 +349,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        let all_zeros = zeros.iter().map(|run| run.len).sum::<u64>() == extent.len;
-        if all_zeros && !self.store.is_fixed() {
+        if is_all(&zeros, extent) && !self.store.is_fixed() {
             // No place is taken for it, only to be given back.
             self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
             self.running.get_mut(id).buf = data;
@@ -469,7 +471,7 @@ impl Volume {
         let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
-        if !is_read {
+        if !is_read && !extent.is_empty() {
             // It was told of a change that did not take place.
             self.blind(extent);
         }
@@ -505,4 +507,13 @@ impl Volume {
     pub(super) fn awaiting_commit(&self) -> Vec<RequestId> {
         self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
     }
+}
+
+/// Whether what is written to `extent` is nothing but whole blocks of zeros.
+pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
+    is_all(&zero_blocks(extent, data), extent)
+}
+
+fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
+    runs.iter().map(|run| run.len).sum::<u64>() == extent.len
 }

@@ -29,6 +29,11 @@ impl Volume {
         } else if let Some(act) = self.demanded() {
             return Some(act);
         }
+        if self.acts_rest() {
+            // What gives way to a write that waits would be given up at once, again and again.
+            let is_awaited = self.waiting.demands().next().is_some();
+            return if is_awaited { None } else { self.space_act().or_else(|| self.tidy_act()) };
+        }
         let urgent = crowded || self.wants_room();
         if !urgent && !self.is_due() {
             return self.space_act().or_else(|| self.tidy_act());
@@ -208,7 +213,8 @@ impl Volume {
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
         let free = ready.flat_map(|(extent, _)| self.overwriting.gaps(extent));
         let runs = free.flat_map(|extent| windows(extent, self.config.run_bytes_max));
-        let take = runs.take(RUNS_MAX).take_while(|run| {
+        let runs = runs.take(RUNS_MAX).filter(|run| !self.must_wait(*run));
+        let take = runs.take_while(|run| {
             let fits = left > 0;
             left = left.saturating_sub(run.len);
             fits
@@ -242,6 +248,9 @@ impl Volume {
         let no_hole = due == (Due::Shred { no_hole: true });
         let policy = &self.config.policy;
         let mut steps = Vec::new();
+        if runs.iter().any(|run| self.store.lacks_space(*run, true).is_some()) {
+            steps.push(Step::Reserve);
+        }
         self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
         let fixed = self.store.is_fixed();
         // A block that is only freed needs no zeros; the part of one does.

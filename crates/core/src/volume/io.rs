@@ -44,10 +44,10 @@ pub enum IoOp {
     Sync,
     /// Give the space back.
     Punch,
-    /// Make zeros, and give the space back if that can be done.
-    Clear,
     /// Make zeros, and keep the space.
     Zero,
+    /// Take space where there is none.
+    Reserve,
     /// Bring into the host's cache.
     Prefetch,
     /// Cut off the medium where the place begins.
@@ -116,8 +116,8 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
         }
         IoOp::Sync => there.try_for_each(|(medium, ..)| medium.sync())?,
         IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.punch(it))?,
-        IoOp::Clear => there.try_for_each(|(medium, it, _)| medium.clear(it))?,
         IoOp::Zero => there.try_for_each(|(medium, it, _)| medium.zero(it))?,
+        IoOp::Reserve => there.try_for_each(|(medium, it, _)| medium.reserve(it))?,
         IoOp::Prefetch => there.for_each(|(medium, it, _)| medium.prefetch(it)),
         IoOp::Shrink => there.try_for_each(|(medium, it, _)| medium.shrink(it.start.0))?,
     }

@@ -37,6 +37,7 @@ mod raise;
 mod recording;
 mod running;
 mod sealing;
+mod shortage;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -194,6 +195,7 @@ pub struct Volume {
     untidy_since: Option<Millis>,
     /// Nothing is tidied up before: there was no space for it.
     tidy_from: Millis,
+    shortage: shortage::Shortage,
     /// Destroyed and zero; its space is still to be given back.
     spare: ExtentMap<Addr, ()>,
     /// Since when there is such space.
@@ -222,7 +224,7 @@ enum Purpose {
     Seal,
     /// The notes of what was written over dead bytes are made void.
     VoidNotes,
-    /// A part of the map is read.
+    /// A part of the map is read, or gets space.
     Page,
 }
 
@@ -256,10 +258,15 @@ impl Volume {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
-            (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
-            (Purpose::Page, result) => self.page_read(id, result, out),
+            (Purpose::Page, result) => self.page_done(id, result, out),
             (Purpose::VoidNotes, _) => {}
-            (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
+            // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
+            (Purpose::Seal, Err(error))
+                if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
+            {
+                self.latch(&format!("syncing: {error}"), out);
+            }
+            (Purpose::Seal, result) => self.seal_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
         }
@@ -282,6 +289,7 @@ impl Volume {
         self.check_log(out);
         self.drive_sealing(out);
         self.commit_pending(out);
+        self.note_shortage();
     }
 
     /// Whether there is nothing but requests under way: the common case.

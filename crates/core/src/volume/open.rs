@@ -7,6 +7,7 @@ use super::paging::Paging;
 use super::recording::Recording;
 use super::running::Table;
 use super::sealing::Sealing;
+use super::shortage::Shortage;
 use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
@@ -21,8 +22,8 @@ use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::policy::Seed;
 use crate::receipts::Done;
-use crate::store::overlay::{Known, MapError, Overlay, Setup};
-use crate::store::{InPlace, Store, Target};
+use crate::store::overlay::{Known, MapError, Overlay, Setup, Unsaid};
+use crate::store::{InPlace, Place, Store, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use std::collections::{HashMap, VecDeque};
 
@@ -177,7 +178,12 @@ impl Volume {
         } else if !found.state.owed.is_empty() {
             return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
         }
-        let (mut store, fresh) = open_store(&opening, &found.state.owed, media)?;
+        let Opened { mut store, fresh, unsaid } = open_store(&opening, &found.state.owed, media)?;
+        for (block, cause) in unsaid {
+            let place = Place { on: Target::Base, extent: Extent::new(block.start.0, block.len) };
+            found.state.apply(Change::Paid(place), Millis(0));
+            found.state.apply(Change::Oblige(block, Due::Shred { no_hole: false }, cause), Millis(0));
+        }
         if opening.config.read_only {
             if !found.state.slots.held.is_empty() {
                 return Err(OpenError::NeedsRecovery);
@@ -230,6 +236,7 @@ impl Volume {
             paging: Paging::default(),
             untidy_since: None,
             tidy_from: Millis(0),
+            shortage: Shortage::default(),
             spare: ExtentMap::default(),
             spare_since: opening.now,
             sweep: 0,
@@ -246,13 +253,18 @@ impl Volume {
     }
 }
 
-/// The disk's store, as the last clean stop left it; and, where nobody knows
-/// which blocks hold data, the blocks that were written since, none so far.
-fn open_store(
-    opening: &Opening,
-    owed: &Owed,
-    media: &Media<'_>,
-) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
+/// A store, and what has to be known besides.
+struct Opened {
+    store: Box<dyn Store>,
+    /// Where nobody knows which blocks hold data: the blocks that were written since,
+    /// none so far.
+    fresh: Option<BlockSet>,
+    /// What has died in the base, and is owed by address again.
+    unsaid: Unsaid,
+}
+
+/// The disk's store, as the last clean stop left it.
+fn open_store(opening: &Opening, owed: &Owed, media: &Media<'_>) -> Result<Opened, OpenError> {
     let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
     let size = opening.size;
     let Some(setup) = &opening.overlay else {
@@ -261,7 +273,8 @@ fn open_store(
         }
         let held = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         let fresh = held.is_none().then(BlockSet::default);
-        return Ok((Box::new(InPlace::new(size, held.unwrap_or_else(|| everything(size)))), fresh));
+        let store = InPlace::new(size, held.unwrap_or_else(|| everything(size)));
+        return Ok(Opened { store: Box::new(store), fresh, unsaid: Unsaid::new() });
     };
     let (Some(map), Some(base)) = (media.map, media.base) else { return Err(OpenError::NoMap) };
     let config = &opening.config;
@@ -269,8 +282,8 @@ fn open_store(
     let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
     let media = (media.data, map, base);
     let known = Known { clean: clean.as_ref(), owed };
-    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
-    Ok((Box::new(overlay), None))
+    let (overlay, unsaid) = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
+    Ok(Opened { store: Box::new(overlay), fresh: None, unsaid })
 }
 
 /// Until it is known better, every block may hold data.

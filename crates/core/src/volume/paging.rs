@@ -1,50 +1,56 @@
-//! Parts of the map that are read when something needs them.
+//! Parts of the map that are read, or given space on the host, when something needs them.
 
 use super::waiting::Obstacle;
 use super::{Command, IoId, Purpose, Volume, io::IoOp};
-use crate::medium::MediumError;
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::request::Buf;
-use crate::store::Place;
 use crate::units::{Addr, Extent};
 use std::collections::{HashMap, HashSet};
 
-/// What is being read.
+/// What is under way, by what it is to remove.
 #[derive(Debug, Default)]
 pub(super) struct Paging {
-    reads: HashMap<IoId, Place>,
-    places: HashSet<Place>,
+    ios: HashMap<IoId, Obstacle>,
+    under_way: HashSet<Obstacle>,
 }
 
 impl Volume {
     /// Whether the map for `extent` is in memory; if not, it is being read.
     pub(super) fn has_map(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> bool {
         let Some(place) = self.store.absent(extent) else { return true };
-        self.fetch(place, out);
+        self.fetch_for(Obstacle::Page(place), out);
         false
     }
 
-    /// Reads the part of the map that a request waits for, if that is its
-    /// `obstacle`.
+    /// Reads the part of the map that a request waits for, or takes space for it, if that
+    /// is its `obstacle`.
     pub(super) fn fetch_for(&mut self, obstacle: Obstacle, out: &mut Vec<Command>) {
-        if let Obstacle::Page(place) = obstacle {
-            self.fetch(place, out);
+        let (place, op) = match obstacle {
+            Obstacle::Page(place) => (place, IoOp::Read),
+            Obstacle::Space(place) => (place, IoOp::Reserve),
+            _ => return,
+        };
+        if self.paging.under_way.insert(obstacle) {
+            let id = self.io(Purpose::Page, place, op, out);
+            self.paging.ios.insert(id, obstacle);
         }
     }
 
-    fn fetch(&mut self, place: Place, out: &mut Vec<Command>) {
-        if self.paging.places.insert(place) {
-            let id = self.io(Purpose::Page, place, IoOp::Read, out);
-            self.paging.reads.insert(id, place);
+    pub(super) fn page_done(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+        let page = self.paging.ios.remove(&id).expect("an act on a part of the map ends once");
+        self.paging.under_way.remove(&page);
+        match (page, result) {
+            (Obstacle::Space(_), Err(error)) if error.kind == MediumErrorKind::NoSpace => {
+                for waiting in self.waiting.take_behind(page) {
+                    self.refuse_waiting(&waiting, &error, out);
+                }
+                return;
+            }
+            (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
+            (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),
+            (Obstacle::Page(place), Ok(bytes)) => self.store.loaded(place, &bytes),
+            _ => {}
         }
-    }
-
-    pub(super) fn page_read(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let place = self.paging.reads.remove(&id).expect("a part of the map is read once");
-        self.paging.places.remove(&place);
-        self.waiting.page_loaded(place);
-        match result {
-            Ok(bytes) => self.store.loaded(place, &bytes),
-            Err(error) => self.latch(&format!("the map: {error}"), out),
-        }
+        self.waiting.page_ready(page);
     }
 }

@@ -200,6 +200,7 @@ impl Volume {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
+        let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.now);
         watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
@@ -211,7 +212,7 @@ impl Volume {
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
-        let first = others.fold(idle, Millis::min);
+        let first = others.fold(idle, Millis::min).max(self.shortage_ends());
         (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
     }
 

@@ -3,9 +3,11 @@
 //! Where content has a fixed place that is a sync. Else the content is synced
 //! first, then the map is written as it was before that, and synced: so that it
 //! never names what a crash may have lost. One goes on at a time; who comes
-//! meanwhile shares the next.
+//! meanwhile shares the next. Where the host has no space for the map, all of it is
+//! written again by the next, and nothing that the durable map may name is used before.
 
 use super::{Purpose, Volume, io::IoOp};
+use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, RequestId};
 use crate::store::{Place, Target};
@@ -15,12 +17,14 @@ use crate::units::Extent;
 #[derive(Debug, Default)]
 pub(super) struct Sealing {
     step: Step,
-    /// Of the map, to be written; none where it is zeros.
-    writes: Vec<(Place, Option<Buf>)>,
+    /// Of the map, to be written.
+    writes: Vec<(Place, Buf)>,
     /// The commit that has to be durable before.
     after: u64,
     /// Writes under way.
     under_way: usize,
+    /// The host had no space for one of them.
+    failed: Option<MediumError>,
     waiters: Vec<Waiter>,
     /// They wait for the next one.
     next: Vec<Waiter>,
@@ -64,8 +68,10 @@ impl Volume {
     }
 
     fn begin_seal(&mut self, out: &mut Vec<super::Command>) {
+        let rests = self.checkpoints_rest();
         let sealing = &mut self.sealing;
-        if sealing.step != Step::Rest || sealing.next.is_empty() || self.latched.is_some() {
+        let may_rest = |waiter: &Waiter| rests && matches!(waiter, Waiter::Proof | Waiter::Nobody);
+        if sealing.step != Step::Rest || sealing.next.iter().all(may_rest) || self.latched.is_some() {
             return;
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
@@ -78,17 +84,19 @@ impl Volume {
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
     }
 
-    pub(super) fn seal_io_done(&mut self, out: &mut Vec<super::Command>) {
+    pub(super) fn seal_io_done(&mut self, failed: Option<MediumError>, out: &mut Vec<super::Command>) {
         if self.latched.is_some() {
             return;
         }
         let sealing = &mut self.sealing;
+        sealing.failed = sealing.failed.take().or(failed);
         match sealing.step {
             Step::Content if !sealing.writes.is_empty() => {
                 sealing.step = Step::Journal;
                 self.seal_map(out);
             }
             Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,
+            _ if sealing.failed.is_some() => self.left_unsealed(out),
             Step::Map => {
                 sealing.step = Step::MapSync;
                 self.io(Purpose::Seal, Place::all_of(Target::Map), IoOp::Sync, out);
@@ -108,12 +116,29 @@ impl Volume {
         let writes = std::mem::take(&mut sealing.writes);
         sealing.under_way = writes.len();
         // One write can be durable by itself, which takes less than a sync.
-        let durable = matches!(writes[..], [(_, Some(_))]);
+        let durable = writes.len() == 1;
         sealing.step = if durable { Step::MapSync } else { Step::Map };
         for (place, data) in writes {
-            let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data, durable });
-            self.io(Purpose::Seal, place, op, out);
+            self.io(Purpose::Seal, place, IoOp::Write { data, durable }, out);
         }
+    }
+
+    /// The host had no space for some of the map: who asked is told, and the evidence of
+    /// the watcher waits for the next time.
+    fn left_unsealed(&mut self, out: &mut Vec<super::Command>) {
+        let Some(error) = self.sealing.failed.take() else { return };
+        self.sealing.step = Step::Rest;
+        self.store.left_unsealed();
+        self.put_off_map(&error, out);
+        for waiter in std::mem::take(&mut self.sealing.waiters) {
+            match waiter {
+                Waiter::Request(id) => self.request_failed(id, &error, out),
+                Waiter::Act => self.act_failed(&error, out),
+                Waiter::Proof => self.sealing.next.push(waiter),
+                Waiter::Nobody => {}
+            }
+        }
+        self.begin_seal(out);
     }
 
     fn sealed(&mut self, out: &mut Vec<super::Command>) {
@@ -133,14 +158,20 @@ impl Volume {
 
     /// Seals what nobody asked for, when it is time.
     pub(super) fn drive_sealing(&mut self, out: &mut Vec<super::Command>) {
+        self.begin_seal(out);
         let has_nothing = self.is_map_sealed() && !self.state.ledger.has_overwritten();
-        if self.sealing.step != Step::Rest || has_nothing {
+        if self.sealing.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
         let is_wanted = self.store.wants_seal() || self.wants_overwritten_sync();
         if is_wanted || self.stopping || !self.halting && self.is_due_since(self.now) {
             self.seal(Waiter::Nobody, out);
         }
+    }
+
+    /// Whether a checkpoint that nobody asked for waits for space.
+    pub(super) fn awaits_space(&self) -> bool {
+        self.sealing.step == Step::Rest && !self.sealing.next.is_empty()
     }
 
     /// Whether it is durable where all content is, and that it is not dead.

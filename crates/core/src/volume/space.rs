@@ -84,7 +84,7 @@ impl Volume {
     pub(super) fn may_give_back(&mut self) -> bool {
         let overdue = self.is_overdue_since(self.spare_since);
         let must = !self.halting && (self.spare.len() >= SPARE_MAX || overdue);
-        !self.spare.is_empty() && (must || !self.is_at_work() && self.is_due())
+        !self.spare.is_empty() && !self.acts_rest() && (must || !self.is_at_work() && self.is_due())
     }
 
     /// When it is, after everything due was destroyed.

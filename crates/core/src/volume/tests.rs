@@ -4,6 +4,7 @@ mod layers;
 mod leaving;
 mod overwriting;
 mod recording;
+mod shortage;
 mod steps;
 
 use super::*;
@@ -28,6 +29,8 @@ struct Memory {
     keeps: Cell<bool>,
     /// It cannot grow.
     full: Cell<bool>,
+    /// Nothing of it has space, and none is to be had.
+    starved: Cell<bool>,
     syncs: Cell<usize>,
 }
 
@@ -40,6 +43,7 @@ impl Memory {
             blind: Cell::new(false),
             keeps: Cell::new(false),
             full: Cell::new(false),
+            starved: Cell::new(false),
             syncs: Cell::new(0),
         }
     }
@@ -49,6 +53,7 @@ impl Memory {
             return Err(MediumError { kind: MediumErrorKind::Io, message: "broken".into() });
         }
         let mut bytes = self.bytes.borrow_mut();
+        self.reserve(Extent::new(pos.0, from.len() as u64))?;
         if self.full.get() && pos.0 as usize + from.len() > bytes.len() {
             return Err(MediumError { kind: MediumErrorKind::NoSpace, message: "full".into() });
         }
@@ -82,6 +87,11 @@ impl Medium for Memory {
     }
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         self.punch(extent)
+    }
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let is_refused = self.starved.get() && !extent.is_empty();
+        let error = || MediumError { kind: MediumErrorKind::NoSpace, message: "starved".into() };
+        if is_refused { Err(error()) } else { Ok(()) }
     }
     fn capabilities(&self) -> Capabilities {
         Capabilities { punch: !self.keeps.get() }

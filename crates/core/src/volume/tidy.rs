@@ -4,10 +4,6 @@
 use super::Volume;
 use super::act::{Act, Step};
 use crate::policy::Pattern;
-use crate::units::Millis;
-
-/// After so long there may be space for what there was none.
-const RETRY_MS: u64 = 10_000;
 
 impl Volume {
     /// Does the next chore, if there is one and it is time.
@@ -55,6 +51,6 @@ impl Volume {
 
     /// There was no space for a chore: it is tried again later.
     pub(super) fn put_off_chores(&mut self) {
-        self.tidy_from = Millis(self.now.0.saturating_add(RETRY_MS));
+        self.tidy_from = self.retry_at();
     }
 }

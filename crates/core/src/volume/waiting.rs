@@ -20,7 +20,7 @@ pub(super) struct Waiting {
 }
 
 /// Why a request cannot begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Obstacle {
     /// An earlier request changes the same bytes.
     Order,
@@ -32,6 +32,8 @@ pub(super) enum Obstacle {
     Room,
     /// This part of the map is not in memory.
     Page(Place),
+    /// This part of the map has no space on the host yet.
+    Space(Place),
     /// The medium is being cut off: nothing gets a place meanwhile.
     Closed,
 }
@@ -69,7 +71,8 @@ pub(super) struct Queue {
     /// each its own bytes, as those that wait for others of them come later.
     owed: ExtentMap<Addr, Turn>,
     roomless: BTreeSet<Turn>,
-    pages: HashMap<Place, Vec<Turn>>,
+    /// Those that wait for something to be done with the map, by that.
+    pages: HashMap<Obstacle, Vec<Turn>>,
 }
 
 impl Queue {
@@ -99,7 +102,7 @@ impl Queue {
             Obstacle::Room => {
                 self.roomless.insert(turn);
             }
-            Obstacle::Page(place) => self.pages.entry(place).or_default().push(turn),
+            page @ (Obstacle::Page(_) | Obstacle::Space(_)) => self.pages.entry(page).or_default().push(turn),
         }
         if is_write && matches!(waiting.obstacle, Obstacle::Act | Obstacle::Ledger) {
             self.demands.insert(turn);
@@ -149,9 +152,21 @@ impl Queue {
         }
     }
 
-    /// A part of the map is in memory.
-    pub(super) fn page_loaded(&mut self, place: Place) {
-        self.tries.extend(self.pages.remove(&place).into_iter().flatten());
+    /// A part of the map is in memory, or has its space.
+    pub(super) fn page_ready(&mut self, page: Obstacle) {
+        self.tries.extend(self.pages.remove(&page).into_iter().flatten());
+    }
+
+    /// Takes out those that wait for a part of the map, which does not become ready.
+    pub(super) fn take_behind(&mut self, page: Obstacle) -> Vec<Waiting> {
+        let turns = self.pages.remove(&page).unwrap_or_default();
+        turns.into_iter().filter_map(|turn| self.take(turn)).map(|(_, waiting)| waiting).collect()
+    }
+
+    /// Takes out the writes that an act has to be done for.
+    pub(super) fn take_demands(&mut self) -> Vec<Waiting> {
+        let turns: Vec<_> = self.demands.iter().copied().collect();
+        turns.into_iter().filter_map(|turn| self.take(turn)).map(|(_, waiting)| waiting).collect()
     }
 
     /// The writes that an act has to be done for, in order of arrival.

@@ -1,10 +1,11 @@
 //! Locks: of a directory, of a file or block device, of a directory that is being made.
 
 use super::{DirectoryError, DirectoryErrorKind, in_use};
+use crate::media::is_no_space;
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -50,11 +51,11 @@ pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T, DirectoryError>) -
 /// Takes the lock of the directory at `path`; whoever may write leaves the process number there.
 pub(super) fn lock(path: &Path, access: Access) -> Result<File, DirectoryError> {
     let lock_path = path.join("lock");
-    let mut lock = open_lock(path, &lock_path, access)
+    let lock = open_lock(path, &lock_path, access)
         .map_err(|error| DirectoryErrorKind::Io("open the lock").of(&lock_path, error))?;
     patiently(|| take_lock(&lock, access, path))?;
     if access == Access::ReadWrite {
-        write_pid(&mut lock)
+        write_pid(&lock)
             .map_err(|error| DirectoryErrorKind::Io("write to the lock").of(&lock_path, error))?;
     }
     Ok(lock)
@@ -82,9 +83,13 @@ fn take_lock(lock: &File, access: Access, path: &Path) -> Result<(), DirectoryEr
     Err(DirectoryErrorKind::Locked(holder.unwrap_or_else(|| "another program".into())).at(path))
 }
 
-fn write_pid(lock: &mut File) -> io::Result<()> {
-    lock.set_len(0)?;
-    writeln!(lock, "{}", std::process::id())
+/// The number is for people: a full host is no reason not to open the directory.
+fn write_pid(lock: &File) -> io::Result<()> {
+    let text = format!("{}\n", std::process::id());
+    match lock.write_all_at(text.as_bytes(), 0) {
+        Err(error) if is_no_space(&error) => Ok(()),
+        written => written.and_then(|()| lock.set_len(text.len() as u64)),
+    }
 }
 
 /// Refuses a file or block device that somebody uses; else keeps others from it, as long as the

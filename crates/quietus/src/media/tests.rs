@@ -183,6 +183,27 @@ fn a_full_host_refuses_a_write_and_keeps_what_was_there() {
     assert_eq!(read(&medium, 0, 4096), [7; 4096]);
 }
 
+#[test]
+fn what_has_taken_its_space_is_written_on_a_full_host() {
+    let small = match Small::new() {
+        Ok(small) => small,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let path = small.0.path().join("map");
+    File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("a file");
+    let medium = FileMedium::open(&path, false).expect("it opens");
+    medium.write(Pos(4096), &[7; 4096], false).expect("room");
+    medium.reserve(Extent::new(0, 12_288)).expect("room");
+    assert_eq!(read(&medium, 0, 12_288), [[0; 4096], [7; 4096], [0; 4096]].concat(), "it reads as before");
+    let ballast = small.0.path().join("ballast");
+    let full = std::fs::write(&ballast, vec![1; 2 << 20]).expect_err("no room");
+    assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    let error = medium.reserve(Extent::new(12_288, 4096)).expect_err("no room");
+    assert_eq!(error.kind, MediumErrorKind::NoSpace, "{error}");
+    medium.write(Pos(0), &[8; 12_288], true).expect("it has its space");
+    assert_eq!(medium.size(), 8 << 20);
+}
+
 /// A loop device.
 struct Loop(tempfile::NamedTempFile, PathBuf);
 

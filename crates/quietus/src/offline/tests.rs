@@ -562,6 +562,30 @@ fn a_full_host_refuses_writes_and_loses_nothing() {
 }
 
 #[test]
+fn a_disk_that_was_killed_is_opened_on_a_full_host() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let small = match Small::mount(dir.path()) {
+        Ok(small) => small,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let mut bench = Bench::within(dir, "purge-2", Mode::Lazy);
+    bench.work(20);
+    // No clean stop, and a lock that takes no space: the first start was on another host.
+    for name in ["view", "stamp"] {
+        std::fs::remove_file(bench.file("disk").join(name)).expect("it was stopped cleanly");
+    }
+    File::create(bench.file("disk").join("lock")).expect("a lock");
+    let full = std::fs::write(bench.file("ballast"), vec![1; 20 << 20]).expect_err("no room");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let disk = bench.open();
+    disk.flush().expect("nothing needs space");
+    std::fs::remove_file(bench.file("ballast")).expect("it is there");
+    close(disk);
+    bench.check("after a start on a full host");
+    drop(small);
+}
+
+#[test]
 fn a_hundred_overlays_share_one_base() {
     let bench = Bench::new("clear", Mode::Lazy);
     for n in 0..100 {

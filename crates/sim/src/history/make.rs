@@ -17,7 +17,10 @@ impl History {
     pub fn from_seed(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let setup = Setup::roll(&mut dice).perhaps_overlay(&mut Dice::new(!seed));
-        let mood = Mood::roll(&mut dice, &setup);
+        let mut mood = Mood::roll(&mut dice, &setup);
+        if setup.overlay.is_some() {
+            mood.full_weight = Dice::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+        }
         let count = dice.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut dice)).collect();
         Self { seed, setup, steps }
@@ -69,6 +72,8 @@ struct Mood {
     scour_weight: u64,
     crash_weight: u64,
     fault_weight: u64,
+    /// Of a full host, and of space on it again.
+    full_weight: u64,
     turns_max: u64,
     /// What can fail.
     targets: &'static [Target],
@@ -85,6 +90,7 @@ impl Mood {
             scour_weight: dice.pick(&[0, 1, 12]),
             crash_weight: dice.pick(&[0, 1, 5]),
             fault_weight: dice.pick(&[0, 0, 0, 2]),
+            full_weight: 0,
             turns_max: dice.pick(&[2, 8, 40]),
             targets: if setup.overlay.is_some() {
                 &[Target::Data, Target::Journal, Target::Map, Target::Base]
@@ -101,7 +107,8 @@ impl Mood {
     }
 
     fn deed(&self, dice: &mut Dice) -> Deed {
-        let weights = [70, 4, 4, 2, 1, self.crash_weight, self.crash_weight, self.fault_weight];
+        let [crash, full] = [self.crash_weight, self.full_weight];
+        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full];
         match weighted(dice, &weights) {
             0 => self.request(dice),
             1 => Deed::Wait { ms: dice.pick(&[1, 100, 300, 2_000, 700_000]) },
@@ -110,7 +117,9 @@ impl Mood {
             4 => Deed::Restart,
             5 => Deed::Kill,
             6 => Deed::PowerCut { again_after: dice.chance(30).then(|| dice.below(25) as u32) },
-            _ => self.fault(dice),
+            7 => self.fault(dice),
+            8 => Deed::Full,
+            _ => Deed::Room,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::content::{Tag, fill};
 use crate::dice::Dice;
 use crate::history::{History, Origin, Setup};
 use crate::media::SimMedia;
-use crate::medium::{Power, SimMedium};
+use crate::medium::{Host, Power, SimMedium};
 use crate::violation::Violation;
 use quietus_core::blocks::BlockSet;
 use quietus_core::journal::Shape;
@@ -22,6 +22,9 @@ use std::sync::Arc;
 const DISK: [u8; 16] = *b"a simulated disk";
 /// No overlay needs more space than so many times the disk's.
 const GROWTH_MAX: u64 = 6;
+/// And so much for places that refused writes had: those are destroyed before they are
+/// used again, which has to wait while the host is full.
+const REFUSED_BYTES_MAX: u64 = 3 << 20;
 /// The tag of what was on the medium at first.
 pub(super) const ORIGIN: Tag = Tag(0);
 
@@ -129,6 +132,13 @@ impl World {
         self.media.all().for_each(SimMedium::heal);
     }
 
+    /// The host is full from now on, or has space again.
+    pub(super) fn fill_host(&mut self, is_full: bool) -> Result<(), Violation> {
+        self.figures.full += u64::from(is_full);
+        self.media.host.set_full(is_full);
+        Ok(())
+    }
+
     fn open(&mut self, fuse: Option<u32>) -> Result<(), Violation> {
         if let Some(changes) = fuse {
             self.media.power.light_fuse(changes);
@@ -179,17 +189,18 @@ fn shape(setup: &Setup) -> Shape {
 
 /// The media of a disk that is not made yet.
 fn media(setup: &Setup, passes: usize) -> SimMedia {
-    let power = Power::default();
+    let (power, host) = (Power::default(), Host::default());
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
     let Some(_) = setup.overlay else {
         let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
-        return SimMedia { data, journal, overlay: None, power };
+        return SimMedia { data, journal, overlay: None, power, host };
     };
-    let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX;
-    let data = SimMedium::growing(data_max, passes, true, power.clone());
-    let overlay = Some((fixed(overlay::map_bytes(setup.disk_bytes)), fixed(setup.disk_bytes)));
-    SimMedia { data, journal, overlay, power }
+    let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
+    let data = SimMedium::growing(data_max, passes, true, power.clone()).on_host(&host);
+    let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
+    let (journal, overlay) = (journal.on_host(&host), Some((map, fixed(setup.disk_bytes))));
+    SimMedia { data, journal, overlay, power, host }
 }
 
 /// The part of the disk whose content is on a medium at first.

@@ -63,9 +63,11 @@ impl World {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
                     || pending.ask == Ask::Scour && self.policy.passes().is_empty()
             }
-            Refusal::NoSpace(_) => failed(FaultKind::Space),
+            // What was answered has its space: nothing is left to be refused at a flush.
+            Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),
+            Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
             Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
-            Refusal::Io(_) => !self.trouble.is_empty(),
+            Refusal::Io(_) => self.trouble.iter().any(|it| *it != FaultKind::Full),
             Refusal::Latched(_) => self.is_latched,
             Refusal::ShuttingDown => self.is_stopping,
             Refusal::ReadOnly | Refusal::Invalid(_) => false,

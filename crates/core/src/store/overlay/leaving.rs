@@ -8,7 +8,8 @@
 
 use super::{Overlay, address, in_slot, map};
 use crate::blocks::BlockSet;
-use crate::medium::Medium;
+use crate::ledger::Cause;
+use crate::medium::{Medium, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED};
@@ -58,15 +59,20 @@ fn forgotten(block: u64, base_data: &BlockSet) -> u32 {
     if base_data.contains(block) { PURGED } else { BASE }
 }
 
+/// Blocks of the base that have died, for which the map could not say so: the host has no
+/// space for it. Why each died.
+pub type Unsaid = Vec<(Extent<Addr>, Cause)>;
+
 /// The blocks that the map on its medium names where `owed` says that nothing lies
-/// any more. Unless it is `read_only`, the map forgets them there too.
+/// any more. Unless it is `read_only`, the map forgets them there too; those for which
+/// there is no space are not among them.
 pub(super) fn stale(
     map: &dyn Medium,
     owed: &Owed,
     base_data: &BlockSet,
     read_only: bool,
-) -> Result<BlockSet, MapError> {
-    let mut stale = BlockSet::default();
+) -> Result<(BlockSet, Unsaid), MapError> {
+    let (mut stale, mut unsaid) = (BlockSet::default(), Unsaid::new());
     for (place, debt) in owed.iter() {
         let first = debt.address(place.extent).start.0 / BLOCK_BYTES;
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
@@ -75,14 +81,20 @@ pub(super) fn stale(
             if map::entry(map, block)? != named && !mutant::is(Mutant::VoidBlindly) {
                 continue;
             }
-            stale.insert(address(block));
-            if !read_only {
-                map::put(map, block, forgotten(block, base_data))?;
+            let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };
+            match put {
+                Err(error) if error.kind == MediumErrorKind::NoSpace && place.on == Target::Base => {
+                    unsaid.push((address(block), debt.cause));
+                }
+                put => {
+                    put?;
+                    stale.insert(address(block));
+                }
             }
         }
     }
     if !stale.is_empty() && !read_only {
         map.sync()?;
     }
-    Ok(stale)
+    Ok((stale, unsaid))
 }

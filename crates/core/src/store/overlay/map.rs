@@ -6,6 +6,7 @@
 //! Invariant: an entry counts by itself. A page that a crash wrote in part, sector
 //! by sector, is one of which some entries are old, and both are true.
 
+use crate::blocks::BlockSet;
 use crate::medium::{Medium, MediumError};
 use crate::request::Buf;
 use crate::store::{Place, Target};
@@ -143,6 +144,7 @@ pub(super) fn scan(
         if rewrite {
             write_back(map, at, &bytes[..len])?;
         }
+        give_back(map, at, &bytes[..len])?;
         for (n, entry) in bytes[..len].as_chunks::<4>().0.iter().enumerate() {
             let (block, entry) = ((at - MAP_HEAD_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
             if entry != BASE && block >= blocks {
@@ -178,6 +180,24 @@ fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError
     Ok(())
 }
 
+/// Gives back the space of pages that were read at `at` and are all zeros.
+fn give_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError> {
+    if !map.capabilities().punch {
+        return Ok(());
+    }
+    let is_empty = |page: &&[u8]| page.iter().all(|byte| *byte == 0);
+    let pages: Vec<_> = bytes.chunks(PAGE_BYTES as usize).collect();
+    let mut from = at;
+    for run in pages.chunk_by(|one, next| is_empty(one) == is_empty(next)) {
+        let end = from + run.iter().map(|page| page.len() as u64).sum::<u64>();
+        if is_empty(&run[0]) && map.next_data(Pos(from)).0 < end {
+            map.punch(Extent::between(from, end))?;
+        }
+        from = end;
+    }
+    Ok(())
+}
+
 /// Where page `page` lies.
 pub(super) fn place(page: u64) -> Place {
     Place { on: Target::Map, extent: Extent::between(position(page), position(page + 1)) }
@@ -201,6 +221,9 @@ pub(super) struct Map {
     dirty: BTreeSet<u64>,
     /// Being made durable.
     sealing: BTreeSet<u64>,
+    /// The pages that have space on the host. A page keeps it until the next start, also
+    /// one that is all zeros again: a write that counts on it may be under way.
+    spacious: BlockSet<Pos>,
 }
 
 #[derive(Debug)]
@@ -211,6 +234,19 @@ struct Page {
 }
 
 impl Map {
+    /// None in memory; these `pages` have space.
+    pub(super) fn new(spacious: BlockSet<Pos>) -> Self {
+        Self { spacious, ..Self::default() }
+    }
+
+    pub(super) fn has_space(&self, page: u64) -> bool {
+        self.spacious.contains(position(page) / BLOCK_BYTES)
+    }
+
+    pub(super) fn reserved(&mut self, pages: Extent<Pos>) {
+        self.spacious.insert(pages);
+    }
+
     pub(super) fn has(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
@@ -272,20 +308,18 @@ impl Map {
         self.dirty.range(pages.clone()).next().is_none() && self.sealing.range(pages).next().is_none()
     }
 
-    /// The pages that are not durable, as they are now, none where they are zeros;
-    /// neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
+    /// The pages that are not durable, as they are now; neighbours as one.
+    pub(super) fn seal(&mut self) -> Vec<(Place, Buf)> {
         self.sealing = std::mem::take(&mut self.dirty);
-        let mut writes: Vec<(Place, Option<Buf>)> = Vec::new();
+        let mut writes: Vec<(Place, Buf)> = Vec::new();
         for page in &self.sealing {
             let (at, bytes) = (place(*page), self.pages[page].bytes());
             if let Some((last, so_far)) = writes.last_mut()
                 && last.extent.end() == at.extent.start.0
-                && so_far.is_some() == bytes.is_some()
                 && last.extent.len < WRITE_BYTES_MAX
             {
                 last.extent.len += at.extent.len;
-                so_far.iter_mut().zip(bytes).for_each(|(so_far, bytes)| so_far.extend(bytes));
+                so_far.extend(bytes);
             } else {
                 writes.push((at, bytes));
             }
@@ -296,6 +330,10 @@ impl Map {
     pub(super) fn sealed(&mut self) {
         self.sealing.clear();
     }
+
+    pub(super) fn left_unsealed(&mut self) {
+        self.dirty.append(&mut self.sealing);
+    }
 }
 
 impl Page {
@@ -303,9 +341,8 @@ impl Page {
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 
-    /// As it is in the file; none if it is all zeros.
-    fn bytes(&self) -> Option<Buf> {
-        let is_written = self.entries.iter().any(|entry| *entry != BASE);
-        is_written.then(|| self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect())
+    /// As it is in the file.
+    fn bytes(&self) -> Buf {
+        self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
     }
 }

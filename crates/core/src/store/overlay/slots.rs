@@ -158,6 +158,13 @@ impl Slots {
         self.residue.union(&residue);
     }
 
+    /// The map that does not name them was not made durable.
+    pub(super) fn left_unsealed(&mut self) {
+        let Limbo { clean, residue } = std::mem::take(&mut self.sealing);
+        self.limbo.clean.union(&clean);
+        self.limbo.residue.union(&residue);
+    }
+
     pub(super) fn has_chores(&self, punches: bool) -> bool {
         !self.residue.is_empty() || self.tail().is_some() || punches && !self.spare.is_empty()
     }

@@ -11,18 +11,15 @@ const DISK: [u8; 16] = [4; 16];
 
 /// A medium without a cache that grows.
 #[derive(Default)]
-struct Memory(RefCell<Vec<u8>>);
+struct Memory(RefCell<Vec<u8>>, RefCell<Vec<Extent<Pos>>>);
 
 impl Memory {
     fn of(bytes: u64) -> Self {
-        Self(RefCell::new(vec![0; bytes as usize]))
+        Self(RefCell::new(vec![0; bytes as usize]), RefCell::default())
     }
 
-    fn put(&self, (place, bytes): &(Place, Option<Buf>)) {
-        match bytes {
-            Some(bytes) => self.write(place.extent.start, bytes, false).unwrap(),
-            None => self.clear(place.extent).unwrap(),
-        }
+    fn put(&self, (place, bytes): &(Place, Buf)) {
+        self.write(place.extent.start, bytes, false).unwrap();
     }
 }
 
@@ -44,14 +41,15 @@ impl Medium for Memory {
     fn sync(&self) -> Result<(), MediumError> {
         Ok(())
     }
-    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        Ok(())
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.1.borrow_mut().push(extent);
+        self.zero(extent)
     }
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         self.write(extent.start, &vec![0; extent.len as usize], false)
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities { punch: true }
     }
 }
 
@@ -79,7 +77,7 @@ impl Bench {
         let setup = Setup { mode, base_data: Arc::new(base_data) };
         let base = Memory::of(10 * BLOCK_BYTES - 512);
         let known = Known { clean: None, owed: &Owed::default() };
-        let overlay = Overlay::open(SIZE, DISK, &setup, true, false, known, (&data, &map, &base))?;
+        let (overlay, _) = Overlay::open(SIZE, DISK, &setup, true, false, known, (&data, &map, &base))?;
         Ok(Self { data, map, overlay })
     }
 
@@ -98,6 +96,9 @@ impl Bench {
 
     fn write(&mut self, extent: Extent<Addr>) -> Places {
         self.load(extent);
+        while let Some(place) = self.overlay.lacks_space(extent, false) {
+            self.overlay.reserved(place);
+        }
         let places = self.overlay.hold(extent);
         places.iter().for_each(|it| {
             self.data.write(it.extent.start, &vec![7; it.extent.len as usize], false).unwrap()
@@ -208,18 +209,59 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
 }
 
 #[test]
-fn pages_of_the_map_that_say_nothing_any_more_are_given_back() {
+fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_start() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(0, 2900));
     bench.seal();
     bench.overlay.void(blocks(0, 2800));
-    let writes = bench.overlay.seal();
-    let told: Vec<_> = writes.iter().map(|(place, bytes)| (place.extent.len, bytes.is_some())).collect();
+    bench.seal();
+    assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), false), None);
+    bench.map.1.take();
+    let mut bench = bench.reopen().unwrap();
     // The base has data in the first page's blocks: they are purged.
-    assert_eq!(told, [(4096, true), (4096, false), (4096, true)]);
-    writes.iter().for_each(|write| bench.map.put(write));
+    let second = Place { on: Target::Map, extent: Extent::new(8192, 4096) };
+    assert_eq!(
+        (bench.map.1.take(), bench.overlay.lacks_space(blocks(0, 3000), false)),
+        (vec![second.extent], Some(second))
+    );
+    assert_eq!(bench.on(blocks(2048, 1))[0].0, Target::Nowhere);
+}
+
+#[test]
+fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 1));
+    bench.seal();
+    bench.overlay.void(blocks(100, 1));
+    let first = bench.overlay.seal();
+    bench.overlay.left_unsealed();
+    assert!(!bench.overlay.is_sealed(blocks(100, 1)));
+    assert_eq!(
+        bench.write(blocks(200, 1)).first().extent.start,
+        Pos(BLOCK_BYTES),
+        "a slot in limbo was used"
+    );
+    let again = bench.overlay.seal();
+    assert_eq!(
+        again.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
+        first.iter().map(|(place, _)| *place).collect::<Vec<_>>()
+    );
+    again.iter().for_each(|write| bench.map.put(write));
     bench.overlay.sealed();
-    assert_eq!(bench.reopen().unwrap().on(blocks(2048, 1))[0].0, Target::Nowhere);
+    assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
+}
+
+#[test]
+fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
+    let mut bench = Bench::new(Mode::Lazy);
+    let page =
+        |n: u64, count: u64| Place { on: Target::Map, extent: Extent::new(4096 * (n + 1), 4096 * count) };
+    assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), true), Some(page(0, 1)));
+    assert_eq!(bench.overlay.lacks_space(blocks(10, 2990), true), None);
+    assert_eq!(bench.overlay.lacks_space(blocks(10, 2990), false), Some(page(0, 3)));
+    bench.overlay.reserved(page(1, 1));
+    assert_eq!(bench.overlay.lacks_space(blocks(10, 2990), false), Some(page(0, 1)));
+    assert_eq!(bench.overlay.lacks_space(blocks(1024, 1025), false), Some(page(2, 1)));
 }
 
 #[test]

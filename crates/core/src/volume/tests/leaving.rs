@@ -6,10 +6,10 @@ use crate::store::Target;
 use crate::store::overlay::{Mode, Setup, format_map, map_bytes};
 use std::sync::Arc;
 
-const BLOCK: u64 = 4096;
+pub(super) const BLOCK: u64 = 4096;
 
 /// An overlay above a base that holds nines in its second half.
-fn overlay() -> Bench {
+pub(super) fn overlay() -> Bench {
     let shape = Shape { half_bytes: 64 << 10, slots: 16 };
     let (map, base) = (Memory::new(map_bytes(SIZE)), Memory::new(SIZE));
     base.put(Pos(SIZE / 2), &vec![9; (SIZE / 2) as usize]).unwrap();
@@ -31,12 +31,12 @@ fn open(data: Memory, journal: Memory, (map, base): (Memory, Memory)) -> Bench {
 }
 
 /// The server is killed, and starts again.
-fn killed(bench: Bench) -> Bench {
+pub(super) fn killed(bench: Bench) -> Bench {
     open(bench.data, bench.journal, bench.overlay.expect("it is an overlay"))
 }
 
 impl Bench {
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.done(Op::Flush, 0, 0).unwrap();
     }
 
@@ -44,6 +44,11 @@ impl Bench {
     fn writes_at_once(&mut self, start: u64, byte: u8, len: u64) -> bool {
         self.settle();
         let id = self.ask(Op::Write(vec![byte; len as usize]), start, len);
+        if let Some(at) = self.todo.iter().position(|io| io.op == IoOp::Reserve) {
+            // The map gets its space first, once for 4 MiB of the disk.
+            let io = self.todo.remove(at).expect("it is there");
+            self.carry_out(io);
+        }
         let is_write =
             |io: &Io| matches!(&io.op, IoOp::Write { data, .. } if data[..] == vec![byte; len as usize]);
         let at = self.todo.iter().position(is_write);

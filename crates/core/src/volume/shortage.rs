@@ -1,0 +1,112 @@
+//! A full host: what is refused, what stays owed, and when that is tried again.
+//!
+//! Invariants:
+//! 1. A write begins only when the pages of the map that it changes have space on the
+//!    host ([`Store::lacks_space`](crate::store::Store::lacks_space)). So a flush after it
+//!    needs none, where the host keeps what it gave.
+//! 2. Want of space alone latches nothing. Whoever asked is told; what nobody asked for
+//!    stays owed, and is tried again after [`RETRY_MS`].
+
+use super::admit::all_zeros;
+use super::waiting::{Obstacle, Waiting};
+use super::{Command, Volume, refusal};
+use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
+use crate::request::{Op, Request};
+use crate::units::{Addr, Extent, Millis};
+
+/// After so long there may be space for what there was none.
+pub(super) const RETRY_MS: u64 = 10_000;
+
+/// What waits for space, and until when.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// Erase tasks that nobody waits for.
+    acts: Millis,
+    /// Pages of the map, for deaths and for checkpoints that nobody waits for.
+    map: Millis,
+    /// Nothing else is due.
+    is_all: bool,
+}
+
+impl Volume {
+    /// The part of the map that needs space before `request` may begin.
+    pub(super) fn lacks_space(&self, request: &Request) -> Option<Obstacle> {
+        let place = match &request.op {
+            _ if mutant::is(Mutant::AnswerBeforeSpace) => None,
+            Op::Write(data) => {
+                self.store.lacks_space(request.extent, false)?;
+                let dies = self.config.detect_zeroes && all_zeros(request.extent, data);
+                self.store.lacks_space(request.extent, dies)
+            }
+            // What dies as a whole is answered for by the journal.
+            _ => self.to_raise(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
+        };
+        place.map(Obstacle::Space)
+    }
+
+    /// Whether the death of `run` needs a page of the map that there was no space for
+    /// just now.
+    pub(super) fn must_wait(&self, run: Extent<Addr>) -> bool {
+        self.now < self.shortage.map && self.store.lacks_space(run, true).is_some()
+    }
+
+    /// Whether there was no space just now for what nobody waits for: erase tasks.
+    pub(super) fn acts_rest(&self) -> bool {
+        self.now < self.shortage.acts
+    }
+
+    /// The same, of checkpoints.
+    pub(super) fn checkpoints_rest(&self) -> bool {
+        self.now < self.shortage.map
+    }
+
+    /// All that could begin has begun: what is due besides waits for space.
+    pub(super) fn note_shortage(&mut self) {
+        let is_short = self.acts_rest() || self.checkpoints_rest();
+        self.shortage.is_all = is_short && self.purposes.is_empty() && (self.halting || self.is_due());
+    }
+
+    /// When there is something to do again, if all that is due waits for space.
+    pub(super) fn shortage_ends(&self) -> Millis {
+        let Shortage { acts, map, is_all } = self.shortage;
+        let ends = [acts, map].into_iter().filter(|end| is_all && *end > self.now);
+        ends.min().unwrap_or_default()
+    }
+
+    /// There was no space for an erase task.
+    pub(super) fn put_off_acts(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.shortage.acts = self.retry_at();
+        for waiting in self.waiting.take_demands() {
+            self.refuse_waiting(&waiting, error, out);
+        }
+        self.refuse_obliging(error, out);
+    }
+
+    /// There was no space for a page of the map.
+    pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.shortage.map = self.retry_at();
+        self.refuse_obliging(error, out);
+    }
+
+    pub(super) fn retry_at(&self) -> Millis {
+        Millis(self.now.0.saturating_add(RETRY_MS))
+    }
+
+    /// What dies waits for room in the ledger, which may not come before there is space.
+    fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        if !self.has_room() {
+            for id in std::mem::take(&mut self.obliging) {
+                self.request_failed(id, error, out);
+            }
+        }
+    }
+
+    /// A request that did not begin is refused.
+    pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
+        // The watcher was told of a change that does not take place.
+        self.blind(waiting.request.extent);
+        self.leave(waiting.id);
+        out.push(Command::Reply(waiting.id, Err(refusal(error))));
+    }
+}
