@@ -1,17 +1,16 @@
 //! Which act is next, and what it consists of.
 
-use super::Volume;
-use super::act::{Act, Kind, Step};
-use super::bytes::{slice, windows};
-use crate::journal::{Change, SLOT_BYTES};
+use super::act::{Act, Kind, Site};
+use super::bytes::slice;
+use super::{Config, Volume};
+use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
+use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::mutant::{self, Mutant};
-use crate::policy::Pattern;
 use crate::request::{Buf, Op};
+use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Millis};
 
-/// Most runs in one act.
-const RUNS_MAX: usize = 4096;
 /// Most obligations that are looked at for one that is ready.
 const LOOKS_MAX: usize = 64;
 /// A write that waits for its bytes takes this many runs with it, so that those
@@ -38,7 +37,9 @@ impl Volume {
             self.all_due = false;
         }
         let act = act.map(|mut act| {
-            act.urgent |= urgent;
+            if urgent {
+                act.hurry();
+            }
             act
         });
         act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
@@ -120,8 +121,8 @@ impl Volume {
         if !self.is_ready(first, &it) {
             return None;
         }
-        let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
-        self.shred(runs, it.due, true)
+        let runs = self.gather(Extent::between(from, to), it.due);
+        self.shred(runs, it.due, Priority::Urgent)
     }
 
     /// Destroys what is suspicious before all writes that wait for that, as far
@@ -153,9 +154,7 @@ impl Volume {
         let (first, it) = self.first_ready()?;
         let rest = Extent::between(first.start.0, self.store.size());
         let act = match it.due {
-            Due::Shred { .. } => {
-                self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
-            }
+            Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
             Due::Scour => {
                 let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
                 let ready = scour.filter(|(extent, it)| self.is_ready(*extent, it));
@@ -201,18 +200,11 @@ impl Volume {
         it.is_queued() && durable && !busy
     }
 
-    /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
-    fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
-        let mut left = bytes_max;
+    /// Runs within `extent` for which `due` is ready, as many as share one task.
+    fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let runs = ready.flat_map(|(extent, _)| windows(extent, self.config.run_bytes_max));
-        let take = runs.take(RUNS_MAX).take_while(|run| {
-            let fits = left > 0;
-            left = left.saturating_sub(run.len);
-            fits
-        });
-        take.collect()
+        self.limits().runs(ready.map(|(extent, _)| extent))
     }
 
     /// As many of these extents, cut to pieces, as the slots that are left can
@@ -237,61 +229,47 @@ impl Volume {
         runs
     }
 
-    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, urgent: bool) -> Option<Act> {
-        let no_hole = due == (Due::Shred { no_hole: true });
-        let policy = &self.config.policy;
-        let mut steps = Vec::new();
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
+    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<Act> {
         let fixed = self.store.is_fixed();
         // A block that is only freed needs no zeros; the part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
-        if !policy.leaves_zeros() && (fixed || !policy.passes().is_empty() || !runs.iter().all(is_whole)) {
-            let hole = fixed && self.capabilities.punch && !no_hole;
-            let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
-            steps.extend([zeros, Step::Sync]);
-        }
-        if mutant::is(Mutant::ReceiptBeforeSync) {
-            let last_sync = steps.iter().rposition(|step| *step == Step::Sync);
-            steps.remove(last_sync.expect("each pass has a sync"));
-        }
-        if !fixed {
-            steps.push(Step::Void);
-            if !mutant::is(Mutant::MeetUnsealed) {
-                steps.push(Step::Seal);
-            }
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Shred, runs, Vec::new(), steps, urgent)
+        let zeros = if fixed && self.capabilities.punch && due != (Due::Shred { no_hole: true }) {
+            Zeros::Holes(Site::runs(&holes(&runs)))
+        } else if fixed || !runs.iter().all(is_whole) {
+            Zeros::Always
+        } else {
+            Zeros::AfterPasses
+        };
+        let method = Destroy {
+            residue: Site::runs(&runs),
+            zeros,
+            medium: Site::all_of(Target::Data),
+            forget: if fixed { Vec::new() } else { Site::runs(&runs) },
+            checkpoint: !fixed,
+            record: true,
+        };
+        (!runs.is_empty()).then(|| self.act(Kind::Shred, runs, Method::Destroy(method), priority))
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<Act> {
-        if runs.iter().any(|run| self.is_busy(*run)) {
+        if runs.is_empty() || runs.iter().any(|run| self.is_busy(*run)) {
             return None;
         }
         let suspicious = contents.is_none();
-        let mut steps = Vec::new();
-        if suspicious {
-            steps.push(Step::Read);
-        }
-        if !mutant::is(Mutant::KeepNothing) {
-            steps.extend([Step::Log, Step::Held]);
-        }
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        steps.extend([Step::Restore, Step::Sync, Step::Released]);
-        if !mutant::is(Mutant::KeepSlots) {
-            self.pass_steps(&mut steps, Step::FillSlots, &Step::SyncJournal);
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Keep { suspicious }, runs, contents.unwrap_or_default(), steps, true)
+        let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
+        let slots = Extent::new(self.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let method = Rewrite {
+            sites: Site::runs(&runs),
+            contents,
+            medium: Site::all_of(Target::Data),
+            staging: Site::Place(Place { on: Target::Journal, extent: slots }),
+            staging_medium: Site::all_of(Target::Journal),
+        };
+        Some(self.act(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 
-    pub(super) fn pass_steps(&self, steps: &mut Vec<Step>, pass: fn(Pattern) -> Step, sync: &Step) {
-        let passes = self.config.policy.passes();
-        for (n, pattern) in passes.iter().enumerate() {
-            steps.push(pass(pattern.clone()));
-            if n + 1 == passes.len() || !mutant::is(Mutant::FoldPasses) {
-                steps.push(sync.clone());
-            }
-        }
+    pub(super) fn limits(&self) -> Limits {
+        let Config { run_bytes_max, batch_bytes_max, .. } = self.config;
+        Limits { run_bytes_max, batch_bytes_max }
     }
 }

@@ -46,6 +46,7 @@ pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
+use crate::erase::Seeds;
 use crate::extents::ExtentMap;
 use crate::journal::{Journal, State};
 use crate::ledger::Cause;
@@ -157,8 +158,7 @@ pub enum Command {
 pub struct Volume {
     config: Config,
     capabilities: Capabilities,
-    entropy: [u8; 32],
-    nonce: u64,
+    seeds: Seeds,
     store: Box<dyn Store>,
     /// Written since the disk was opened; none once all holes are known.
     fresh: Option<crate::blocks::BlockSet>,
@@ -250,7 +250,7 @@ impl Volume {
         match (purpose, result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
+            (Purpose::Act, Ok(buf)) => self.act_done(buf),
             (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
             (Purpose::Page, result) => self.page_read(id, result, out),
             (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),

@@ -10,6 +10,7 @@ use super::sealing::Sealing;
 use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
+use crate::erase::Seeds;
 use crate::extents::ExtentMap;
 use crate::journal::{
     self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
@@ -205,8 +206,7 @@ impl Volume {
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
             capabilities,
-            entropy: opening.entropy,
-            nonce: 1,
+            seeds: Seeds::new(opening.entropy),
             store,
             fresh,
             layers: Layers::default(),

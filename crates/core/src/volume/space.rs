@@ -15,7 +15,9 @@
 //!
 //! [`Event::Space`]: super::Event::Space
 
-use super::{Volume, act::Act};
+use super::Volume;
+use super::act::{Act, Kind, Site};
+use crate::erase::{Method, Priority, holes};
 use crate::store::Places;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
@@ -113,7 +115,9 @@ impl Volume {
             left = left.saturating_sub(run.len);
             run
         });
-        Act::give_back(runs.take_while(|run| !run.is_empty()).collect())
+        let runs: Vec<_> = runs.take_while(|run| !run.is_empty()).collect();
+        let method = Method::Punch(Site::runs(&holes(&runs)));
+        (!runs.is_empty()).then(|| self.act(Kind::GiveBack, runs, method, Priority::Background))
     }
 
     /// `runs` have no space any more.

@@ -2,9 +2,10 @@
 //! and with where content lies.
 
 use super::Volume;
-use super::act::{Act, Step};
-use crate::policy::Pattern;
-use crate::units::Millis;
+use super::act::{Act, Kind, Site};
+use crate::erase::{CopyLive, Destroy, Method, Priority, Zeros};
+use crate::store::{Chore, Place, Target};
+use crate::units::{Extent, Millis};
 
 /// After so long there may be space for what there was none.
 const RETRY_MS: u64 = 10_000;
@@ -16,17 +17,15 @@ impl Volume {
             return None;
         }
         let chore = self.store.chore(self.all_due)?;
-        let mut passes = Vec::new();
-        self.pass_steps(&mut passes, Step::Fill, &Step::Sync);
-        if !passes.is_empty() && !self.config.policy.leaves_zeros() {
-            passes.extend([Step::Fill(Pattern::zeros()), Step::Sync]);
+        if let Chore::Move { contents, .. } = &chore
+            && contents.iter().any(|run| self.is_busy(*run))
+        {
+            self.store.left_untidy(&chore);
+            return None;
         }
-        let act = Act::tidy(chore, passes)?;
-        if !act.moves_any(|run| self.is_busy(run)) {
-            return Some(act);
-        }
-        act.into_chore().iter().for_each(|chore| self.store.left_untidy(chore));
-        None
+        let runs = if let Chore::Move { contents, .. } = &chore { contents.clone() } else { Vec::new() };
+        let method = method(&chore);
+        Some(self.act(Kind::Tidy(chore), runs, method, Priority::Background))
     }
 
     fn may_tidy(&mut self) -> bool {
@@ -56,5 +55,29 @@ impl Volume {
     /// There was no space for a chore: it is tried again later.
     pub(super) fn put_off_chores(&mut self) {
         self.tidy_from = Millis(self.now.0.saturating_add(RETRY_MS));
+    }
+}
+
+/// How `chore` is done.
+fn method(chore: &Chore) -> Method<Site> {
+    let medium = Site::all_of(Target::Data);
+    match chore {
+        Chore::Destroy(slots) => Method::Destroy(Destroy {
+            residue: Site::data(slots.clone()),
+            zeros: Zeros::AfterPasses,
+            medium,
+            forget: Vec::new(),
+            checkpoint: false,
+            record: false,
+        }),
+        Chore::Punch(slots) => Method::Punch(Site::data(slots.clone())),
+        Chore::Shrink(to) => {
+            Method::Shrink(Site::Place(Place { on: Target::Data, extent: Extent::new(to.0, 0) }))
+        }
+        Chore::Search(part) => Method::Read(Site::Place(Place { on: Target::Map, extent: *part })),
+        Chore::Move { contents, to } => {
+            let (from, to) = (Site::runs(contents), Site::data(to.clone()));
+            Method::CopyLive(CopyLive { from, to, medium })
+        }
     }
 }
