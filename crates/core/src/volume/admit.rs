@@ -1,8 +1,7 @@
 //! Requests: when they may begin, what they do, how they end.
 
 use super::bytes::{mask, zero_blocks};
-use super::dying::Deaths;
-use super::running::Running;
+use super::running::{Deaths, Running, Stage};
 use super::sealing::Waiter;
 use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
@@ -13,30 +12,6 @@ use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent};
-
-/// How far a request has come.
-#[derive(Debug)]
-pub(super) enum Stage {
-    /// The watcher is shown what is about to be replaced: `seen` now, then the
-    /// rest, the next one last.
-    Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
-    /// Its only input or output is under way.
-    Io,
-    /// A block of which it changes a part gets a place of its own: it is read
-    /// first, then written.
-    Raise { request: Request, block: Extent<Addr>, is_read: bool },
-    /// A write is under way; these parts of it are zeros, and dead after it.
-    Write { zeros: Vec<Extent<Addr>>, durable: bool },
-    /// What was written is made durable, and where that is; then these parts
-    /// get their obligation.
-    Seal(Deaths),
-    /// These parts are still to be given an obligation.
-    Oblige(Deaths),
-    /// This part is still to be zeroed where it holds nothing.
-    Provide(Extent<Addr>),
-    /// A commit with its last change is awaited.
-    Commit,
-}
 
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {

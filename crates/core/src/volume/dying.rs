@@ -1,6 +1,6 @@
 //! How what a request frees gets its obligations.
 
-use super::admit::Stage;
+use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -12,21 +12,6 @@ const PIECES_MAX: usize = 1024;
 /// Entries of the ledger that only acts may use: destroying the middle of an
 /// entry makes two of it.
 const ENTRIES_RESERVED: usize = 16;
-
-/// Parts that are to be given an obligation.
-#[derive(Debug)]
-pub(super) struct Deaths {
-    pub(super) rest: Vec<Extent<Addr>>,
-    pub(super) due: Due,
-    pub(super) cause: Cause,
-}
-
-impl Deaths {
-    /// Of blocks of zeros that were written.
-    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
-        Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
-    }
-}
 
 impl Volume {
     /// `deaths` of `id` get their obligation, if there are any.

@@ -1,7 +1,7 @@
 //! Where the bytes of a request are: parts of the map that it waits for, and
 //! blocks of which it changes a part, that get a place of their own first.
 
-use super::admit::Stage;
+use super::running::Stage;
 use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp, refusal};
 use crate::medium::MediumError;
