@@ -142,9 +142,9 @@ impl Volume {
             return;
         }
         let is_in_the_way = self.waiting.demands().next().is_some();
-        let should_end = self.act.as_ref().is_some_and(|act| act.task.should_end(is_in_the_way));
-        if should_end || self.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
-            if !self.act.as_ref().is_some_and(|act| act.task.is_at_rest()) {
+        let should_end = self.erasing.act.as_ref().is_some_and(|act| act.task.should_end(is_in_the_way));
+        if should_end || self.erasing.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
+            if !self.erasing.act.as_ref().is_some_and(|act| act.task.is_at_rest()) {
                 return;
             }
             if let Some(Act { kind: Kind::Tidy(chore), .. }) = self.end_act() {
@@ -152,8 +152,8 @@ impl Volume {
             }
             self.settle(out);
         }
-        if self.act.is_none() {
-            self.act = self.choose();
+        if self.erasing.act.is_none() {
+            self.erasing.act = self.choose();
             self.settle(out);
         }
         self.step(out);
@@ -162,7 +162,7 @@ impl Volume {
     /// The act under way is over, or is given up: what it kept from beginning is
     /// tried again.
     fn end_act(&mut self) -> Option<Act> {
-        let act = self.act.take()?;
+        let act = self.erasing.act.take()?;
         self.waiting.act_ended(&act.runs);
         Some(act)
     }
@@ -170,7 +170,7 @@ impl Volume {
     /// Begins as much of the present step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
         let foreground = Foreground { is_due: self.is_due(), is_at_work: self.is_at_work() };
-        while let Some(act) = &self.act {
+        while let Some(act) = &self.erasing.act {
             let sites = act.task.next_sites(foreground).to_vec();
             let is_known = |site: Site| match site {
                 Site::Run(run) => self.has_map(run, out),
@@ -179,7 +179,7 @@ impl Volume {
             if !sites.into_iter().all(is_known) {
                 return;
             }
-            match self.act.as_mut().and_then(|act| act.task.next(foreground)) {
+            match self.erasing.act.as_mut().and_then(|act| act.task.next(foreground)) {
                 Some(Work::Io(io)) => self.begin_io(io, out),
                 Some(Work::Point(point)) => self.pass_point(point, out),
                 None => return,
@@ -188,13 +188,13 @@ impl Volume {
     }
 
     fn begin_io(&mut self, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
-        let seed = self.seeds.draw();
+        let seed = self.erasing.seeds.draw();
         let at: Places = at.into_iter().flat_map(|site| self.places_of(site)).collect();
         let op = match verb {
             Verb::Read => IoOp::Read,
             Verb::Write(data) => IoOp::Write { data, durable: false },
             Verb::Save => {
-                let data = self.act.as_ref().map(Act::slot_bytes).unwrap_or_default();
+                let data = self.erasing.act.as_ref().map(Act::slot_bytes).unwrap_or_default();
                 IoOp::Write { data, durable: true }
             }
             Verb::Fill(pattern) => {
@@ -233,7 +233,7 @@ impl Volume {
     }
 
     fn record_held(&mut self) {
-        let act = self.act.as_ref().expect("a record is of an act");
+        let act = self.erasing.act.as_ref().expect("a record is of an act");
         let held = act
             .slots()
             .enumerate()
@@ -245,7 +245,7 @@ impl Volume {
     /// steps before.
     fn record_met(&mut self) {
         let mut changes = self.changes_met();
-        let act = self.act.as_ref().expect("a record is of an act");
+        let act = self.erasing.act.as_ref().expect("a record is of an act");
         let runs = act.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match act.kind {
@@ -256,7 +256,7 @@ impl Volume {
             }
             Kind::GiveBack | Kind::Tidy(_) => unreachable!("it meets no obligation"),
             Kind::Keep { suspicious } => {
-                runs.iter().for_each(|run| self.layers.rewritten(*run, suspicious));
+                runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
                 self.state.counters.scoured_bytes += bytes;
                 changes.push(Change::Clean);
             }
@@ -268,7 +268,7 @@ impl Volume {
     }
 
     fn shredded(&mut self, run: Extent<Addr>) {
-        self.layers.forget(run);
+        self.erasing.layers.forget(run);
         let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
         // With no_hole the zeros are data, and stay.
         if self.store.is_fixed() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
@@ -281,7 +281,7 @@ impl Volume {
         for change in changes {
             seq = self.change(*change);
         }
-        if let Some(act) = &mut self.act {
+        if let Some(act) = &mut self.erasing.act {
             act.recording = Some(seq);
         }
     }
@@ -289,7 +289,7 @@ impl Volume {
     /// A work of the act has ended, with what it read. Ends an act that is over, if nobody has to be
     /// told.
     pub(super) fn act_done(&mut self, read: Buf) {
-        let Some(act) = &mut self.act else { return };
+        let Some(act) = &mut self.erasing.act else { return };
         act.task.done(read);
         if !act.task.is_over() {
             return;
@@ -310,7 +310,7 @@ impl Volume {
             let is_unneeded = act.task.is_reading() || error.kind == MediumErrorKind::NoSpace;
             matches!(act.kind, Kind::Tidy(_)) && is_unneeded
         };
-        match &mut self.act {
+        match &mut self.erasing.act {
             Some(act) if is_harmless(act) => {
                 act.task.failed();
                 self.put_off_chores();
@@ -320,7 +320,8 @@ impl Volume {
     }
 
     pub(super) fn act_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
-        let Some(act) = self.act.as_mut().filter(|act| act.recording.is_some_and(|waits| waits <= seq))
+        let Some(act) =
+            self.erasing.act.as_mut().filter(|act| act.recording.is_some_and(|waits| waits <= seq))
         else {
             return;
         };
@@ -339,7 +340,7 @@ impl Volume {
 
     /// The changes that meet the obligations of the act, neighbours as one.
     fn changes_met(&self) -> Vec<Change> {
-        let act = self.act.as_ref().expect("a record is of an act");
+        let act = self.erasing.act.as_ref().expect("a record is of an act");
         let passes = self.config.policy.passes().len();
         let done = match act.kind {
             Kind::Keep { .. } => Done::Scoured,
@@ -365,6 +366,6 @@ impl Volume {
     /// The medium failed. Kept content may be in the slots only: those bytes
     /// stay closed.
     pub(super) fn abandon_act(&mut self) {
-        self.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
+        self.erasing.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
     }
 }

@@ -153,9 +153,7 @@ impl Volume {
             return Err(Obstacle::Room);
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
-        if let Some(act) = &self.act
-            && (act.excludes(request) || needs.iter().any(|seen| act.hides(*seen)))
-        {
+        if self.erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Act);
         }
         let obliged = needs.is_empty()

@@ -47,8 +47,7 @@ impl Volume {
 
     /// The next act of those that are due: by address and by place in turn.
     fn due(&mut self) -> Option<Act> {
-        self.repays_next = !self.repays_next;
-        let first = if self.repays_next { self.repay() } else { None };
+        let first = if self.erasing.takes_turns() { self.repay() } else { None };
         first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
@@ -163,7 +162,8 @@ impl Volume {
             }
             Due::Suspicious => None,
         };
-        self.sweep = act.as_ref().and_then(|act| act.runs.last()).map_or(self.sweep, |run| run.end());
+        self.erasing.sweep =
+            act.as_ref().and_then(|act| act.runs.last()).map_or(self.erasing.sweep, |run| run.end());
         act
     }
 
@@ -172,7 +172,7 @@ impl Volume {
     /// so a look at some is enough, and at the others another time.
     fn first_ready(&mut self) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
-        for from in [self.sweep, 0] {
+        for from in [self.erasing.sweep, 0] {
             // Not from within a block that can only die as a whole.
             let from = self.store.together(Extent::new(from, 1)).start.0;
             let rest = Extent::between(from.min(self.store.size()), self.store.size());
@@ -185,7 +185,7 @@ impl Volume {
             let found = found.map(|(extent, it)| (extent, *it));
             drop(looked);
             if found.is_some() || left == 0 {
-                self.sweep = end;
+                self.erasing.sweep = end;
                 return found;
             }
         }
@@ -233,7 +233,7 @@ impl Volume {
         let fixed = self.store.is_fixed();
         // A block that is only freed needs no zeros; the part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
-        let zeros = if fixed && self.capabilities.punch && due != (Due::Shred { no_hole: true }) {
+        let zeros = if fixed && self.erasing.capabilities.punch && due != (Due::Shred { no_hole: true }) {
             Zeros::Holes(Site::runs(&holes(&runs)))
         } else if fixed || !runs.iter().all(is_whole) {
             Zeros::Always

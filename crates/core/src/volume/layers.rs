@@ -72,13 +72,13 @@ impl Volume {
     /// `extent` is about to be written; what holds nothing is not held yet.
     pub(super) fn cover(&mut self, extent: Extent<Addr>) {
         if !self.has_layers() {
-            return self.layers.0.remove(extent);
+            return self.erasing.layers.0.remove(extent);
         }
         let mut lone = self.void_parts(extent);
-        let bare = self.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
+        let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
         lone.extend(bare.map(|(part, _)| part));
-        self.layers.0.remove(extent);
-        lone.into_iter().for_each(|part| self.layers.note(part, Layer::Single));
+        self.erasing.layers.0.remove(extent);
+        lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
     }
 
     /// The parts of `extent` that hold nothing.
@@ -100,7 +100,7 @@ impl Volume {
         extent: Extent<Addr>,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let (part, is_single) = self.layers.first(extent);
+        let (part, is_single) = self.erasing.layers.first(extent);
         let rest = if is_single {
             self.suspect_first(part, out)
         } else {

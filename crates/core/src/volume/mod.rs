@@ -24,6 +24,7 @@ mod bytes;
 mod choose;
 mod commit;
 mod dying;
+mod erasing;
 mod io;
 mod layers;
 mod leaving;
@@ -46,17 +47,14 @@ pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
-use crate::erase::Seeds;
-use crate::extents::ExtentMap;
 use crate::journal::{Journal, State};
 use crate::ledger::Cause;
-use crate::medium::{Capabilities, MediumError, MediumErrorKind};
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
-use act::Act;
 use std::collections::{HashMap, VecDeque};
 
 /// How a volume behaves.
@@ -157,12 +155,9 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Volume {
     config: Config,
-    capabilities: Capabilities,
-    seeds: Seeds,
     store: Box<dyn Store>,
     /// Written since the disk was opened; none once all holes are known.
     fresh: Option<crate::blocks::BlockSet>,
-    layers: layers::Layers,
     state: State,
     journal: Journal,
     /// The commit under way.
@@ -172,8 +167,6 @@ pub struct Volume {
     undurable: commit::Undurable,
     /// The commit that says what was owed by place last.
     left_seq: u64,
-    /// What is owed by place comes before what is owed by address next.
-    repays_next: bool,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
     /// Changes that have arrived, and not ended.
@@ -182,21 +175,11 @@ pub struct Volume {
     /// Those of them for whose deaths the ledger had no room, or no time.
     obliging: VecDeque<RequestId>,
     waiting: waiting::Queue,
-    act: Option<Act>,
+    erasing: erasing::Erasing,
     recording: recording::Recording,
     /// Where content is, being made durable.
     sealing: sealing::Sealing,
     paging: paging::Paging,
-    /// Since when there is something to tidy up.
-    untidy_since: Option<Millis>,
-    /// Nothing is tidied up before: there was no space for it.
-    tidy_from: Millis,
-    /// Destroyed and zero; its space is still to be given back.
-    spare: ExtentMap<Addr, ()>,
-    /// Since when there is such space.
-    spare_since: Millis,
-    /// Where the next batch begins.
-    sweep: u64,
     all_due: bool,
     stopping: bool,
     /// Nothing is done that nobody waits for.
@@ -282,8 +265,7 @@ impl Volume {
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
             && self.state.owed.is_empty()
-            && self.act.is_none()
-            && self.spare.is_empty()
+            && self.erasing.is_quiet()
             && self.waiting.is_empty()
             && self.obliging.is_empty()
             && !self.has_receipts_to_give()

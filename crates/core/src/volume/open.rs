@@ -1,7 +1,7 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
 use super::commit::Undurable;
-use super::layers::Layers;
+use super::erasing::Erasing;
 use super::order::Order;
 use super::paging::Paging;
 use super::recording::Recording;
@@ -10,8 +10,6 @@ use super::sealing::Sealing;
 use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
-use crate::erase::Seeds;
-use crate::extents::ExtentMap;
 use crate::journal::{
     self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
@@ -205,33 +203,24 @@ impl Volume {
         let receipts = found.state.counters.receipts;
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
-            capabilities,
-            seeds: Seeds::new(opening.entropy),
             store,
             fresh,
-            layers: Layers::default(),
             state: found.state,
             durable_seq: journal.position().1,
             journal,
             committing: None,
             undurable: Undurable::default(),
             left_seq: 0,
-            repays_next: false,
             io_next: 0,
             purposes: HashMap::new(),
             order: Order::default(),
             running: Table::default(),
             obliging: VecDeque::new(),
             waiting: Queue::default(),
-            act: None,
+            erasing: Erasing::new(opening.entropy, capabilities, opening.now),
             recording,
             sealing: Sealing::default(),
             paging: Paging::default(),
-            untidy_since: None,
-            tidy_from: Millis(0),
-            spare: ExtentMap::default(),
-            spare_since: opening.now,
-            sweep: 0,
             all_due: false,
             stopping: false,
             halting: false,

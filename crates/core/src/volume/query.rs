@@ -101,7 +101,7 @@ impl Volume {
             ledger_entries_max: self.journal.shape().entries_max(),
             requests_running: self.running.len(),
             requests_waiting: self.waiting.len(),
-            destroying: self.act.is_some(),
+            destroying: self.erasing.act.is_some(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             counters: self.state.counters,
@@ -210,7 +210,11 @@ impl Volume {
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
-        (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
+        (!asleep).then_some(if self.has_only_chores() {
+            first.max(self.erasing.jobs.not_before)
+        } else {
+            first
+        })
     }
 
     pub(super) fn has_queued(&self) -> bool {
@@ -228,18 +232,16 @@ impl Volume {
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || !self.all_due || (self.destroys_nothing() && !self.has_queued() && self.has_seen_all())
+        never
+            || !self.all_due
+            || (self.erasing.destroys_nothing() && !self.has_queued() && self.has_seen_all())
     }
 
     /// Whether there is nothing to tidy up, or never will be done.
     #[must_use]
     pub fn is_tidy(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || (self.act.is_none() && !self.has_chores())
-    }
-
-    fn destroys_nothing(&self) -> bool {
-        self.act.as_ref().is_none_or(super::act::Act::gives_back)
+        never || (self.erasing.act.is_none() && !self.has_chores())
     }
 
     /// Whether it is not known yet which blocks hold no data.

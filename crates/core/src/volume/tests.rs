@@ -7,7 +7,7 @@ mod steps;
 
 use super::*;
 use crate::journal::Shape;
-use crate::medium::Medium;
+use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
 use crate::request::Liveness;
 use crate::units::Pos;

@@ -10,6 +10,28 @@ use crate::units::{Extent, Millis};
 /// After so long there may be space for what there was none.
 const RETRY_MS: u64 = 10_000;
 
+/// When background jobs may begin.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    /// Since when there is one to do.
+    since: Option<Millis>,
+    /// None begins before: there was no space for one.
+    pub(super) not_before: Millis,
+}
+
+impl Jobs {
+    /// Since when there has been a job to do, if one may begin; there is if `has_any`.
+    fn waiting_since(&mut self, now: Millis, has_any: bool) -> Option<Millis> {
+        self.since = (has_any && now >= self.not_before).then(|| self.since.unwrap_or(now));
+        self.since
+    }
+
+    /// There was no space for one.
+    fn put_off(&mut self, now: Millis) {
+        self.not_before = Millis(now.0.saturating_add(RETRY_MS));
+    }
+}
+
 impl Volume {
     /// Does the next chore, if there is one and it is time.
     pub(super) fn tidy_act(&mut self) -> Option<Act> {
@@ -29,11 +51,8 @@ impl Volume {
     }
 
     fn may_tidy(&mut self) -> bool {
-        if self.halting || self.now < self.tidy_from || !self.store.has_chores(self.all_due) {
-            self.untidy_since = None;
-            return false;
-        }
-        let since = *self.untidy_since.get_or_insert(self.now);
+        let has_any = !self.halting && self.store.has_chores(self.all_due);
+        let Some(since) = self.erasing.jobs.waiting_since(self.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
         in_the_way
@@ -49,12 +68,12 @@ impl Volume {
 
     /// Whether all that is left to be done unasked is to tidy up.
     pub(super) fn has_only_chores(&self) -> bool {
-        !self.has_queued() && self.spare.is_empty() && self.is_sealed()
+        !self.has_queued() && self.erasing.spare.is_empty() && self.is_sealed()
     }
 
     /// There was no space for a chore: it is tried again later.
     pub(super) fn put_off_chores(&mut self) {
-        self.tidy_from = Millis(self.now.0.saturating_add(RETRY_MS));
+        self.erasing.jobs.put_off(self.now);
     }
 }
 
@@ -79,5 +98,22 @@ fn method(chore: &Chore) -> Method<Site> {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_waits_since_it_was_seen_first_and_not_at_all_after_a_failure_for_a_while() {
+        let mut jobs = Jobs::default();
+        assert_eq!(jobs.waiting_since(Millis(5), true), Some(Millis(5)));
+        assert_eq!(jobs.waiting_since(Millis(9), true), Some(Millis(5)));
+        assert_eq!(jobs.waiting_since(Millis(10), false), None);
+        assert_eq!(jobs.waiting_since(Millis(11), true), Some(Millis(11)));
+        jobs.put_off(Millis(12));
+        assert_eq!(jobs.waiting_since(Millis(RETRY_MS + 11), true), None);
+        assert_eq!(jobs.waiting_since(Millis(RETRY_MS + 12), true), Some(Millis(RETRY_MS + 12)));
     }
 }

@@ -277,11 +277,10 @@ impl Volume {
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
         let (layers, all) = (self.has_layers(), self.all_due);
         let watching = self.watching.as_mut()?;
-        let (order, act) = (&self.order, &self.act);
+        let (order, erasing) = (&self.order, &self.erasing);
         // The end of an act that hides content would take the place of the new
         // obligation.
-        let is_busy =
-            |extent: Extent<Addr>| act.as_ref().is_some_and(|it| it.hides(extent)) || order.overlaps(extent);
+        let is_busy = |extent: Extent<Addr>| erasing.hides(extent) || order.overlaps(extent);
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
