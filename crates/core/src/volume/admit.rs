@@ -16,7 +16,7 @@ use crate::units::{Addr, Extent};
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         if request.op != Op::Copy {
-            self.last_request = self.now;
+            self.schedule.request_arrived();
         }
         if let Some(refusal) = self.refuse(&request) {
             if mutant::is(Mutant::TellOfRefused) {
@@ -97,7 +97,7 @@ impl Volume {
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
             return Some(Refusal::Invalid("the payload is of another length"));
         }
-        if self.stopping {
+        if self.schedule.stopping {
             return Some(Refusal::ShuttingDown);
         }
         if self.config.read_only && request.op.is_write() {

@@ -34,7 +34,7 @@ impl Volume {
         }
         let act = self.due();
         if act.is_none() && self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
-            self.all_due = false;
+            self.schedule.all_due = false;
         }
         let act = act.map(|mut act| {
             if urgent {
@@ -53,28 +53,27 @@ impl Volume {
 
     /// Whether it is time for what has been pending since `since`.
     pub(super) fn is_due_since(&self, since: Millis) -> bool {
-        let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
-        !self.halting && (self.all_due || idle || self.is_overdue_since(since))
+        self.schedule.is_due_since(since, &self.config)
     }
 
     /// Whether what has been pending since `since` waits for nothing any more.
     pub(super) fn is_overdue_since(&self, since: Millis) -> bool {
-        self.now.since(since) >= self.config.deadline_ms
+        self.schedule.is_overdue_since(since, &self.config)
     }
 
     /// Whether acts may go on although nobody waits for them.
     pub(super) fn is_due(&mut self) -> bool {
-        if self.halting {
+        if self.schedule.halting {
             return false;
         }
-        if self.is_due_since(self.now) {
+        if self.is_due_since(self.schedule.now) {
             return true;
         }
         if !self.is_overdue() {
             return false;
         }
         // What was that old may have been met.
-        self.state.ledger.review(self.now);
+        self.state.ledger.review(self.schedule.now);
         self.is_overdue()
     }
 

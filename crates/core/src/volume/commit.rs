@@ -87,7 +87,7 @@ impl Volume {
     /// Makes `change` now in memory, and with the next commit on the medium.
     /// Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
-        self.state.apply(change, self.now);
+        self.state.apply(change, self.schedule.now);
         self.journal.push(change)
     }
 

@@ -35,6 +35,7 @@ mod query;
 mod raise;
 mod recording;
 mod running;
+mod schedule;
 mod sealing;
 mod space;
 #[cfg(test)]
@@ -180,12 +181,7 @@ pub struct Volume {
     /// Where content is, being made durable.
     sealing: sealing::Sealing,
     paging: paging::Paging,
-    all_due: bool,
-    stopping: bool,
-    /// Nothing is done that nobody waits for.
-    halting: bool,
-    now: Millis,
-    last_request: Millis,
+    schedule: schedule::Schedule,
     latched: Option<String>,
     watching: Option<watching::Watching>,
     /// What the watcher knew at the last stop, until there is one.
@@ -208,16 +204,16 @@ impl Volume {
     /// Takes one event that happened at `now`, and appends what follows from
     /// it to `out`.
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
-        self.now = self.now.max(now);
+        self.schedule.pass(now);
         match event {
             Event::Request(id, request) => self.arrive(id, request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
             Event::Connected => self.connected(1),
             Event::Disconnected => self.connected(-1),
-            Event::ShredNow => self.all_due = true,
+            Event::ShredNow => self.schedule.all_due = true,
             Event::Stop { drain } => {
-                (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
+                self.schedule.stop(drain);
                 self.stop_searching();
             }
             Event::Recorded { receipts, head } => self.recorded(receipts, head),
@@ -245,7 +241,7 @@ impl Volume {
     /// Does what can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
-            self.all_due = self.stopping && !self.halting;
+            self.schedule.nothing_left();
             return;
         }
         if self.latched.is_some() {

@@ -6,6 +6,7 @@ use super::order::Order;
 use super::paging::Paging;
 use super::recording::Recording;
 use super::running::Table;
+use super::schedule::Schedule;
 use super::sealing::Sealing;
 use super::waiting::Queue;
 use super::{Config, Media, Volume};
@@ -221,11 +222,7 @@ impl Volume {
             recording,
             sealing: Sealing::default(),
             paging: Paging::default(),
-            all_due: false,
-            stopping: false,
-            halting: false,
-            now: opening.now,
-            last_request: opening.now,
+            schedule: Schedule::new(opening.now),
             latched: None,
             watching: None,
             watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),

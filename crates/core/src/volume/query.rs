@@ -200,13 +200,13 @@ impl Volume {
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
         let can_oblige = !self.obliging.is_empty() && self.has_room();
-        let oblige = can_oblige.then_some(self.now);
+        let oblige = can_oblige.then_some(self.schedule.now);
         watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
     }
 
     fn act_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
-        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
+        let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let first = deadline.into_iter().chain(self.space_wakeup()).fold(idle, Millis::min);
@@ -233,7 +233,7 @@ impl Volume {
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
         never
-            || !self.all_due
+            || !self.schedule.all_due
             || (self.erasing.destroys_nothing() && !self.has_queued() && self.has_seen_all())
     }
 
@@ -258,7 +258,7 @@ impl Volume {
             && self.running.is_empty()
             && self.waiting.is_empty()
             && !self.journal.has_pending()
-            && (!self.stopping || self.is_sealed() || self.latched.is_some())
+            && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
     }
 
     /// Whether it is at rest and owes nothing that it could do unasked.

@@ -133,7 +133,10 @@ impl Volume {
         if self.sealing.step != Step::Rest || self.is_sealed() {
             return;
         }
-        if self.store.wants_seal() || self.stopping || !self.halting && self.is_due_since(self.now) {
+        if self.store.wants_seal()
+            || self.schedule.stopping
+            || !self.schedule.halting && self.is_due_since(self.schedule.now)
+        {
             self.seal(Waiter::Nobody, out);
         }
     }

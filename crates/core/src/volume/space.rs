@@ -22,10 +22,6 @@ use crate::extents::ExtentMap;
 use crate::store::Places;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
-/// A guest is at work when its last request is not as old as this, unless the
-/// disk counts as idle even sooner. Nobody makes holes then, which would keep
-/// its writes out.
-const AT_WORK_MS: u64 = 50;
 /// Parts of the disk whose space is given back without waiting any longer.
 const SPARE_MAX: usize = 1 << 16;
 /// Holes in one act.
@@ -105,7 +101,7 @@ impl Volume {
             let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
             let from = part.start.0.next_multiple_of(BLOCK_BYTES);
             if from < to && !self.erasing.spare.is_full() {
-                self.erasing.spare.add(Extent::between(from, to), self.now);
+                self.erasing.spare.add(Extent::between(from, to), self.schedule.now);
             }
         }
     }
@@ -114,31 +110,28 @@ impl Volume {
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
         self.store.void(run);
         if self.config.policy.leaves_zeros() && self.erasing.capabilities.punch {
-            self.erasing.spare.add(run, self.now);
+            self.erasing.spare.add(run, self.schedule.now);
         }
     }
 
-    /// Whether a guest is at work, so that what nobody waits for gives way.
+    /// Whether a guest is at work, so that what nobody waits for gives way: nobody makes holes then,
+    /// which would keep its writes out.
     #[must_use]
     pub fn is_at_work(&self) -> bool {
-        self.now.since(self.last_request) < self.at_work_ms()
-    }
-
-    fn at_work_ms(&self) -> u64 {
-        self.config.idle_after_ms.min(AT_WORK_MS)
+        self.schedule.is_at_work(&self.config)
     }
 
     /// Whether it is time to give space back.
     pub(super) fn may_give_back(&mut self) -> bool {
         let overdue = self.is_overdue_since(self.erasing.spare.since);
-        let must = !self.halting && (self.erasing.spare.is_full() || overdue);
+        let must = !self.schedule.halting && (self.erasing.spare.is_full() || overdue);
         !self.erasing.spare.is_empty() && (must || !self.is_at_work() && self.is_due())
     }
 
     /// When it is, after everything due was destroyed.
     pub(super) fn space_wakeup(&self) -> Option<Millis> {
-        let soon = Millis(self.last_request.0.saturating_add(self.at_work_ms()));
-        (self.all_due && !self.halting && !self.erasing.spare.is_empty()).then_some(soon)
+        let soon = self.schedule.work_ends_at(&self.config);
+        (self.schedule.all_due && !self.schedule.halting && !self.erasing.spare.is_empty()).then_some(soon)
     }
 
     /// Gives the first spare space back, if it is time to.

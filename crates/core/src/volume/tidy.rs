@@ -38,7 +38,7 @@ impl Volume {
         if self.store.is_fixed() || !self.may_tidy() {
             return None;
         }
-        let chore = self.store.chore(self.all_due)?;
+        let chore = self.store.chore(self.schedule.all_due)?;
         if let Chore::Move { contents, .. } = &chore
             && contents.iter().any(|run| self.is_busy(*run))
         {
@@ -51,8 +51,8 @@ impl Volume {
     }
 
     fn may_tidy(&mut self) -> bool {
-        let has_any = !self.halting && self.store.has_chores(self.all_due);
-        let Some(since) = self.erasing.jobs.waiting_since(self.now, has_any) else { return false };
+        let has_any = !self.schedule.halting && self.store.has_chores(self.schedule.all_due);
+        let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
         in_the_way
@@ -63,7 +63,7 @@ impl Volume {
 
     /// Whether there is something to tidy up, now or later.
     pub(super) fn has_chores(&self) -> bool {
-        self.store.has_chores(self.all_due)
+        self.store.has_chores(self.schedule.all_due)
     }
 
     /// Whether all that is left to be done unasked is to tidy up.
@@ -73,7 +73,7 @@ impl Volume {
 
     /// There was no space for a chore: it is tried again later.
     pub(super) fn put_off_chores(&mut self) {
-        self.erasing.jobs.put_off(self.now);
+        self.erasing.jobs.put_off(self.schedule.now);
     }
 }
 

@@ -62,7 +62,7 @@ impl Volume {
             next_look: OWN_REQUESTS,
             proof: Proof::None,
             verdict: Vec::new(),
-            since: self.now,
+            since: self.schedule.now,
         };
         self.watching = (!self.config.read_only).then_some(watching);
     }
@@ -77,7 +77,7 @@ impl Volume {
     pub(super) fn connected(&mut self, more: isize) {
         if let Some(watching) = &mut self.watching {
             watching.clients = watching.clients.saturating_add_signed(more);
-            watching.watcher.connected(self.now, watching.clients);
+            watching.watcher.connected(self.schedule.now, watching.clients);
         }
     }
 
@@ -101,7 +101,7 @@ impl Volume {
         };
         // With one pass the write itself is all that would be done.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
-        watching.watcher.arrived(self.now, extent, content);
+        watching.watcher.arrived(self.schedule.now, extent, content);
         reused.extend(watching.take_back(extent));
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
@@ -174,14 +174,14 @@ impl Volume {
 
     pub(super) fn overwriting(&mut self, request: &Request, seen: Extent<Addr>, old: &[u8]) {
         if let (Some(watching), Some(content)) = (&mut self.watching, content(&request.op)) {
-            watching.watcher.overwriting(self.now, request.extent, content, seen, old);
+            watching.watcher.overwriting(self.schedule.now, request.extent, content, seen, old);
         }
     }
 
     /// What the watcher knows of `extent` may be wrong from now on.
     pub(super) fn blind(&mut self, extent: Extent<Addr>) {
         if let Some(watching) = &mut self.watching {
-            watching.watcher.given(self.now, extent, None);
+            watching.watcher.given(self.schedule.now, extent, None);
         }
     }
 
@@ -189,17 +189,17 @@ impl Volume {
     pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
         if let Some(watching) = &mut self.watching {
             watching.looks -= 1;
-            watching.watcher.given(self.now, extent, result.as_deref().ok());
+            watching.watcher.given(self.schedule.now, extent, result.as_deref().ok());
         }
     }
 
     /// Reads, proves and obliges what can be now.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
-        if self.watching.is_none() || self.halting {
+        if self.watching.is_none() || self.schedule.halting {
             return;
         }
         if let Some(watching) = &mut self.watching {
-            watching.watcher.tick(self.now);
+            watching.watcher.tick(self.schedule.now);
         }
         self.begin_looks(out);
         self.prove(out);
@@ -255,7 +255,7 @@ impl Volume {
 
     /// Makes obligations of verdicts, while acts are due and there is room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
-        let since = self.watching.as_ref().map_or(self.now, |it| it.since);
+        let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
         if self.holes_unknown() || !self.is_due_since(since) {
             return;
         }
@@ -275,7 +275,7 @@ impl Volume {
     }
 
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
-        let (layers, all) = (self.has_layers(), self.all_due);
+        let (layers, all) = (self.has_layers(), self.schedule.all_due);
         let watching = self.watching.as_mut()?;
         let (order, erasing) = (&self.order, &self.erasing);
         // The end of an act that hides content would take the place of the new
@@ -288,13 +288,13 @@ impl Volume {
     /// When something is to be done for the watcher, if nothing else happens.
     pub(super) fn watch_wakeup(&self) -> Option<Millis> {
         let watching = self.watching.as_ref()?;
-        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
-        let idle = if self.all_due { self.now } else { idle };
+        let idle = self.schedule.idle_at(&self.config);
+        let idle = if self.schedule.all_due { self.schedule.now } else { idle };
         let since = watching.watcher.unproven_since();
         let deadline = since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let wakes_at = watching.watcher.wakes_at();
         // What is pending past that time, while the watcher waits for a time of its own, waits for that.
-        let waits = wakes_at.is_some() && idle <= self.now;
+        let waits = wakes_at.is_some() && idle <= self.schedule.now;
         let pending = !watching.is_idle() && watching.looks == 0 && !waits;
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
         proof.into_iter().chain(wakes_at).min()
