@@ -141,7 +141,7 @@ impl Volume {
         if self.config.read_only {
             return;
         }
-        let is_in_the_way = self.waiting.demands().next().is_some();
+        let is_in_the_way = self.requests.waiting.demands().next().is_some();
         let should_end = self.erasing.act.as_ref().is_some_and(|act| act.task.should_end(is_in_the_way));
         if should_end || self.erasing.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
             if !self.erasing.act.as_ref().is_some_and(|act| act.task.is_at_rest()) {
@@ -163,7 +163,7 @@ impl Volume {
     /// tried again.
     fn end_act(&mut self) -> Option<Act> {
         let act = self.erasing.act.take()?;
-        self.waiting.act_ended(&act.runs);
+        self.requests.waiting.act_ended(&act.runs);
         Some(act)
     }
 

@@ -28,7 +28,7 @@ impl Volume {
         } else if let Some(act) = self.demanded() {
             return Some(act);
         }
-        let urgent = crowded || self.wants_room();
+        let urgent = crowded || self.requests.wants_room();
         if !urgent && !self.is_due() {
             return self.space_act().or_else(|| self.tidy_act());
         }
@@ -110,7 +110,7 @@ impl Volume {
 
     /// The act that the first write waits for.
     fn demanded(&mut self) -> Option<Act> {
-        let extent = self.waiting.demands().next()?.request.extent;
+        let extent = self.requests.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
         let to = extent.end().next_multiple_of(window).min(self.store.size());
@@ -129,7 +129,7 @@ impl Volume {
         let slots = self.journal.shape().slots;
         let mut left = u64::from(slots);
         let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
-        for waiting in self.waiting.demands().take(slots as usize) {
+        for waiting in self.requests.waiting.demands().take(slots as usize) {
             let request = &waiting.request;
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
@@ -142,7 +142,7 @@ impl Volume {
                 runs.extend(taken);
             }
         }
-        unseen.into_iter().for_each(|id| self.waiting.retry(id));
+        unseen.into_iter().for_each(|id| self.requests.waiting.retry(id));
         self.keep(runs, Some(contents))
     }
 
@@ -195,7 +195,7 @@ impl Volume {
     /// and nobody is reading what would change under him.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
         let durable = mutant::is(Mutant::ActBeforeCommit) || !self.undurable.overlaps(extent);
-        let busy = if it.is_dead() { self.running.reads(extent) } else { self.is_busy(extent) };
+        let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 

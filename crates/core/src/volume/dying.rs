@@ -19,7 +19,7 @@ impl Volume {
         if deaths.rest.is_empty() {
             return self.finish_with_buf(id, out);
         }
-        self.running.get_mut(id).stage = Stage::Oblige(deaths);
+        self.requests.running.get_mut(id).stage = Stage::Oblige(deaths);
         self.oblige_more(id, out);
     }
 
@@ -28,7 +28,7 @@ impl Volume {
         let mut left = PIECES_MAX;
         while left > 0
             && self.has_room()
-            && let Some(id) = self.obliging.pop_front()
+            && let Some(id) = self.requests.obliging.pop_front()
         {
             self.oblige_some(id, &mut left, out);
         }
@@ -41,7 +41,9 @@ impl Volume {
 
     /// The same, and not more than `left` pieces.
     fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
-        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running.get_mut(id).stage else { return };
+        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.requests.running.get_mut(id).stage else {
+            return;
+        };
         let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
         while *left > 0
             && self.has_room()
@@ -51,11 +53,11 @@ impl Volume {
             rest.extend(self.oblige_first(extent, due, cause, out));
         }
         if !rest.is_empty() {
-            self.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
-            self.obliging.push_back(id);
+            self.requests.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            self.requests.obliging.push_back(id);
             return;
         }
-        let extent = self.running.get_mut(id).extent;
+        let extent = self.requests.running.get_mut(id).extent;
         if due == (Due::Shred { no_hole: true }) {
             return self.provide_more(id, extent, out);
         }
@@ -134,7 +136,7 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        self.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
+        self.requests.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
         let places = self.hold(gap);
         self.io(Purpose::Request(id), places, IoOp::Zero, out);
     }

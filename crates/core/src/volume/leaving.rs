@@ -30,7 +30,7 @@ impl Volume {
     /// Whether a write of `extent` can get another place than what has died there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
         let whole = self.store.together(extent);
-        let is_at_rest = || !self.erasing.is_at(whole) && !self.running.reads(whole);
+        let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;

@@ -34,6 +34,7 @@ mod paging;
 mod query;
 mod raise;
 mod recording;
+mod requests;
 mod running;
 mod schedule;
 mod sealing;
@@ -56,7 +57,7 @@ pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -170,12 +171,7 @@ pub struct Volume {
     left_seq: u64,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
-    /// Changes that have arrived, and not ended.
-    order: order::Order,
-    running: running::Table,
-    /// Those of them for whose deaths the ledger had no room, or no time.
-    obliging: VecDeque<RequestId>,
-    waiting: waiting::Queue,
+    requests: requests::Requests,
     erasing: erasing::Erasing,
     recording: recording::Recording,
     /// Where content is, being made durable.
@@ -262,8 +258,7 @@ impl Volume {
         self.state.ledger.is_empty()
             && self.state.owed.is_empty()
             && self.erasing.is_quiet()
-            && self.waiting.is_empty()
-            && self.obliging.is_empty()
+            && self.requests.is_quiet()
             && !self.has_receipts_to_give()
             && !self.journal.has_pending()
             && self.has_seen_all()
@@ -294,8 +289,7 @@ impl Volume {
         self.abandon_act();
         self.sealing.give_up();
         self.undurable.give_up();
-        self.obliging.clear();
-        for id in self.awaiting_commit() {
+        for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }
         self.settle(out);

@@ -2,13 +2,11 @@
 
 use super::commit::Undurable;
 use super::erasing::Erasing;
-use super::order::Order;
 use super::paging::Paging;
 use super::recording::Recording;
-use super::running::Table;
+use super::requests::Requests;
 use super::schedule::Schedule;
 use super::sealing::Sealing;
-use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
@@ -21,7 +19,7 @@ use crate::policy::Seed;
 use crate::store::overlay::{Known, MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 1;
@@ -214,10 +212,7 @@ impl Volume {
             left_seq: 0,
             io_next: 0,
             purposes: HashMap::new(),
-            order: Order::default(),
-            running: Table::default(),
-            obliging: VecDeque::new(),
-            waiting: Queue::default(),
+            requests: Requests::default(),
             erasing: Erasing::new(opening.entropy, capabilities, opening.now),
             recording,
             sealing: Sealing::default(),

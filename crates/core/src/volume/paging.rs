@@ -41,7 +41,7 @@ impl Volume {
     pub(super) fn page_read(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
         let place = self.paging.reads.remove(&id).expect("a part of the map is read once");
         self.paging.places.remove(&place);
-        self.waiting.page_loaded(place);
+        self.requests.waiting.page_loaded(place);
         match result {
             Ok(bytes) => self.store.loaded(place, &bytes),
             Err(error) => self.latch(&format!("the map: {error}"), out),

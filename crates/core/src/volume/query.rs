@@ -99,8 +99,8 @@ impl Volume {
             suspicious_bytes: ledger.suspicious().bytes(),
             ledger_entries: ledger.len() + owed.len(),
             ledger_entries_max: self.journal.shape().entries_max(),
-            requests_running: self.running.len(),
-            requests_waiting: self.waiting.len(),
+            requests_running: self.requests.running.len(),
+            requests_waiting: self.requests.waiting.len(),
             destroying: self.erasing.act.is_some(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
@@ -199,7 +199,7 @@ impl Volume {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
-        let can_oblige = !self.obliging.is_empty() && self.has_room();
+        let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.schedule.now);
         watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
     }
@@ -255,8 +255,7 @@ impl Volume {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.purposes.is_empty()
-            && self.running.is_empty()
-            && self.waiting.is_empty()
+            && self.requests.is_empty()
             && !self.journal.has_pending()
             && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
     }

@@ -223,7 +223,7 @@ impl Volume {
     fn prove(&mut self, out: &mut Vec<Command>) {
         self.cut();
         let awaits = self.watching.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
-        if !awaits || !self.order.is_cut_complete() {
+        if !awaits || !self.requests.order.is_cut_complete() {
             return;
         }
         if let Some(watching) = &mut self.watching {
@@ -242,7 +242,7 @@ impl Volume {
             watching.since = since;
             watching.watcher.cut();
             watching.proof = Proof::Awaits;
-            self.order.cut();
+            self.requests.order.cut();
         }
     }
 
@@ -277,7 +277,7 @@ impl Volume {
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
         let (layers, all) = (self.has_layers(), self.schedule.all_due);
         let watching = self.watching.as_mut()?;
-        let (order, erasing) = (&self.order, &self.erasing);
+        let (order, erasing) = (&self.requests.order, &self.erasing);
         // The end of an act that hides content would take the place of the new
         // obligation.
         let is_busy = |extent: Extent<Addr>| erasing.hides(extent) || order.overlaps(extent);
