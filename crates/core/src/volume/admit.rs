@@ -441,7 +441,7 @@ impl Volume {
             return self.finish(id, Err(self.frozen()), out);
         }
         let extent = self.requests.running.get_mut(id).extent;
-        if self.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        if self.commits.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
         } else {
             self.finish_with_buf(id, out);

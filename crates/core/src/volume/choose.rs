@@ -33,7 +33,7 @@ impl Volume {
             return self.space_act().or_else(|| self.tidy_act());
         }
         let act = self.due();
-        if act.is_none() && self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+        if act.is_none() && self.commits.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
             self.schedule.all_due = false;
         }
         let act = act.map(|mut act| {
@@ -85,7 +85,7 @@ impl Volume {
     /// what is between them: that costs overwrites later, and room in the
     /// ledger never runs out.
     fn coarsen(&mut self) {
-        let limit = self.journal.shape().entries_max() / 2;
+        let limit = self.commits.journal.shape().entries_max() / 2;
         let mut gap_bytes_max = self.config.run_bytes_max;
         while self.state.ledger.suspicious().len() > limit {
             let all: Vec<_> = self.state.ledger.iter().map(|(extent, it)| (extent, it.due)).collect();
@@ -126,7 +126,7 @@ impl Volume {
     /// Destroys what is suspicious before all writes that wait for that, as far
     /// as the slots go, so that they share the syncs.
     fn shred_then_write(&mut self) -> Option<Act> {
-        let slots = self.journal.shape().slots;
+        let slots = self.commits.journal.shape().slots;
         let mut left = u64::from(slots);
         let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
         for waiting in self.requests.waiting.demands().take(slots as usize) {
@@ -156,7 +156,7 @@ impl Volume {
             Due::Scour => {
                 let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
                 let ready = scour.filter(|(extent, it)| self.is_ready(*extent, it));
-                let mut left = u64::from(self.journal.shape().slots);
+                let mut left = u64::from(self.commits.journal.shape().slots);
                 self.keep(self.pieces_for_slots(ready, &mut left), None)
             }
             Due::Suspicious => None,
@@ -194,7 +194,7 @@ impl Volume {
     /// Whether the act that `it` calls for may begin: its evidence is durable,
     /// and nobody is reading what would change under him.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.undurable.overlaps(extent);
+        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.commits.undurable.overlaps(extent);
         let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
@@ -256,7 +256,7 @@ impl Volume {
         }
         let suspicious = contents.is_none();
         let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
-        let slots = Extent::new(self.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let slots = Extent::new(self.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
         let method = Rewrite {
             sites: Site::runs(&runs),
             contents,

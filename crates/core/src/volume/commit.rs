@@ -2,14 +2,60 @@
 
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
-use crate::journal::Change;
+use crate::journal::{Change, Journal, State};
 use crate::request::RequestId;
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Pos};
 
+/// The journal, and how far its commits are.
+#[derive(Debug)]
+pub(super) struct Commits {
+    pub(super) journal: Journal,
+    under_way: Option<Committing>,
+    /// All commits up to this one are durable.
+    durable_seq: u64,
+    pub(super) undurable: Undurable,
+    /// The commit that said last what is owed by place.
+    pub(super) left_seq: u64,
+}
+
+impl Commits {
+    pub(super) fn new(journal: Journal) -> Self {
+        let durable_seq = journal.position().1;
+        Self { journal, under_way: None, durable_seq, undurable: Undurable::default(), left_seq: 0 }
+    }
+
+    pub(super) fn is_durable(&self, seq: u64) -> bool {
+        seq <= self.durable_seq
+    }
+
+    /// The next commit begins, with all that `state` is to be by then. Returns where to write what.
+    fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
+        let commit = self.journal.commit(state);
+        self.undurable.begin();
+        self.under_way = Some(Committing { seq: commit.seq, mark: commit.mark });
+        (commit.pos, commit.bytes)
+    }
+
+    /// A write of the commit under way has ended. Returns the write that follows it.
+    fn write_done(&mut self) -> (u64, Option<(Pos, Vec<u8>)>) {
+        let mut committing = self.under_way.take().expect("a commit ends once");
+        let (seq, mark) = (committing.seq, committing.mark.take());
+        self.under_way = mark.is_some().then_some(committing);
+        (seq, mark)
+    }
+
+    /// Commit `seq` is durable. Returns who waited for that, the first time.
+    fn confirm(&mut self, seq: u64) -> Option<Vec<RequestId>> {
+        let is_news = seq > self.durable_seq;
+        self.durable_seq = self.durable_seq.max(seq);
+        is_news.then(|| self.undurable.end())
+    }
+}
+
 /// A commit under way.
 #[derive(Debug)]
-pub(super) struct Committing {
+struct Committing {
     seq: u64,
     /// To be written after it.
     mark: Option<(Pos, Vec<u8>)>,
@@ -88,29 +134,24 @@ impl Volume {
     /// Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
         self.state.apply(change, self.schedule.now);
-        self.journal.push(change)
+        self.commits.journal.push(change)
     }
 
     pub(super) fn commit_pending(&mut self, out: &mut Vec<Command>) {
-        if self.committing.is_some() || !self.journal.has_pending() || self.latched.is_some() {
+        if self.commits.under_way.is_some() || !self.commits.journal.has_pending() || self.latched.is_some() {
             return;
         }
-        let commit = self.journal.commit(&self.state);
-        self.undurable.begin();
-        self.committing = Some(Committing { seq: commit.seq, mark: commit.mark });
-        self.write_journal(commit.pos, commit.bytes, true, out);
+        let (pos, data) = self.commits.begin(&self.state);
+        self.write_journal(pos, data, true, out);
     }
 
     pub(super) fn commit_done(&mut self, out: &mut Vec<Command>) {
-        let mut committing = self.committing.take().expect("a commit ends once");
-        let seq = committing.seq;
-        if let Some((pos, data)) = committing.mark.take() {
-            self.committing = Some(committing);
+        let (seq, mark) = self.commits.write_done();
+        if let Some((pos, data)) = mark {
             self.write_journal(pos, data, false, out);
         }
-        if seq > self.durable_seq {
-            self.durable_seq = seq;
-            for id in self.undurable.end() {
+        if let Some(waiters) = self.commits.confirm(seq) {
+            for id in waiters {
                 self.finish_with_buf(id, out);
             }
             self.act_committed(seq, out);

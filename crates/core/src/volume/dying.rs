@@ -70,7 +70,7 @@ impl Volume {
 
     /// Whether there is room for so many entries, and then for one more.
     pub(super) fn has_room_for(&self, entries: usize) -> bool {
-        self.entries() + entries + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns
@@ -117,7 +117,7 @@ impl Volume {
     fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
         out.push(Command::Died(cause, extent));
         self.change(Change::Oblige(extent, due, cause));
-        self.undurable.note(extent);
+        self.commits.undurable.note(extent);
         self.state.counters.died(cause, extent.len);
     }
 

@@ -57,7 +57,7 @@ impl Volume {
             }
         }
         for (whole, _) in dead {
-            self.left_seq = self.change(Change::Clear(whole));
+            self.commits.left_seq = self.change(Change::Clear(whole));
         }
     }
 
@@ -67,14 +67,14 @@ impl Volume {
         }
         for place in self.store.leave(block) {
             self.change(Change::Owe(place, block.start, cause));
-            self.undurable.note_place(place);
+            self.commits.undurable.note_place(place);
         }
     }
 
     /// Destroys what is owed by place.
     pub(super) fn repay(&self) -> Option<Act> {
         let owed = || self.state.owed.iter();
-        let is_ready = |place: Place| !self.undurable.has(place);
+        let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
             return None;
         }

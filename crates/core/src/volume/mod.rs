@@ -49,7 +49,7 @@ pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
-use crate::journal::{Journal, State};
+use crate::journal::State;
 use crate::ledger::Cause;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::policy::Policy;
@@ -161,14 +161,7 @@ pub struct Volume {
     /// Written since the disk was opened; none once all holes are known.
     fresh: Option<crate::blocks::BlockSet>,
     state: State,
-    journal: Journal,
-    /// The commit under way.
-    committing: Option<commit::Committing>,
-    /// All commits up to this one are durable.
-    durable_seq: u64,
-    undurable: commit::Undurable,
-    /// The commit that says what was owed by place last.
-    left_seq: u64,
+    commits: commit::Commits,
     io_next: u64,
     purposes: HashMap<IoId, Purpose>,
     requests: requests::Requests,
@@ -260,7 +253,7 @@ impl Volume {
             && self.erasing.is_quiet()
             && self.requests.is_quiet()
             && !self.has_receipts_to_give()
-            && !self.journal.has_pending()
+            && !self.commits.journal.has_pending()
             && self.has_seen_all()
             && self.store.is_fixed()
     }
@@ -288,7 +281,7 @@ impl Volume {
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
         self.sealing.give_up();
-        self.undurable.give_up();
+        self.commits.undurable.give_up();
         for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

@@ -1,6 +1,6 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
-use super::commit::Undurable;
+use super::commit::Commits;
 use super::erasing::Erasing;
 use super::paging::Paging;
 use super::recording::Recording;
@@ -205,11 +205,7 @@ impl Volume {
             store,
             fresh,
             state: found.state,
-            durable_seq: journal.position().1,
-            journal,
-            committing: None,
-            undurable: Undurable::default(),
-            left_seq: 0,
+            commits: Commits::new(journal),
             io_next: 0,
             purposes: HashMap::new(),
             requests: Requests::default(),

@@ -98,7 +98,7 @@ impl Volume {
             scour_bytes: ledger.scour().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
             ledger_entries: ledger.len() + owed.len(),
-            ledger_entries_max: self.journal.shape().entries_max(),
+            ledger_entries_max: self.commits.journal.shape().entries_max(),
             requests_running: self.requests.running.len(),
             requests_waiting: self.requests.waiting.len(),
             destroying: self.erasing.act.is_some(),
@@ -256,7 +256,7 @@ impl Volume {
     pub fn is_at_rest(&self) -> bool {
         self.purposes.is_empty()
             && self.requests.is_empty()
-            && !self.journal.has_pending()
+            && !self.commits.journal.has_pending()
             && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
     }
 
@@ -274,7 +274,7 @@ impl Volume {
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
         let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
-        let (generation, seq) = self.journal.position();
+        let (generation, seq) = self.commits.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,
             seq,

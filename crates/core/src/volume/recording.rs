@@ -72,7 +72,7 @@ impl Volume {
 
     /// The disk can go on no longer without the audit log.
     pub(super) fn check_log(&mut self, out: &mut Vec<Command>) {
-        if self.state.receipts.len() < self.journal.shape().entries_max() / 4 {
+        if self.state.receipts.len() < self.commits.journal.shape().entries_max() / 4 {
             return;
         }
         if let Some(reason) = self.recording.stuck.take() {
@@ -86,7 +86,7 @@ impl Volume {
 
     /// Whether acts may make receipts: what they add to the journal has an end.
     pub(super) fn may_owe_receipts(&self) -> bool {
-        self.entries() < self.journal.shape().entries_max() / 2 * 3
+        self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
     }
 
     /// Entries of the ledger, and receipts, which take the same room.

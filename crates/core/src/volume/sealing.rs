@@ -70,7 +70,7 @@ impl Volume {
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
         sealing.writes = self.store.seal();
-        sealing.after = self.left_seq;
+        sealing.after = self.commits.left_seq;
         sealing.step = Step::Content;
         let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
@@ -100,7 +100,7 @@ impl Volume {
     pub(super) fn seal_map(&mut self, out: &mut Vec<super::Command>) {
         let sealing = &mut self.sealing;
         let may_begin = sealing.step == Step::Journal && self.latched.is_none();
-        if !may_begin || self.durable_seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
+        if !may_begin || !self.commits.is_durable(sealing.after) && !mutant::is(Mutant::SealBeforeOwed) {
             return;
         }
         let writes = std::mem::take(&mut sealing.writes);
