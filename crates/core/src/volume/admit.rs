@@ -314,7 +314,7 @@ impl Volume {
             return self.oblige_more(id, out);
         }
         let places = self.hold(extent);
-        if let Some(fresh) = &mut self.fresh {
+        if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
         self.run(id, extent, true, Stage::Write { zeros, durable });

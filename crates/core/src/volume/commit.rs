@@ -1,5 +1,6 @@
 //! The journal's commits: one at a time, and what each one's end sets free.
 
+use super::recording::Recording;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Journal, State};
@@ -7,10 +8,11 @@ use crate::request::RequestId;
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Pos};
 
-/// The journal, and how far its commits are.
+/// The journal, how far its commits are, and how far its receipts.
 #[derive(Debug)]
 pub(super) struct Commits {
     pub(super) journal: Journal,
+    pub(super) recording: Recording,
     under_way: Option<Committing>,
     /// All commits up to this one are durable.
     durable_seq: u64,
@@ -20,9 +22,16 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    pub(super) fn new(journal: Journal) -> Self {
+    pub(super) fn new(journal: Journal, recording: Recording) -> Self {
         let durable_seq = journal.position().1;
-        Self { journal, under_way: None, durable_seq, undurable: Undurable::default(), left_seq: 0 }
+        Self {
+            journal,
+            recording,
+            under_way: None,
+            durable_seq,
+            undurable: Undurable::default(),
+            left_seq: 0,
+        }
     }
 
     pub(super) fn is_durable(&self, seq: u64) -> bool {

@@ -4,6 +4,7 @@ use super::act::Act;
 use super::layers::Layers;
 use super::space::Spare;
 use super::tidy::Jobs;
+use crate::blocks::BlockSet;
 use crate::erase::Seeds;
 use crate::medium::Capabilities;
 use crate::request::Request;
@@ -17,6 +18,8 @@ pub(super) struct Erasing {
     pub(super) seeds: Seeds,
     /// What the data medium can do.
     pub(super) capabilities: Capabilities,
+    /// Written since the disk was opened; none once all holes are known.
+    pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
     pub(super) spare: Spare,
     pub(super) jobs: Jobs,
@@ -27,11 +30,17 @@ pub(super) struct Erasing {
 }
 
 impl Erasing {
-    pub(super) fn new(entropy: [u8; 32], capabilities: Capabilities, now: Millis) -> Self {
+    pub(super) fn new(
+        entropy: [u8; 32],
+        capabilities: Capabilities,
+        fresh: Option<BlockSet>,
+        now: Millis,
+    ) -> Self {
         Self {
             act: None,
             seeds: Seeds::new(entropy),
             capabilities,
+            fresh,
             layers: Layers::default(),
             spare: Spare::new(now),
             jobs: Jobs::default(),

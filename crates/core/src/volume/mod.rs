@@ -30,6 +30,7 @@ mod layers;
 mod leaving;
 mod open;
 mod order;
+mod outstanding;
 mod paging;
 mod query;
 mod raise;
@@ -57,7 +58,7 @@ pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
-use std::collections::HashMap;
+use outstanding::Purpose;
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,35 +159,18 @@ pub enum Command {
 pub struct Volume {
     config: Config,
     store: Box<dyn Store>,
-    /// Written since the disk was opened; none once all holes are known.
-    fresh: Option<crate::blocks::BlockSet>,
     state: State,
     commits: commit::Commits,
-    io_next: u64,
-    purposes: HashMap<IoId, Purpose>,
+    outstanding: outstanding::Outstanding,
     requests: requests::Requests,
     erasing: erasing::Erasing,
-    recording: recording::Recording,
     /// Where content is, being made durable.
     sealing: sealing::Sealing,
-    paging: paging::Paging,
     schedule: schedule::Schedule,
     latched: Option<String>,
     watching: Option<watching::Watching>,
     /// What the watcher knew at the last stop, until there is one.
     watch_view: Vec<u8>,
-}
-
-/// What an [`Io`] is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
-    Request(RequestId),
-    Commit,
-    Act,
-    /// Where content is is made durable.
-    Seal,
-    /// A part of the map is read.
-    Page,
 }
 
 impl Volume {
@@ -214,13 +198,12 @@ impl Volume {
     }
 
     fn completed(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
-        match (purpose, result) {
+        match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Act, Ok(buf)) => self.act_done(buf),
             (Purpose::Seal, Ok(_)) => self.seal_io_done(out),
-            (Purpose::Page, result) => self.page_read(id, result, out),
+            (Purpose::Page(place), result) => self.page_read(place, result, out),
             (Purpose::Seal, Err(error)) => self.latch(&format!("syncing: {error}"), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
@@ -264,12 +247,9 @@ impl Volume {
         self.store.absent(extent).is_none().then(|| self.store.place(extent))
     }
 
-    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) -> IoId {
-        let id = IoId(self.io_next);
-        self.io_next += 1;
-        self.purposes.insert(id, purpose);
+    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
+        let id = self.outstanding.begin(purpose);
         out.push(Command::Io(Io { id, at: at.into(), op }));
-        id
     }
 
     /// The medium failed: nothing more is written (invariant 7).
@@ -286,22 +266,6 @@ impl Volume {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }
         self.settle(out);
-    }
-
-    fn hole(&mut self, extent: Extent<Addr>) {
-        let Some(fresh) = &self.fresh else { return };
-        let mut rest = extent;
-        while !rest.is_empty() {
-            let written = fresh.first_run(rest);
-            let void_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.void(Extent::between(rest.start.0, void_end));
-            rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
-        }
-    }
-
-    /// All holes have been told: what was written since need not be known.
-    pub fn holes_known(&mut self) {
-        self.fresh = None;
     }
 }
 

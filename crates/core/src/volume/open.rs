@@ -2,7 +2,7 @@
 
 use super::commit::Commits;
 use super::erasing::Erasing;
-use super::paging::Paging;
+use super::outstanding::Outstanding;
 use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
@@ -19,7 +19,6 @@ use crate::policy::Seed;
 use crate::store::overlay::{Known, MapError, Overlay, Setup};
 use crate::store::{InPlace, Store, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
-use std::collections::HashMap;
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 1;
@@ -203,16 +202,12 @@ impl Volume {
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
             store,
-            fresh,
             state: found.state,
-            commits: Commits::new(journal),
-            io_next: 0,
-            purposes: HashMap::new(),
+            commits: Commits::new(journal, recording),
+            outstanding: Outstanding::default(),
             requests: Requests::default(),
-            erasing: Erasing::new(opening.entropy, capabilities, opening.now),
-            recording,
+            erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             sealing: Sealing::default(),
-            paging: Paging::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
             watching: None,

@@ -1,19 +1,11 @@
 //! Parts of the map that are read when something needs them.
 
 use super::waiting::Obstacle;
-use super::{Command, IoId, Purpose, Volume, io::IoOp};
+use super::{Command, Purpose, Volume, io::IoOp};
 use crate::medium::MediumError;
 use crate::request::Buf;
 use crate::store::Place;
 use crate::units::{Addr, Extent};
-use std::collections::{HashMap, HashSet};
-
-/// What is being read.
-#[derive(Debug, Default)]
-pub(super) struct Paging {
-    reads: HashMap<IoId, Place>,
-    places: HashSet<Place>,
-}
 
 impl Volume {
     /// Whether the map for `extent` is in memory; if not, it is being read.
@@ -32,15 +24,17 @@ impl Volume {
     }
 
     fn fetch(&mut self, place: Place, out: &mut Vec<Command>) {
-        if self.paging.places.insert(place) {
-            let id = self.io(Purpose::Page, place, IoOp::Read, out);
-            self.paging.reads.insert(id, place);
+        if !self.outstanding.reads_page(place) {
+            self.io(Purpose::Page(place), place, IoOp::Read, out);
         }
     }
 
-    pub(super) fn page_read(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let place = self.paging.reads.remove(&id).expect("a part of the map is read once");
-        self.paging.places.remove(&place);
+    pub(super) fn page_read(
+        &mut self,
+        place: Place,
+        result: Result<Buf, MediumError>,
+        out: &mut Vec<Command>,
+    ) {
         self.requests.waiting.page_loaded(place);
         match result {
             Ok(bytes) => self.store.loaded(place, &bytes),

@@ -247,14 +247,14 @@ impl Volume {
     /// Whether it is not known yet which blocks hold no data.
     #[must_use]
     pub fn holes_unknown(&self) -> bool {
-        self.fresh.is_some()
+        self.erasing.fresh.is_some()
     }
 
     /// Whether no request, act or commit is under way; an act may have given
     /// way, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.purposes.is_empty()
+        self.outstanding.is_empty()
             && self.requests.is_empty()
             && !self.commits.journal.has_pending()
             && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
@@ -273,7 +273,7 @@ impl Volume {
     /// is written to the journal after it.
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
-        let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
+        let known = self.erasing.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
         let (generation, seq) = self.commits.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,

@@ -87,6 +87,23 @@ impl Volume {
         self.store.hold(extent)
     }
 
+    /// The medium has no space in `extent`.
+    pub(super) fn hole(&mut self, extent: Extent<Addr>) {
+        let Some(fresh) = &self.erasing.fresh else { return };
+        let mut rest = extent;
+        while !rest.is_empty() {
+            let written = fresh.first_run(rest);
+            let void_end = written.map_or(rest.end(), |run| run.start.0);
+            self.store.void(Extent::between(rest.start.0, void_end));
+            rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
+        }
+    }
+
+    /// All holes have been told: what was written since need not be known.
+    pub fn holes_known(&mut self) {
+        self.erasing.fresh = None;
+    }
+
     /// The medium has space in `extent`: whole blocks of it that hold nothing are
     /// zeros, left over by a life that could not give them back.
     pub(super) fn note_space(&mut self, extent: Extent<Addr>) {

@@ -12,7 +12,7 @@ use crate::policy::Scratch;
 use crate::request::Liveness;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 const SIZE: u64 = 1 << 20;
 const DISK: [u8; 16] = [1; 16];

@@ -1,0 +1,78 @@
+//! Input and output that is under way, and what each is for.
+
+use super::IoId;
+use crate::request::RequestId;
+use crate::store::Place;
+use std::collections::{HashMap, HashSet};
+
+/// What an [`Io`](super::Io) is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    Request(RequestId),
+    Commit,
+    /// A step of the erase task under way.
+    Act,
+    /// A checkpoint.
+    Seal,
+    /// This part of the map is read.
+    Page(Place),
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    next: u64,
+    purposes: HashMap<IoId, Purpose>,
+    /// The parts of the map that are being read.
+    pages: HashSet<Place>,
+}
+
+impl Outstanding {
+    /// Input or output for `purpose` begins.
+    pub(super) fn begin(&mut self, purpose: Purpose) -> IoId {
+        let id = IoId(self.next);
+        self.next += 1;
+        self.purposes.insert(id, purpose);
+        if let Purpose::Page(place) = purpose {
+            self.pages.insert(place);
+        }
+        id
+    }
+
+    /// It has ended; what it was for.
+    pub(super) fn end(&mut self, id: IoId) -> Purpose {
+        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
+        if let Purpose::Page(place) = purpose {
+            self.pages.remove(&place);
+        }
+        purpose
+    }
+
+    /// Whether the part of the map at `place` is being read.
+    pub(super) fn reads_page(&self, place: Place) -> bool {
+        self.pages.contains(&place)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.purposes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Target;
+    use crate::units::Extent;
+
+    #[test]
+    fn a_page_is_being_read_until_its_read_has_ended() {
+        let mut outstanding = Outstanding::default();
+        let place = |start| Place { on: Target::Map, extent: Extent::new(start, 4096) };
+        let (page, commit) = (outstanding.begin(Purpose::Page(place(0))), outstanding.begin(Purpose::Commit));
+        assert!(page != commit && outstanding.reads_page(place(0)) && !outstanding.reads_page(place(4096)));
+        assert_eq!(outstanding.end(page), Purpose::Page(place(0)));
+        assert!(!outstanding.reads_page(place(0)) && !outstanding.is_empty());
+        assert_eq!(outstanding.end(commit), Purpose::Commit);
+        assert!(outstanding.is_empty());
+    }
+}
