@@ -17,8 +17,8 @@
 //!    has one.
 //! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
 //!    it. The saved copy is destroyed by the same policy before [`Record::Erased`].
-//! 5. At most [`FILLS_MAX`] sites are under way at once, and one alone while the foreground is at
-//!    work. All steps but passes have one under way.
+//! 5. A pass is under way over at most [`FILLS_MAX`] sites at once, and over one while the foreground
+//!    is at work, unless somebody waits for the task. No other step has more than one part under way.
 
 mod batch;
 mod method;

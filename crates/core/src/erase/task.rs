@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub struct Task<S> {
     /// What is left to do, the next one last.
     steps: Vec<Step<S>>,
-    /// Works of the present step that have begun.
+    /// Parts of the present step that have begun.
     begun: usize,
-    /// Works of the present step that have begun and not ended.
+    /// Parts of the present step that have begun and not ended.
     under_way: usize,
     contents: Vec<Buf>,
     priority: Priority,
@@ -23,9 +23,9 @@ pub struct Task<S> {
 /// Who waits for a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Priority {
-    /// Nobody waits. A task that has begun goes on, until somebody waits for another one.
+    /// Nobody waits. The task goes on until somebody waits for another one.
     Background,
-    /// Time waits: works begin while erasing is due, until somebody waits for another task.
+    /// The task goes on while erasing is due, until somebody waits for another one.
     Due,
     /// Somebody waits: the task gives way to nobody.
     Urgent,
@@ -40,13 +40,13 @@ pub struct Foreground {
     pub is_at_work: bool,
 }
 
-/// One step of a task.
+/// One step of a task, in parts: each is handed out as one [`Work`].
 #[derive(Clone, Debug)]
 pub(super) struct Step<S> {
     action: Action<S>,
     /// None where the step is done once for all sites.
     sites: Option<Arc<[S]>>,
-    /// Sites of one work.
+    /// Sites of one part.
     at_once: usize,
 }
 
@@ -81,7 +81,7 @@ impl<S: Clone> Step<S> {
         Self { action, sites: self.sites.clone(), at_once: 1 }
     }
 
-    /// The same step, with so many sites in one work.
+    /// The same step, with so many sites in one part.
     pub(super) fn by(self, at_once: usize) -> Self {
         Self { at_once, ..self }
     }
@@ -91,15 +91,15 @@ impl<S: Clone> Step<S> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.works() == 0
+        self.parts() == 0
     }
 
-    /// How many works the step takes.
-    fn works(&self) -> usize {
+    /// How many parts the step has.
+    fn parts(&self) -> usize {
         self.sites.as_ref().map_or(1, |sites| sites.len().div_ceil(self.at_once))
     }
 
-    /// The sites of work number `n`.
+    /// The sites of part number `n`.
     fn sites_of(&self, n: usize) -> &[S] {
         let sites = self.sites.as_deref().unwrap_or_default();
         let from = (n * self.at_once).min(sites.len());
@@ -162,27 +162,27 @@ impl<S: Clone> Task<S> {
             // What is read is kept in order, and holes in one file wait for one another anyway.
             _ => 1,
         };
-        is_time && !self.is_futile && self.under_way < max && self.begun < step.works()
+        is_time && !self.is_futile && self.under_way < max && self.begun < step.parts()
     }
 
-    /// A work has ended; with what it read.
+    /// Work that was handed out has ended; with what it read.
     pub fn done(&mut self, read: Buf) {
-        assert!(self.under_way > 0, "a work ends once");
+        assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
         let Some(step) = self.steps.last() else { return };
         if matches!(step.action, Action::Read) {
             self.contents.push(read);
         }
-        if self.under_way == 0 && self.begun == step.works() {
+        if self.under_way == 0 && self.begun == step.parts() {
             self.steps.pop();
             self.begun = 0;
         }
     }
 
-    /// A work has failed in a way that harms nothing: the task begins no other, and is to be given
-    /// up once it is at rest.
+    /// Work has failed in a way that harms nothing: the task begins no more, and is to be given up
+    /// once it is at rest.
     pub fn failed(&mut self) {
-        assert!(self.under_way > 0, "a work ends once");
+        assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
         self.is_futile = true;
     }
@@ -193,7 +193,7 @@ impl<S: Clone> Task<S> {
         self.steps.is_empty()
     }
 
-    /// Whether no work is under way.
+    /// Whether nothing is under way.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.under_way == 0
@@ -217,8 +217,8 @@ impl<S: Clone> Task<S> {
         self.priority = Priority::Urgent;
     }
 
-    /// What was read, or is to be put back: a buffer for each work that reads. Empty where it has
-    /// been put back.
+    /// What was read, or is to be put back: a buffer for each part of the step that reads. Empty
+    /// once it has been put back.
     #[must_use]
     pub fn contents(&self) -> &[Buf] {
         &self.contents

@@ -286,7 +286,7 @@ impl Volume {
         }
     }
 
-    /// A work of the act has ended, with what it read. Ends an act that is over, if nobody has to be
+    /// Work of the act has ended, with what it read. Ends an act that is over, if nobody has to be
     /// told.
     pub(super) fn act_done(&mut self, read: Buf) {
         let Some(act) = &mut self.erasing.act else { return };

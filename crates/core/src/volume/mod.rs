@@ -10,7 +10,7 @@
 //!    and that is durable, or it gets another place ([`leaving`]): no act can
 //!    destroy what was written after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
-//!    receipt.
+//!    receipt ([`crate::erase`]).
 //! 5. Content under a conservative overwrite is durable in the journal before
 //!    the first pass over it, and its copy there is destroyed like any dead
 //!    content before the receipt.
