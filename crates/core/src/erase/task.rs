@@ -21,7 +21,7 @@ pub struct Task<S> {
 }
 
 /// Who waits for a task.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priority {
     /// Nobody waits. The task goes on until somebody waits for another one.
     Background,

@@ -72,6 +72,12 @@ impl Site {
 }
 
 impl Act {
+    pub(super) fn new(kind: Kind, runs: Vec<Extent<Addr>>, task: Task<Site>) -> Self {
+        let mut area = ExtentMap::default();
+        runs.iter().for_each(|run| area.insert(*run, ()));
+        Self { kind, runs, area, task, recording: None }
+    }
+
     /// Whether `request` has to wait for its end.
     pub(super) fn excludes(&self, request: &Request) -> bool {
         let concerns = match self.kind {
@@ -131,10 +137,7 @@ impl Volume {
         method: Method<Site>,
         priority: Priority,
     ) -> Act {
-        let mut area = ExtentMap::default();
-        runs.iter().for_each(|run| area.insert(*run, ()));
-        let task = Task::new(method, &self.config.policy, priority);
-        Act { kind, runs, area, task, recording: None }
+        Act::new(kind, runs, Task::new(method, &self.config.policy, priority))
     }
 
     pub(super) fn drive_act(&mut self, out: &mut Vec<Command>) {

@@ -173,3 +173,34 @@ impl Volume {
         self.io(Purpose::Commit, place, IoOp::Write { data, durable }, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Shape;
+
+    #[test]
+    fn who_waits_for_a_death_is_set_free_once_by_the_commit_that_it_is_in() {
+        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+        let mut commits = Commits::new(Journal::resume(shape, 0, 1, 7), Recording::default());
+        assert!(commits.is_durable(7));
+        let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
+        let seq = commits.journal.push(Change::Release);
+        commits.undurable.note(dead);
+        assert!(commits.undurable.holds_up(RequestId(1), dead));
+        assert!(!commits.undurable.holds_up(RequestId(2), alive));
+        commits.begin(&State::default());
+        commits.undurable.note(alive);
+        assert!(commits.undurable.holds_up(RequestId(3), alive));
+        let (ended, mut mark) = commits.write_done();
+        assert!(ended == seq && !commits.is_durable(seq));
+        assert_eq!(commits.confirm(ended), Some(vec![RequestId(1)]));
+        while mark.is_some() {
+            let ended;
+            (ended, mark) = commits.write_done();
+            assert_eq!(commits.confirm(ended), None);
+        }
+        assert!(commits.is_durable(seq) && commits.under_way.is_none());
+        assert!(!commits.undurable.overlaps(dead) && commits.undurable.overlaps(alive));
+    }
+}

@@ -82,3 +82,69 @@ impl Erasing {
         self.repays_next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::act::{Kind, Site};
+    use super::*;
+    use crate::erase::{Method, Priority, Task};
+    use crate::request::Op;
+    use crate::store::{Chore, Place, Target};
+    use crate::units::Pos;
+
+    const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
+
+    /// A task of this kind under way over [`AT`].
+    fn erasing(kind: Kind) -> Erasing {
+        let mut erasing = Erasing::new([0; 32], Capabilities::default(), None, Millis(0));
+        let method = Method::Punch(vec![Site::Run(AT)]);
+        let task = Task::new(method, &"clear".parse().unwrap(), Priority::Due);
+        erasing.act = Some(Act::new(kind, vec![AT], task));
+        erasing
+    }
+
+    /// Which of a write, zeros that keep their space, a TRIM, a read and a flush have to wait.
+    fn waits(kind: Kind) -> [bool; 5] {
+        let erasing = erasing(kind);
+        let zero = Op::Zero { no_hole: true, fast: false };
+        [Op::Write(vec![1; 8]), zero, Op::Trim, Op::Read, Op::Flush].map(|op| {
+            let elsewhere = Request { op: op.clone(), extent: Extent::new(0, 4096), fua: false };
+            assert!(!erasing.keeps_out(&elsewhere, &[]));
+            erasing.keeps_out(&Request { op, extent: Extent::new(4100, 8), fua: false }, &[])
+        })
+    }
+
+    fn repay() -> Kind {
+        let place = Place { on: Target::Data, extent: Extent::new(0, 4096) };
+        Kind::Repay { places: vec![place], causes: Vec::new() }
+    }
+
+    #[test]
+    fn a_request_waits_for_a_task_that_would_destroy_or_hide_what_it_is_about() {
+        assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
+        assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
+        assert_eq!(waits(Kind::Keep { suspicious: false }), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Tidy(Chore::Shrink(Pos(0)))), [true, true, true, true, false]);
+        assert_eq!(waits(repay()), [false; 5]);
+    }
+
+    #[test]
+    fn what_the_watcher_has_to_see_is_hidden_only_while_it_is_kept_elsewhere() {
+        let read = Request { op: Op::Read, extent: Extent::new(0, 8), fua: false };
+        let needs = [Extent::new(4096, 1)];
+        assert!(erasing(Kind::Keep { suspicious: true }).keeps_out(&read, &needs));
+        assert!(!erasing(Kind::Shred).keeps_out(&read, &needs));
+    }
+
+    #[test]
+    fn what_is_owed_by_place_concerns_no_address() {
+        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(repay()).is_at(AT));
+        assert!(erasing(Kind::GiveBack).destroys_nothing() && !erasing(repay()).destroys_nothing());
+    }
+
+    #[test]
+    fn by_place_and_by_address_take_turns() {
+        let mut erasing = erasing(repay());
+        assert_eq!([(); 4].map(|()| erasing.takes_turns()), [true, false, true, false]);
+    }
+}
