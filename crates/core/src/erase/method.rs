@@ -1,4 +1,4 @@
-//! What a task is to do, and the steps that this takes, in order.
+//! The methods of a task, and the steps of each, in order.
 
 use super::Record;
 use super::task::{Action, Step};
@@ -9,7 +9,7 @@ use crate::request::Buf;
 /// Blocks of content that moves, read and written at once.
 const COPIES_AT_ONCE: usize = 64;
 
-/// What a task is to do.
+/// The job of a task.
 #[derive(Clone, Debug)]
 pub enum Method<S> {
     /// Destroy residue.
@@ -31,11 +31,11 @@ pub enum Method<S> {
 pub struct Destroy<S> {
     /// Where the passes go.
     pub residue: Vec<S>,
-    /// What lies there after the last pass.
+    /// The state of the residue after the last pass.
     pub zeros: Zeros<S>,
     /// The medium that is synced.
     pub medium: S,
-    /// What the map is to forget once the residue is gone.
+    /// Sites that the map forgets once the residue is gone.
     pub forget: Vec<S>,
     /// Make a checkpoint after that.
     pub checkpoint: bool,
@@ -43,7 +43,7 @@ pub struct Destroy<S> {
     pub record: bool,
 }
 
-/// What lies at the sites of [`Destroy`] after the last pass.
+/// Whether the sites of [`Destroy`] hold zeros after the last pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Zeros<S> {
     /// Zeros, if the policy has any pass.

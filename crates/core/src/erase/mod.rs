@@ -40,7 +40,7 @@ pub const FILLS_MAX: usize = 4;
 /// processors.
 pub const FILLS_AT_WORK_MAX: usize = 1;
 
-/// What the driver of a [`Task`] is to do next.
+/// The next work for the driver of a [`Task`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work<S> {
     /// Input or output.
@@ -52,13 +52,13 @@ pub enum Work<S> {
 /// Input or output of one step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepIo<S> {
-    /// Where: sites side by side in the buffer.
+    /// The sites, side by side in the buffer.
     pub at: Vec<S>,
-    /// What.
+    /// The operation.
     pub verb: Verb,
 }
 
-/// What a step does with a medium.
+/// An operation on a medium.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Read the content. [`Task::done`] takes it.
@@ -96,7 +96,7 @@ pub enum Point<S> {
     Record(Record),
 }
 
-/// What the driver's journal is to say.
+/// An entry for the driver's journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
     /// The content of all sites is in the staging area: after a crash it is put back from there.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A task under way: see the module's documentation.
 #[derive(Debug)]
 pub struct Task<S> {
-    /// What is left to do, the next one last.
+    /// Steps that are left, the next one last.
     steps: Vec<Step<S>>,
     /// Parts of the present step that have begun.
     begun: usize,
@@ -31,7 +31,7 @@ pub enum Priority {
     Urgent,
 }
 
-/// What the foreground leaves to a task.
+/// How much the foreground leaves to a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Foreground {
     /// Erasing is due: the foreground is idle, or the oldest obligation is old.
@@ -217,8 +217,8 @@ impl<S: Clone> Task<S> {
         self.priority = Priority::Urgent;
     }
 
-    /// What was read, or is to be put back: a buffer for each part of the step that reads. Empty
-    /// once it has been put back.
+    /// Content that was read, or is to be put back: a buffer for each part of the step that reads.
+    /// Empty once it has been put back.
     #[must_use]
     pub fn contents(&self) -> &[Buf] {
         &self.contents

@@ -33,7 +33,7 @@ fn rewrite(sites: &[u32], contents: Option<Vec<Buf>>) -> Method<u32> {
     Method::Rewrite(Rewrite { sites: sites.to_vec(), contents, medium, staging, staging_medium })
 }
 
-/// What a task does, in words, one work at a time.
+/// The steps of a task in words, one part at a time.
 fn told(mut task: Task<u32>) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(work) = task.next(IDLE) {
@@ -228,7 +228,7 @@ fn no_seed_comes_twice() {
     assert!(one != two && one.entropy == [7; 32]);
 }
 
-/// What a site holds: the passes that its medium has seen, and the content.
+/// One layer at a site: a pass that its medium has seen, or content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Layer {
     Pass(Pattern),
@@ -240,7 +240,7 @@ enum Layer {
 struct Model {
     cache: BTreeMap<u32, Layer>,
     layers: BTreeMap<u32, Vec<Layer>>,
-    /// What is in the staging area, durably.
+    /// The content of the staging area, durable.
     saved: Option<Vec<Buf>>,
     is_recorded: bool,
     is_erased: bool,
@@ -353,7 +353,7 @@ fn is_fill(work: &Work<u32>) -> bool {
     matches!(work, Work::Io(StepIo { verb: Verb::Fill(_), .. }))
 }
 
-/// What is kept, somebody waits for.
+/// Somebody waits for a task that keeps content.
 fn fills_max(foreground: Foreground, kept: &[u32]) -> usize {
     if foreground.is_at_work && kept.is_empty() { FILLS_AT_WORK_MAX } else { FILLS_MAX }
 }

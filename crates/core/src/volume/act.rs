@@ -29,7 +29,7 @@ pub(super) struct Act {
     recording: Option<u64>,
 }
 
-/// What an erase task is for.
+/// The purpose of an erase task.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// To destroy content that has died.

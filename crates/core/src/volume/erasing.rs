@@ -16,7 +16,7 @@ pub(super) struct Erasing {
     /// The task under way.
     pub(super) act: Option<Act>,
     pub(super) seeds: Seeds,
-    /// What the data medium can do.
+    /// Capabilities of the data medium.
     pub(super) capabilities: Capabilities,
     /// Written since the disk was opened; none once all holes are known.
     pub(super) fresh: Option<BlockSet>,
@@ -25,7 +25,7 @@ pub(super) struct Erasing {
     pub(super) jobs: Jobs,
     /// Where the next batch of obligations begins.
     pub(super) sweep: u64,
-    /// What is owed by place comes before what is owed by address next.
+    /// The next task prefers residue that is owed by place to residue that is owed by address.
     repays_next: bool,
 }
 

@@ -5,7 +5,7 @@ use crate::request::RequestId;
 use crate::store::Place;
 use std::collections::{HashMap, HashSet};
 
-/// What an [`Io`](super::Io) is for.
+/// The purpose of an [`Io`](super::Io).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     Request(RequestId),
@@ -39,7 +39,7 @@ impl Outstanding {
         id
     }
 
-    /// It has ended; what it was for.
+    /// Input or output has ended. Returns its purpose.
     pub(super) fn end(&mut self, id: IoId) -> Purpose {
         let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
         if let Purpose::Page(place) = purpose {

@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 pub(super) struct Requests {
     /// Which change follows which.
     pub(super) order: Order,
-    /// Those under way.
+    /// Requests under way.
     pub(super) running: Table,
-    /// Those under way for whose deaths the ledger had no room, or no time.
+    /// Requests under way for whose deaths the ledger had no room, or no time.
     pub(super) obliging: VecDeque<RequestId>,
-    /// Those that cannot begin yet.
+    /// Requests that cannot begin yet.
     pub(super) waiting: Queue,
 }
 

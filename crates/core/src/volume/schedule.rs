@@ -1,4 +1,4 @@
-//! What time it is, and what is due by now.
+//! The time, and which work is due by now.
 
 use super::Config;
 use crate::units::Millis;

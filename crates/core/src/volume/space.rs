@@ -65,7 +65,7 @@ impl Spare {
         self.space.iter().take(HOLES_MAX).map(|(extent, ())| extent)
     }
 
-    /// What one task gives back: about as many bytes, or a block at least.
+    /// Space that one task gives back: about as many bytes, or a block at least.
     fn batch(&self, bytes_max: u64) -> Vec<Extent<Addr>> {
         let mut left = bytes_max.max(BLOCK_BYTES);
         let runs = self.first().map(|extent| {
