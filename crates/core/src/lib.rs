@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod erase;
 pub mod extents;
 pub mod fields;
 pub mod journal;

@@ -1,8 +1,7 @@
 //! Requests: when they may begin, what they do, how they end.
 
 use super::bytes::{mask, zero_blocks};
-use super::dying::Deaths;
-use super::running::Running;
+use super::running::{Deaths, Running, Stage};
 use super::sealing::Waiter;
 use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
@@ -14,36 +13,10 @@ use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent};
 
-/// How far a request has come.
-#[derive(Debug)]
-pub(super) enum Stage {
-    /// The watcher is shown what is about to be replaced: `seen` now, then the
-    /// rest, the next one last.
-    Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
-    /// Its only input or output is under way.
-    Io,
-    /// A block of which it changes a part gets a place of its own: it is read
-    /// first, then written.
-    Raise { request: Request, block: Extent<Addr>, is_read: bool },
-    /// A write is under way; these parts of it are zeros, and dead after it.
-    Write { zeros: Vec<Extent<Addr>>, durable: bool },
-    /// Such a write has ended, over dead bytes, and a note of that is being written.
-    Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
-    /// What was written is made durable, and where that is; then these parts
-    /// get their obligation.
-    Seal(Deaths),
-    /// These parts are still to be given an obligation.
-    Oblige(Deaths),
-    /// This part is still to be zeroed where it holds nothing.
-    Provide(Extent<Addr>),
-    /// A commit with its last change is awaited.
-    Commit,
-}
-
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         if request.op != Op::Copy {
-            self.last_request = self.now;
+            self.schedule.request_arrived();
         }
         if let Some(refusal) = self.refuse(&request) {
             if mutant::is(Mutant::TellOfRefused) {
@@ -74,7 +47,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         if request.op.is_ordered() {
-            self.order.enter(id, self.store.together(request.extent));
+            self.requests.order.enter(id, self.store.together(request.extent));
         }
         let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
@@ -94,7 +67,7 @@ impl Volume {
             Err(_) if self.latched.is_some() => self.turn_away(&waiting, out),
             Err(obstacle) => {
                 self.fetch_for(obstacle, out);
-                self.waiting.join(Waiting { obstacle, ..waiting });
+                self.requests.waiting.join(Waiting { obstacle, ..waiting });
             }
         }
     }
@@ -124,7 +97,7 @@ impl Volume {
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
             return Some(Refusal::Invalid("the payload is of another length"));
         }
-        if self.stopping {
+        if self.schedule.stopping {
             return Some(Refusal::ShuttingDown);
         }
         if self.config.read_only && request.op.is_write() {
@@ -153,11 +126,11 @@ impl Volume {
         let is_revoked = waiting.obstacle.is_act() && matches!(waiting.request.op, Op::Write(_));
         self.state.counters.revocations += u64::from(is_revoked);
         self.fetch_for(waiting.obstacle, out);
-        self.waiting.join(waiting);
+        self.requests.waiting.join(waiting);
     }
 
     fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
-        self.leave(waiting.id);
+        self.requests.leave(waiting.id);
         if !is_own(waiting.id) {
             out.push(Command::Reply(waiting.id, Err(self.frozen())));
         }
@@ -173,16 +146,14 @@ impl Volume {
     /// why it may not.
     fn ready(&self, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
-        if !self.order.is_first(waiting.id) {
+        if !self.requests.order.is_first(waiting.id) {
             return Err(Obstacle::Order);
         }
         if !waiting.reused.is_empty() {
             return Err(Obstacle::Room);
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
-        if let Some(act) = &self.act
-            && (act.excludes(request) || needs.iter().any(|seen| act.hides(*seen)))
-        {
+        if self.erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Act);
         }
         if let Some(obstacle) = self.lacks_space(request) {
@@ -203,31 +174,21 @@ impl Volume {
     /// Begins what had to wait and need not any more.
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
         if self.latched.is_some() {
-            while let Some(waiting) = self.waiting.take_first() {
+            while let Some(waiting) = self.requests.waiting.take_first() {
                 self.turn_away(&waiting, out);
             }
             return;
         }
-        while let Some((turn, mut waiting)) = self.waiting.next_try(self.has_room()) {
+        while let Some((turn, mut waiting)) = self.requests.waiting.next_try(self.has_room()) {
             waiting.reused = self.suspect_if_room(waiting.reused, out);
             match self.ready(&waiting) {
                 Ok(needs) => self.begin(waiting.id, waiting.request, needs, out),
                 Err(obstacle) => {
                     self.fetch_for(obstacle, out);
-                    self.waiting.put_back(turn, Waiting { obstacle, ..waiting });
+                    self.requests.waiting.put_back(turn, Waiting { obstacle, ..waiting });
                 }
             }
         }
-    }
-
-    /// Whether a request waits for the ledger to shrink.
-    pub(super) fn wants_room(&self) -> bool {
-        !self.obliging.is_empty() || self.waiting.wants_room()
-    }
-
-    /// Change `id` has ended, or never will begin.
-    pub(super) fn leave(&mut self, id: RequestId) {
-        self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
     /// Carries a request out, once the watcher was shown what it `needs` to see.
@@ -302,7 +263,7 @@ impl Volume {
     /// Whether a request is under way that changes bytes of `extent`, or reads some
     /// that were not dead for it.
     pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
-        self.running.touches(extent)
+        self.requests.running.touches(extent)
     }
 
     pub(super) fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_ordered: bool, stage: Stage) {
@@ -317,7 +278,7 @@ impl Volume {
         stage: Stage,
         masks: Vec<Extent<Addr>>,
     ) {
-        self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new() });
+        self.requests.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new() });
     }
 
     fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
@@ -352,12 +313,12 @@ impl Volume {
         if is_all(&zeros, extent) && !self.store.is_fixed() {
             // No place is taken for it, only to be given back.
             self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
-            self.running.get_mut(id).buf = data;
+            self.requests.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
         self.begin_overwrite(extent);
         let places = self.hold(extent);
-        if let Some(fresh) = &mut self.fresh {
+        if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
         self.run(id, extent, true, Stage::Write { zeros, durable });
@@ -370,7 +331,7 @@ impl Volume {
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        let running = self.running.get_mut(id);
+        let running = self.requests.running.get_mut(id);
         match (result, &mut running.stage) {
             (result, Stage::Look { .. }) => self.shown(id, result, out),
             (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
@@ -402,7 +363,7 @@ impl Volume {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        let running = self.running.get_mut(id);
+        let running = self.requests.running.get_mut(id);
         let extent = running.extent;
         self.store.written(extent, result.is_ok());
         match result {
@@ -410,12 +371,12 @@ impl Volume {
                 self.give_up_overwrite(extent);
                 return self.request_failed(id, &error, out);
             }
-            Ok(buf) => self.running.get_mut(id).buf = buf,
+            Ok(buf) => self.requests.running.get_mut(id).buf = buf,
         }
         if self.overwrites(extent) {
             self.note_overwrite(id, zeros, durable, out);
         } else if durable && !self.store.is_sealed(extent) {
-            self.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
+            self.requests.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
         } else {
             self.die(id, Deaths::zeros(zeros), out);
@@ -424,7 +385,7 @@ impl Volume {
 
     /// What `id` wrote, and where that is, is durable.
     pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let running = self.running.get_mut(id);
+        let running = self.requests.running.get_mut(id);
         let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
         // Deaths wait for a later commit themselves.
         if !deaths.rest.is_empty() || !self.awaits_met(id) {
@@ -434,7 +395,8 @@ impl Volume {
 
     /// A part of what is about to be replaced has been read.
     fn shown(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } = self.running.take(id)
+        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } =
+            self.requests.running.take(id)
         else {
             return;
         };
@@ -447,7 +409,7 @@ impl Volume {
                 // The watcher was told of a change that does not take place.
                 self.blind(request.extent);
                 self.blind(seen);
-                self.leave(id);
+                self.requests.leave(id);
                 return out.push(Command::Reply(id, Err(refusal(&error))));
             }
         }
@@ -459,16 +421,16 @@ impl Volume {
 
     /// What the watcher wanted to see has been read.
     fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
-        let Running { extent, masks, .. } = self.running.take(id);
+        let Running { extent, masks, .. } = self.requests.running.take(id);
         if let Ok(content) = &mut result {
             mask(content, extent, &masks);
         }
-        self.leave(id);
+        self.requests.leave(id);
         self.looked(extent, &result);
     }
 
     pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
-        let running = self.running.get_mut(id);
+        let running = self.requests.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
         if !is_read && !extent.is_empty() {
@@ -481,8 +443,8 @@ impl Volume {
     }
 
     pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
-        self.running.take(id);
-        self.leave(id);
+        self.requests.running.take(id);
+        self.requests.leave(id);
         out.push(Command::Reply(id, outcome));
     }
 
@@ -490,22 +452,17 @@ impl Volume {
         if self.latched.is_some() {
             return self.finish(id, Err(self.frozen()), out);
         }
-        let extent = self.running.get_mut(id).extent;
-        if self.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
-            self.running.get_mut(id).stage = Stage::Commit;
+        let extent = self.requests.running.get_mut(id).extent;
+        if self.commits.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+            self.requests.running.get_mut(id).stage = Stage::Commit;
         } else {
             self.finish_with_buf(id, out);
         }
     }
 
     pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
-        let buf = std::mem::take(&mut self.running.get_mut(id).buf);
+        let buf = std::mem::take(&mut self.requests.running.get_mut(id).buf);
         self.finish(id, Ok(buf), out);
-    }
-
-    /// The requests that no input or output is under way for.
-    pub(super) fn awaiting_commit(&self) -> Vec<RequestId> {
-        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
     }
 }
 

@@ -33,12 +33,3 @@ pub(super) fn slice(data: &[u8], whole: Extent<Addr>, part: Extent<Addr>) -> &[u
     let from = (part.start.0 - whole.start.0) as usize;
     &data[from..from + part.len as usize]
 }
-
-/// `extent`, cut wherever a multiple of `bytes` lies in it: a medium may be
-/// able to overwrite a whole window faster than any other place as long.
-pub(super) fn windows(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> {
-    let head = extent.len.min(extent.start.0.next_multiple_of(bytes) - extent.start.0);
-    let first = Extent::new(extent.start.0, head);
-    let rest = Extent::between(first.end(), extent.end());
-    Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
-}

@@ -1,17 +1,16 @@
 //! Which act is next, and what it consists of.
 
-use super::Volume;
-use super::act::{Act, Kind, Step};
-use super::bytes::{slice, windows};
-use crate::journal::{Change, SLOT_BYTES};
+use super::act::{Act, Kind, Site};
+use super::bytes::slice;
+use super::{Config, Volume};
+use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
+use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::mutant::{self, Mutant};
-use crate::policy::Pattern;
 use crate::request::{Buf, Op};
+use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Millis};
 
-/// Most runs in one act.
-const RUNS_MAX: usize = 4096;
 /// Most obligations that are looked at for one that is ready.
 const LOOKS_MAX: usize = 64;
 /// A write that waits for its bytes takes this many runs with it, so that those
@@ -31,19 +30,21 @@ impl Volume {
         }
         if self.acts_rest() {
             // What gives way to a write that waits would be given up at once, again and again.
-            let is_awaited = self.waiting.demands().next().is_some();
+            let is_awaited = self.requests.waiting.demands().next().is_some();
             return if is_awaited { None } else { self.space_act().or_else(|| self.tidy_act()) };
         }
-        let urgent = crowded || self.wants_room();
+        let urgent = crowded || self.requests.wants_room();
         if !urgent && !self.is_due() {
             return self.space_act().or_else(|| self.tidy_act());
         }
         let act = self.due();
-        if act.is_none() && self.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
-            self.all_due = false;
+        if act.is_none() && self.commits.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+            self.schedule.all_due = false;
         }
         let act = act.map(|mut act| {
-            act.urgent |= urgent;
+            if urgent {
+                act.hurry();
+            }
             act
         });
         act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
@@ -51,35 +52,33 @@ impl Volume {
 
     /// The next act of those that are due: by address and by place in turn.
     fn due(&mut self) -> Option<Act> {
-        self.repays_next = !self.repays_next;
-        let first = if self.repays_next { self.repay() } else { None };
+        let first = if self.erasing.takes_turns() { self.repay() } else { None };
         first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
     /// Whether it is time for what has been pending since `since`.
     pub(super) fn is_due_since(&self, since: Millis) -> bool {
-        let idle = self.now.since(self.last_request) >= self.config.idle_after_ms;
-        !self.halting && (self.all_due || idle || self.is_overdue_since(since))
+        self.schedule.is_due_since(since, &self.config)
     }
 
     /// Whether what has been pending since `since` waits for nothing any more.
     pub(super) fn is_overdue_since(&self, since: Millis) -> bool {
-        self.now.since(since) >= self.config.deadline_ms
+        self.schedule.is_overdue_since(since, &self.config)
     }
 
     /// Whether acts may go on although nobody waits for them.
     pub(super) fn is_due(&mut self) -> bool {
-        if self.halting {
+        if self.schedule.halting {
             return false;
         }
-        if self.is_due_since(self.now) {
+        if self.is_due_since(self.schedule.now) {
             return true;
         }
         if !self.is_overdue() {
             return false;
         }
         // What was that old may have been met.
-        self.state.ledger.review(self.now);
+        self.state.ledger.review(self.schedule.now);
         self.is_overdue()
     }
 
@@ -91,7 +90,7 @@ impl Volume {
     /// what is between them: that costs overwrites later, and room in the
     /// ledger never runs out.
     fn coarsen(&mut self) {
-        let limit = self.journal.shape().entries_max() / 2;
+        let limit = self.commits.journal.shape().entries_max() / 2;
         let mut gap_bytes_max = self.config.run_bytes_max;
         while self.state.ledger.suspicious().len() > limit {
             let all: Vec<_> = self.state.ledger.all().map(|(extent, it)| (extent, it.due)).collect();
@@ -116,7 +115,7 @@ impl Volume {
 
     /// The act that the first write waits for.
     fn demanded(&mut self) -> Option<Act> {
-        let extent = self.waiting.demands().next()?.request.extent;
+        let extent = self.requests.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
         let to = extent.end().next_multiple_of(window).min(self.store.size());
@@ -125,17 +124,17 @@ impl Volume {
         if !self.is_ready(first, &it) {
             return None;
         }
-        let runs = self.gather(Extent::between(from, to), it.due, self.config.batch_bytes_max);
-        self.shred(runs, it.due, true)
+        let runs = self.gather(Extent::between(from, to), it.due);
+        self.shred(runs, it.due, Priority::Urgent)
     }
 
     /// Destroys what is suspicious before all writes that wait for that, as far
     /// as the slots go, so that they share the syncs.
     fn shred_then_write(&mut self) -> Option<Act> {
-        let slots = self.journal.shape().slots;
+        let slots = self.commits.journal.shape().slots;
         let mut left = u64::from(slots);
         let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
-        for waiting in self.waiting.demands().take(slots as usize) {
+        for waiting in self.requests.waiting.demands().take(slots as usize) {
             let request = &waiting.request;
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
@@ -148,7 +147,7 @@ impl Volume {
                 runs.extend(taken);
             }
         }
-        unseen.into_iter().for_each(|id| self.waiting.retry(id));
+        unseen.into_iter().for_each(|id| self.requests.waiting.retry(id));
         self.keep(runs, Some(contents))
     }
 
@@ -158,18 +157,17 @@ impl Volume {
         let (first, it) = self.first_ready()?;
         let rest = Extent::between(first.start.0, self.store.size());
         let act = match it.due {
-            Due::Shred { .. } => {
-                self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
-            }
+            Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
             Due::Scour => {
                 let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
                 let ready = scour.filter(|(extent, it)| self.is_ready(*extent, it));
-                let mut left = u64::from(self.journal.shape().slots);
+                let mut left = u64::from(self.commits.journal.shape().slots);
                 self.keep(self.pieces_for_slots(ready, &mut left), None)
             }
             Due::Suspicious => None,
         };
-        self.sweep = act.as_ref().and_then(|act| act.runs.last()).map_or(self.sweep, |run| run.end());
+        self.erasing.sweep =
+            act.as_ref().and_then(|act| act.runs.last()).map_or(self.erasing.sweep, |run| run.end());
         act
     }
 
@@ -178,7 +176,7 @@ impl Volume {
     /// so a look at some is enough, and at the others another time.
     fn first_ready(&mut self) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
-        for from in [self.sweep, 0] {
+        for from in [self.erasing.sweep, 0] {
             // Not from within a block that can only die as a whole.
             let from = self.store.together(Extent::new(from, 1)).start.0;
             let rest = Extent::between(from.min(self.store.size()), self.store.size());
@@ -191,7 +189,7 @@ impl Volume {
             let found = found.map(|(extent, it)| (extent, *it));
             drop(looked);
             if found.is_some() || left == 0 {
-                self.sweep = end;
+                self.erasing.sweep = end;
                 return found;
             }
         }
@@ -201,25 +199,19 @@ impl Volume {
     /// Whether the act that `it` calls for may begin: its evidence is durable,
     /// and nobody is reading what would change under him.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.undurable.overlaps(extent);
-        let busy = if it.is_dead() { self.running.reads(extent) } else { self.is_busy(extent) };
+        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.commits.undurable.overlaps(extent);
+        let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 
-    /// Runs within `extent` for which `due` is ready, of `bytes_max` in all.
-    fn gather(&self, extent: Extent<Addr>, due: Due, bytes_max: u64) -> Vec<Extent<Addr>> {
-        let mut left = bytes_max;
+    /// Runs within `extent` for which `due` is ready, as many as share one task.
+    fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let free = ready.flat_map(|(extent, _)| self.overwriting.gaps(extent));
-        let runs = free.flat_map(|extent| windows(extent, self.config.run_bytes_max));
-        let runs = runs.take(RUNS_MAX).filter(|run| !self.must_wait(*run));
-        let take = runs.take_while(|run| {
-            let fits = left > 0;
-            left = left.saturating_sub(run.len);
-            fits
-        });
-        take.collect()
+        let free = ready.flat_map(|(extent, _)| self.erasing.overwriting.gaps(extent));
+        let mut runs = self.limits().runs(free);
+        runs.retain(|run| !self.must_wait(*run));
+        runs
     }
 
     /// As many of these extents, cut to pieces, as the slots that are left can
@@ -244,64 +236,47 @@ impl Volume {
         runs
     }
 
-    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, urgent: bool) -> Option<Act> {
-        let no_hole = due == (Due::Shred { no_hole: true });
-        let policy = &self.config.policy;
-        let mut steps = Vec::new();
-        if runs.iter().any(|run| self.store.lacks_space(*run, true).is_some()) {
-            steps.push(Step::Reserve);
-        }
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
+    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<Act> {
         let fixed = self.store.is_fixed();
         // A block that is only freed needs no zeros; the part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
-        if !policy.leaves_zeros() && (fixed || !policy.passes().is_empty() || !runs.iter().all(is_whole)) {
-            let hole = fixed && self.capabilities.punch && !no_hole;
-            let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };
-            steps.extend([zeros, Step::Sync]);
-        }
-        if mutant::is(Mutant::ReceiptBeforeSync) {
-            let last_sync = steps.iter().rposition(|step| *step == Step::Sync);
-            steps.remove(last_sync.expect("each pass has a sync"));
-        }
-        if !fixed {
-            steps.push(Step::Void);
-            if !mutant::is(Mutant::MeetUnsealed) {
-                steps.push(Step::Seal);
-            }
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Shred, runs, Vec::new(), steps, urgent)
+        let zeros = if fixed && self.erasing.capabilities.punch && due != (Due::Shred { no_hole: true }) {
+            Zeros::Holes(Site::runs(&holes(&runs)))
+        } else if fixed || !runs.iter().all(is_whole) {
+            Zeros::Always
+        } else {
+            Zeros::AfterPasses
+        };
+        let method = Destroy {
+            residue: Site::runs(&runs),
+            zeros,
+            medium: Site::all_of(Target::Data),
+            forget: if fixed { Vec::new() } else { Site::runs(&runs) },
+            checkpoint: !fixed,
+            record: true,
+        };
+        (!runs.is_empty()).then(|| self.act(Kind::Shred, runs, Method::Destroy(method), priority))
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<Act> {
-        if runs.iter().any(|run| self.is_busy(*run)) {
+        if runs.is_empty() || runs.iter().any(|run| self.is_busy(*run)) {
             return None;
         }
         let suspicious = contents.is_none();
-        let mut steps = Vec::new();
-        if suspicious {
-            steps.push(Step::Read);
-        }
-        if !mutant::is(Mutant::KeepNothing) {
-            steps.extend([Step::Log, Step::Held]);
-        }
-        self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        steps.extend([Step::Restore, Step::Sync, Step::Released]);
-        if !mutant::is(Mutant::KeepSlots) {
-            self.pass_steps(&mut steps, Step::FillSlots, &Step::SyncJournal);
-        }
-        steps.push(Step::Met);
-        Act::new(Kind::Keep { suspicious }, runs, contents.unwrap_or_default(), steps, true)
+        let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
+        let slots = Extent::new(self.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let method = Rewrite {
+            sites: Site::runs(&runs),
+            contents,
+            medium: Site::all_of(Target::Data),
+            staging: Site::Place(Place { on: Target::Journal, extent: slots }),
+            staging_medium: Site::all_of(Target::Journal),
+        };
+        Some(self.act(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 
-    pub(super) fn pass_steps(&self, steps: &mut Vec<Step>, pass: fn(Pattern) -> Step, sync: &Step) {
-        let passes = self.config.policy.passes();
-        for (n, pattern) in passes.iter().enumerate() {
-            steps.push(pass(pattern.clone()));
-            if n + 1 == passes.len() || !mutant::is(Mutant::FoldPasses) {
-                steps.push(sync.clone());
-            }
-        }
+    pub(super) fn limits(&self) -> Limits {
+        let Config { run_bytes_max, batch_bytes_max, .. } = self.config;
+        Limits { run_bytes_max, batch_bytes_max }
     }
 }

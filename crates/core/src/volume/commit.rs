@@ -1,15 +1,66 @@
 //! The journal's commits: one at a time, and what each one's end sets free.
 
+use super::recording::Recording;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
-use crate::journal::Change;
+use crate::journal::{Change, FrameId, Journal, State};
 use crate::request::RequestId;
 use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Pos};
 
+/// The journal, how far its commits are, and how far its receipts.
+#[derive(Debug)]
+pub(super) struct Commits {
+    pub(super) journal: Journal,
+    pub(super) recording: Recording,
+    under_way: Option<Committing>,
+    /// All frames up to this one are durable.
+    pub(super) durable: FrameId,
+    pub(super) undurable: Undurable,
+    /// The commit that said last what is owed by place.
+    pub(super) left_seq: u64,
+}
+
+impl Commits {
+    pub(super) fn new(journal: Journal, recording: Recording) -> Self {
+        let durable = journal.position();
+        Self { journal, recording, under_way: None, durable, undurable: Undurable::default(), left_seq: 0 }
+    }
+
+    pub(super) fn is_durable(&self, seq: u64) -> bool {
+        seq <= self.durable.seq
+    }
+
+    /// The next commit begins, with all that `state` is to be by then. Returns where to write what.
+    fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
+        let commit = self.journal.commit(state);
+        self.undurable.begin();
+        self.under_way = Some(Committing { seq: commit.seq, mark: commit.mark });
+        (commit.pos, commit.bytes)
+    }
+
+    /// A write of the commit under way has ended. Returns the write that follows it.
+    fn write_done(&mut self) -> (u64, Option<(Pos, Vec<u8>)>) {
+        let mut committing = self.under_way.take().expect("a commit ends once");
+        let (seq, mark) = (committing.seq, committing.mark.take());
+        self.under_way = mark.is_some().then_some(committing);
+        (seq, mark)
+    }
+
+    /// Commit `seq` is durable. Returns who waited for that, the first time.
+    fn confirm(&mut self, seq: u64) -> Option<Vec<RequestId>> {
+        let is_news = seq > self.durable.seq;
+        if is_news {
+            self.durable = self.journal.position();
+            self.recording.committed(seq);
+        }
+        is_news.then(|| self.undurable.end())
+    }
+}
+
 /// A commit under way.
 #[derive(Debug)]
-pub(super) struct Committing {
+struct Committing {
     seq: u64,
     /// To be written after it.
     mark: Option<(Pos, Vec<u8>)>,
@@ -88,37 +139,31 @@ impl Volume {
     /// Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
         let receipts = self.state.counters.receipts;
-        self.state.apply(change, self.now);
-        let seq = self.journal.push(change);
+        self.state.apply(change, self.schedule.now);
+        let seq = self.commits.journal.push(change);
         if self.state.counters.receipts > receipts {
-            self.recording.note(seq, self.state.counters.receipts);
+            self.commits.recording.note(seq, self.state.counters.receipts);
         }
         seq
     }
 
     pub(super) fn commit_pending(&mut self, out: &mut Vec<Command>) {
-        if self.committing.is_some() || !self.journal.has_pending() || self.latched.is_some() {
+        if self.commits.under_way.is_some() || !self.commits.journal.has_pending() || self.latched.is_some() {
             return;
         }
-        let commit = self.journal.commit(&self.state);
-        self.undurable.begin();
-        self.committing = Some(Committing { seq: commit.seq, mark: commit.mark });
-        self.write_journal(commit.pos, commit.bytes, true, out);
+        let (pos, data) = self.commits.begin(&self.state);
+        self.write_journal(pos, data, true, out);
     }
 
     pub(super) fn commit_done(&mut self, out: &mut Vec<Command>) {
-        let mut committing = self.committing.take().expect("a commit ends once");
-        let seq = committing.seq;
-        if let Some((pos, data)) = committing.mark.take() {
-            self.committing = Some(committing);
+        let (seq, mark) = self.commits.write_done();
+        if let Some((pos, data)) = mark {
             self.write_journal(pos, data, false, out);
         }
-        if seq > self.durable.seq {
-            self.durable = self.journal.position();
-            for id in self.undurable.end() {
+        if let Some(waiters) = self.commits.confirm(seq) {
+            for id in waiters {
                 self.finish_with_buf(id, out);
             }
-            self.recording.committed(seq);
             self.overwriting_committed(out);
             self.act_committed(seq, out);
             self.seal_map(out);
@@ -128,5 +173,36 @@ impl Volume {
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
         let place = Place { on: Target::Journal, extent: Extent::new(pos.0, data.len() as u64) };
         self.io(Purpose::Commit, place, IoOp::Write { data, durable }, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Shape;
+
+    #[test]
+    fn who_waits_for_a_death_is_set_free_once_by_the_commit_that_it_is_in() {
+        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+        let mut commits = Commits::new(Journal::resume(shape, 0, 1, 7), Recording::default());
+        assert!(commits.is_durable(7));
+        let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
+        let seq = commits.journal.push(Change::Release);
+        commits.undurable.note(dead);
+        assert!(commits.undurable.holds_up(RequestId(1), dead));
+        assert!(!commits.undurable.holds_up(RequestId(2), alive));
+        commits.begin(&State::default());
+        commits.undurable.note(alive);
+        assert!(commits.undurable.holds_up(RequestId(3), alive));
+        let (ended, mut mark) = commits.write_done();
+        assert!(ended == seq && !commits.is_durable(seq));
+        assert_eq!(commits.confirm(ended), Some(vec![RequestId(1)]));
+        while mark.is_some() {
+            let ended;
+            (ended, mark) = commits.write_done();
+            assert_eq!(commits.confirm(ended), None);
+        }
+        assert!(commits.is_durable(seq) && commits.under_way.is_none());
+        assert!(!commits.undurable.overlaps(dead) && commits.undurable.overlaps(alive));
     }
 }

@@ -1,6 +1,6 @@
 //! How what a request frees gets its obligations.
 
-use super::admit::Stage;
+use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -13,28 +13,13 @@ const PIECES_MAX: usize = 1024;
 /// entry makes two of it.
 const ENTRIES_RESERVED: usize = 16;
 
-/// Parts that are to be given an obligation.
-#[derive(Debug)]
-pub(super) struct Deaths {
-    pub(super) rest: Vec<Extent<Addr>>,
-    pub(super) due: Due,
-    pub(super) cause: Cause,
-}
-
-impl Deaths {
-    /// Of blocks of zeros that were written.
-    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
-        Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
-    }
-}
-
 impl Volume {
     /// `deaths` of `id` get their obligation, if there are any.
     pub(super) fn die(&mut self, id: RequestId, deaths: Deaths, out: &mut Vec<Command>) {
         if deaths.rest.is_empty() {
             return self.finish_with_buf(id, out);
         }
-        self.running.get_mut(id).stage = Stage::Oblige(deaths);
+        self.requests.running.get_mut(id).stage = Stage::Oblige(deaths);
         self.oblige_more(id, out);
     }
 
@@ -43,7 +28,7 @@ impl Volume {
         let mut left = PIECES_MAX;
         while left > 0
             && self.has_room()
-            && let Some(id) = self.obliging.pop_front()
+            && let Some(id) = self.requests.obliging.pop_front()
         {
             self.oblige_some(id, &mut left, out);
         }
@@ -56,7 +41,9 @@ impl Volume {
 
     /// The same, and not more than `left` pieces.
     fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
-        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running.get_mut(id).stage else { return };
+        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.requests.running.get_mut(id).stage else {
+            return;
+        };
         let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
         while *left > 0
             && self.has_room()
@@ -66,11 +53,11 @@ impl Volume {
             rest.extend(self.oblige_first(extent, due, cause, out));
         }
         if !rest.is_empty() {
-            self.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
-            self.obliging.push_back(id);
+            self.requests.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            self.requests.obliging.push_back(id);
             return;
         }
-        let extent = self.running.get_mut(id).extent;
+        let extent = self.requests.running.get_mut(id).extent;
         if due == (Due::Shred { no_hole: true }) {
             return self.provide_more(id, extent, out);
         }
@@ -83,7 +70,7 @@ impl Volume {
 
     /// Whether there is room for so many entries, and then for one more.
     pub(super) fn has_room_for(&self, entries: usize) -> bool {
-        self.entries() + entries + ENTRIES_RESERVED + 2 < self.journal.shape().entries_max()
+        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
     }
 
     /// Gives the first run of data within `extent` its obligation; returns
@@ -134,7 +121,7 @@ impl Volume {
     fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
         out.push(Command::Died(cause, extent));
         self.change(Change::Oblige(extent, due, cause));
-        self.undurable.note(extent);
+        self.commits.undurable.note(extent);
         self.state.counters.died(cause, extent.len);
     }
 
@@ -153,7 +140,7 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        self.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
+        self.requests.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
         let places = self.hold(gap);
         self.io(Purpose::Request(id), places, IoOp::Zero, out);
     }

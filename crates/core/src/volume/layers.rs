@@ -8,7 +8,6 @@
 //! 3. It is known of nothing else, and may be forgotten: by a crash, a stop, and
 //!    where it is too much to remember. Then anything may lie there.
 
-use super::act::Kind;
 use super::{Command, Volume};
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
@@ -50,6 +49,18 @@ impl Layers {
         }
     }
 
+    /// What is known of `run` holds no more.
+    pub(super) fn forget(&mut self, run: Extent<Addr>) {
+        self.0.remove(run);
+    }
+
+    /// All below `run` was destroyed, and its content put back, which is `suspicious`; or else is about
+    /// to be replaced.
+    pub(super) fn rewritten(&mut self, run: Extent<Addr>, suspicious: bool) {
+        self.forget(run);
+        self.note(run, if suspicious { Layer::Single } else { Layer::Bare });
+    }
+
     fn note(&mut self, extent: Extent<Addr>, layer: Layer) {
         if self.0.len() < PARTS_MAX {
             self.0.insert(extent, layer);
@@ -61,13 +72,13 @@ impl Volume {
     /// `extent` is about to be written; what holds nothing is not held yet.
     pub(super) fn cover(&mut self, extent: Extent<Addr>) {
         if !self.has_layers() {
-            return self.layers.0.remove(extent);
+            return self.erasing.layers.0.remove(extent);
         }
         let mut lone = self.void_parts(extent);
-        let bare = self.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
+        let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
         lone.extend(bare.map(|(part, _)| part));
-        self.layers.0.remove(extent);
-        lone.into_iter().for_each(|part| self.layers.note(part, Layer::Single));
+        self.erasing.layers.0.remove(extent);
+        lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
     }
 
     /// The parts of `extent` that hold nothing.
@@ -82,16 +93,6 @@ impl Volume {
         parts
     }
 
-    /// An act of this `kind` has destroyed all below `run`.
-    pub(super) fn uncover(&mut self, run: Extent<Addr>, kind: Kind) {
-        self.layers.0.remove(run);
-        match kind {
-            Kind::Shred | Kind::GiveBack | Kind::Tidy | Kind::Repay => {}
-            Kind::Keep { suspicious: true } => self.layers.note(run, Layer::Single),
-            Kind::Keep { suspicious: false } => self.layers.note(run, Layer::Bare),
-        }
-    }
-
     /// What lies below the first part of `extent` may be dead, and its content
     /// too. Returns what lies behind that part.
     pub(super) fn oblige_below(
@@ -99,7 +100,7 @@ impl Volume {
         extent: Extent<Addr>,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let (part, is_single) = self.layers.first(extent);
+        let (part, is_single) = self.erasing.layers.first(extent);
         let rest = if is_single {
             self.suspect_first(part, out)
         } else {

@@ -12,12 +12,11 @@
 //! 3. An address leaves its place only while nobody reads there.
 
 use super::Volume;
-use super::act::{Act, Step};
+use super::act::{Act, Kind, Site};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
-use crate::mutant::{self, Mutant};
-use crate::policy::Pattern;
 use crate::store::{Place, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
@@ -26,17 +25,12 @@ use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 const OWED_SHARE: u64 = 4;
 /// Most places that are looked at for one that is ready.
 const LOOKS_MAX: usize = 64;
-/// Most places in one act.
-const PLACES_MAX: usize = 4096;
 
 impl Volume {
     /// Whether a write of `extent` can get another place than what has died there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
         let whole = self.store.together(extent);
-        let is_at_rest = || {
-            let is_acted_on = self.act.as_ref().is_some_and(|act| act.is_at(whole));
-            !is_acted_on && !self.running.reads(whole)
-        };
+        let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;
@@ -63,7 +57,7 @@ impl Volume {
             }
         }
         for (whole, _) in dead {
-            self.left_seq = self.change(Change::Clear(whole));
+            self.commits.left_seq = self.change(Change::Clear(whole));
         }
     }
 
@@ -73,46 +67,40 @@ impl Volume {
         }
         for place in self.store.leave(block) {
             self.change(Change::Owe(place, block.start, cause));
-            self.undurable.note_place(place);
+            self.commits.undurable.note_place(place);
         }
     }
 
     /// Destroys what is owed by place.
     pub(super) fn repay(&self) -> Option<Act> {
         let owed = || self.state.owed.iter();
-        let is_ready = |place: Place| !self.undurable.has(place);
+        let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
             return None;
         }
         let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
-        let ready = owed().take(PLACES_MAX).filter(|(place, _)| is_ready(*place));
+        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
         let pieces = ready.flat_map(|(place, debt)| {
             place
                 .extent
                 .pieces(run_bytes)
                 .map(move |extent| (Place { extent, ..place }, (debt.address(extent), debt.cause)))
         });
-        let mut left = self.config.batch_bytes_max;
-        let taken = pieces.take(PLACES_MAX).take_while(|(place, _)| {
-            let fits = left > 0;
-            left = left.saturating_sub(place.extent.len);
-            fits
-        });
+        let taken = self.limits().batch(pieces, |(place, _)| place.extent.len);
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
-        let died = self.once_each(&places, &addresses);
-        let is_in_slots = places.iter().any(|place| place.on == Target::Data);
-        let mut steps = Vec::new();
-        if is_in_slots {
-            self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        }
-        if is_in_slots && !self.config.policy.leaves_zeros() && !self.config.policy.passes().is_empty() {
-            steps.extend([Step::Fill(Pattern::zeros()), Step::Sync]);
-        }
-        if !mutant::is(Mutant::MeetUnsealed) {
-            steps.push(Step::Seal);
-        }
-        steps.push(Step::Met);
-        Act::repay(died, places, steps)
+        let (runs, causes) = self.once_each(&places, &addresses).into_iter().unzip();
+        // In the base nothing is destroyed.
+        let slots = places.iter().filter(|place| place.on == Target::Data);
+        let method = Destroy {
+            residue: slots.copied().map(Site::Place).collect(),
+            zeros: Zeros::AfterPasses,
+            medium: Site::all_of(Target::Data),
+            forget: Vec::new(),
+            checkpoint: true,
+            record: true,
+        };
+        let kind = Kind::Repay { places, causes };
+        Some(self.act(kind, runs, Method::Destroy(method), Priority::Due)).filter(|act| !act.runs.is_empty())
     }
 
     /// The addresses of `places`. One that was in a slot and, for all that the

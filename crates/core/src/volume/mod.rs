@@ -11,7 +11,7 @@
 //!    obligation itself ([`overwriting`]): no act can destroy what was written
 //!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
-//!    receipt.
+//!    receipt ([`crate::erase`]).
 //! 5. Content under a conservative overwrite is durable in the journal before
 //!    the first pass over it, and its copy there is destroyed like any dead
 //!    content before the receipt.
@@ -25,17 +25,21 @@ mod bytes;
 mod choose;
 mod commit;
 mod dying;
+mod erasing;
 mod io;
 mod layers;
 mod leaving;
 mod open;
 mod order;
+mod outstanding;
 mod overwriting;
 mod paging;
 mod query;
 mod raise;
 mod recording;
+mod requests;
 mod running;
+mod schedule;
 mod sealing;
 mod shortage;
 mod space;
@@ -49,17 +53,15 @@ pub use io::{Io, IoId, IoOp, Media};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
-use crate::extents::ExtentMap;
-use crate::journal::{FrameId, Journal, State};
+use crate::journal::State;
 use crate::ledger::Cause;
-use crate::medium::{Capabilities, MediumError, MediumErrorKind};
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{Places, Store};
 use crate::units::{Addr, Extent, Millis};
-use act::Act;
-use std::collections::{HashMap, VecDeque};
+use outstanding::Purpose;
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -159,89 +161,35 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Volume {
     config: Config,
-    capabilities: Capabilities,
-    entropy: [u8; 32],
-    nonce: u64,
     store: Box<dyn Store>,
-    /// Written since the disk was opened; none once all holes are known.
-    fresh: Option<crate::blocks::BlockSet>,
-    layers: layers::Layers,
     state: State,
-    journal: Journal,
-    /// The commit under way.
-    committing: Option<commit::Committing>,
-    /// All commits up to this one are durable.
-    durable: FrameId,
-    undurable: commit::Undurable,
-    overwriting: overwriting::Overwriting,
-    /// The commit that says what was owed by place last.
-    left_seq: u64,
-    /// What is owed by place comes before what is owed by address next.
-    repays_next: bool,
-    io_next: u64,
-    purposes: HashMap<IoId, Purpose>,
-    /// Changes that have arrived, and not ended.
-    order: order::Order,
-    running: running::Table,
-    /// Those of them for whose deaths the ledger had no room, or no time.
-    obliging: VecDeque<RequestId>,
-    waiting: waiting::Queue,
-    act: Option<Act>,
-    recording: recording::Recording,
+    commits: commit::Commits,
+    outstanding: outstanding::Outstanding,
+    requests: requests::Requests,
+    erasing: erasing::Erasing,
     /// Where content is, being made durable.
     sealing: sealing::Sealing,
-    paging: paging::Paging,
-    /// Since when there is something to tidy up.
-    untidy_since: Option<Millis>,
-    /// Nothing is tidied up before: there was no space for it.
-    tidy_from: Millis,
-    shortage: shortage::Shortage,
-    /// Destroyed and zero; its space is still to be given back.
-    spare: ExtentMap<Addr, ()>,
-    /// Since when there is such space.
-    spare_since: Millis,
-    /// Where the next batch begins.
-    sweep: u64,
-    all_due: bool,
-    stopping: bool,
-    /// Nothing is done that nobody waits for.
-    halting: bool,
-    now: Millis,
-    last_request: Millis,
+    schedule: schedule::Schedule,
     latched: Option<String>,
     watching: Option<watching::Watching>,
     /// What the watcher knew at the last stop, until there is one.
     watch_view: Vec<u8>,
 }
 
-/// What an [`Io`] is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Purpose {
-    Request(RequestId),
-    Commit,
-    Act,
-    /// Where content is is made durable.
-    Seal,
-    /// The notes of what was written over dead bytes are made void.
-    VoidNotes,
-    /// A part of the map is read, or gets space.
-    Page,
-}
-
 impl Volume {
     /// Takes one event that happened at `now`, and appends what follows from
     /// it to `out`.
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
-        self.now = self.now.max(now);
+        self.schedule.pass(now);
         match event {
             Event::Request(id, request) => self.arrive(id, request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
             Event::Connected => self.connected(1),
             Event::Disconnected => self.connected(-1),
-            Event::ShredNow => self.all_due = true,
+            Event::ShredNow => self.schedule.all_due = true,
             Event::Stop { drain } => {
-                (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
+                self.schedule.stop(drain);
                 self.stop_searching();
             }
             Event::Recorded { receipts, head } => self.recorded(receipts, head),
@@ -253,12 +201,11 @@ impl Volume {
     }
 
     fn completed(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
-        match (purpose, result) {
+        match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Act, Ok(buf)) => self.act_io_done(buf),
-            (Purpose::Page, result) => self.page_done(id, result, out),
+            (Purpose::Act, Ok(buf)) => self.act_done(buf),
+            (Purpose::Page(page), result) => self.page_done(page, result, out),
             (Purpose::VoidNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Seal, Err(error))
@@ -275,7 +222,7 @@ impl Volume {
     /// Does what can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
-            self.all_due = self.stopping && !self.halting;
+            self.schedule.nothing_left();
             return;
         }
         if self.latched.is_some() {
@@ -296,12 +243,10 @@ impl Volume {
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
             && self.state.owed.is_empty()
-            && self.act.is_none()
-            && self.spare.is_empty()
-            && self.waiting.is_empty()
-            && self.obliging.is_empty()
+            && self.erasing.is_quiet()
+            && self.requests.is_quiet()
             && !self.has_receipts_to_give()
-            && !self.journal.has_pending()
+            && !self.commits.journal.has_pending()
             && self.has_seen_all()
             && self.store.is_fixed()
     }
@@ -312,12 +257,9 @@ impl Volume {
         self.store.absent(extent).is_none().then(|| self.store.place(extent))
     }
 
-    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) -> IoId {
-        let id = IoId(self.io_next);
-        self.io_next += 1;
-        self.purposes.insert(id, purpose);
+    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
+        let id = self.outstanding.begin(purpose);
         out.push(Command::Io(Io { id, at: at.into(), op }));
-        id
     }
 
     /// The medium failed: nothing more is written (invariant 7).
@@ -329,29 +271,12 @@ impl Volume {
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
         self.sealing.give_up();
-        self.undurable.give_up();
+        self.commits.undurable.give_up();
         self.void_notes(out);
-        self.obliging.clear();
-        for id in self.awaiting_commit() {
+        for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }
         self.settle(out);
-    }
-
-    fn hole(&mut self, extent: Extent<Addr>) {
-        let Some(fresh) = &self.fresh else { return };
-        let mut rest = extent;
-        while !rest.is_empty() {
-            let written = fresh.first_run(rest);
-            let void_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.void(Extent::between(rest.start.0, void_end));
-            rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
-        }
-    }
-
-    /// All holes have been told: what was written since need not be known.
-    pub fn holes_known(&mut self) {
-        self.fresh = None;
     }
 }
 

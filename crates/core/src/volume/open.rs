@@ -1,18 +1,14 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
-use super::commit::Undurable;
-use super::layers::Layers;
-use super::order::Order;
-use super::paging::Paging;
+use super::commit::Commits;
+use super::erasing::Erasing;
+use super::outstanding::Outstanding;
 use super::recording::Recording;
-use super::running::Table;
+use super::requests::Requests;
+use super::schedule::Schedule;
 use super::sealing::Sealing;
-use super::shortage::Shortage;
-use super::waiting::Queue;
 use super::{Config, Media, Volume};
 use crate::blocks::BlockSet;
-use crate::extents::ExtentMap;
-use crate::fields::Fields;
 use crate::journal::{
     self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
     State,
@@ -25,7 +21,6 @@ use crate::receipts::Done;
 use crate::store::overlay::{Known, MapError, Overlay, Setup, Unsaid};
 use crate::store::{InPlace, Place, Store, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
-use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 1;
@@ -121,10 +116,17 @@ impl Checkpoint {
             return None;
         }
         let body = body.strip_prefix(VIEW_MAGIC)?.strip_prefix(&VIEW_VERSION.to_le_bytes())?;
-        let mut fields = Fields(body.strip_prefix(&disk)?);
-        let (generation, seq) = (fields.u64()?, fields.u64()?);
-        let watch = fields.sized()?.to_vec();
-        Some(Self { generation, seq, watch, store: fields.0.to_vec() })
+        let body = body.strip_prefix(&disk)?;
+        let (generation, body) = body.split_first_chunk()?;
+        let (seq, body) = body.split_first_chunk()?;
+        let (watch_len, body) = body.split_first_chunk()?;
+        let (watch, store) = body.split_at_checked(usize::try_from(u64::from_le_bytes(*watch_len)).ok()?)?;
+        Some(Self {
+            generation: u64::from_le_bytes(*generation),
+            seq: u64::from_le_bytes(*seq),
+            store: store.to_vec(),
+            watch: watch.to_vec(),
+        })
     }
 }
 
@@ -210,41 +212,14 @@ impl Volume {
         let receipts = found.state.counters.receipts;
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         Self {
-            capabilities,
-            entropy: opening.entropy,
-            nonce: 1,
             store,
-            fresh,
-            layers: Layers::default(),
             state: found.state,
-            durable: journal.position(),
-            journal,
-            committing: None,
-            overwriting: super::overwriting::Overwriting::default(),
-            undurable: Undurable::default(),
-            left_seq: 0,
-            repays_next: false,
-            io_next: 0,
-            purposes: HashMap::new(),
-            order: Order::default(),
-            running: Table::default(),
-            obliging: VecDeque::new(),
-            waiting: Queue::default(),
-            act: None,
-            recording,
+            commits: Commits::new(journal, recording),
+            outstanding: Outstanding::default(),
+            requests: Requests::default(),
+            erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             sealing: Sealing::default(),
-            paging: Paging::default(),
-            untidy_since: None,
-            tidy_from: Millis(0),
-            shortage: Shortage::default(),
-            spare: ExtentMap::default(),
-            spare_since: opening.now,
-            sweep: 0,
-            all_due: false,
-            stopping: false,
-            halting: false,
-            now: opening.now,
-            last_request: opening.now,
+            schedule: Schedule::new(opening.now),
             latched: None,
             watching: None,
             watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),

@@ -10,9 +10,8 @@
 //! 3. Whoever asked for durable content, by FUA or a flush, is answered when the journal says
 //!    durably that the obligation is met: else a power cut would undo what was promised.
 
-use super::admit::Stage;
-use super::dying::Deaths;
 use super::io::IoOp;
+use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
@@ -81,14 +80,14 @@ impl Volume {
     pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
         let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
         let one_pass = self.store.is_fixed() && self.config.policy.passes().len() == 1;
-        let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
-        one_pass && is_dead() && !self.undurable.overlaps(extent) && has_room()
+        let has_room = || self.erasing.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
+        one_pass && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
     }
 
     /// A write of `extent` begins.
     pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
         if self.state.ledger.dead().overlaps(extent) {
-            self.overwriting.under_way.insert(extent, ());
+            self.erasing.overwriting.under_way.insert(extent, ());
             if mutant::is(Mutant::OverwriteEarly) {
                 self.state.ledger.overwrite(extent);
             }
@@ -97,12 +96,12 @@ impl Volume {
 
     /// Whether a write of `extent`, which has ended, was over dead bytes.
     pub(super) fn overwrites(&self, extent: Extent<Addr>) -> bool {
-        self.overwriting.under_way.overlaps(extent)
+        self.erasing.overwriting.under_way.overlaps(extent)
     }
 
     /// A write of `extent` has failed: what was dead there is.
     pub(super) fn give_up_overwrite(&mut self, extent: Extent<Addr>) {
-        self.overwriting.under_way.remove(extent);
+        self.erasing.overwriting.under_way.remove(extent);
     }
 
     /// The write of `id` has ended, over dead bytes: notes that.
@@ -113,47 +112,47 @@ impl Volume {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        let number = self.overwriting.notes.next;
-        self.overwriting.notes.next += 1;
-        self.overwriting.notes.under_way.insert(number);
-        let running = self.running.get_mut(id);
-        let made = self.journal.position();
+        let number = self.erasing.overwriting.notes.next;
+        self.erasing.overwriting.notes.next += 1;
+        self.erasing.overwriting.notes.under_way.insert(number);
+        let running = self.requests.running.get_mut(id);
+        let made = self.commits.journal.position();
         running.stage = Stage::Note { zeros, durable, number, generation: made.generation };
         let extent = running.extent;
         if mutant::is(Mutant::NoteNothing) {
             return self.noted(id, Ok(Buf::new()), out);
         }
-        let up_to = [self.durable, made];
+        let up_to = [self.commits.durable, made];
         let data = Note { session: self.state.session, extent, up_to }.to_bytes();
-        let at = Extent::new(self.journal.shape().note(number).0, data.len() as u64);
+        let at = Extent::new(self.commits.journal.shape().note(number).0, data.len() as u64);
         let place = Place { on: Target::Journal, extent: at };
         self.io(Purpose::Request(id), place, IoOp::Write { data, durable: false }, out);
     }
 
     /// The note of `id` is written, or is not.
     pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let running = self.running.get_mut(id);
+        let running = self.requests.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { zeros, durable, number, generation } = stage else { return };
-        self.overwriting.notes.under_way.remove(&number);
+        self.erasing.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
             self.give_up_overwrite(extent);
             return self.request_failed(id, &error, out);
         }
-        if generation != self.journal.position().generation {
+        if generation != self.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
             return self.note_overwrite(id, zeros, durable, out);
         }
-        self.overwriting.under_way.remove(extent);
+        self.erasing.overwriting.under_way.remove(extent);
         if !self.state.ledger.has_unsynced() {
-            self.overwriting.since = self.now;
+            self.erasing.overwriting.since = self.schedule.now;
         }
         self.state.ledger.overwrite(extent);
         let deaths = Deaths::zeros(zeros);
         if durable && self.latched.is_none() {
             let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
             self.meet_overwritten(&parts);
-            self.running.get_mut(id).stage = Stage::Seal(deaths);
+            self.requests.running.get_mut(id).stage = Stage::Seal(deaths);
             self.request_sealed(id, out);
         } else {
             self.die(id, deaths, out);
@@ -163,7 +162,7 @@ impl Volume {
     /// A sync begins.
     pub(super) fn begin_overwritten_sync(&mut self) {
         self.state.ledger.begin_sync();
-        let notes = &mut self.overwriting.notes;
+        let notes = &mut self.erasing.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
         if mutant::is(Mutant::OverwrittenUnsynced) {
             self.end_overwritten_sync();
@@ -173,15 +172,15 @@ impl Volume {
     /// That sync has ended.
     pub(super) fn end_overwritten_sync(&mut self) {
         self.meet_overwritten(&self.state.ledger.synced());
-        self.overwriting.notes.met = self.overwriting.notes.syncing;
+        self.erasing.overwriting.notes.met = self.erasing.overwriting.notes.syncing;
         if self.is_met_durable() {
-            self.overwriting.notes.done = self.overwriting.notes.met;
+            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.met;
         }
     }
 
     fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
-            self.overwriting.met_seq = self.change(Change::Meet(*run, Done::Overwritten, 1));
+            self.erasing.overwriting.met_seq = self.change(Change::Meet(*run, Done::Overwritten, 1));
             self.state.counters.destroyed_bytes += run.len;
         }
     }
@@ -192,7 +191,7 @@ impl Volume {
     }
 
     fn is_met_durable(&self) -> bool {
-        self.durable.seq >= self.overwriting.met_seq || mutant::is(Mutant::FlushBeforeMet)
+        self.commits.durable.seq >= self.erasing.overwriting.met_seq || mutant::is(Mutant::FlushBeforeMet)
     }
 
     /// Whether `id` has to wait for what was met to be durable; then that ends it.
@@ -200,40 +199,41 @@ impl Volume {
         if self.is_met_durable() {
             return false;
         }
-        self.running.get_mut(id).stage = Stage::Commit;
-        self.overwriting.waiters.push((self.overwriting.met_seq, id));
+        self.requests.running.get_mut(id).stage = Stage::Commit;
+        self.erasing.overwriting.waiters.push((self.erasing.overwriting.met_seq, id));
         true
     }
 
     /// A commit is durable.
     pub(super) fn overwriting_committed(&mut self, out: &mut Vec<Command>) {
-        let durable = self.durable.seq;
+        let durable = self.commits.durable.seq;
         if self.is_met_durable() {
-            self.overwriting.notes.done = self.overwriting.notes.met;
+            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.met;
         }
-        let ready: Vec<_> = self.overwriting.waiters.extract_if(.., |(seq, _)| *seq <= durable).collect();
+        let ready: Vec<_> =
+            self.erasing.overwriting.waiters.extract_if(.., |(seq, _)| *seq <= durable).collect();
         ready.into_iter().for_each(|(_, id)| self.finish_with_buf(id, out));
     }
 
     /// Whether what was written over should be synced although nobody asks.
     pub(super) fn wants_overwritten_sync(&self) -> bool {
-        let is_crowded = self.overwriting.notes.is_crowded() || !self.has_room();
-        let is_old = self.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
+        let is_crowded = self.erasing.overwriting.notes.is_crowded() || !self.has_room();
+        let is_old = self.schedule.now.since(self.erasing.overwriting.since) >= UNSYNCED_MS_MAX;
         self.state.ledger.has_unsynced() && (is_crowded || is_old)
     }
 
     /// When it should, at the latest.
     pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
-        let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
+        let latest = Millis(self.erasing.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
         self.state.ledger.has_unsynced().then_some(latest)
     }
 
     /// The medium failed: nobody waits any more, and content of which there are notes may be
     /// lost when the host's cache forgets it.
     pub(super) fn void_notes(&mut self, out: &mut Vec<Command>) {
-        self.overwriting.waiters.clear();
+        self.erasing.overwriting.waiters.clear();
         if self.state.ledger.has_overwritten() {
-            let place = Place { on: Target::Journal, extent: self.journal.shape().notes() };
+            let place = Place { on: Target::Journal, extent: self.commits.journal.shape().notes() };
             self.io(Purpose::VoidNotes, place, IoOp::Zero, out);
         }
     }

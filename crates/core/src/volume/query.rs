@@ -99,10 +99,10 @@ impl Volume {
             scour_bytes: ledger.scour().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
             ledger_entries: ledger.len() + owed.len(),
-            ledger_entries_max: self.journal.shape().entries_max(),
-            requests_running: self.running.len(),
-            requests_waiting: self.waiting.len(),
-            destroying: self.act.is_some(),
+            ledger_entries_max: self.commits.journal.shape().entries_max(),
+            requests_running: self.requests.running.len(),
+            requests_waiting: self.requests.waiting.len(),
+            destroying: self.erasing.act.is_some(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             counters: self.state.counters,
@@ -201,19 +201,23 @@ impl Volume {
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
-        let can_oblige = !self.obliging.is_empty() && self.has_room();
-        let oblige = can_oblige.then_some(self.now);
+        let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
+        let oblige = can_oblige.then_some(self.schedule.now);
         watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
     }
 
     fn act_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
-        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
+        let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
         let first = others.fold(idle, Millis::min).max(self.shortage_ends());
-        (!asleep).then_some(if self.has_only_chores() { first.max(self.tidy_from) } else { first })
+        (!asleep).then_some(if self.has_only_chores() {
+            first.max(self.erasing.jobs.not_before)
+        } else {
+            first
+        })
     }
 
     pub(super) fn has_queued(&self) -> bool {
@@ -231,36 +235,35 @@ impl Volume {
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        let owes_nothing = || !self.has_queued() && self.is_overwritten_met();
-        never || !self.all_due || (self.destroys_nothing() && owes_nothing() && self.has_seen_all())
+        never
+            || !self.schedule.all_due
+            || (self.erasing.destroys_nothing()
+                && !self.has_queued()
+                && self.is_overwritten_met()
+                && self.has_seen_all())
     }
 
     /// Whether there is nothing to tidy up, or never will be done.
     #[must_use]
     pub fn is_tidy(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || (self.act.is_none() && !self.has_chores())
-    }
-
-    fn destroys_nothing(&self) -> bool {
-        self.act.as_ref().is_none_or(super::act::Act::gives_back)
+        never || (self.erasing.act.is_none() && !self.has_chores())
     }
 
     /// Whether it is not known yet which blocks hold no data.
     #[must_use]
     pub fn holes_unknown(&self) -> bool {
-        self.fresh.is_some()
+        self.erasing.fresh.is_some()
     }
 
     /// Whether no request, act or commit is under way; an act may have given
     /// way, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.purposes.is_empty()
-            && self.running.is_empty()
-            && self.waiting.is_empty()
-            && !self.journal.has_pending()
-            && (!self.stopping || self.is_sealed() || self.latched.is_some())
+        self.outstanding.is_empty()
+            && self.requests.is_empty()
+            && !self.commits.journal.has_pending()
+            && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
     }
 
     /// Whether it is at rest and owes nothing that it could do unasked.
@@ -276,8 +279,8 @@ impl Volume {
     /// is written to the journal after it.
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
-        let known = self.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
-        let FrameId { generation, seq } = self.journal.position();
+        let known = self.erasing.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
+        let FrameId { generation, seq } = self.commits.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,
             seq,

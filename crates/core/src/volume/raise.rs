@@ -1,7 +1,7 @@
 //! Where the bytes of a request are: parts of the map that it waits for, and
 //! blocks of which it changes a part, that get a place of their own first.
 
-use super::admit::Stage;
+use super::running::Stage;
 use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp, refusal};
 use crate::medium::MediumError;
@@ -67,7 +67,9 @@ impl Volume {
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        let Stage::Raise { block, is_read, .. } = &mut self.running.get_mut(id).stage else { return };
+        let Stage::Raise { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
+            return;
+        };
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
@@ -75,7 +77,7 @@ impl Volume {
                 self.request_failed(id, &error, out);
             }
             Err(error) => {
-                let extent = self.running.get_mut(id).extent;
+                let extent = self.requests.running.get_mut(id).extent;
                 self.blind(extent);
                 self.finish(id, Err(refusal(&error)), out);
             }
@@ -87,7 +89,7 @@ impl Volume {
                 if was_read {
                     self.store.written(block, true);
                 }
-                if let Stage::Raise { request, .. } = self.running.take(id).stage {
+                if let Stage::Raise { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);
                 }
             }

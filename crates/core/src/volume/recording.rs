@@ -58,24 +58,24 @@ impl Volume {
         if !self.has_receipts_to_give() || self.store.has_residue() {
             return;
         }
-        let (from, to) = (self.recording.given, self.recording.durable);
+        let (from, to) = (self.commits.recording.given, self.commits.recording.durable);
         let skipped = from - self.first_receipt();
         let receipts = self.state.receipts.iter().skip(skipped as usize).copied();
         out.extend((from..to).zip(receipts).map(|(number, receipt)| Command::Receipt(number, receipt)));
-        self.recording.given = to;
+        self.commits.recording.given = to;
     }
 
     pub(super) fn has_receipts_to_give(&self) -> bool {
-        self.recording.given < self.recording.durable
+        self.commits.recording.given < self.commits.recording.durable
     }
 
     /// The audit log, which ends with `head`, has all receipts before number `receipts`.
     pub(super) fn recorded(&mut self, receipts: u64, head: LogHead) {
         let first = self.first_receipt();
         // No further than to what can be in the log.
-        let receipts = receipts.clamp(first, self.recording.durable);
-        self.recording.stuck = None;
-        self.recording.given = self.recording.given.max(receipts);
+        let receipts = receipts.clamp(first, self.commits.recording.durable);
+        self.commits.recording.stuck = None;
+        self.commits.recording.given = self.commits.recording.given.max(receipts);
         if self.config.read_only || (receipts == first && head == self.state.log) {
             return;
         }
@@ -84,15 +84,15 @@ impl Volume {
     }
 
     pub(super) fn record_stuck(&mut self, reason: String) {
-        self.recording.stuck = Some(reason);
+        self.commits.recording.stuck = Some(reason);
     }
 
     /// The disk can go on no longer without the audit log.
     pub(super) fn check_log(&mut self, out: &mut Vec<Command>) {
-        if self.state.receipts.len() < self.journal.shape().entries_max() / 4 {
+        if self.state.receipts.len() < self.commits.journal.shape().entries_max() / 4 {
             return;
         }
-        if let Some(reason) = self.recording.stuck.take() {
+        if let Some(reason) = self.commits.recording.stuck.take() {
             let receipts = self.state.receipts.len();
             self.latch(
                 &format!("the audit log cannot be written, and {receipts} receipts wait: {reason}"),
@@ -103,7 +103,7 @@ impl Volume {
 
     /// Whether acts may make receipts: what they add to the journal has an end.
     pub(super) fn may_owe_receipts(&self) -> bool {
-        self.entries() < self.journal.shape().entries_max() / 2 * 3
+        self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
     }
 
     /// Entries of the ledger, and receipts, which take the same room.

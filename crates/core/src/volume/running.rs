@@ -1,8 +1,8 @@
 //! The requests that have begun: by name, and by the bytes that they touch.
 
-use super::admit::Stage;
 use crate::extents::{ExtentMap, Value};
-use crate::request::{Buf, RequestId};
+use crate::ledger::{Cause, Due};
+use crate::request::{Buf, Request, RequestId};
 use crate::units::{Addr, Extent};
 use std::collections::HashMap;
 
@@ -17,6 +17,47 @@ pub(super) struct Running {
     pub(super) masks: Vec<Extent<Addr>>,
     /// Payload to hand back.
     pub(super) buf: Buf,
+}
+
+/// How far a request has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The watcher is shown what is about to be replaced: `seen` now, then the
+    /// rest, the next one last.
+    Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
+    /// Its only input or output is under way.
+    Io,
+    /// A block of which it changes a part gets a place of its own: it is read
+    /// first, then written.
+    Raise { request: Request, block: Extent<Addr>, is_read: bool },
+    /// A write is under way; these parts of it are zeros, and dead after it.
+    Write { zeros: Vec<Extent<Addr>>, durable: bool },
+    /// Such a write has ended, over dead bytes, and a note of that is being written.
+    Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
+    /// What was written is made durable, and where that is; then these parts
+    /// get their obligation.
+    Seal(Deaths),
+    /// These parts are still to be given an obligation.
+    Oblige(Deaths),
+    /// This part is still to be zeroed where it holds nothing.
+    Provide(Extent<Addr>),
+    /// A commit with its last change is awaited.
+    Commit,
+}
+
+/// Parts that are to be given an obligation.
+#[derive(Debug)]
+pub(super) struct Deaths {
+    pub(super) rest: Vec<Extent<Addr>>,
+    pub(super) due: Due,
+    pub(super) cause: Cause,
+}
+
+impl Deaths {
+    /// Of blocks of zeros that were written.
+    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
+        Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
+    }
 }
 
 /// All of them.

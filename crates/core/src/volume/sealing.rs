@@ -78,7 +78,7 @@ impl Volume {
         self.begin_overwritten_sync();
         let sealing = &mut self.sealing;
         sealing.writes = self.store.seal();
-        sealing.after = self.left_seq;
+        sealing.after = self.commits.left_seq;
         sealing.step = Step::Content;
         let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
@@ -110,7 +110,7 @@ impl Volume {
     pub(super) fn seal_map(&mut self, out: &mut Vec<super::Command>) {
         let sealing = &mut self.sealing;
         let may_begin = sealing.step == Step::Journal && self.latched.is_none();
-        if !may_begin || self.durable.seq < sealing.after && !mutant::is(Mutant::SealBeforeOwed) {
+        if !may_begin || !self.commits.is_durable(sealing.after) && !mutant::is(Mutant::SealBeforeOwed) {
             return;
         }
         let writes = std::mem::take(&mut sealing.writes);
@@ -148,7 +148,7 @@ impl Volume {
         for waiter in std::mem::take(&mut self.sealing.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_sealed(id, out),
-                Waiter::Act => self.act_sealed(),
+                Waiter::Act => self.act_done(Buf::new()),
                 Waiter::Proof => self.proof_done(),
                 Waiter::Nobody => {}
             }
@@ -164,7 +164,8 @@ impl Volume {
             return;
         }
         let is_wanted = self.store.wants_seal() || self.wants_overwritten_sync();
-        if is_wanted || self.stopping || !self.halting && self.is_due_since(self.now) {
+        let is_due = !self.schedule.halting && self.is_due_since(self.schedule.now);
+        if is_wanted || self.schedule.stopping || is_due {
             self.seal(Waiter::Nobody, out);
         }
     }

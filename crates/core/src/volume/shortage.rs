@@ -48,36 +48,37 @@ impl Volume {
     /// Whether the death of `run` needs a page of the map that there was no space for
     /// just now.
     pub(super) fn must_wait(&self, run: Extent<Addr>) -> bool {
-        self.now < self.shortage.map && self.store.lacks_space(run, true).is_some()
+        self.schedule.now < self.schedule.shortage.map && self.store.lacks_space(run, true).is_some()
     }
 
     /// Whether there was no space just now for what nobody waits for: erase tasks.
     pub(super) fn acts_rest(&self) -> bool {
-        self.now < self.shortage.acts
+        self.schedule.now < self.schedule.shortage.acts
     }
 
     /// The same, of checkpoints.
     pub(super) fn checkpoints_rest(&self) -> bool {
-        self.now < self.shortage.map
+        self.schedule.now < self.schedule.shortage.map
     }
 
     /// All that could begin has begun: what is due besides waits for space.
     pub(super) fn note_shortage(&mut self) {
         let is_short = self.acts_rest() || self.checkpoints_rest();
-        self.shortage.is_all = is_short && self.purposes.is_empty() && (self.halting || self.is_due());
+        self.schedule.shortage.is_all =
+            is_short && self.outstanding.is_empty() && (self.schedule.halting || self.is_due());
     }
 
     /// When there is something to do again, if all that is due waits for space.
     pub(super) fn shortage_ends(&self) -> Millis {
-        let Shortage { acts, map, is_all } = self.shortage;
-        let ends = [acts, map].into_iter().filter(|end| is_all && *end > self.now);
+        let Shortage { acts, map, is_all } = self.schedule.shortage;
+        let ends = [acts, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
         ends.min().unwrap_or_default()
     }
 
     /// There was no space for an erase task.
     pub(super) fn put_off_acts(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.shortage.acts = self.retry_at();
-        for waiting in self.waiting.take_demands() {
+        self.schedule.shortage.acts = self.retry_at();
+        for waiting in self.requests.waiting.take_demands() {
             self.refuse_waiting(&waiting, error, out);
         }
         self.refuse_obliging(error, out);
@@ -85,18 +86,18 @@ impl Volume {
 
     /// There was no space for a page of the map.
     pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.shortage.map = self.retry_at();
+        self.schedule.shortage.map = self.retry_at();
         self.refuse_obliging(error, out);
     }
 
     pub(super) fn retry_at(&self) -> Millis {
-        Millis(self.now.0.saturating_add(RETRY_MS))
+        Millis(self.schedule.now.0.saturating_add(RETRY_MS))
     }
 
     /// What dies waits for room in the ledger, which may not come before there is space.
     fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         if !self.has_room() {
-            for id in std::mem::take(&mut self.obliging) {
+            for id in std::mem::take(&mut self.requests.obliging) {
                 self.request_failed(id, error, out);
             }
         }
@@ -106,7 +107,7 @@ impl Volume {
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
         // The watcher was told of a change that does not take place.
         self.blind(waiting.request.extent);
-        self.leave(waiting.id);
+        self.requests.leave(waiting.id);
         out.push(Command::Reply(waiting.id, Err(refusal(error))));
     }
 }

@@ -9,12 +9,12 @@ mod steps;
 
 use super::*;
 use crate::journal::Shape;
-use crate::medium::Medium;
+use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
 use crate::request::Liveness;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 const SIZE: u64 = 1 << 20;
 const DISK: [u8; 16] = [1; 16];

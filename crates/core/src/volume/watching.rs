@@ -63,7 +63,7 @@ impl Volume {
             next_look: OWN_REQUESTS,
             proof: Proof::None,
             verdict: Vec::new(),
-            since: self.now,
+            since: self.schedule.now,
         };
         self.watching = (!self.config.read_only).then_some(watching);
     }
@@ -85,7 +85,7 @@ impl Volume {
     /// The watcher, if there is one, observes this.
     fn tell_watcher(&mut self, observation: Observation<'_>) {
         if let Some(watching) = &mut self.watching {
-            watching.tell(self.now, observation);
+            watching.tell(self.schedule.now, observation);
         }
     }
 
@@ -103,13 +103,13 @@ impl Volume {
         let Some(watching) = &mut self.watching else { return Vec::new() };
         let Some(content) = content(&request.op) else {
             if matches!(request.op, Op::Read | Op::Cache) {
-                watching.tell(self.now, Observation::Read(extent));
+                watching.tell(self.schedule.now, Observation::Read(extent));
             }
             return Vec::new();
         };
         // With one pass the write itself is all that would be done.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
-        watching.tell(self.now, Observation::Arrived { extent, content });
+        watching.tell(self.schedule.now, Observation::Arrived { extent, content });
         reused.extend(watching.take_back(extent));
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
@@ -203,7 +203,7 @@ impl Volume {
 
     /// Reads, proves and obliges what can be now.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
-        if self.watching.is_none() || self.halting {
+        if self.watching.is_none() || self.schedule.halting {
             return;
         }
         self.tell_watcher(Observation::Tick);
@@ -229,7 +229,7 @@ impl Volume {
     fn prove(&mut self, out: &mut Vec<Command>) {
         self.cut();
         let awaits = self.watching.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
-        if !awaits || !self.order.is_cut_complete() {
+        if !awaits || !self.requests.order.is_cut_complete() {
             return;
         }
         if let Some(watching) = &mut self.watching {
@@ -245,9 +245,9 @@ impl Volume {
         let Some(since) = since.filter(|since| self.is_due_since(*since)) else { return };
         if let Some(watching) = &mut self.watching {
             watching.since = since;
-            watching.tell(self.now, Observation::Cut);
+            watching.tell(self.schedule.now, Observation::Cut);
             watching.proof = Proof::Awaits;
-            self.order.cut();
+            self.requests.order.cut();
         }
     }
 
@@ -260,7 +260,7 @@ impl Volume {
 
     /// Makes obligations of verdicts, while acts are due and there is room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
-        let since = self.watching.as_ref().map_or(self.now, |it| it.since);
+        let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
         if self.holes_unknown() || !self.is_due_since(since) {
             return;
         }
@@ -280,13 +280,12 @@ impl Volume {
     }
 
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
-        let (layers, all) = (self.has_layers(), self.all_due);
+        let (layers, all) = (self.has_layers(), self.schedule.all_due);
         let watching = self.watching.as_mut()?;
-        let (order, act) = (&self.order, &self.act);
+        let (order, erasing) = (&self.requests.order, &self.erasing);
         // The end of an act that hides content would take the place of the new
         // obligation.
-        let is_busy =
-            |extent: Extent<Addr>| act.as_ref().is_some_and(|it| it.hides(extent)) || order.overlaps(extent);
+        let is_busy = |extent: Extent<Addr>| erasing.hides(extent) || order.overlaps(extent);
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
@@ -294,13 +293,13 @@ impl Volume {
     /// When something is to be done for the watcher, if nothing else happens.
     pub(super) fn watch_wakeup(&self) -> Option<Millis> {
         let watching = self.watching.as_ref()?;
-        let idle = Millis(self.last_request.0.saturating_add(self.config.idle_after_ms));
-        let idle = if self.all_due { self.now } else { idle };
+        let idle = self.schedule.idle_at(&self.config);
+        let idle = if self.schedule.all_due { self.schedule.now } else { idle };
         let agenda = watching.watcher.agenda();
         let Agenda { unproven_since, wakes_at, .. } = agenda;
         let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         // What is pending past that time, while the watcher waits for a time of its own, waits for that.
-        let waits = wakes_at.is_some() && idle <= self.now;
+        let waits = wakes_at.is_some() && idle <= self.schedule.now;
         let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
         proof.into_iter().chain(wakes_at).min()

@@ -1,7 +1,8 @@
-//! Acts that fail: what is given up and tried again, and what stops the disk.
+//! Erase tasks that fail: what is given up and tried again, and what stops the disk.
 
-use super::{Kind, Step};
+use super::{Act, Kind};
 use crate::medium::{MediumError, MediumErrorKind};
+use crate::request::Buf;
 use crate::volume::{Command, Volume};
 
 impl Volume {
@@ -9,29 +10,36 @@ impl Volume {
     /// tried again later. Content that may be in the slots only has to be put back.
     pub(in crate::volume) fn act_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
-        let Some(act) = &mut self.act else { return };
-        let (is_chore, step) = (act.chore.is_some(), act.steps.last());
-        if no_space && is_chore && step == Some(&Step::Seal) {
+        let Some(act) = &mut self.erasing.act else { return };
+        let is_chore = matches!(act.kind, Kind::Tidy(_));
+        if no_space && is_chore && act.task.is_checkpointing() {
             // What moved is at its new place, and the next checkpoint frees the old one.
-            return self.act_sealed();
+            return self.act_done(Buf::new());
         }
-        let (reads, reserves) =
-            (matches!(step, Some(Step::Read | Step::Search)), step == Some(&Step::Reserve));
-        if !(is_chore && (reads || no_space) || no_space && !matches!(act.kind, Kind::Keep { .. })) {
+        let may_wait = no_space && !matches!(act.kind, Kind::Keep { .. });
+        if !(is_chore && act.task.is_reading() || may_wait) {
             return self.latch(&format!("destroying: {error}"), out);
         }
-        act.under_way -= 1;
-        act.is_futile = true;
-        match (is_chore, reserves) {
-            (true, _) => self.put_off_chores(),
-            (false, true) => self.put_off_map(error, out),
-            (false, false) => self.put_off_acts(error, out),
+        act.task.failed();
+        if is_chore { self.put_off_chores() } else { self.put_off_acts(error, out) }
+    }
+
+    /// There is no space for the part of the map that the death of what is being destroyed
+    /// changes: that waits.
+    pub(in crate::volume) fn act_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        let lacks = |run: &crate::units::Extent<_>| self.store.lacks_space(*run, true).is_some();
+        let is_lacking = |act: &Act| matches!(act.kind, Kind::Shred) && act.runs.iter().any(lacks);
+        if self.erasing.act.as_ref().is_some_and(is_lacking) {
+            if let Some(act) = &mut self.erasing.act {
+                act.task.give_up();
+            }
+            self.put_off_map(error, out);
         }
     }
 
     /// The medium failed. Kept content may be in the slots only: those bytes
     /// stay closed.
     pub(in crate::volume) fn abandon_act(&mut self) {
-        self.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
+        self.erasing.act.take_if(|act| !matches!(act.kind, Kind::Keep { .. }));
     }
 }

@@ -1,0 +1,59 @@
+//! How much work shares the syncs of one task, and in which pieces.
+
+use crate::extents::ExtentMap;
+use crate::units::{Address, Extent};
+
+/// Most sites in one task.
+pub const RUNS_MAX: usize = 4096;
+/// Longest hole that is made at once: a host file system keeps others out of the file meanwhile.
+const HOLE_BYTES_MAX: u64 = 2 << 20;
+
+/// Limits of one task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Longest single write; bounds the wait of a request behind it.
+    pub run_bytes_max: u64,
+    /// Most bytes that share syncs. A task takes another site while it has fewer: so it can exceed
+    /// the limit by one run, and never is empty.
+    pub batch_bytes_max: u64,
+}
+
+impl Limits {
+    /// The first of `all` that fit into one task, if each takes so many `bytes`.
+    pub fn batch<T>(
+        self,
+        all: impl Iterator<Item = T>,
+        bytes: impl Fn(&T) -> u64,
+    ) -> impl Iterator<Item = T> {
+        let mut left = self.batch_bytes_max;
+        all.take(RUNS_MAX).take_while(move |it| {
+            let fits = left > 0;
+            left = left.saturating_sub(bytes(it));
+            fits
+        })
+    }
+
+    /// As much of `extents` as fits into one task, cut to runs.
+    #[must_use]
+    pub fn runs<A: Address>(self, extents: impl Iterator<Item = Extent<A>>) -> Vec<Extent<A>> {
+        self.batch(extents.flat_map(|extent| windows(extent, self.run_bytes_max)), |run| run.len).collect()
+    }
+}
+
+/// `extent`, cut wherever a multiple of `bytes` lies in it: a medium may be
+/// able to overwrite a whole window faster than any other place as long.
+pub fn windows<A: Address>(extent: Extent<A>, bytes: u64) -> impl Iterator<Item = Extent<A>> {
+    let start = extent.start.get();
+    let head = extent.len.min(start.next_multiple_of(bytes) - start);
+    let first = Extent::new(start, head);
+    let rest = Extent::<A>::between(first.end(), extent.end());
+    Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
+}
+
+/// The bytes of `runs` as holes to be made one after the other: neighbours as one, and none too long.
+#[must_use]
+pub fn holes<A: Address>(runs: &[Extent<A>]) -> Vec<Extent<A>> {
+    let mut area = ExtentMap::default();
+    runs.iter().for_each(|run| area.insert(*run, ()));
+    area.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect()
+}

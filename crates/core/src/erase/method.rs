@@ -1,0 +1,176 @@
+//! The methods of a task, and the steps of each, in order.
+
+use super::Record;
+use super::task::{Action, Step};
+use crate::mutant::{self, Mutant};
+use crate::policy::{Pattern, Policy};
+use crate::request::Buf;
+
+/// Blocks of content that moves, read and written at once.
+const COPIES_AT_ONCE: usize = 64;
+
+/// The job of a task.
+#[derive(Clone, Debug)]
+pub enum Method<S> {
+    /// Destroy residue.
+    Destroy(Destroy<S>),
+    /// Destroy what lies below content, and put content there (a conservative overwrite).
+    Rewrite(Rewrite<S>),
+    /// Copy live content to another site, so that the old one can be destroyed.
+    CopyLive(CopyLive<S>),
+    /// Give back the space of these sites. What lay there is destroyed already, or nobody's secret.
+    Punch(Vec<S>),
+    /// Cut the medium off at this site.
+    Shrink(S),
+    /// Read this site.
+    Read(S),
+}
+
+/// See [`Method::Destroy`].
+#[derive(Clone, Debug)]
+pub struct Destroy<S> {
+    /// Where the passes go.
+    pub residue: Vec<S>,
+    /// The state of the residue after the last pass.
+    pub zeros: Zeros<S>,
+    /// The medium that is synced.
+    pub medium: S,
+    /// Sites that the map forgets once the residue is gone.
+    pub forget: Vec<S>,
+    /// Make a checkpoint after that.
+    pub checkpoint: bool,
+    /// End with [`Record::Erased`].
+    pub record: bool,
+}
+
+/// Whether the sites of [`Destroy`] hold zeros after the last pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Zeros<S> {
+    /// Zeros, if the policy has any pass.
+    AfterPasses,
+    /// Zeros in any case.
+    Always,
+    /// Zeros, if need be by giving back the space of these sites.
+    Holes(Vec<S>),
+}
+
+/// See [`Method::Rewrite`].
+#[derive(Clone, Debug)]
+pub struct Rewrite<S> {
+    /// Where the passes go, and then the content.
+    pub sites: Vec<S>,
+    /// The content of each site, in order; none if it is what the site has now.
+    pub contents: Option<Vec<Buf>>,
+    /// The medium of the sites.
+    pub medium: S,
+    /// The staging area, as long as all content needs it.
+    pub staging: S,
+    /// The medium of the staging area.
+    pub staging_medium: S,
+}
+
+/// See [`Method::CopyLive`].
+#[derive(Clone, Debug)]
+pub struct CopyLive<S> {
+    /// The old site of each block.
+    pub from: Vec<S>,
+    /// The new one of each.
+    pub to: Vec<S>,
+    /// The medium that is synced.
+    pub medium: S,
+}
+
+impl<S: Clone> Method<S> {
+    /// The steps, in order; the content that is known already.
+    pub(super) fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
+        match self {
+            Self::Destroy(it) => (it.steps(policy), Vec::new()),
+            Self::Rewrite(it) => it.steps(policy),
+            Self::CopyLive(it) => (it.steps(), Vec::new()),
+            Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
+            Self::Shrink(site) => (vec![Step::at(Action::Shrink, [site])], Vec::new()),
+            Self::Read(site) => (vec![Step::at(Action::Read, [site])], Vec::new()),
+        }
+    }
+
+    /// Whether the task has to go on to its end: given up, it would leave content at two sites, or
+    /// at none that the map names.
+    pub(super) fn must_end(&self) -> bool {
+        matches!(self, Self::Rewrite(_) | Self::CopyLive(_) | Self::Shrink(_))
+    }
+}
+
+impl<S: Clone> Destroy<S> {
+    fn steps(self, policy: &Policy) -> Vec<Step<S>> {
+        let residue = Step::at(Action::Punch, self.residue);
+        let sync = Step::at(Action::Sync, [self.medium]);
+        let mut steps = passes(policy, &residue, &sync);
+        let has_passes = !steps.is_empty();
+        let zeros = match self.zeros {
+            _ if policy.leaves_zeros() => None,
+            Zeros::AfterPasses if !has_passes => None,
+            Zeros::AfterPasses | Zeros::Always => Some(residue.with(Action::Fill(Pattern::zeros()))),
+            Zeros::Holes(holes) => Some(Step::at(Action::Punch, holes)),
+        };
+        if let Some(zeros) = zeros.filter(|it| !it.is_empty()) {
+            steps.extend([zeros, sync]);
+        }
+        if self.record && mutant::is(Mutant::ReceiptBeforeSync) {
+            steps.pop();
+        }
+        steps.push(Step::at(Action::Forget, self.forget));
+        if self.checkpoint && !mutant::is(Mutant::MeetUnsealed) {
+            steps.push(Step::once(Action::Checkpoint));
+        }
+        if self.record {
+            steps.push(Step::once(Action::Record(Record::Erased)));
+        }
+        steps
+    }
+}
+
+impl<S: Clone> Rewrite<S> {
+    fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
+        let sites = Step::at(Action::Read, self.sites);
+        let sync = Step::at(Action::Sync, [self.medium]);
+        let save = Step::at(Action::Save, [self.staging]);
+        let mut steps = Vec::new();
+        if self.contents.is_none() {
+            steps.push(sites.clone());
+        }
+        if !mutant::is(Mutant::KeepNothing) {
+            steps.extend([save.clone(), Step::once(Action::Record(Record::Saved))]);
+        }
+        steps.extend(passes(policy, &sites, &sync));
+        steps.extend([sites.with(Action::Write), sync, Step::once(Action::Record(Record::Restored))]);
+        if !mutant::is(Mutant::KeepSlots) {
+            steps.extend(passes(policy, &save, &Step::at(Action::Sync, [self.staging_medium])));
+        }
+        steps.push(Step::once(Action::Record(Record::Erased)));
+        (steps, self.contents.unwrap_or_default())
+    }
+}
+
+impl<S: Clone> CopyLive<S> {
+    fn steps(self) -> Vec<Step<S>> {
+        let from = Step::at(Action::Read, self.from);
+        let to = Step::at(Action::Write, self.to);
+        let sync = Step::at(Action::Sync, [self.medium]);
+        let rebind = from.with(Action::Rebind(to.sites()));
+        vec![from.by(COPIES_AT_ONCE), to.by(COPIES_AT_ONCE), sync, rebind, Step::once(Action::Checkpoint)]
+    }
+}
+
+/// The passes of `policy` over the sites of `over`, each with a sync after it.
+fn passes<S: Clone>(policy: &Policy, over: &Step<S>, sync: &Step<S>) -> Vec<Step<S>> {
+    if over.is_empty() {
+        return Vec::new();
+    }
+    let last = policy.passes().len();
+    let with_sync = policy.passes().iter().zip(1..).flat_map(|(pattern, n)| {
+        let is_synced = n == last || !mutant::is(Mutant::FoldPasses);
+        let sync = Some(sync.clone()).filter(|_| is_synced);
+        [Some(over.with(Action::Fill(pattern.clone()))), sync]
+    });
+    with_sync.flatten().collect()
+}

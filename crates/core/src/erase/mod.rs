@@ -1,0 +1,129 @@
+//! How content is destroyed, step by step: apart from what is to be destroyed, and from who
+//! asks for it.
+//!
+//! A [`Task`] is a state machine without input or output. Its driver takes [`Work`] from
+//! [`Task::next`], carries the work out, and reports its end with [`Task::done`]. A task knows
+//! neither media nor maps: a *site* `S` names whatever the driver can find again, such as a
+//! place on a medium, an address, a container, or a key.
+//!
+//! A task is given up by dropping it while it is at rest. What it did not finish is owed as
+//! before; a new task over the same sites begins with the first pass, and more passes than
+//! due do no harm.
+//!
+//! Invariants:
+//! 1. A step begins when the one before it has ended at all of its sites.
+//! 2. Each pass is followed by a sync before the next pass over the same sites begins.
+//! 3. [`Record::Erased`] comes last, after the last sync, and after the checkpoint if the task
+//!    has one.
+//! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
+//!    it. The saved copy is destroyed by the same policy before [`Record::Erased`].
+//! 5. A pass is under way over at most [`FILLS_MAX`] sites at once, and over one while the foreground
+//!    is at work, unless somebody waits for the task. No other step has more than one part under way.
+
+mod batch;
+mod method;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Limits, RUNS_MAX, holes, windows};
+pub use method::{CopyLive, Destroy, Method, Rewrite, Zeros};
+pub use task::{Foreground, Priority, Task};
+
+use crate::policy::{Pattern, Seed};
+use crate::request::Buf;
+
+/// Most sites over which a pass is under way at once: a medium that is given one write after
+/// the other rests in between.
+pub const FILLS_MAX: usize = 4;
+/// The same while the foreground is at work, with which a task shares the medium and the
+/// processors.
+pub const FILLS_AT_WORK_MAX: usize = 1;
+
+/// The next work for the driver of a [`Task`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work<S> {
+    /// Input or output.
+    Io(StepIo<S>),
+    /// Something that the driver does in its own way.
+    Point(Point<S>),
+}
+
+/// Input or output of one step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StepIo<S> {
+    /// The sites, side by side in the buffer.
+    pub at: Vec<S>,
+    /// The operation.
+    pub verb: Verb,
+}
+
+/// An operation on a medium.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// Read the content. [`Task::done`] takes it.
+    Read,
+    /// Write this content. Durable at the next sync.
+    Write(Buf),
+    /// Write all of [`Task::contents`] to the staging area, as the driver lays it out there. Durable
+    /// when it ends.
+    Save,
+    /// Overwrite with a pass.
+    Fill(Pattern),
+    /// Give the space back.
+    Punch,
+    /// Make all earlier writes to this medium durable.
+    Sync,
+    /// Cut the medium off where the site begins.
+    Shrink,
+}
+
+/// A point at which the driver does something of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Point<S> {
+    /// Forget in memory what lay here.
+    Forget(S),
+    /// Note in memory that content has moved.
+    Rebind {
+        /// The old site.
+        from: S,
+        /// The new site. The content there is durable.
+        to: S,
+    },
+    /// Make the map durable. The point ends when it is.
+    Checkpoint,
+    /// Write to the journal. The point ends when the record is durable.
+    Record(Record),
+}
+
+/// An entry for the driver's journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// The content of all sites is in the staging area: after a crash it is put back from there.
+    Saved,
+    /// The content is back at its sites, durably: the saved copy is not needed any more.
+    Restored,
+    /// All that the task was for is done: obligations end, and receipts may be given.
+    Erased,
+}
+
+/// Seeds for random passes, a new one each time.
+#[derive(Debug)]
+pub struct Seeds {
+    entropy: [u8; 32],
+    last: u64,
+}
+
+impl Seeds {
+    /// Seeds from `entropy`, bytes that nobody knows, drawn once each time a store is opened.
+    #[must_use]
+    pub fn new(entropy: [u8; 32]) -> Self {
+        Self { entropy, last: 1 }
+    }
+
+    /// The next seed.
+    pub fn draw(&mut self) -> Seed {
+        self.last += 1;
+        Seed { entropy: self.entropy, nonce: self.last }
+    }
+}

@@ -1,0 +1,238 @@
+//! One task under way.
+
+use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, Record, StepIo, Verb, Work};
+use crate::policy::{Pattern, Policy};
+use crate::request::Buf;
+use std::sync::Arc;
+
+/// A task under way: see the module's documentation.
+#[derive(Debug)]
+pub struct Task<S> {
+    /// Steps that are left, the next one last.
+    steps: Vec<Step<S>>,
+    /// Parts of the present step that have begun.
+    begun: usize,
+    /// Parts of the present step that have begun and not ended.
+    under_way: usize,
+    contents: Vec<Buf>,
+    priority: Priority,
+    must_end: bool,
+    is_futile: bool,
+}
+
+/// Who waits for a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// Nobody waits. The task goes on until somebody waits for another one.
+    Background,
+    /// The task goes on while erasing is due, until somebody waits for another one.
+    Due,
+    /// Somebody waits: the task gives way to nobody.
+    Urgent,
+}
+
+/// How much the foreground leaves to a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Foreground {
+    /// Erasing is due: the foreground is idle, or the oldest obligation is old.
+    pub is_due: bool,
+    /// A client is at work.
+    pub is_at_work: bool,
+}
+
+/// One step of a task, in parts: each is handed out as one [`Work`].
+#[derive(Clone, Debug)]
+pub(super) struct Step<S> {
+    action: Action<S>,
+    /// None where the step is done once for all sites.
+    sites: Option<Arc<[S]>>,
+    /// Sites of one part.
+    at_once: usize,
+}
+
+/// The kinds of step.
+#[derive(Clone, Debug)]
+pub(super) enum Action<S> {
+    Read,
+    Write,
+    Save,
+    Fill(Pattern),
+    Punch,
+    Sync,
+    Shrink,
+    Forget,
+    /// With the new sites.
+    Rebind(Arc<[S]>),
+    Checkpoint,
+    Record(Record),
+}
+
+impl<S: Clone> Step<S> {
+    pub(super) fn at(action: Action<S>, sites: impl Into<Arc<[S]>>) -> Self {
+        Self { action, sites: Some(sites.into()), at_once: 1 }
+    }
+
+    pub(super) fn once(action: Action<S>) -> Self {
+        Self { action, sites: None, at_once: 1 }
+    }
+
+    /// Another step at the same sites.
+    pub(super) fn with(&self, action: Action<S>) -> Self {
+        Self { action, sites: self.sites.clone(), at_once: 1 }
+    }
+
+    /// The same step, with so many sites in one part.
+    pub(super) fn by(self, at_once: usize) -> Self {
+        Self { at_once, ..self }
+    }
+
+    pub(super) fn sites(&self) -> Arc<[S]> {
+        self.sites.clone().unwrap_or_else(|| Arc::new([]))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts() == 0
+    }
+
+    /// How many parts the step has.
+    fn parts(&self) -> usize {
+        self.sites.as_ref().map_or(1, |sites| sites.len().div_ceil(self.at_once))
+    }
+
+    /// The sites of part number `n`.
+    fn sites_of(&self, n: usize) -> &[S] {
+        let sites = self.sites.as_deref().unwrap_or_default();
+        let from = (n * self.at_once).min(sites.len());
+        &sites[from..sites.len().min(from + self.at_once)]
+    }
+}
+
+impl<S: Clone> Task<S> {
+    /// Does what `method` says, with the passes of `policy`.
+    #[must_use]
+    pub fn new(method: Method<S>, policy: &Policy, priority: Priority) -> Self {
+        let must_end = method.must_end();
+        let (mut steps, contents) = method.steps(policy);
+        steps.retain(|step| !step.is_empty());
+        steps.reverse();
+        Self { steps, begun: 0, under_way: 0, contents, priority, must_end, is_futile: false }
+    }
+
+    /// The next work, if one may begin now. [`Task::done`] or [`Task::failed`] tells of its end.
+    pub fn next(&mut self, foreground: Foreground) -> Option<Work<S>> {
+        if !self.may_begin(foreground) {
+            return None;
+        }
+        let (step, n) = (self.steps.last()?, self.begun);
+        let mut at = step.sites_of(n).to_vec();
+        let io = |at, verb| Work::Io(StepIo { at, verb });
+        let work = match &step.action {
+            Action::Read => io(at, Verb::Read),
+            Action::Write => io(at, Verb::Write(std::mem::take(&mut self.contents[n]))),
+            Action::Save => io(at, Verb::Save),
+            Action::Fill(pattern) => io(at, Verb::Fill(pattern.clone())),
+            Action::Punch => io(at, Verb::Punch),
+            Action::Sync => io(at, Verb::Sync),
+            Action::Shrink => io(at, Verb::Shrink),
+            Action::Forget => Work::Point(Point::Forget(at.swap_remove(0))),
+            Action::Rebind(to) => Work::Point(Point::Rebind { from: at.swap_remove(0), to: to[n].clone() }),
+            Action::Checkpoint => Work::Point(Point::Checkpoint),
+            Action::Record(record) => Work::Point(Point::Record(*record)),
+        };
+        self.begun += 1;
+        self.under_way += 1;
+        Some(work)
+    }
+
+    /// The sites of what [`Task::next`] would hand out: for a driver that has to find out first
+    /// where they are.
+    #[must_use]
+    pub fn next_sites(&self, foreground: Foreground) -> &[S] {
+        let step = self.steps.last().filter(|_| self.may_begin(foreground));
+        step.map_or(&[], |step| step.sites_of(self.begun))
+    }
+
+    fn may_begin(&self, foreground: Foreground) -> bool {
+        let Some(step) = self.steps.last() else { return false };
+        let is_time = self.priority != Priority::Due || foreground.is_due;
+        let shares = foreground.is_at_work && self.priority != Priority::Urgent;
+        let max = match step.action {
+            Action::Fill(_) if shares => FILLS_AT_WORK_MAX,
+            Action::Fill(_) => FILLS_MAX,
+            // What is read is kept in order, and holes in one file wait for one another anyway.
+            _ => 1,
+        };
+        is_time && !self.is_futile && self.under_way < max && self.begun < step.parts()
+    }
+
+    /// Work that was handed out has ended; with what it read.
+    pub fn done(&mut self, read: Buf) {
+        assert!(self.under_way > 0, "work ends once");
+        self.under_way -= 1;
+        let Some(step) = self.steps.last() else { return };
+        if matches!(step.action, Action::Read) {
+            self.contents.push(read);
+        }
+        if self.under_way == 0 && self.begun == step.parts() {
+            self.steps.pop();
+            self.begun = 0;
+        }
+    }
+
+    /// Work has failed in a way that harms nothing: the task begins no more, and is to be given up
+    /// once it is at rest.
+    pub fn failed(&mut self) {
+        assert!(self.under_way > 0, "work ends once");
+        self.under_way -= 1;
+        self.is_futile = true;
+    }
+
+    /// Whether all of it is done.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.under_way == 0
+    }
+
+    /// The task begins nothing more, and is to be given up once it is at rest: what it needs
+    /// cannot be had.
+    pub fn give_up(&mut self) {
+        self.is_futile = true;
+    }
+
+    /// Whether the present step is a checkpoint.
+    #[must_use]
+    pub fn is_checkpointing(&self) -> bool {
+        self.steps.last().is_some_and(|step| matches!(step.action, Action::Checkpoint))
+    }
+
+    /// Whether the present step reads.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        self.steps.last().is_some_and(|step| matches!(step.action, Action::Read))
+    }
+
+    /// Whether the task is to be given up, once it is at rest; `is_in_the_way` of a task that
+    /// somebody waits for.
+    #[must_use]
+    pub fn should_end(&self, is_in_the_way: bool) -> bool {
+        self.is_futile || is_in_the_way && self.priority != Priority::Urgent && !self.must_end
+    }
+
+    /// Somebody waits for it from now on.
+    pub fn hurry(&mut self) {
+        self.priority = Priority::Urgent;
+    }
+
+    /// Content that was read, or is to be put back: a buffer for each part of the step that reads.
+    /// Empty once it has been put back.
+    #[must_use]
+    pub fn contents(&self) -> &[Buf] {
+        &self.contents
+    }
+}

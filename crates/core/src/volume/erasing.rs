@@ -1,0 +1,153 @@
+//! The state of erasing: the task under way, and what is remembered from one task to the next.
+
+use super::act::Act;
+use super::layers::Layers;
+use super::overwriting::Overwriting;
+use super::space::Spare;
+use super::tidy::Jobs;
+use crate::blocks::BlockSet;
+use crate::erase::Seeds;
+use crate::medium::Capabilities;
+use crate::request::Request;
+use crate::units::{Addr, Extent, Millis};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Erasing {
+    /// The task under way.
+    pub(super) act: Option<Act>,
+    pub(super) seeds: Seeds,
+    /// Capabilities of the data medium.
+    pub(super) capabilities: Capabilities,
+    /// Written since the disk was opened; none once all holes are known.
+    pub(super) fresh: Option<BlockSet>,
+    pub(super) layers: Layers,
+    pub(super) overwriting: Overwriting,
+    pub(super) spare: Spare,
+    pub(super) jobs: Jobs,
+    /// Where the next batch of obligations begins.
+    pub(super) sweep: u64,
+    /// The next task prefers residue that is owed by place to residue that is owed by address.
+    repays_next: bool,
+}
+
+impl Erasing {
+    pub(super) fn new(
+        entropy: [u8; 32],
+        capabilities: Capabilities,
+        fresh: Option<BlockSet>,
+        now: Millis,
+    ) -> Self {
+        Self {
+            act: None,
+            seeds: Seeds::new(entropy),
+            capabilities,
+            fresh,
+            layers: Layers::default(),
+            overwriting: Overwriting::default(),
+            spare: Spare::new(now),
+            jobs: Jobs::default(),
+            sweep: 0,
+            repays_next: false,
+        }
+    }
+
+    /// Whether no task is under way, and none is wanted for spare space.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.act.is_none() && self.spare.is_empty()
+    }
+
+    /// Whether the task under way keeps `request` from beginning, before which the watcher has to see
+    /// what it `needs`.
+    pub(super) fn keeps_out(&self, request: &Request, needs: &[Extent<Addr>]) -> bool {
+        let keeps_out = |act: &Act| act.excludes(request) || needs.iter().any(|seen| act.hides(*seen));
+        self.act.as_ref().is_some_and(keeps_out)
+    }
+
+    /// Whether the task under way overwrites content of `extent` that will be put back.
+    pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
+        self.act.as_ref().is_some_and(|act| act.hides(extent))
+    }
+
+    /// Whether the task under way is about bytes of `extent` where they lie now.
+    pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
+        self.act.as_ref().is_some_and(|act| act.is_at(extent))
+    }
+
+    /// Whether the task under way, if there is one, destroys nothing.
+    pub(super) fn destroys_nothing(&self) -> bool {
+        self.act.as_ref().is_none_or(Act::gives_back)
+    }
+
+    /// Whether what is owed by place has its turn, which it has every other time.
+    pub(super) fn takes_turns(&mut self) -> bool {
+        self.repays_next = !self.repays_next;
+        self.repays_next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::act::{Kind, Site};
+    use super::*;
+    use crate::erase::{Method, Priority, Task};
+    use crate::request::Op;
+    use crate::store::{Chore, Place, Target};
+    use crate::units::Pos;
+
+    const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
+
+    /// A task of this kind under way over [`AT`].
+    fn erasing(kind: Kind) -> Erasing {
+        let mut erasing = Erasing::new([0; 32], Capabilities::default(), None, Millis(0));
+        let method = Method::Punch(vec![Site::Run(AT)]);
+        let task = Task::new(method, &"clear".parse().unwrap(), Priority::Due);
+        erasing.act = Some(Act::new(kind, vec![AT], task));
+        erasing
+    }
+
+    /// Which of a write, zeros that keep their space, a TRIM, a read and a flush have to wait.
+    fn waits(kind: Kind) -> [bool; 5] {
+        let erasing = erasing(kind);
+        let zero = Op::Zero { no_hole: true, fast: false };
+        [Op::Write(vec![1; 8]), zero, Op::Trim, Op::Read, Op::Flush].map(|op| {
+            let elsewhere = Request { op: op.clone(), extent: Extent::new(0, 4096), fua: false };
+            assert!(!erasing.keeps_out(&elsewhere, &[]));
+            erasing.keeps_out(&Request { op, extent: Extent::new(4100, 8), fua: false }, &[])
+        })
+    }
+
+    fn repay() -> Kind {
+        let place = Place { on: Target::Data, extent: Extent::new(0, 4096) };
+        Kind::Repay { places: vec![place], causes: Vec::new() }
+    }
+
+    #[test]
+    fn a_request_waits_for_a_task_that_would_destroy_or_hide_what_it_is_about() {
+        assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
+        assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
+        assert_eq!(waits(Kind::Keep { suspicious: false }), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Tidy(Chore::Shrink(Pos(0)))), [true, true, true, true, false]);
+        assert_eq!(waits(repay()), [false; 5]);
+    }
+
+    #[test]
+    fn what_the_watcher_has_to_see_is_hidden_only_while_it_is_kept_elsewhere() {
+        let read = Request { op: Op::Read, extent: Extent::new(0, 8), fua: false };
+        let needs = [Extent::new(4096, 1)];
+        assert!(erasing(Kind::Keep { suspicious: true }).keeps_out(&read, &needs));
+        assert!(!erasing(Kind::Shred).keeps_out(&read, &needs));
+    }
+
+    #[test]
+    fn what_is_owed_by_place_concerns_no_address() {
+        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(repay()).is_at(AT));
+        assert!(erasing(Kind::GiveBack).destroys_nothing() && !erasing(repay()).destroys_nothing());
+    }
+
+    #[test]
+    fn by_place_and_by_address_take_turns() {
+        let mut erasing = erasing(repay());
+        assert_eq!([(); 4].map(|()| erasing.takes_turns()), [true, false, true, false]);
+    }
+}

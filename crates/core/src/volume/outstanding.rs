@@ -1,0 +1,80 @@
+//! Input and output that is under way, and what each is for.
+
+use super::IoId;
+use super::waiting::Obstacle;
+use crate::request::RequestId;
+use std::collections::{HashMap, HashSet};
+
+/// The purpose of an [`Io`](super::Io).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Purpose {
+    Request(RequestId),
+    Commit,
+    /// A step of the erase task under way.
+    Act,
+    /// A checkpoint.
+    Seal,
+    /// This part of the map is read, or gets space.
+    Page(Obstacle),
+    /// The notes of what was written over dead bytes are made void.
+    VoidNotes,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    next: u64,
+    purposes: HashMap<IoId, Purpose>,
+    /// What is being done with the map.
+    pages: HashSet<Obstacle>,
+}
+
+impl Outstanding {
+    /// Input or output for `purpose` begins.
+    pub(super) fn begin(&mut self, purpose: Purpose) -> IoId {
+        let id = IoId(self.next);
+        self.next += 1;
+        self.purposes.insert(id, purpose);
+        if let Purpose::Page(page) = purpose {
+            self.pages.insert(page);
+        }
+        id
+    }
+
+    /// Input or output has ended. Returns its purpose.
+    pub(super) fn end(&mut self, id: IoId) -> Purpose {
+        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
+        if let Purpose::Page(page) = purpose {
+            self.pages.remove(&page);
+        }
+        purpose
+    }
+
+    /// Whether `page` is being removed as an obstacle.
+    pub(super) fn removes(&self, page: Obstacle) -> bool {
+        self.pages.contains(&page)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.purposes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Place, Target};
+    use crate::units::Extent;
+
+    #[test]
+    fn a_page_is_being_read_until_its_read_has_ended() {
+        let mut outstanding = Outstanding::default();
+        let place = |start| Obstacle::Page(Place { on: Target::Map, extent: Extent::new(start, 4096) });
+        let (page, commit) = (outstanding.begin(Purpose::Page(place(0))), outstanding.begin(Purpose::Commit));
+        assert!(page != commit && outstanding.removes(place(0)) && !outstanding.removes(place(4096)));
+        assert_eq!(outstanding.end(page), Purpose::Page(place(0)));
+        assert!(!outstanding.removes(place(0)) && !outstanding.is_empty());
+        assert_eq!(outstanding.end(commit), Purpose::Commit);
+        assert!(outstanding.is_empty());
+    }
+}

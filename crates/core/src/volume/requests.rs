@@ -1,0 +1,92 @@
+//! The requests that have arrived and not ended: those under way, and those that wait for one thing or
+//! another.
+
+use super::order::Order;
+use super::running::{Stage, Table};
+use super::waiting::Queue;
+use crate::request::RequestId;
+use std::collections::VecDeque;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Which change follows which.
+    pub(super) order: Order,
+    /// Requests under way.
+    pub(super) running: Table,
+    /// Requests under way for whose deaths the ledger had no room, or no time.
+    pub(super) obliging: VecDeque<RequestId>,
+    /// Requests that cannot begin yet.
+    pub(super) waiting: Queue,
+}
+
+impl Requests {
+    /// Whether none is under way, and none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether none waits for anything but its input or output.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.waiting.is_empty() && self.obliging.is_empty()
+    }
+
+    /// Whether one waits for the ledger to shrink.
+    pub(super) fn wants_room(&self) -> bool {
+        !self.obliging.is_empty() || self.waiting.wants_room()
+    }
+
+    /// Change `id` has ended, or never will begin: those that follow it are tried again.
+    pub(super) fn leave(&mut self, id: RequestId) {
+        self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
+    }
+
+    /// The medium has failed. Returns those that no input or output is under way for: what they wait
+    /// for never happens.
+    pub(super) fn give_up(&mut self) -> Vec<RequestId> {
+        self.obliging.clear();
+        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::running::Running;
+    use super::super::waiting::{Obstacle, Waiting};
+    use super::*;
+    use crate::request::{Buf, Op, Request};
+    use crate::units::Extent;
+
+    fn run(requests: &mut Requests, id: u64, stage: Stage) {
+        let (masks, buf) = (Vec::new(), Buf::new());
+        let running = Running { extent: Extent::new(id * 8, 8), is_ordered: true, stage, masks, buf };
+        requests.running.insert(RequestId(id), running);
+    }
+
+    #[test]
+    fn what_follows_a_change_is_tried_when_that_ends_and_not_before() {
+        let mut requests = Requests::default();
+        let extent = Extent::new(0, 8);
+        requests.order.enter(RequestId(1), extent);
+        requests.order.enter(RequestId(2), extent);
+        let request = Request { op: Op::Trim, extent, fua: false };
+        let (obstacle, reused) = (Obstacle::Order, Vec::new());
+        requests.waiting.join(Waiting { id: RequestId(2), request, reused, seen: false, obstacle });
+        assert!(requests.waiting.next_try(true).is_none() && !requests.is_quiet());
+        requests.leave(RequestId(1));
+        let tried = requests.waiting.next_try(true).map(|(_, waiting)| waiting.id);
+        assert_eq!(tried, Some(RequestId(2)));
+        assert!(requests.is_empty() && requests.order.is_first(RequestId(2)));
+    }
+
+    #[test]
+    fn a_failure_ends_what_waits_for_a_commit_and_leaves_what_a_medium_has_yet_to_answer() {
+        let mut requests = Requests::default();
+        run(&mut requests, 1, Stage::Io);
+        run(&mut requests, 2, Stage::Commit);
+        requests.obliging.push_back(RequestId(3));
+        assert!(requests.wants_room());
+        assert_eq!(requests.give_up(), [RequestId(2)]);
+        assert!(!requests.wants_room() && requests.is_quiet() && !requests.is_empty());
+    }
+}
