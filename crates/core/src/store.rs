@@ -8,106 +8,10 @@ pub use in_place::InPlace;
 pub use overlay::Overlay;
 
 use crate::blocks::BlockSet;
+use crate::place::{Place, Places};
 use crate::request::Buf;
 use crate::units::{Addr, Extent, Pos};
 use std::fmt::Debug;
-use std::ops::Range;
-
-/// Which medium.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
-    /// The one that holds the disk's content.
-    Data,
-    /// The one that holds the journal.
-    Journal,
-    /// The one that says where content is, if it has no fixed place.
-    Map,
-    /// The image that shows through where the disk was not changed. It is only
-    /// read.
-    Base,
-    /// None: it reads as zeros, and what is written there is not kept.
-    Nowhere,
-}
-
-/// Where bytes lie that lie side by side.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
-    /// On which medium.
-    pub on: Target,
-    /// Where there.
-    pub extent: Extent<Pos>,
-}
-
-impl Place {
-    /// The beginning of `on`: where acts take place that concern all of it.
-    #[must_use]
-    pub fn all_of(on: Target) -> Self {
-        Self { on, extent: Extent::new(0, 0) }
-    }
-}
-
-/// Where some bytes lie, in their order: in one place or in several.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Places {
-    first: Place,
-    rest: Vec<Place>,
-}
-
-impl From<Place> for Places {
-    fn from(first: Place) -> Self {
-        Self { first, rest: Vec::new() }
-    }
-}
-
-impl FromIterator<Place> for Places {
-    /// # Panics
-    /// If there is no place.
-    fn from_iter<I: IntoIterator<Item = Place>>(all: I) -> Self {
-        let mut all = all.into_iter();
-        let mut places = Self::from(all.next().expect("some bytes lie in some place"));
-        all.for_each(|place| places.push(place));
-        places
-    }
-}
-
-impl Places {
-    /// Appends a place; one with the last if it goes on where that ends.
-    pub fn push(&mut self, place: Place) {
-        let last = self.rest.last_mut().unwrap_or(&mut self.first);
-        if last.on == place.on && (last.on == Target::Nowhere || last.extent.end() == place.extent.start.0) {
-            last.extent.len += place.extent.len;
-        } else {
-            self.rest.push(place);
-        }
-    }
-
-    /// The first, or only one.
-    #[must_use]
-    pub fn first(&self) -> Place {
-        self.first
-    }
-
-    /// All, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
-        std::iter::once(self.first).chain(self.rest.iter().copied())
-    }
-
-    /// All, each with the part of the bytes that lies there.
-    pub fn parts(&self) -> impl Iterator<Item = (Place, Range<usize>)> + '_ {
-        let mut from = 0;
-        self.iter().map(move |place| {
-            let part = from..from + place.extent.len as usize;
-            from = part.end;
-            (place, part)
-        })
-    }
-
-    /// How many bytes lie there.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.iter().map(|place| place.extent.len).sum()
-    }
-}
 
 /// Where the content of the disk lives, and which of it is data.
 ///

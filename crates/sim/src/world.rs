@@ -264,8 +264,8 @@ impl World {
         if self.dice.chance(self.setup.destage_percent) {
             self.media.data.destage(self.dice.range(1, 16));
             self.media.journal.destage(self.dice.range(0, 4));
-            if let Some((map, _)) = &self.media.overlay {
-                map.destage(self.dice.range(0, 4));
+            for (_, medium) in self.media.others.iter().filter(|(id, _)| id.is_changed()) {
+                medium.destage(self.dice.range(0, 4));
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The disk image or block device as it is: byte n lives at n.
 
+use super::Store;
 use super::held::Held;
-use super::{Place, Places, Store, Target};
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
+use crate::place::{Place, Places};
 use crate::units::{Addr, Extent};
 
 /// See the module's documentation.
@@ -28,7 +30,7 @@ impl Store for InPlace {
     }
 
     fn place(&self, extent: Extent<Addr>) -> Places {
-        Place { on: Target::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
+        Place { on: MediumId::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
     }
 
     fn hold(&mut self, extent: Extent<Addr>) -> Places {

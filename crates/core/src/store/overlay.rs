@@ -26,11 +26,13 @@ mod packing;
 mod slots;
 
 use super::held::{Held, edges, outward};
-use super::{Chore, Place, Places, Store, Target};
+use super::{Chore, Store};
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
+use crate::place::{Place, Places};
 use crate::request::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
@@ -208,7 +210,7 @@ impl Overlay {
         if !self.based.contains(block) || shown.is_empty() {
             return places.push(nowhere(part.len));
         }
-        places.push(Place { on: Target::Base, extent: shown });
+        places.push(Place { on: MediumId::Base, extent: shown });
         if shown.len < part.len {
             places.push(nowhere(part.len - shown.len));
         }
@@ -495,11 +497,11 @@ fn address(block: u64) -> Extent<Addr> {
 /// Where `part` of a block lies when that is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
-    Place { on: Target::Data, extent: Extent::new(at, part.len) }
+    Place { on: MediumId::Data, extent: Extent::new(at, part.len) }
 }
 
 fn nowhere(len: u64) -> Place {
-    Place { on: Target::Nowhere, extent: Extent::new(0, len) }
+    Place { on: MediumId::Nowhere, extent: Extent::new(0, len) }
 }
 
 /// The one of two runs that begins first, up to where the other begins.

@@ -14,11 +14,13 @@ use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
+use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
+use crate::place::{Place, Places};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
-use crate::store::{Chore, Place, Places, Store, Target};
+use crate::store::{Chore, Store};
 use crate::units::{Addr, Extent};
 
 /// Runs over which a pass is under way at once.
@@ -254,7 +256,7 @@ impl Volume {
         let act = self.act.as_ref().expect("a step is of an act");
         let at = act.at(&step, index, &*self.store);
         let slots = |len| Place {
-            on: Target::Journal,
+            on: MediumId::Journal,
             extent: Extent::new(self.journal.shape().slot(Slot(0)).0, len),
         };
         match step {
@@ -276,8 +278,8 @@ impl Volume {
             Step::FillSlots(pattern) => {
                 (slots(act.slot_bytes().len() as u64).into(), IoOp::Fill { pattern, seed })
             }
-            Step::SyncJournal => (Place::all_of(Target::Journal).into(), IoOp::Sync),
-            Step::Sync => (Place::all_of(Target::Data).into(), IoOp::Sync),
+            Step::SyncJournal => (Place::all_of(MediumId::Journal).into(), IoOp::Sync),
+            Step::Sync => (Place::all_of(MediumId::Data).into(), IoOp::Sync),
             Step::Held | Step::Released | Step::Met | Step::Void | Step::Rebind | Step::Seal => {
                 unreachable!("these are no input or output")
             }
@@ -500,7 +502,7 @@ impl Act {
     ) -> Option<Self> {
         let (runs, causes) = died.into_iter().unzip();
         let act = Self::new(Kind::Repay, runs, Vec::new(), steps, false)?;
-        let fills = places.partition_point(|place| place.on == Target::Data);
+        let fills = places.partition_point(|place| place.on == MediumId::Data);
         Some(Self { places, fills, causes, ..act })
     }
 
@@ -555,17 +557,17 @@ impl Act {
 
     /// Where a step does its input or output at one of its places.
     fn at(&self, step: &Step, index: usize, store: &dyn Store) -> Places {
-        let data = |extent: &Extent<_>| Place { on: Target::Data, extent: *extent };
+        let data = |extent: &Extent<_>| Place { on: MediumId::Data, extent: *extent };
         match (&self.chore, step) {
             (Some(Chore::Destroy(slots) | Chore::Punch(slots)), Step::Fill(_) | Step::Punch) => {
                 data(&slots[index]).into()
             }
             (_, Step::Fill(_)) if self.kind == Kind::Repay => self.places[index].into(),
             (Some(Chore::Shrink(to)), Step::Shrink) => data(&Extent::new(to.0, 0)).into(),
-            (Some(Chore::Search(part)), Step::Search) => Place { on: Target::Map, extent: *part }.into(),
+            (Some(Chore::Search(part)), Step::Search) => Place { on: MediumId::Map, extent: *part }.into(),
             (Some(Chore::Move { to, .. }), Step::Copy) => chunk(to, index).iter().map(data).collect(),
             _ => match self.runs_at(step, index) {
-                [] => Place::all_of(Target::Nowhere).into(),
+                [] => Place::all_of(MediumId::Nowhere).into(),
                 runs => runs.iter().flat_map(|run| store.place(*run).iter().collect::<Vec<_>>()).collect(),
             },
         }

@@ -8,10 +8,11 @@ use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, refusal};
 use crate::ledger::{Cause, Due};
+use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::{Place, Target};
 use crate::units::{Addr, Extent};
 
 /// How far a request has come.
@@ -318,7 +319,7 @@ impl Volume {
         let nothing = Extent::new(0, 0);
         if self.is_sealed() {
             self.run(id, nothing, false, Stage::Io);
-            self.io(Purpose::Request(id), Place::all_of(Target::Data), IoOp::Sync, out);
+            self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
             self.run(id, nothing, false, Stage::Seal(Deaths::zeros(Vec::new())));
             self.seal(Waiter::Request(id), out);

@@ -16,9 +16,10 @@ use super::act::{Act, Step};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
+use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::policy::Pattern;
-use crate::store::{Place, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
 /// The part of the disk's size that may be owed by place: so much larger can its
@@ -100,7 +101,7 @@ impl Volume {
         });
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
         let died = self.once_each(&places, &addresses);
-        let is_in_slots = places.iter().any(|place| place.on == Target::Data);
+        let is_in_slots = places.iter().any(|place| place.on == MediumId::Data);
         let mut steps = Vec::new();
         if is_in_slots {
             self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
@@ -121,7 +122,7 @@ impl Volume {
         let (mut slots, mut died) = (ExtentMap::default(), Vec::new());
         for (place, (address, cause)) in places.iter().zip(addresses) {
             let run = Extent::between(address.start.0, address.end().min(self.store.size()));
-            if place.on == Target::Base {
+            if place.on == MediumId::Base {
                 died.extend(slots.gaps(run).into_iter().map(|gap| (gap, *cause)));
             } else {
                 slots.insert(run, ());
@@ -133,7 +134,7 @@ impl Volume {
 
     /// The journal says that nothing is owed at `places` any more.
     pub(super) fn repaid(&mut self, places: &[Place]) {
-        let data = places.iter().filter(|it| it.on == Target::Data).map(|it| it.extent);
+        let data = places.iter().filter(|it| it.on == MediumId::Data).map(|it| it.extent);
         let data: Vec<Extent<Pos>> = data.collect();
         if !data.is_empty() {
             self.store.reclaim(&data);

@@ -42,7 +42,7 @@ mod tidy;
 mod waiting;
 mod watching;
 
-pub use io::{Io, IoId, IoOp, Media};
+pub use io::{Io, IoId, IoOp};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
@@ -50,10 +50,11 @@ use crate::extents::ExtentMap;
 use crate::journal::{Journal, State};
 use crate::ledger::Cause;
 use crate::medium::{Capabilities, MediumError, MediumErrorKind};
+use crate::place::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::{Places, Store};
+use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use act::Act;
 use std::collections::{HashMap, VecDeque};

@@ -8,18 +8,19 @@ use super::recording::Recording;
 use super::running::Table;
 use super::sealing::Sealing;
 use super::waiting::Queue;
-use super::{Config, Media, Volume};
+use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::journal::{
     self, Change, Crc, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
 use crate::ledger::{Cause, Due};
+use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::policy::Seed;
 use crate::store::overlay::{Known, MapError, Overlay, Setup};
-use crate::store::{InPlace, Store, Target};
+use crate::store::{InPlace, Store};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use std::collections::{HashMap, VecDeque};
 
@@ -78,9 +79,9 @@ pub enum OpenError {
     /// The map of an overlay cannot be used.
     #[error(transparent)]
     Map(#[from] MapError),
-    /// A medium that an overlay needs was not given.
-    #[error("an overlay needs its map and its base")]
-    NoMap,
+    /// A medium that the disk needs was not given.
+    #[error("the disk cannot be opened without its medium `{0:?}`")]
+    NoMedium(MediumId),
     /// Content under a conservative overwrite is not where it was put.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
@@ -167,14 +168,14 @@ impl Volume {
     /// # Errors
     /// [`OpenError`]; nothing was changed then that cannot be done again.
     pub fn open(mut opening: Opening, media: &Media<'_>) -> Result<Self, OpenError> {
-        let journal = media.journal;
+        let journal = *media.journal();
         let mut found = journal::scan(journal, opening.disk, opening.size)?;
         let shape = found.head.shape;
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
         if opening.overlay.is_some() {
-            found.state.owed.forget_beyond(media.data.size().next_multiple_of(BLOCK_BYTES));
+            found.state.owed.forget_beyond(media.data().size().next_multiple_of(BLOCK_BYTES));
         } else if !found.state.owed.is_empty() {
             return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
         }
@@ -189,7 +190,7 @@ impl Volume {
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
-        let capabilities = media.data.capabilities();
+        let capabilities = media.data().capabilities();
         Ok(Self::assemble(opening, found, writer, store, fresh, capabilities))
     }
 
@@ -255,21 +256,24 @@ fn open_store(
     let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
     let size = opening.size;
     let Some(setup) = &opening.overlay else {
-        if media.data.size() < size {
-            return Err(OpenError::Short { medium: media.data.size(), disk: size });
+        if media.data().size() < size {
+            return Err(OpenError::Short { medium: media.data().size(), disk: size });
         }
         let held = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         let fresh = held.is_none().then(BlockSet::default);
         return Ok((Box::new(InPlace::new(size, held.unwrap_or_else(|| everything(size)))), fresh));
     };
-    let (Some(map), Some(base)) = (media.map, media.base) else { return Err(OpenError::NoMap) };
     let config = &opening.config;
     let secure = !config.policy.passes().is_empty();
     let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-    let media = (media.data, map, base);
+    let media = (*media.data(), needed(media, MediumId::Map)?, needed(media, MediumId::Base)?);
     let known = Known { clean: clean.as_ref(), owed };
     let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
     Ok((Box::new(overlay), None))
+}
+
+fn needed<'a>(media: &Media<'a>, id: MediumId) -> Result<&'a dyn Medium, OpenError> {
+    media.get(id).copied().ok_or(OpenError::NoMedium(id))
 }
 
 /// Until it is known better, every block may hold data.
@@ -285,7 +289,7 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
     if found.state.slots.held.is_empty() {
         return Ok(());
     }
-    let journal = media.journal;
+    let journal = *media.journal();
     for (slot, (extent, crc)) in &found.state.slots.held {
         let mut content = vec![0; extent.len as usize];
         journal.read(found.head.shape.slot(*slot), &mut content)?;
@@ -294,12 +298,12 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
         }
         load_map(store, *extent, media)?;
         for (place, part) in store.place(*extent).parts() {
-            if place.on == Target::Data {
-                media.data.write(place.extent.start, &content[part], false)?;
+            if place.on == MediumId::Data {
+                media.data().write(place.extent.start, &content[part], false)?;
             }
         }
     }
-    media.data.sync()?;
+    media.data().sync()?;
     let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();
     found.state.apply(Change::Release, Millis(0));
     for extent in extents {
@@ -313,7 +317,7 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
 fn load_map(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> Result<(), OpenError> {
     while let Some(place) = store.absent(extent) {
         let mut bytes = vec![0; place.extent.len as usize];
-        media.map.ok_or(OpenError::NoMap)?.read(place.extent.start, &mut bytes)?;
+        needed(media, place.on)?.read(place.extent.start, &mut bytes)?;
         store.loaded(place, &bytes);
     }
     Ok(())

@@ -3,8 +3,8 @@
 use super::waiting::Obstacle;
 use super::{Command, IoId, Purpose, Volume, io::IoOp};
 use crate::medium::MediumError;
+use crate::place::Place;
 use crate::request::Buf;
-use crate::store::Place;
 use crate::units::{Addr, Extent};
 use std::collections::{HashMap, HashSet};
 

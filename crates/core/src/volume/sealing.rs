@@ -6,9 +6,10 @@
 //! meanwhile shares the next.
 
 use super::{Purpose, Volume, io::IoOp};
+use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::request::{Buf, RequestId};
-use crate::store::{Place, Target};
 use crate::units::Extent;
 
 /// What is being made durable, and who waits for it.
@@ -72,7 +73,7 @@ impl Volume {
         sealing.writes = self.store.seal();
         sealing.after = self.left_seq;
         sealing.step = Step::Content;
-        let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
+        let content = if mutant::is(Mutant::SealMapAlone) { MediumId::Nowhere } else { MediumId::Data };
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
     }
 
@@ -89,7 +90,7 @@ impl Volume {
             Step::Map if sealing.under_way > 1 => sealing.under_way -= 1,
             Step::Map => {
                 sealing.step = Step::MapSync;
-                self.io(Purpose::Seal, Place::all_of(Target::Map), IoOp::Sync, out);
+                self.io(Purpose::Seal, Place::all_of(MediumId::Map), IoOp::Sync, out);
             }
             _ => self.sealed(out),
         }

@@ -16,7 +16,7 @@
 //! [`Event::Space`]: super::Event::Space
 
 use super::{Volume, act::Act};
-use crate::store::Places;
+use crate::place::Places;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
 /// A guest is at work when its last request is not as old as this, unless the

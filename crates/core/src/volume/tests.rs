@@ -7,6 +7,7 @@ mod steps;
 
 use super::*;
 use crate::journal::Shape;
+use crate::media::{Media, MediumId};
 use crate::medium::Medium;
 use crate::policy::Scratch;
 use crate::request::Liveness;
@@ -91,6 +92,12 @@ fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening
     Opening { config, disk: DISK, size, entropy: [3; 32], now: Millis(0), checkpoint, overlay: None }
 }
 
+fn media<'a>(data: &'a Memory, journal: &'a Memory, overlay: Option<&'a (Memory, Memory)>) -> Media<'a> {
+    let media = Media::new(data, journal);
+    let Some((map, base)) = overlay else { return media };
+    media.with(MediumId::Map, map).with(MediumId::Base, base)
+}
+
 /// A volume above its media, driven by hand.
 struct Bench {
     data: Memory,
@@ -120,7 +127,7 @@ impl Bench {
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
         let config = Config::new(policy.parse().unwrap());
-        let volume = Volume::open(opening(config, data.size(), checkpoint), &Media::fixed(&data, &journal));
+        let volume = Volume::open(opening(config, data.size(), checkpoint), &Media::new(&data, &journal));
         Self::of(volume.unwrap(), data, journal, None)
     }
 
@@ -183,12 +190,7 @@ impl Bench {
     }
 
     fn carry_out(&mut self, io: Io) {
-        let overlay = self.overlay.as_ref();
-        let media = Media {
-            map: overlay.map(|(map, _)| map as &dyn Medium),
-            base: overlay.map(|(_, base)| base as &dyn Medium),
-            ..Media::fixed(&self.data, &self.journal)
-        };
+        let media = media(&self.data, &self.journal, self.overlay.as_ref());
         let (id, result) = io.perform(&media, &mut Scratch::default());
         self.tell(Event::Completed(id, result));
     }
@@ -454,7 +456,7 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
     let Bench { data, journal, .. } = bench;
     journal.bytes.borrow_mut()[4096 + 2 * (64 << 10) + 5] ^= 1;
     let opening = opening(Config::new("clear".parse().unwrap()), SIZE, None);
-    let error = Volume::open(opening, &Media::fixed(&data, &journal)).expect_err("the slot is damaged");
+    let error = Volume::open(opening, &Media::new(&data, &journal)).expect_err("the slot is damaged");
     assert_eq!(error, OpenError::Slot(0, 4096, 0));
 }
 

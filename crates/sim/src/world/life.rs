@@ -10,6 +10,7 @@ use crate::medium::{Power, SimMedium};
 use crate::violation::Violation;
 use quietus_core::blocks::BlockSet;
 use quietus_core::journal::Shape;
+use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::store::overlay;
@@ -178,14 +179,15 @@ fn media(setup: &Setup, passes: usize) -> SimMedia {
     let power = Power::default();
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
-    let Some(_) = setup.overlay else {
+    if setup.overlay.is_none() {
         let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
-        return SimMedia { data, journal, overlay: None, power };
-    };
+        return SimMedia { data, journal, others: Vec::new(), power };
+    }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX;
     let data = SimMedium::growing(data_max, passes, true, power.clone());
-    let overlay = Some((fixed(overlay::map_bytes(setup.disk_bytes)), fixed(setup.disk_bytes)));
-    SimMedia { data, journal, overlay, power }
+    let map = fixed(overlay::map_bytes(setup.disk_bytes));
+    let others = vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))];
+    SimMedia { data, journal, others, power }
 }
 
 /// The part of the disk whose content is on a medium at first.
@@ -206,14 +208,14 @@ fn create(setup: &Setup, shape: Shape, media: &SimMedia) -> Result<Checkpoint, B
     let mut bytes = vec![0; original(setup).len as usize];
     fill(ORIGIN, 0, &mut bytes);
     let journal = &media.journal;
-    let Some((map, base)) = &media.overlay else {
+    if setup.overlay.is_none() {
         media.data.write(Pos(0), &bytes, true)?;
         let held = whole.filter(|_| setup.origin == Origin::Adopted);
         let dead = whole.filter(|_| setup.origin == Origin::Foreign);
         return Ok(Volume::format(journal, shape, DISK, held, dead)?);
-    };
-    base.write(Pos(0), &bytes, true)?;
-    overlay::format_map(map, DISK, setup.disk_bytes)?;
+    }
+    media.on(MediumId::Base).write(Pos(0), &bytes, true)?;
+    overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
     Ok(Volume::format(journal, shape, DISK, None, None)?)
 }
 

@@ -8,11 +8,12 @@
 
 use super::{Overlay, address, in_slot, map};
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
+use crate::place::Place;
 use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED};
-use crate::store::{Place, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
 impl Overlay {
@@ -35,7 +36,7 @@ impl Overlay {
         }
         let may_show_base = self.based.contains(block) || !self.map.are_sealed(page..=page);
         if self.base_data.contains(block) && may_show_base {
-            places.push(Place { on: Target::Base, extent: Extent::new(whole.start.0, whole.len) });
+            places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }
         self.begin_page(page);
         self.forget_block(block);
@@ -71,7 +72,7 @@ pub(super) fn stale(
         let first = debt.address(place.extent).start.0 / BLOCK_BYTES;
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
-            let named = if place.on == Target::Base { BASE } else { slot as u32 + FIRST_SLOT };
+            let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
             if map::entry(map, block)? != named && !mutant::is(Mutant::VoidBlindly) {
                 continue;
             }

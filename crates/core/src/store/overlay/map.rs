@@ -6,9 +6,10 @@
 //! Invariant: an entry counts by itself. A page that a crash wrote in part, sector
 //! by sector, is one of which some entries are old, and both are true.
 
+use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
+use crate::place::Place;
 use crate::request::Buf;
-use crate::store::{Place, Target};
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -180,7 +181,7 @@ fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError
 
 /// Where page `page` lies.
 pub(super) fn place(page: u64) -> Place {
-    Place { on: Target::Map, extent: Extent::between(position(page), position(page + 1)) }
+    Place { on: MediumId::Map, extent: Extent::between(position(page), position(page + 1)) }
 }
 
 /// Where page `page` begins.

@@ -111,7 +111,7 @@ impl Bench {
         self.overlay.sealed();
     }
 
-    fn on(&mut self, extent: Extent<Addr>) -> Vec<(Target, u64, u64)> {
+    fn on(&mut self, extent: Extent<Addr>) -> Vec<(MediumId, u64, u64)> {
         self.load(extent);
         self.overlay.place(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
     }
@@ -150,9 +150,9 @@ impl Bench {
 #[test]
 fn a_block_is_in_the_base_or_in_a_slot_or_nowhere() {
     let mut bench = Bench::new(Mode::Lazy);
-    assert_eq!(bench.on(blocks(9, 2)), [(Target::Base, 36864, 3584), (Target::Nowhere, 0, 512 + 4096)]);
+    assert_eq!(bench.on(blocks(9, 2)), [(MediumId::Base, 36864, 3584), (MediumId::Nowhere, 0, 512 + 4096)]);
     bench.write(blocks(9, 2));
-    assert_eq!(bench.on(blocks(8, 3)), [(Target::Base, 32768, 4096), (Target::Data, 0, 8192)]);
+    assert_eq!(bench.on(blocks(8, 3)), [(MediumId::Base, 32768, 4096), (MediumId::Data, 0, 8192)]);
     assert_eq!(bench.overlay.first_shown(blocks(5, 100)), Some(blocks(5, 4)));
     assert_eq!(bench.overlay.first_held(blocks(5, 100)), Some(blocks(9, 2)));
 }
@@ -163,10 +163,10 @@ fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
     bench.write(blocks(3, 1));
     bench.overlay.void(blocks(2, 2));
     bench.overlay.void(blocks(50, 2));
-    assert_eq!(bench.on(blocks(2, 2)), [(Target::Nowhere, 0, 8192)]);
+    assert_eq!(bench.on(blocks(2, 2)), [(MediumId::Nowhere, 0, 8192)]);
     bench.seal();
     let mut bench = bench.reopen().unwrap();
-    assert_eq!(bench.on(blocks(1, 3)), [(Target::Base, 4096, 4096), (Target::Nowhere, 0, 8192)]);
+    assert_eq!(bench.on(blocks(1, 3)), [(MediumId::Base, 4096, 4096), (MediumId::Nowhere, 0, 8192)]);
     assert_eq!(bench.overlay.purged.len(), 2, "where the base holds nothing nothing is noted");
 }
 
@@ -219,7 +219,7 @@ fn pages_of_the_map_that_say_nothing_any_more_are_given_back() {
     assert_eq!(told, [(4096, true), (4096, false), (4096, true)]);
     writes.iter().for_each(|write| bench.map.put(write));
     bench.overlay.sealed();
-    assert_eq!(bench.reopen().unwrap().on(blocks(2048, 1))[0].0, Target::Nowhere);
+    assert_eq!(bench.reopen().unwrap().on(blocks(2048, 1))[0].0, MediumId::Nowhere);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn pages_that_nobody_needs_are_not_kept() {
     assert!(bench.overlay.absent(blocks(0, BLOCKS)).is_some(), "it was thrown out");
     bench.load(blocks(0, 2048));
     assert_eq!(bench.overlay.absent(blocks(0, 2048)), None);
-    assert_eq!(bench.on(blocks(0, 2)), [(Target::Data, 0, 8192)]);
+    assert_eq!(bench.on(blocks(0, 2)), [(MediumId::Data, 0, 8192)]);
 }
 
 #[test]

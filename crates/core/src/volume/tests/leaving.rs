@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::blocks::BlockSet;
-use crate::store::Target;
 use crate::store::overlay::{Mode, Setup, format_map, map_bytes};
 use std::sync::Arc;
 
@@ -19,15 +18,14 @@ fn overlay() -> Bench {
     open(Memory::new(0), journal, (map, base))
 }
 
-fn open(data: Memory, journal: Memory, (map, base): (Memory, Memory)) -> Bench {
+fn open(data: Memory, journal: Memory, overlay: (Memory, Memory)) -> Bench {
     let mut base_data = BlockSet::default();
     base_data.insert(Extent::new(SIZE / 2, SIZE / 2));
     let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
     let opening =
         Opening { overlay: Some(setup), ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None) };
-    let media = Media { map: Some(&map), base: Some(&base), ..Media::fixed(&data, &journal) };
-    let volume = Volume::open(opening, &media).unwrap();
-    Bench::of(volume, data, journal, Some((map, base)))
+    let volume = Volume::open(opening, &media(&data, &journal, Some(&overlay))).unwrap();
+    Bench::of(volume, data, journal, Some(overlay))
 }
 
 /// The server is killed, and starts again.
@@ -119,7 +117,7 @@ fn the_map_waits_until_the_journal_knows_what_it_does_not_name_any_more() {
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     assert!(bench.writes_at_once(0, 8, BLOCK));
     bench.ask(Op::Flush, 0, 0);
-    let commit = |io: &Io| io.at.first().on == Target::Journal;
+    let commit = |io: &Io| io.at.first().on == MediumId::Journal;
     let commit = bench.todo.iter().position(commit).expect("a commit is under way");
     let commit = bench.todo.remove(commit).expect("it was found");
     bench.settle();

@@ -57,7 +57,7 @@ impl Server {
         let checkpoint = Volume::format(&journal, shape, DISK, whole, None);
         let checkpoint = Some(checkpoint.map_err(|it| it.to_string())?);
         let now = Millis(1_000_000);
-        let media = SimMedia { data, journal, overlay: None, power };
+        let media = SimMedia { data, journal, others: Vec::new(), power };
         let volume = open(setup, &policy, &media, checkpoint.as_ref(), now)?;
         Ok(Self {
             setup: setup.clone(),
