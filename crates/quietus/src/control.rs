@@ -242,7 +242,7 @@ impl Open {
     }
 
     fn compact(&self, tell: &mut dyn FnMut(Meanwhile) -> bool) -> Result<Value, String> {
-        let medium_bytes = |status: &Status| status.overlay.as_ref().map(|it| it.medium_bytes);
+        let medium_bytes = |status: &Status| status.store.packed_bytes();
         let before = self.engine.status();
         let Some(bytes_before) = medium_bytes(&before) else {
             return Err(format!("{} is no overlay: there is nothing to pack", self.dir.name()));
@@ -311,8 +311,7 @@ impl Open {
 
 /// What is still to be destroyed or packed.
 pub(crate) fn untidy_bytes(status: &Status) -> u64 {
-    let overlay = status.overlay.as_ref().map_or(0, |it| it.free_bytes + it.residue_bytes);
-    status.queued_bytes + status.scour_bytes + overlay
+    status.queued_bytes + status.scour_bytes + status.store.untidy_bytes()
 }
 
 /// What the host guarantees for the disk in `dir`: for its medium, and for its

@@ -20,7 +20,7 @@ use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
 use crate::policy::{Pattern, Seed};
 use crate::request::{Buf, Op, Request};
-use crate::store::{Chore, Store};
+use crate::store::{Chore, JobEnd, Store};
 use crate::units::{Addr, Extent};
 
 /// Runs over which a pass is under way at once.
@@ -182,7 +182,7 @@ impl Volume {
                 return;
             }
             if let Some(chore) = self.end_act().and_then(Act::into_chore) {
-                self.store.left_untidy(&chore);
+                self.store.background_done(&chore, JobEnd::GivenUp);
             }
             self.settle(out);
         }
@@ -244,9 +244,9 @@ impl Volume {
         let Some(act) = &mut self.act else { return };
         match (&act.chore, step) {
             (Some(Chore::Move { contents, to }), Step::Rebind) => {
-                self.store.moved(contents[place], to[place])
+                self.store.rebind(contents[place], to[place])
             }
-            _ => self.store.void(act.runs[place]),
+            _ => self.store.unmap(act.runs[place]),
         }
         act.place_done();
     }
@@ -304,7 +304,7 @@ impl Volume {
     /// steps before.
     fn record_met(&mut self) {
         let act = self.act.as_ref().expect("a step is of an act");
-        let (kind, runs) = (act.kind, act.runs.clone());
+        let (kind, runs, in_place) = (act.kind, act.runs.clone(), self.store.geometry().overwrites_in_place);
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         let mut changes = self.changes_met();
         match kind {
@@ -315,7 +315,7 @@ impl Volume {
                 let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
                 for run in runs {
                     // With no_hole the zeros are data, and stay.
-                    if self.store.is_fixed() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
+                    if in_place && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
                         self.destroyed(run);
                     }
                 }
@@ -367,9 +367,10 @@ impl Volume {
             return;
         }
         let Some(act) = self.end_act() else { return };
+        let read = act.contents.first().map_or(&[][..], |read| read);
         match act.chore {
             None => self.gave_back(&act.runs),
-            Some(chore) => self.store.tidied(&chore, act.contents.first().map_or(&[], Buf::as_slice)),
+            Some(chore) => self.store.background_done(&chore, JobEnd::Done(read)),
         }
     }
 
@@ -412,7 +413,7 @@ impl Volume {
         let passes = self.config.policy.passes().len();
         let done = match act.kind {
             Kind::Keep { .. } => Done::Scoured,
-            _ if passes == 0 && !self.store.is_fixed() => Done::Freed,
+            _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
@@ -568,7 +569,7 @@ impl Act {
             (Some(Chore::Move { to, .. }), Step::Copy) => chunk(to, index).iter().map(data).collect(),
             _ => match self.runs_at(step, index) {
                 [] => Place::all_of(MediumId::Nowhere).into(),
-                runs => runs.iter().flat_map(|run| store.place(*run).iter().collect::<Vec<_>>()).collect(),
+                runs => runs.iter().flat_map(|run| store.locate(*run).iter().collect::<Vec<_>>()).collect(),
             },
         }
     }

@@ -103,7 +103,7 @@ impl Volume {
                 }
             }
             gap_bytes_max = gap_bytes_max.saturating_mul(2);
-            if gap_bytes_max > self.store.size().saturating_mul(2) {
+            if gap_bytes_max > self.store.geometry().size.saturating_mul(2) {
                 return;
             }
         }
@@ -114,7 +114,7 @@ impl Volume {
         let extent = self.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
-        let to = extent.end().next_multiple_of(window).min(self.store.size());
+        let to = extent.end().next_multiple_of(window).min(self.store.geometry().size);
         let dead = self.state.ledger.dead().within(extent).next();
         let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else { return self.shred_then_write() };
         if !self.is_ready(first, &it) {
@@ -151,7 +151,7 @@ impl Volume {
     /// its kind as shares its syncs.
     fn swept(&mut self) -> Option<Act> {
         let (first, it) = self.first_ready()?;
-        let rest = Extent::between(first.start.0, self.store.size());
+        let rest = Extent::between(first.start.0, self.store.geometry().size);
         let act = match it.due {
             Due::Shred { .. } => {
                 self.shred(self.gather(rest, it.due, self.config.batch_bytes_max), it.due, false)
@@ -175,8 +175,8 @@ impl Volume {
         let mut left = LOOKS_MAX;
         for from in [self.sweep, 0] {
             // Not from within a block that can only die as a whole.
-            let from = self.store.together(Extent::new(from, 1)).start.0;
-            let rest = Extent::between(from.min(self.store.size()), self.store.size());
+            let from = self.store.geometry().together(Extent::new(from, 1)).start.0;
+            let rest = Extent::between(from.min(self.store.geometry().size), self.store.geometry().size);
             let mut looked = self.state.ledger.queued_within(rest).take(left);
             let mut end = from;
             let found = looked.find(|(extent, it)| {
@@ -242,9 +242,9 @@ impl Volume {
         let policy = &self.config.policy;
         let mut steps = Vec::new();
         self.pass_steps(&mut steps, Step::Fill, &Step::Sync);
-        let fixed = self.store.is_fixed();
+        let fixed = self.store.geometry().overwrites_in_place;
         // A block that is only freed needs no zeros; the part of one does.
-        let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
+        let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
         if !policy.leaves_zeros() && (fixed || !policy.passes().is_empty() || !runs.iter().all(is_whole)) {
             let hole = fixed && self.capabilities.punch && !no_hole;
             let zeros = if hole { Step::Punch } else { Step::Fill(Pattern::zeros()) };

@@ -264,6 +264,7 @@ impl Volume {
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
             self.all_due = self.stopping && !self.halting;
+            self.untidy_since = None;
             return;
         }
         if self.latched.is_some() {
@@ -290,13 +291,14 @@ impl Volume {
             && !self.has_receipts_to_give()
             && !self.journal.has_pending()
             && self.has_seen_all()
-            && self.store.is_fixed()
+            && self.is_sealed()
+            && !self.has_chores()
     }
 
     /// Where `extent` lies now; none if that is not known in memory.
     #[must_use]
     pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
-        self.store.absent(extent).is_none().then(|| self.store.place(extent))
+        self.store.missing(extent).is_none().then(|| self.store.locate(extent))
     }
 
     fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) -> IoId {
@@ -330,7 +332,7 @@ impl Volume {
         while !rest.is_empty() {
             let written = fresh.first_run(rest);
             let void_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.void(Extent::between(rest.start.0, void_end));
+            self.store.unmap(Extent::between(rest.start.0, void_end));
             rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
         }
     }
@@ -347,6 +349,11 @@ fn refusal(error: &MediumError) -> Refusal {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
         MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
+}
+
+/// How a request ends that has no place to write to.
+fn no_place() -> Refusal {
+    Refusal::NoSpace("the disk has as many blocks of its own as it can name: free some".into())
 }
 
 /// Whether a request of this kind has to be refused once the disk is latched

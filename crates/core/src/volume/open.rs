@@ -17,11 +17,9 @@ use crate::journal::{
 use crate::ledger::{Cause, Due};
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
-use crate::owed::Owed;
 use crate::policy::Seed;
-use crate::store::overlay::{Known, MapError, Overlay, Setup};
-use crate::store::{InPlace, Store};
-use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use crate::store::{self, Store, StoreError};
+use crate::units::{Addr, Extent, Millis, Pos};
 use std::collections::{HashMap, VecDeque};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
@@ -42,8 +40,8 @@ pub struct Opening {
     pub now: Millis,
     /// The last stop's checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
-    /// For an overlay; none for a disk whose content has a fixed place.
-    pub overlay: Option<Setup>,
+    /// Which store the disk has.
+    pub store: store::Kind,
 }
 
 /// What was known at a clean stop.
@@ -68,20 +66,9 @@ pub enum OpenError {
     /// Its medium cannot be used.
     #[error("the medium cannot be used: {0}")]
     Medium(#[from] MediumError),
-    /// The medium is shorter than the disk.
-    #[error("the medium has {medium} bytes, and the disk {disk}: restore the medium")]
-    Short {
-        /// Bytes of the medium.
-        medium: u64,
-        /// Bytes of the disk.
-        disk: u64,
-    },
-    /// The map of an overlay cannot be used.
+    /// Its store cannot be used.
     #[error(transparent)]
-    Map(#[from] MapError),
-    /// A medium that the disk needs was not given.
-    #[error("the disk cannot be opened without its medium `{0:?}`")]
-    NoMedium(MediumId),
+    Store(#[from] StoreError),
     /// Content under a conservative overwrite is not where it was put.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
@@ -174,12 +161,17 @@ impl Volume {
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
-        if opening.overlay.is_some() {
-            found.state.owed.forget_beyond(media.data().size().next_multiple_of(BLOCK_BYTES));
-        } else if !found.state.owed.is_empty() {
-            return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
-        }
-        let (mut store, fresh) = open_store(&opening, &found.state.owed, media)?;
+        let asked = store::Opening {
+            kind: &opening.store,
+            disk: opening.disk,
+            size: opening.size,
+            kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
+            secure: !opening.config.policy.passes().is_empty(),
+            read_only: opening.config.read_only,
+            owed: &mut found.state.owed,
+        };
+        let (mut store, knows_holes) = store::open(asked, media)?;
+        let fresh = (!knows_holes).then(BlockSet::default);
         if opening.config.read_only {
             if !found.state.slots.held.is_empty() {
                 return Err(OpenError::NeedsRecovery);
@@ -246,43 +238,6 @@ impl Volume {
     }
 }
 
-/// The disk's store, as the last clean stop left it; and, where nobody knows
-/// which blocks hold data, the blocks that were written since, none so far.
-fn open_store(
-    opening: &Opening,
-    owed: &Owed,
-    media: &Media<'_>,
-) -> Result<(Box<dyn Store>, Option<BlockSet>), OpenError> {
-    let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
-    let size = opening.size;
-    let Some(setup) = &opening.overlay else {
-        if media.data().size() < size {
-            return Err(OpenError::Short { medium: media.data().size(), disk: size });
-        }
-        let held = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-        let fresh = held.is_none().then(BlockSet::default);
-        return Ok((Box::new(InPlace::new(size, held.unwrap_or_else(|| everything(size)))), fresh));
-    };
-    let config = &opening.config;
-    let secure = !config.policy.passes().is_empty();
-    let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-    let media = (*media.data(), needed(media, MediumId::Map)?, needed(media, MediumId::Base)?);
-    let known = Known { clean: clean.as_ref(), owed };
-    let overlay = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
-    Ok((Box::new(overlay), None))
-}
-
-fn needed<'a>(media: &Media<'a>, id: MediumId) -> Result<&'a dyn Medium, OpenError> {
-    media.get(id).copied().ok_or(OpenError::NoMedium(id))
-}
-
-/// Until it is known better, every block may hold data.
-fn everything(size: u64) -> BlockSet {
-    let mut held = BlockSet::default();
-    held.insert(Extent::new(0, size));
-    held
-}
-
 /// Puts content back that was being kept when the disk stopped. Where it has no
 /// place any more, it was not durable, and nobody was told so.
 fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> Result<(), OpenError> {
@@ -296,8 +251,8 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
         if Crc(crc32c::crc32c(&content)) != *crc {
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
-        load_map(store, *extent, media)?;
-        for (place, part) in store.place(*extent).parts() {
+        store::load(store, *extent, media)?;
+        for (place, part) in store.locate(*extent).parts() {
             if place.on == MediumId::Data {
                 media.data().write(place.extent.start, &content[part], false)?;
             }
@@ -309,16 +264,6 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
     for extent in extents {
         // Some passes may be missing below what was put back just now.
         found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
-    }
-    Ok(())
-}
-
-/// Reads the part of the map that `extent` needs.
-fn load_map(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> Result<(), OpenError> {
-    while let Some(place) = store.absent(extent) {
-        let mut bytes = vec![0; place.extent.len as usize];
-        needed(media, place.on)?.read(place.extent.start, &mut bytes)?;
-        store.loaded(place, &bytes);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::{Buf, RequestId};
-use crate::units::Extent;
+use crate::store::MapState;
 
 /// What is being made durable, and who waits for it.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl Volume {
             return;
         }
         sealing.waiters = std::mem::take(&mut sealing.next);
-        sealing.writes = self.store.seal();
+        sealing.writes = self.store.begin_checkpoint();
         sealing.after = self.left_seq;
         sealing.step = Step::Content;
         let content = if mutant::is(Mutant::SealMapAlone) { MediumId::Nowhere } else { MediumId::Data };
@@ -117,7 +117,7 @@ impl Volume {
 
     fn sealed(&mut self, out: &mut Vec<super::Command>) {
         self.sealing.step = Step::Rest;
-        self.store.sealed();
+        self.store.end_checkpoint();
         for waiter in std::mem::take(&mut self.sealing.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_sealed(id, out),
@@ -131,17 +131,22 @@ impl Volume {
 
     /// Seals what nobody asked for, when it is time.
     pub(super) fn drive_sealing(&mut self, out: &mut Vec<super::Command>) {
-        if self.sealing.step != Step::Rest || self.is_sealed() {
+        if self.sealing.step != Step::Rest {
             return;
         }
-        if self.store.wants_seal() || self.stopping || !self.halting && self.is_due_since(self.now) {
+        let is_time = match self.store.map_state() {
+            MapState::Durable => false,
+            MapState::Behind => self.stopping || !self.halting && self.is_due_since(self.now),
+            MapState::Due => true,
+        };
+        if is_time {
             self.seal(Waiter::Nobody, out);
         }
     }
 
     /// Whether it is durable where all content is.
     pub(super) fn is_sealed(&self) -> bool {
-        self.store.is_sealed(Extent::new(0, self.store.size()))
+        self.store.map_state() == MapState::Durable
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. Space is spare only while its content is zeros: what is about to hold data
-//!    is spare no more ([`Volume::hold`]), and no write begins where a hole is
+//!    is spare no more ([`Volume::begin_hold`]), and no write begins where a hole is
 //!    being made.
 //! 2. Spare blocks are dead: they are zeros that take up space. A crash, and a
 //!    stop in a hurry, forget which ones are spare and no more than that. Who
@@ -16,7 +16,7 @@
 //! [`Event::Space`]: super::Event::Space
 
 use super::{Volume, act::Act};
-use crate::place::Places;
+use crate::store::WritePlan;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
 /// A guest is at work when its last request is not as old as this, unless the
@@ -30,20 +30,21 @@ const HOLES_MAX: usize = 64;
 
 impl Volume {
     /// `extent` is about to be written; where to.
-    pub(super) fn hold(&mut self, extent: Extent<Addr>) -> Places {
+    pub(super) fn begin_hold(&mut self, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.spare.remove(extent);
-        self.store.hold(extent)
+        self.store.begin_write(extent)
     }
 
     /// The medium has space in `extent`: whole blocks of it that hold nothing are
     /// zeros, left over by a life that could not give them back.
     pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
-        let may_give = self.store.is_fixed() && self.capabilities.punch && !self.config.read_only;
+        let may_give =
+            self.store.geometry().overwrites_in_place && self.capabilities.punch && !self.config.read_only;
         if !may_give || self.holes_unknown() {
             return;
         }
-        let size = self.store.size();
+        let size = self.store.geometry().size;
         let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
         let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
         for part in self.void_parts(blocks) {
@@ -57,7 +58,7 @@ impl Volume {
 
     /// What lay in `run` is gone, and `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
-        self.store.void(run);
+        self.store.unmap(run);
         if self.config.policy.leaves_zeros() && self.capabilities.punch {
             self.add_spare(run);
         }

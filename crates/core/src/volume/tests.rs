@@ -11,6 +11,7 @@ use crate::media::{Media, MediumId};
 use crate::medium::Medium;
 use crate::policy::Scratch;
 use crate::request::Liveness;
+use crate::store;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -89,7 +90,15 @@ impl Medium for Memory {
 }
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
-    Opening { config, disk: DISK, size, entropy: [3; 32], now: Millis(0), checkpoint, overlay: None }
+    Opening {
+        config,
+        disk: DISK,
+        size,
+        entropy: [3; 32],
+        now: Millis(0),
+        checkpoint,
+        store: store::Kind::InPlace,
+    }
 }
 
 fn media<'a>(data: &'a Memory, journal: &'a Memory, overlay: Option<&'a (Memory, Memory)>) -> Media<'a> {

@@ -4,6 +4,7 @@
 use super::Volume;
 use super::act::{Act, Step};
 use crate::policy::Pattern;
+use crate::store::{Backlog, JobEnd};
 use crate::units::Millis;
 
 /// After so long there may be space for what there was none.
@@ -12,10 +13,10 @@ const RETRY_MS: u64 = 10_000;
 impl Volume {
     /// Does the next chore, if there is one and it is time.
     pub(super) fn tidy_act(&mut self) -> Option<Act> {
-        if self.store.is_fixed() || !self.may_tidy() {
+        if !self.may_tidy() {
             return None;
         }
-        let chore = self.store.chore(self.all_due)?;
+        let chore = self.store.background(self.all_due)?;
         let mut passes = Vec::new();
         self.pass_steps(&mut passes, Step::Fill, &Step::Sync);
         if !passes.is_empty() && !self.config.policy.leaves_zeros() {
@@ -25,12 +26,13 @@ impl Volume {
         if !act.moves_any(|run| self.is_busy(run)) {
             return Some(act);
         }
-        act.into_chore().iter().for_each(|chore| self.store.left_untidy(chore));
+        act.into_chore().iter().for_each(|chore| self.store.background_done(chore, JobEnd::GivenUp));
         None
     }
 
     fn may_tidy(&mut self) -> bool {
-        if self.halting || self.now < self.tidy_from || !self.store.has_chores(self.all_due) {
+        let backlog = self.store.backlog(self.all_due);
+        if self.halting || self.now < self.tidy_from || backlog == Backlog::Nothing {
             self.untidy_since = None;
             return false;
         }
@@ -38,14 +40,14 @@ impl Volume {
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
         in_the_way
-            || self.store.is_tidy()
+            || backlog == Backlog::AtOnce
             || self.is_due_since(since) && !self.is_at_work()
             || self.is_overdue_since(since)
     }
 
     /// Whether there is something to tidy up, now or later.
     pub(super) fn has_chores(&self) -> bool {
-        self.store.has_chores(self.all_due)
+        self.store.backlog(self.all_due) != Backlog::Nothing
     }
 
     /// Whether all that is left to be done unasked is to tidy up.

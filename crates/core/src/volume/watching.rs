@@ -8,8 +8,9 @@ use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
+use crate::store::Content;
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::{Content, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{Content as Replaced, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
 
 /// Reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
@@ -119,12 +120,12 @@ impl Volume {
 
     /// The parts of `extent` that hold data.
     pub(super) fn held_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first_held(rest))
+        runs_of(extent, |rest| self.store.first(Content::Own, rest))
     }
 
     /// The parts of `extent` that show data and can be made to show none.
     pub(super) fn mortal_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first_mortal(rest))
+        runs_of(extent, |rest| self.store.first(Content::Discardable, rest))
     }
 
     /// Whether more than the next write itself is needed to destroy content.
@@ -163,7 +164,7 @@ impl Volume {
 
     /// Reads the content of `seen` for request `id`.
     pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
-        self.io(Purpose::Request(id), self.store.place(seen), IoOp::Read, out);
+        self.io(Purpose::Request(id), self.store.locate(seen), IoOp::Read, out);
     }
 
     /// The parts of `extent` that are dead: zeros to whoever looks.
@@ -360,10 +361,10 @@ fn runs_of(
 }
 
 /// What the present content is replaced with, if it is.
-fn content(op: &Op) -> Option<Content<'_>> {
+fn content(op: &Op) -> Option<Replaced<'_>> {
     match op {
-        Op::Write(bytes) => Some(Content::Bytes(bytes)),
-        Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),
+        Op::Write(bytes) => Some(Replaced::Bytes(bytes)),
+        Op::Trim | Op::Zero { .. } | Op::Purge => Some(Replaced::Zeros),
         Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Flush | Op::Scour => None,
     }
 }

@@ -25,7 +25,7 @@ pub use sizes::Size;
 use crate::media::FileMedium;
 use ed25519_dalek::SigningKey;
 use quietus_core::blocks::BlockSet;
-use quietus_core::store::overlay::Setup;
+use quietus_core::store::{self, overlay::Setup};
 use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use rustix::fs::FlockOperation;
@@ -223,7 +223,7 @@ impl DiskDir {
             entropy: entropy()?,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
-            overlay: self.setup(),
+            store: self.setup().map_or(store::Kind::InPlace, store::Kind::Overlay),
         })
     }
 

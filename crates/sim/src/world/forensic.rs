@@ -26,6 +26,7 @@ use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::place::{Place, Places};
 use quietus_core::request::Liveness;
+use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
@@ -69,9 +70,9 @@ impl World {
         if let Some(mark) = visible {
             return Err(found(format!("{mark:?} can be read from the journal")));
         }
-        match self.volume.status().overlay {
-            Some(overlay) => self.judge_space(&overlay),
-            None => self.judge_dead(whole).and_then(|()| self.judge_taken()),
+        match self.volume.status().store {
+            StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
+            StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
         }
     }
 

@@ -13,7 +13,7 @@ use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::store::overlay;
+use quietus_core::store::{Kind, overlay};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Config, Event, OpenError, Opening, Volume};
 use std::collections::BTreeMap;
@@ -166,8 +166,9 @@ fn opening(
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
     let size = setup.disk_bytes;
-    let overlay = setup.overlay.map(|mode| overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
-    Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay }
+    let overlay = |mode| Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
+    let store = setup.overlay.map_or(Kind::InPlace, overlay);
+    Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), store }
 }
 
 fn shape(setup: &Setup) -> Shape {

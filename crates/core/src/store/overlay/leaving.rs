@@ -14,14 +14,9 @@ use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED};
-use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::units::{BLOCK_BYTES, Extent};
 
 impl Overlay {
-    /// See [`Store::has_place`](crate::store::Store::has_place).
-    pub(super) fn all_have_place(&self, extent: Extent<Addr>) -> bool {
-        Self::blocks(extent).all(|(block, _)| self.is_held(block) || self.based.contains(block))
-    }
-
     /// See [`Store::leave`](crate::store::Store::leave).
     pub(super) fn leave_block(&mut self, block: u64) -> Vec<Place> {
         let (whole, page) = (address(block), block / PAGE_BLOCKS);

@@ -22,8 +22,10 @@ fn open(data: Memory, journal: Memory, overlay: (Memory, Memory)) -> Bench {
     let mut base_data = BlockSet::default();
     base_data.insert(Extent::new(SIZE / 2, SIZE / 2));
     let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
-    let opening =
-        Opening { overlay: Some(setup), ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None) };
+    let opening = Opening {
+        store: store::Kind::Overlay(setup),
+        ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None)
+    };
     let volume = Volume::open(opening, &media(&data, &journal, Some(&overlay))).unwrap();
     Bench::of(volume, data, journal, Some(overlay))
 }
@@ -167,7 +169,8 @@ fn what_is_owed_by_place_is_limited() {
         (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096]), n * BLOCK, BLOCK)).collect();
     let status = bench.volume.status();
     assert!(status.requests_waiting > 0, "nothing waits");
-    assert!(status.overlay.expect("an overlay").medium_bytes <= SIZE / 2 + SIZE / 4);
+    let store::StoreStatus::Overlay(overlay) = status.store else { panic!("an overlay") };
+    assert!(overlay.medium_bytes <= SIZE / 2 + SIZE / 4);
     bench.settle();
     assert!(asked.iter().all(|id| bench.replies.remove(id).is_some_and(|it| it.is_ok())));
 }

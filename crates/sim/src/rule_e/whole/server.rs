@@ -11,6 +11,7 @@ use quietus_core::ledger::Cause;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Outcome, RequestId};
+use quietus_core::store::Kind;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, LogHead, Opening, Volume};
 use quietus_detect::Watch;
@@ -270,8 +271,15 @@ fn open(
     let size = media.data.size();
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&(now.0 ^ 0x5eed).to_le_bytes());
-    let opening =
-        Opening { config, disk: DISK, size, entropy, now, checkpoint: checkpoint.cloned(), overlay: None };
+    let opening = Opening {
+        config,
+        disk: DISK,
+        size,
+        entropy,
+        now,
+        checkpoint: checkpoint.cloned(),
+        store: Kind::InPlace,
+    };
     let mut volume =
         Volume::open(opening, &media.get()).map_err(|it| format!("liveness: it cannot be opened: {it}"))?;
     volume.watch(Box::new(Watch::new(size, vec![PROBER], setup.options)));
