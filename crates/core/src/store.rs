@@ -16,7 +16,6 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
-use crate::request::Buf;
 use crate::units::{Addr, Extent, Pos};
 use held::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup};
@@ -80,7 +79,7 @@ pub trait Store: Debug + Send {
 
     /// Begins a checkpoint: what has to be written to make the map durable as it is now, once the content
     /// is; nothing where it is zeros. One at a time.
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Buf>)>;
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Vec<u8>>)>;
 
     /// What [`Store::begin_checkpoint`] said is durable.
     fn end_checkpoint(&mut self);

@@ -357,9 +357,9 @@ impl Ask {
             Self::Write => {
                 let mut payload = vec![0; extent.len as usize];
                 fill(tag, extent.start.0, &mut payload);
-                Op::Write(payload)
+                Op::Write(payload.into())
             }
-            Self::WriteZeros => Op::Write(vec![0; extent.len as usize]),
+            Self::WriteZeros => Op::Write(vec![0; extent.len as usize].into()),
             Self::Trim => Op::Trim,
             Self::Zero { no_hole, fast } => Op::Zero { no_hole, fast },
             Self::Purge => Op::Purge,

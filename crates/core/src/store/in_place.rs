@@ -8,7 +8,6 @@ use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::place::{Place, Places};
-use crate::request::Buf;
 use crate::units::{Addr, Extent, Pos};
 
 /// See the module's documentation.
@@ -109,7 +108,7 @@ impl Store for InPlace {
         true
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Buf>)> {
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Vec<u8>>)> {
         Vec::new()
     }
 

@@ -32,7 +32,6 @@ use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
-use crate::request::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
@@ -383,7 +382,7 @@ impl Store for Overlay {
         self.map.are_sealed(pages)
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Buf>)> {
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Option<Vec<u8>>)> {
         self.slots.seal();
         self.map.seal()
     }

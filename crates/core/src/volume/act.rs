@@ -273,7 +273,7 @@ impl Volume {
             }
             Step::Log => {
                 let data = act.slot_bytes();
-                (slots(data.len() as u64).into(), IoOp::Write { data, durable: true })
+                (slots(data.len() as u64).into(), IoOp::Write { data: data.into(), durable: true })
             }
             Step::FillSlots(pattern) => {
                 (slots(act.slot_bytes().len() as u64).into(), IoOp::Fill { pattern, seed })
@@ -582,8 +582,8 @@ impl Act {
     }
 
     /// The bytes of all slots that the act takes.
-    fn slot_bytes(&self) -> Buf {
-        let mut bytes = Buf::new();
+    fn slot_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
         for (_, content) in self.slots() {
             bytes.extend(content);
             bytes.resize(bytes.len().next_multiple_of(SLOT_BYTES as usize), 0);

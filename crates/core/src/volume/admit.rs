@@ -343,7 +343,7 @@ impl Volume {
     fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
         let masks = self.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
-            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
+            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
         }
         self.run_masked(id, extent, false, Stage::Io, masks);
         self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Read, out);
@@ -410,7 +410,7 @@ impl Volume {
             }
             (Ok(mut buf), _) => {
                 if !mutant::is(Mutant::UnmaskedRead) {
-                    mask(&mut buf, running.extent, &running.masks);
+                    mask(buf.to_mut(), running.extent, &running.masks);
                 }
                 self.finish(id, Ok(buf), out);
             }
@@ -456,7 +456,7 @@ impl Volume {
         };
         match result {
             Ok(mut old) => {
-                mask(&mut old, seen, &masks);
+                mask(old.to_mut(), seen, &masks);
                 self.overwriting(&request, seen, &old);
             }
             Err(error) => {
@@ -477,7 +477,7 @@ impl Volume {
     fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
         let Running { extent, masks, .. } = self.running.take(id);
         if let Ok(content) = &mut result {
-            mask(content, extent, &masks);
+            mask(content.to_mut(), extent, &masks);
         }
         self.leave(id);
         self.looked(extent, &result);

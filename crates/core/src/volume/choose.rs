@@ -139,7 +139,7 @@ impl Volume {
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
                 let taken = self.pieces_for_slots(owed(), &mut left);
-                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
+                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
             }
         }

@@ -121,6 +121,6 @@ impl Volume {
 
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
         let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
-        self.io(Purpose::Commit, place, IoOp::Write { data, durable }, out);
+        self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
     }
 }

@@ -74,7 +74,7 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
             there.try_for_each(|(medium, it, part)| medium.read(it.start, &mut buf[part]))?;
-            return Ok(buf);
+            return Ok(buf.into());
         }
         IoOp::Write { data, durable } => {
             there.try_for_each(|(medium, it, part)| medium.write(it.start, &data[part], durable))?;

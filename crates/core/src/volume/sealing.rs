@@ -9,7 +9,7 @@ use super::{Purpose, Volume, io::IoOp};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Buf, RequestId};
+use crate::request::RequestId;
 use crate::store::MapState;
 
 /// What is being made durable, and who waits for it.
@@ -17,7 +17,7 @@ use crate::store::MapState;
 pub(super) struct Sealing {
     step: Step,
     /// Of the map, to be written; none where it is zeros.
-    writes: Vec<(Place, Option<Buf>)>,
+    writes: Vec<(Place, Option<Vec<u8>>)>,
     /// The commit that has to be durable before.
     after: u64,
     /// Writes under way.
@@ -110,7 +110,7 @@ impl Volume {
         let durable = matches!(writes[..], [(_, Some(_))]);
         sealing.step = if durable { Step::MapSync } else { Step::Map };
         for (place, data) in writes {
-            let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data, durable });
+            let op = data.map_or(IoOp::Clear, |data| IoOp::Write { data: data.into(), durable });
             self.io(Purpose::Seal, place, op, out);
         }
     }

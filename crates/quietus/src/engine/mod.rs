@@ -450,7 +450,7 @@ impl Shared {
         let mut buf = buffers::take(io.at.bytes() as usize);
         let read = io.at.parts().map(|(place, part)| self.read_cached(place, &mut buf[part]));
         match read.collect() {
-            Some(result) => self.apply(Event::Completed(io.id, Result::map(result, |()| buf))),
+            Some(result) => self.apply(Event::Completed(io.id, Result::map(result, |()| buf.into()))),
             None => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));

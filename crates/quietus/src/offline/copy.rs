@@ -115,7 +115,7 @@ impl<'a> Image<'a> {
     }
 
     fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
-        Ok(control::submit(self.engine, Request { op: Op::Copy, extent, fua: false })?)
+        Ok(control::submit(self.engine, Request { op: Op::Copy, extent, fua: false })?.into_vec())
     }
 
     /// Writes what is not zeros; zeros only over something else.

@@ -9,7 +9,6 @@
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
 use crate::place::Place;
-use crate::request::Buf;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -275,9 +274,9 @@ impl Map {
 
     /// The pages that are not durable, as they are now, none where they are zeros;
     /// neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Option<Buf>)> {
+    pub(super) fn seal(&mut self) -> Vec<(Place, Option<Vec<u8>>)> {
         self.sealing = std::mem::take(&mut self.dirty);
-        let mut writes: Vec<(Place, Option<Buf>)> = Vec::new();
+        let mut writes: Vec<(Place, Option<Vec<u8>>)> = Vec::new();
         for page in &self.sealing {
             let (at, bytes) = (place(*page), self.pages[page].bytes());
             if let Some((last, so_far)) = writes.last_mut()
@@ -305,7 +304,7 @@ impl Page {
     }
 
     /// As it is in the file; none if it is all zeros.
-    fn bytes(&self) -> Option<Buf> {
+    fn bytes(&self) -> Option<Vec<u8>> {
         let is_written = self.entries.iter().any(|entry| *entry != BASE);
         is_written.then(|| self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect())
     }

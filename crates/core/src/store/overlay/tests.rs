@@ -20,7 +20,7 @@ impl Memory {
         Self(RefCell::new(vec![0; bytes as usize]))
     }
 
-    fn put(&self, (place, bytes): &(Place, Option<Buf>)) {
+    fn put(&self, (place, bytes): &(Place, Option<Vec<u8>>)) {
         match bytes {
             Some(bytes) => self.write(place.extent.start, bytes, false).unwrap(),
             None => self.clear(place.extent).unwrap(),

@@ -43,7 +43,7 @@ impl Bench {
     /// Sends a write, and carries out what was asked for by it alone.
     fn writes_at_once(&mut self, start: u64, byte: u8, len: u64) -> bool {
         self.settle();
-        let id = self.ask(Op::Write(vec![byte; len as usize]), start, len);
+        let id = self.ask(Op::Write(vec![byte; len as usize].into()), start, len);
         let is_write =
             |io: &Io| matches!(&io.op, IoOp::Write { data, .. } if data[..] == vec![byte; len as usize]);
         let at = self.todo.iter().position(is_write);
@@ -138,7 +138,7 @@ fn a_place_that_cannot_be_had_is_one_refusal_and_no_more() {
     bench.flush();
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     bench.data.full.set(true);
-    let refused = bench.done(Op::Write(vec![8; 4096]), 0, BLOCK);
+    let refused = bench.done(Op::Write(vec![8; 4096].into()), 0, BLOCK);
     assert!(matches!(refused, Err(Refusal::NoSpace(_))), "{refused:?}");
     assert_eq!(bench.volume.status().latched, None);
     assert_eq!(bench.reads(0, BLOCK), [0; 4096]);
@@ -166,7 +166,7 @@ fn what_is_owed_by_place_is_limited() {
     bench.done(Op::Trim, 0, SIZE / 2).unwrap();
     bench.settle();
     let asked: Vec<_> =
-        (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096]), n * BLOCK, BLOCK)).collect();
+        (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096].into()), n * BLOCK, BLOCK)).collect();
     let status = bench.volume.status();
     assert!(status.requests_waiting > 0, "nothing waits");
     let store::StoreStatus::Overlay(overlay) = status.store else { panic!("an overlay") };
