@@ -78,6 +78,32 @@ impl Places {
         })
     }
 
+    /// Fills `into` with the content, each place's part of it by `read`. All content that is read comes
+    /// through here, outside the volume's lock: a store that codes what it writes is decoded here.
+    ///
+    /// # Errors
+    /// The first of `read`.
+    pub fn read<E>(
+        &self,
+        into: &mut [u8],
+        mut read: impl FnMut(Place, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parts().try_for_each(|(place, part)| read(place, &mut into[part]))
+    }
+
+    /// Writes the content `from`, each place's part of it by `write`. All content that is written goes
+    /// through here, outside the volume's lock: a store that codes what it writes is encoded here.
+    ///
+    /// # Errors
+    /// The first of `write`.
+    pub fn write<E>(
+        &self,
+        from: &[u8],
+        mut write: impl FnMut(Place, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parts().try_for_each(|(place, part)| write(place, &from[part]))
+    }
+
     /// How many bytes lie there.
     #[must_use]
     pub fn bytes(&self) -> u64 {

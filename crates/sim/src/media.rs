@@ -4,6 +4,7 @@ use crate::medium::{Power, SimMedium};
 use quietus_core::media::{Media, MediumId};
 use quietus_core::policy::Scratch;
 use quietus_core::volume::{Io, IoOp};
+use std::convert::Infallible;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -56,7 +57,15 @@ impl SimMedia {
             }
         };
         match &io.op {
-            IoOp::Write { data, .. } => each(&|medium, pos, part| medium.tear(pos, &data[part])),
+            IoOp::Write { data, .. } => {
+                let torn = io.at.write::<Infallible>(data, |place, part| {
+                    if place.on.is_changed() {
+                        self.on(place.on).tear(place.extent.start, part);
+                    }
+                    Ok(())
+                });
+                torn.unwrap_or_else(|never| match never {});
+            }
             IoOp::Fill { pattern, seed } => {
                 let mut bytes = vec![0; io.at.bytes() as usize];
                 pattern.fill(*seed, &mut bytes);

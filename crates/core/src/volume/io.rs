@@ -73,11 +73,17 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
     match op {
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
-            there.try_for_each(|(medium, it, part)| medium.read(it.start, &mut buf[part]))?;
+            at.read(&mut buf, |place, into| match media.get(place.on) {
+                Some(medium) => medium.read(place.extent.start, into),
+                None => Ok(()),
+            })?;
             return Ok(buf.into());
         }
         IoOp::Write { data, durable } => {
-            there.try_for_each(|(medium, it, part)| medium.write(it.start, &data[part], durable))?;
+            at.write(&data, |place, from| match media.get(place.on).filter(|_| place.on.is_changed()) {
+                Some(medium) => medium.write(place.extent.start, from, durable),
+                None => Ok(()),
+            })?;
             return Ok(data);
         }
         IoOp::Fill { pattern, seed } => {

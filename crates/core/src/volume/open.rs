@@ -252,11 +252,10 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
         store::load(store, *extent, media)?;
-        for (place, part) in store.locate(*extent).parts() {
-            if place.on == MediumId::Data {
-                media.data().write(place.extent.start, &content[part], false)?;
-            }
-        }
+        store.locate(*extent).write(&content, |place, part| match place.on {
+            MediumId::Data => media.data().write(place.extent.start, part, false),
+            _ => Ok(()),
+        })?;
     }
     media.data().sync()?;
     let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();

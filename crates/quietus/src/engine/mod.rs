@@ -448,10 +448,14 @@ impl Shared {
             return self.apply(Event::Completed(id, result));
         }
         let mut buf = buffers::take(io.at.bytes() as usize);
-        let read = io.at.parts().map(|(place, part)| self.read_cached(place, &mut buf[part]));
-        match read.collect() {
-            Some(result) => self.apply(Event::Completed(io.id, Result::map(result, |()| buf.into()))),
-            None => {
+        let read = io.at.read(&mut buf, |place, into| match self.read_cached(place, into) {
+            Some(read) => read.map_err(Some),
+            None => Err(None),
+        });
+        match read {
+            Ok(()) => self.apply(Event::Completed(io.id, Ok(buf.into()))),
+            Err(Some(error)) => self.apply(Event::Completed(io.id, Err(error))),
+            Err(None) => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));
                 Vec::new()
