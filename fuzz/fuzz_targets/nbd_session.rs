@@ -31,9 +31,9 @@ impl Export for Zeros {
 
     fn submit(&self, request: Request, reply: ReplyTo) {
         reply.send(Ok(match request.op {
-            Op::Read => vec![0; request.extent.len as usize],
+            Op::Read => vec![0; request.extent.len as usize].into(),
             Op::Write(data) => data,
-            _ => Vec::new(),
+            _ => Vec::new().into(),
         }));
     }
 

@@ -6,7 +6,8 @@
 
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::Cause;
-use crate::store::{Place, Target};
+use crate::media::MediumId;
+use crate::place::Place;
 use crate::units::{Addr, Extent, Millis, Pos};
 
 /// Content that is owed at a place.
@@ -85,8 +86,8 @@ impl Owed {
 
     /// All entries, each with its place.
     pub fn iter(&self) -> impl Iterator<Item = (Place, &Debt)> {
-        let data = self.data.iter().map(|(extent, it)| (Place { on: Target::Data, extent }, it));
-        data.chain(self.base.iter().map(|(extent, it)| (Place { on: Target::Base, extent }, it)))
+        let data = self.data.iter().map(|(extent, it)| (Place { on: MediumId::Data, extent }, it));
+        data.chain(self.base.iter().map(|(extent, it)| (Place { on: MediumId::Base, extent }, it)))
     }
 
     /// `debt` is owed at `place` from now on.
@@ -107,7 +108,7 @@ impl Owed {
     }
 
     fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, Debt> {
-        if place.on == Target::Base { &mut self.base } else { &mut self.data }
+        if place.on == MediumId::Base { &mut self.base } else { &mut self.data }
     }
 }
 
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn what_lay_side_by_side_is_one_entry_and_knows_its_addresses() {
         let mut owed = Owed::default();
-        let place = |start| Place { on: Target::Data, extent: Extent::new(start, 10) };
+        let place = |start| Place { on: MediumId::Data, extent: Extent::new(start, 10) };
         let debt = |start, address, since| Debt::new(Pos(start), Addr(address), Cause::Trim, Millis(since));
         owed.insert(place(100), debt(100, 20, 7));
         owed.insert(place(110), debt(110, 30, 5));

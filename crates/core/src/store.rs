@@ -1,4 +1,8 @@
 //! The only part that knows where bytes live.
+//!
+//! A store is asked what it can do ([`Geometry`]), where bytes are, and where they may go; it never reads
+//! or writes. Each answer is closed: who asks has to say what follows from each. A new store is a folder
+//! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
 
 mod held;
 mod in_place;
@@ -8,313 +12,187 @@ pub use in_place::InPlace;
 pub use overlay::Overlay;
 
 use crate::blocks::BlockSet;
-use crate::request::Buf;
+use crate::media::{Media, MediumId};
+use crate::medium::{Medium, MediumError};
+use crate::owed::Owed;
+use crate::place::{Place, Places};
 use crate::units::{Addr, Extent, Pos};
+use held::{edges, outward};
+use overlay::{MapError, OverlayStatus, Setup, Unsaid};
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
-use std::ops::Range;
 
-/// Which medium.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Target {
-    /// The one that holds the disk's content.
-    Data,
-    /// The one that holds the journal.
-    Journal,
-    /// The one that says where content is, if it has no fixed place.
-    Map,
-    /// The image that shows through where the disk was not changed. It is only
-    /// read.
-    Base,
-    /// None: it reads as zeros, and what is written there is not kept.
-    Nowhere,
-}
-
-/// Where bytes lie that lie side by side.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
-    /// On which medium.
-    pub on: Target,
-    /// Where there.
-    pub extent: Extent<Pos>,
-}
-
-impl Place {
-    /// The beginning of `on`: where acts take place that concern all of it.
-    #[must_use]
-    pub fn all_of(on: Target) -> Self {
-        Self { on, extent: Extent::new(0, 0) }
-    }
-}
-
-/// Where some bytes lie, in their order: in one place or in several.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Places {
-    first: Place,
-    rest: Vec<Place>,
-}
-
-impl From<Place> for Places {
-    fn from(first: Place) -> Self {
-        Self { first, rest: Vec::new() }
-    }
-}
-
-impl FromIterator<Place> for Places {
-    /// # Panics
-    /// If there is no place.
-    fn from_iter<I: IntoIterator<Item = Place>>(all: I) -> Self {
-        let mut all = all.into_iter();
-        let mut places = Self::from(all.next().expect("some bytes lie in some place"));
-        all.for_each(|place| places.push(place));
-        places
-    }
-}
-
-impl Places {
-    /// Appends a place; one with the last if it goes on where that ends.
-    pub fn push(&mut self, place: Place) {
-        let last = self.rest.last_mut().unwrap_or(&mut self.first);
-        if last.on == place.on && (last.on == Target::Nowhere || last.extent.end() == place.extent.start.0) {
-            last.extent.len += place.extent.len;
-        } else {
-            self.rest.push(place);
-        }
-    }
-
-    /// The first, or only one.
-    #[must_use]
-    pub fn first(&self) -> Place {
-        self.first
-    }
-
-    /// All, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
-        std::iter::once(self.first).chain(self.rest.iter().copied())
-    }
-
-    /// All, each with the part of the bytes that lies there.
-    pub fn parts(&self) -> impl Iterator<Item = (Place, Range<usize>)> + '_ {
-        let mut from = 0;
-        self.iter().map(move |place| {
-            let part = from..from + place.extent.len as usize;
-            from = part.end;
-            (place, part)
-        })
-    }
-
-    /// How many bytes lie there.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.iter().map(|place| place.extent.len).sum()
-    }
-}
-
-/// Where the content of the disk lives, and which of it is data.
-///
-/// A store whose content has a fixed place needs no more than the methods
-/// without a body.
+/// Where the content of a disk lives, and which of it is data.
 pub trait Store: Debug + Send {
-    /// Bytes of the disk that the guest sees.
-    fn size(&self) -> u64;
+    /// What the store can do, and in which units. Never changes.
+    fn geometry(&self) -> Geometry;
 
-    /// Where `extent` lives.
-    ///
-    /// # Panics
-    /// If a part of the map for it is [absent](Store::absent).
-    fn place(&self, extent: Extent<Addr>) -> Places;
-
-    /// `extent` is about to be written; where to. A block of which it covers a
-    /// part was [raised](Store::to_raise) before.
-    ///
-    /// # Panics
-    /// As [`Store::place`], or if it [cannot grow](Store::is_closed).
-    fn hold(&mut self, extent: Extent<Addr>) -> Places;
-
-    /// What was written where [`Store::hold`] said is there now; or, if it
-    /// failed, may be there in part.
-    fn written(&mut self, extent: Extent<Addr>, is_there: bool) {
-        let _ = (extent, is_there);
-    }
-
-    /// `extent` reads as zeros, and holds no data any more.
-    ///
-    /// # Panics
-    /// As [`Store::place`].
-    fn void(&mut self, extent: Extent<Addr>);
-
-    /// Whether each block of `extent` shows content that lies in some place: in one
-    /// of its own, or in the base.
-    fn has_place(&self, extent: Extent<Addr>) -> bool {
-        let _ = extent;
-        false
-    }
-
-    /// `block`, which is dead, is about to be written, and reads as zeros from now
-    /// on. Returns where its content lies: what is written goes elsewhere. These
-    /// places are used again after [`Store::reclaim`].
-    ///
-    /// # Panics
-    /// As [`Store::place`].
-    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place> {
-        let _ = block;
-        Vec::new()
-    }
-
-    /// What lay here is destroyed, and nothing that is durable names it.
-    fn reclaim(&mut self, places: &[Extent<Pos>]) {
-        let _ = places;
-    }
-
-    /// The first run within `extent` that holds data of its own, or may hold
-    /// some: what could be destroyed.
-    fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>>;
-
-    /// The first run within `extent` that shows data, or may show some.
-    fn first_shown(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.first_held(extent)
-    }
-
-    /// The first run within `extent` that shows data and can be made to show
-    /// none.
-    fn first_mortal(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.first_held(extent)
-    }
+    /// What an owner wants to know of the store.
+    fn status(&self) -> StoreStatus;
 
     /// Bytes in blocks that hold data, or may hold some.
     fn held_bytes(&self) -> u64;
 
-    /// What it wants to know again after a clean stop.
+    /// What the store wants to know again after a clean stop ([`Opening::kept`]).
     fn view(&self) -> Vec<u8>;
 
-    /// The space of the medium that is nobody's, and destroyed, if content has no
-    /// fixed place.
-    fn vacant(&self) -> Option<BlockSet<Pos>> {
-        None
-    }
+    /// The first run within `extent` of such `content`, or of what may be such.
+    fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>>;
 
-    /// Whether content has a fixed place, and so a place before it is written.
-    fn is_fixed(&self) -> bool {
-        true
-    }
+    /// The first part of the store's own metadata that has to be read before the store is asked anything
+    /// else of `extent`. Whoever needs several extents asks for all of them first, and changes nothing
+    /// before none is missing.
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place>;
 
-    /// The bytes that change together with those of `extent`.
-    fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
-        extent
-    }
+    /// Metadata that was missing.
+    fn loaded(&mut self, place: Place, bytes: &[u8]);
 
-    /// The blocks of which `extent` covers a part only.
-    fn edges(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let _ = extent;
-        Vec::new()
-    }
-
-    /// The blocks of which `extent` covers a part, and that need a place of
-    /// their own before that part is written or, with `zeros`, becomes zeros.
-    fn to_raise(&self, extent: Extent<Addr>, zeros: bool) -> Vec<Extent<Addr>> {
-        let _ = (extent, zeros);
-        Vec::new()
-    }
-
-    /// The first part of the map that has to be read before anything is done
-    /// with `extent`.
-    fn absent(&self, extent: Extent<Addr>) -> Option<Place> {
-        let _ = extent;
-        None
-    }
-
-    /// A part of the map that was absent.
-    fn loaded(&mut self, place: Place, bytes: &[u8]) {
-        let _ = (place, bytes);
-    }
-
-    /// The first part of the map that has no space on the host yet and that a write of
-    /// `extent` changes, or, if it `dies`, its death. Nothing of the kind is begun before
-    /// that part has [its space](Store::reserved).
-    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
-        let _ = (extent, dies);
-        None
-    }
-
-    /// This part of the map has space on the host, and keeps it.
-    fn reserved(&mut self, place: Place) {
-        let _ = place;
-    }
-
-    /// Whether nothing may be written to a new place now.
-    fn is_closed(&self) -> bool {
-        false
-    }
-
-    /// Whether the map of `extent` is durable.
-    fn is_sealed(&self, extent: Extent<Addr>) -> bool {
-        let _ = extent;
-        true
-    }
-
-    /// Whether so much of the map is not durable that it should be made so.
-    fn wants_seal(&self) -> bool {
-        false
-    }
-
-    /// What has to be written to the map to make it durable as it is now, once
-    /// the content is. One at a time: [`Store::sealed`] tells of its end, or
-    /// [`Store::left_unsealed`].
-    fn seal(&mut self) -> Vec<(Place, Buf)> {
-        Vec::new()
-    }
-
-    /// What [`Store::seal`] said is durable.
-    fn sealed(&mut self) {}
-
-    /// What [`Store::seal`] said is not durable: the host had no space for some of it.
-    fn left_unsealed(&mut self) {}
-
-    /// What there is to tidy up next, if anything: with `all`, even what is
-    /// hardly worth it. One at a time, until [`Store::tidied`] or
-    /// [`Store::left_untidy`].
-    fn chore(&mut self, all: bool) -> Option<Chore> {
-        let _ = all;
-        None
-    }
-
-    /// Whether there is something to tidy up.
-    fn has_chores(&self, all: bool) -> bool {
-        let _ = all;
-        false
-    }
-
-    /// Whether there may be copies of content in space that is nobody's.
-    fn has_residue(&self) -> bool {
-        false
-    }
-
-    /// Whether it is to be tidied up at once, not only when the disk is idle.
-    fn is_tidy(&self) -> bool {
-        false
-    }
-
-    /// `chore` is done; with what was read, if it was to read.
-    fn tidied(&mut self, chore: &Chore, read: &[u8]) {
-        let _ = (chore, read);
-    }
-
-    /// `content`, which a chore moves, is at its new place.
+    /// Where `extent` is read.
     ///
     /// # Panics
-    /// As [`Store::place`].
-    fn moved(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
-        let _ = (content, to);
+    /// If something is [missing](Store::missing); likewise the other methods that take addresses.
+    fn locate(&self, extent: Extent<Addr>) -> Places;
+
+    /// `extent` is about to be written; where to. What is there now stays where it is, and is found
+    /// there, until [`Store::end_write`].
+    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan;
+
+    /// A write of `extent` that got its [places](WritePlan::To) has ended: all of it `is_there`, or some
+    /// of it may be.
+    fn end_write(&mut self, extent: Extent<Addr>, is_there: bool);
+
+    /// `extent` reads as zeros, and holds no data any more.
+    fn unmap(&mut self, extent: Extent<Addr>);
+
+    /// `block`, which is dead, is about to be written, and reads as zeros from now on. Returns where its
+    /// content lies, which is used again after [`Store::reclaim`]; nothing if the new content goes there too.
+    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place>;
+
+    /// What lay in these places of the data medium is destroyed, and nothing that is durable names it.
+    fn reclaim(&mut self, places: &[Extent<Pos>]);
+
+    /// The first part of the map that has no space on the host yet and that a write of `extent` changes, or,
+    /// if it `dies`, its death. Nothing of the kind is begun before that part has
+    /// [its space](Store::reserved).
+    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place>;
+
+    /// This part of the map has space on the host, and keeps it.
+    fn reserved(&mut self, place: Place);
+
+    /// How far the map that is durable is behind the one in memory.
+    fn map_state(&self) -> MapState;
+
+    /// Whether the durable map says where `extent` is.
+    fn is_durable(&self, extent: Extent<Addr>) -> bool;
+
+    /// Begins a checkpoint: what has to be written to make the map durable as it is now, once the content
+    /// is. One at a time.
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)>;
+
+    /// What [`Store::begin_checkpoint`] said is durable.
+    fn end_checkpoint(&mut self);
+
+    /// What [`Store::begin_checkpoint`] said is not durable: the host had no space for some of it.
+    fn abort_checkpoint(&mut self);
+
+    /// What there is to do in the background: with `all`, even what is hardly worth it.
+    fn backlog(&self, all: bool) -> Backlog;
+
+    /// Whether there may be copies of content in space that nobody has.
+    fn has_residue(&self) -> bool;
+
+    /// The next job of the backlog. One at a time, until [`Store::background_done`].
+    fn background(&mut self, all: bool) -> Option<Chore>;
+
+    /// `content`, which a job moves, is at its new place.
+    fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>);
+
+    /// `job` has ended.
+    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>);
+
+    /// The space of the data medium that nobody has and that was destroyed; none if that can only be said by
+    /// address.
+    fn vacant(&self) -> Option<BlockSet<Pos>>;
+}
+
+/// What a store can do, and in which units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Bytes of the disk that the guest sees.
+    pub size: u64,
+    /// Bytes that have one place, and change it together. One if each byte has its own.
+    pub block_bytes: u64,
+    /// New content of an address goes where the old content lies. So it waits until what died there is
+    /// destroyed, and zeros are left there after that. Else new content gets another place, and what is
+    /// destroyed is unmapped.
+    pub overwrites_in_place: bool,
+    /// Zeros can keep their space (NBD's NO_HOLE): a write gets its places at once, or there are none left.
+    pub keeps_space_of_zeros: bool,
+}
+
+impl Geometry {
+    /// The bytes that change their place together with those of `extent`.
+    #[must_use]
+    pub fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        let whole = outward(extent, self.block_bytes);
+        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
     }
 
-    /// `chore` was given up before its end.
-    fn left_untidy(&mut self, chore: &Chore) {
-        let _ = chore;
+    /// The blocks of which `extent` covers a part only: none, one or two. The last block of a disk is as
+    /// long as the disk has it.
+    pub fn edges(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
+        let (size, end) = (self.size, extent.end());
+        let end = if end == size { size.next_multiple_of(self.block_bytes) } else { end };
+        let parts = edges(Extent::between(extent.start.0, end), self.block_bytes);
+        parts.map(move |edge| Extent::between(edge.start.0, edge.end().min(size)))
     }
+}
 
-    /// What there is to know of an overlay.
-    fn overlay_status(&self) -> Option<overlay::OverlayStatus> {
-        None
-    }
+/// Kinds of content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// What could be destroyed: it has a place of its own.
+    Own,
+    /// What the guest can read that is data.
+    Visible,
+    /// What the guest can read, and can be made to read as zeros.
+    Discardable,
+}
+
+/// What becomes of a write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WritePlan {
+    /// The bytes go here; [`Store::end_write`] is to tell of their end.
+    To(Places),
+    /// First this block is to be written as a whole, with what it shows now: the write covers a part of it,
+    /// and the rest lies where the new content cannot go.
+    CopyUp(Extent<Addr>),
+    /// Nothing gets a new place until the job that is under way has ended.
+    AwaitJob,
+    /// No place is left. That is the end of this request, and of no other.
+    NoSpace,
+}
+
+/// How far the durable map is behind the one in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapState {
+    /// Nothing has changed since.
+    Durable,
+    /// Something has.
+    Behind,
+    /// So much has that it should be made durable.
+    Due,
+}
+
+/// What there is to do in the background.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backlog {
+    /// Nothing.
+    Nothing,
+    /// Something, when the disk is idle.
+    WhenIdle,
+    /// Something, now.
+    AtOnce,
 }
 
 /// Work on space that nobody's content lies in, or on where content lies.
@@ -330,9 +208,159 @@ pub enum Chore {
     Search(Extent<Pos>),
     /// Copy content to another place.
     Move {
-        /// It.
+        /// The content.
         contents: Vec<Extent<Addr>>,
         /// To here: a place for each.
         to: Vec<Extent<Pos>>,
     },
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobEnd<'a> {
+    /// The job is done; with what was read, if it was to read.
+    Done(&'a [u8]),
+    /// The job was given up before its end.
+    GivenUp,
+}
+
+/// What an owner wants to know of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum StoreStatus {
+    /// See [`InPlace`].
+    InPlace,
+    /// See [`Overlay`].
+    Overlay(OverlayStatus),
+}
+
+impl StoreStatus {
+    /// Bytes that nobody has and that are still to be destroyed.
+    #[must_use]
+    pub fn residue_bytes(&self) -> u64 {
+        match self {
+            Self::InPlace => 0,
+            Self::Overlay(it) => it.residue_bytes,
+        }
+    }
+
+    /// Bytes there that are free, or could be, and that a store which packs its content would give back.
+    #[must_use]
+    pub fn untidy_bytes(&self) -> u64 {
+        match self {
+            Self::InPlace => 0,
+            Self::Overlay(it) => it.free_bytes + it.residue_bytes,
+        }
+    }
+
+    /// Bytes of the data medium, if packing can make it shorter.
+    #[must_use]
+    pub fn packed_bytes(&self) -> Option<u64> {
+        match self {
+            Self::InPlace => None,
+            Self::Overlay(it) => Some(it.medium_bytes),
+        }
+    }
+}
+
+/// Which store a disk has, as its owner chose.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// See [`InPlace`].
+    InPlace,
+    /// See [`Overlay`].
+    Overlay(Setup),
+}
+
+/// What a store needs to be opened.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// Which store.
+    pub kind: &'a Kind,
+    /// The disk's identity.
+    pub disk: [u8; 16],
+    /// Bytes of the disk.
+    pub size: u64,
+    /// What the store wanted to know again, if the last stop was a clean one.
+    pub kept: Option<&'a [u8]>,
+    /// Free space may hold what has to be destroyed.
+    pub secure: bool,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// What is owed by place. What a crash took away with its medium is removed.
+    pub owed: &'a mut Owed,
+}
+
+/// Why a store cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The medium is shorter than the disk.
+    #[error("the medium has {medium} bytes, and the disk {disk}: restore the medium")]
+    Short {
+        /// Bytes of the medium.
+        medium: u64,
+        /// Bytes of the disk.
+        disk: u64,
+    },
+    /// The map cannot be used.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A medium that the disk needs was not given.
+    #[error("the disk cannot be opened without its medium `{0:?}`")]
+    NoMedium(MediumId),
+    /// The journal is another disk's, or damaged.
+    #[error(
+        "the journal names {0} places of dead content, and content of this disk never changes its place: restore the journal"
+    )]
+    OwesByPlace(usize),
+    /// A medium cannot be used.
+    #[error("the medium cannot be used: {0}")]
+    Medium(#[from] MediumError),
+}
+
+/// A store that was opened, and what has to be known besides.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: Box<dyn Store>,
+    /// The store knows which blocks hold no data. Else it takes all of them for data.
+    pub knows_holes: bool,
+    /// Blocks that have died, for which the host had no space to say so, and why each died: they are owed
+    /// by address again.
+    pub unsaid: Unsaid,
+}
+
+/// Opens a disk's store.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn open(opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreError> {
+    match opening.kind {
+        Kind::InPlace => {
+            let (store, knows_holes) = InPlace::open(&opening, *media.data())?;
+            Ok(Opened { store: Box::new(store), knows_holes, unsaid: Unsaid::new() })
+        }
+        Kind::Overlay(setup) => {
+            let all = (*media.data(), needed(media, MediumId::Map)?, needed(media, MediumId::Base)?);
+            let (store, unsaid) = Overlay::open(setup, opening, all)?;
+            Ok(Opened { store: Box::new(store), knows_holes: true, unsaid })
+        }
+    }
+}
+
+fn needed<'a>(media: &Media<'a>, id: MediumId) -> Result<&'a dyn Medium, StoreError> {
+    media.get(id).copied().ok_or(StoreError::NoMedium(id))
+}
+
+/// Reads all metadata that is missing for `extent`.
+///
+/// # Errors
+/// The medium's, or the disk does not have it.
+pub fn load(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> Result<(), StoreError> {
+    while let Some(place) = store.missing(extent) {
+        let mut bytes = vec![0; place.extent.len as usize];
+        needed(media, place.on)?.read(place.extent.start, &mut bytes)?;
+        store.loaded(place, &bytes);
+    }
+    Ok(())
 }

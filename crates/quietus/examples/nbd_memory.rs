@@ -8,7 +8,7 @@
 use quietus::buffers;
 use quietus::export::{Export, ExportInfo, ReplyTo};
 use quietus::nbd::{Config, Exports, Listener, Server};
-use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ impl Plain {
         Extent::<Addr>::within(start, len, self.size).ok_or(Refusal::Invalid("beyond the end"))?;
         let outcome = match request.op {
             Op::Read | Op::Copy => self.read(start, len),
-            Op::Write(payload) => self.file.write_all_at(&payload, start).map(|()| payload),
+            Op::Write(payload) => self.file.write_all_at(&payload, start).map(|()| payload.into_memory()),
             Op::Trim | Op::Zero { .. } => self.zero(start, len),
             Op::Cache => Ok(Vec::new()),
             Op::Flush => self.file.sync_data().map(|()| Vec::new()),
@@ -37,7 +37,7 @@ impl Plain {
         };
         let outcome =
             outcome.and_then(|buf| if request.fua { self.file.sync_data().map(|()| buf) } else { Ok(buf) });
-        outcome.map_err(|error| Refusal::Io(error.to_string()))
+        outcome.map(Buf::from).map_err(|error| Refusal::Io(error.to_string()))
     }
 
     fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {

@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod tests;
 
-use quietus_core::request::Buf;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,14 +24,14 @@ thread_local!(static KEPT: RefCell<Kept> = const { RefCell::new(Kept::new()) });
 
 /// A buffer of `len` bytes whose content is of no use.
 #[must_use]
-pub fn take(len: usize) -> Buf {
+pub fn take(len: usize) -> Vec<u8> {
     let mut buf = KEPT.with_borrow_mut(|kept| kept.take(len)).unwrap_or_default();
     buf.resize(len, 0);
     buf
 }
 
 /// Keeps `buf` for a later [`take`] of this thread, or frees it.
-pub fn give(buf: Buf) {
+pub fn give(buf: Vec<u8>) {
     KEPT.with_borrow_mut(|kept| kept.give(buf));
 }
 
@@ -41,7 +40,7 @@ pub fn give(buf: Buf) {
 pub struct Kept {
     /// What all of them keep.
     all: &'static AtomicUsize,
-    bufs: Vec<Buf>,
+    bufs: Vec<Vec<u8>>,
     bytes: usize,
 }
 
@@ -57,7 +56,7 @@ impl Kept {
     }
 
     /// Keeps `buf`, if need be in the place of older ones, or frees it.
-    pub fn give(&mut self, buf: Buf) {
+    pub fn give(&mut self, buf: Vec<u8>) {
         let bytes = buf.capacity();
         if bytes == 0 || bytes > KEPT_BYTES_MAX {
             return;
@@ -81,13 +80,13 @@ impl Kept {
     }
 
     /// The latest that holds `len` bytes, and not many more.
-    fn take(&mut self, len: usize) -> Option<Buf> {
-        let fits = |buf: &Buf| buf.capacity() >= len && buf.capacity() <= len + len / 4 + 4096;
+    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
+        let fits = |buf: &Vec<u8>| buf.capacity() >= len && buf.capacity() <= len + len / 4 + 4096;
         let index = self.bufs.iter().rposition(fits)?;
         Some(self.remove(index))
     }
 
-    fn remove(&mut self, index: usize) -> Buf {
+    fn remove(&mut self, index: usize) -> Vec<u8> {
         let buf = self.bufs.remove(index);
         self.bytes -= buf.capacity();
         self.all.fetch_sub(buf.capacity(), Ordering::Relaxed);

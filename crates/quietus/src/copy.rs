@@ -141,7 +141,7 @@ impl<'a> Image<'a> {
     }
 
     fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, CopyError> {
-        Ok(carry_out(self.engine, Request { op: Op::Copy, extent, fua: false })?)
+        Ok(carry_out(self.engine, Request { op: Op::Copy, extent, fua: false })?.into_vec())
     }
 
     /// Writes what is not zeros; zeros only over something else.

@@ -71,6 +71,5 @@ impl OpenDisk {
 /// Bytes still to be destroyed or packed.
 #[must_use]
 pub(crate) fn untidy_bytes(status: &Status) -> u64 {
-    let overlay = status.overlay.as_ref().map_or(0, |it| it.free_bytes + it.residue_bytes);
-    status.queued_bytes + status.scour_bytes + overlay
+    status.queued_bytes + status.scour_bytes + status.store.untidy_bytes()
 }

@@ -158,7 +158,7 @@ pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, SignedError
 
 struct Search<'a, F> {
     engine: &'a Engine,
-    is_overlay: bool,
+    dead_has_no_place: bool,
     step: F,
     buf: Vec<u8>,
     bytes: BTreeMap<String, u64>,
@@ -172,7 +172,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
     fn new(engine: &'a Engine, step: F) -> Self {
         Self {
             engine,
-            is_overlay: engine.vacant().is_some(),
+            dead_has_no_place: engine.vacant().is_some(),
             step,
             buf: vec![0; PIECE_BYTES as usize],
             bytes: BTreeMap::new(),
@@ -195,7 +195,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
     /// Reads what is nobody's on the medium of an overlay.
     fn look_at_vacant(&mut self) -> Result<(), ProofError> {
         let Some(vacant) = self.engine.vacant() else { return Ok(()) };
-        let residue = self.engine.status().overlay.map_or(0, |it| it.residue_bytes);
+        let residue = self.engine.status().store.residue_bytes();
         *self.bytes.entry("queued".into()).or_default() += residue;
         for run in vacant.runs() {
             for data in self.engine.data().data_within(run) {
@@ -220,7 +220,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         if liveness != Liveness::Dead {
             return Ok(());
         }
-        if self.is_overlay {
+        if self.dead_has_no_place {
             // What is dead there has no place.
             self.hole_bytes += run.len;
             return Ok(());

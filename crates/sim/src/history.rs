@@ -6,7 +6,8 @@ mod make;
 
 use crate::content::Tag;
 use crate::medium::FaultKind;
-use quietus_core::store::{Target, overlay::Mode};
+use quietus_core::media::MediumId;
+use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, Extent};
 
 /// A disk, and what happens to it.
@@ -116,7 +117,7 @@ pub enum Deed {
     /// An act of input or output will fail.
     Fault {
         /// On which medium.
-        target: Target,
+        target: MediumId,
         /// Of which kind.
         kind: FaultKind,
         /// After so many others of this kind.

@@ -1,21 +1,21 @@
 //! The media of a simulated disk, together.
 
 use crate::medium::{Host, Power, SimMedium};
-use quietus_core::medium::Medium;
+use quietus_core::media::{Media, MediumId};
 use quietus_core::policy::Scratch;
-use quietus_core::store::Target;
-use quietus_core::volume::{Io, IoOp, Media};
+use quietus_core::volume::{Io, IoOp};
+use std::convert::Infallible;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct SimMedia {
-    /// See [`Target::Data`].
+    /// See [`MediumId::Data`].
     pub data: SimMedium,
-    /// See [`Target::Journal`].
+    /// See [`MediumId::Journal`].
     pub journal: SimMedium,
-    /// Of an overlay: its map and its base.
-    pub overlay: Option<(SimMedium, SimMedium)>,
-    /// What they hang on.
+    /// The media that not every disk has.
+    pub others: Vec<(MediumId, SimMedium)>,
+    /// The power that all of them run on.
     pub power: Power,
     /// Where an overlay's media lie, but for the base.
     pub host: Host,
@@ -25,29 +25,23 @@ impl SimMedia {
     /// As a volume wants them.
     #[must_use]
     pub fn get(&self) -> Media<'_> {
-        let overlay = self.overlay.as_ref();
-        Media {
-            map: overlay.map(|(map, _)| map as &dyn Medium),
-            base: overlay.map(|(_, base)| base as &dyn Medium),
-            ..Media::fixed(&self.data, &self.journal)
-        }
+        let media = Media::new(&self.data, &self.journal);
+        self.others.iter().fold(media, |media, (id, medium)| media.with(*id, medium))
     }
 
-    /// The one that `target` names; the data where there is none.
+    /// Medium `id`; the data where the disk has no such medium.
     #[must_use]
-    pub fn on(&self, target: Target) -> &SimMedium {
-        match (target, &self.overlay) {
-            (Target::Journal, _) => &self.journal,
-            (Target::Map, Some((map, _))) => map,
-            (Target::Base, Some((_, base))) => base,
-            _ => &self.data,
+    pub fn on(&self, id: MediumId) -> &SimMedium {
+        let other = self.others.iter().find(|(other, _)| *other == id);
+        match id {
+            MediumId::Journal => &self.journal,
+            _ => other.map_or(&self.data, |(_, medium)| medium),
         }
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &SimMedium> {
-        let overlay = self.overlay.iter().flat_map(|(map, base)| [map, base]);
-        [&self.data, &self.journal].into_iter().chain(overlay)
+        [&self.data, &self.journal].into_iter().chain(self.others.iter().map(|(_, medium)| medium))
     }
 
     /// The power is lost, and comes back.
@@ -60,13 +54,20 @@ impl SimMedia {
     /// part.
     pub fn tear(&self, io: Io, scratch: &mut Scratch) {
         let each = |act: &dyn Fn(&SimMedium, quietus_core::units::Pos, std::ops::Range<usize>)| {
-            let changed = |on| !matches!(on, Target::Base | Target::Nowhere);
-            for (place, part) in io.at.parts().filter(|(place, _)| changed(place.on)) {
+            for (place, part) in io.at.parts().filter(|(place, _)| place.on.is_changed()) {
                 act(self.on(place.on), place.extent.start, part);
             }
         };
         match &io.op {
-            IoOp::Write { data, .. } => each(&|medium, pos, part| medium.tear(pos, &data[part])),
+            IoOp::Write { data, .. } => {
+                let torn = io.at.write::<Infallible>(data, |place, part| {
+                    if place.on.is_changed() {
+                        self.on(place.on).tear(place.extent.start, part);
+                    }
+                    Ok(())
+                });
+                torn.unwrap_or_else(|never| match never {});
+            }
             IoOp::Fill { pattern, seed } => {
                 let mut bytes = vec![0; io.at.bytes() as usize];
                 pattern.fill(*seed, &mut bytes);

@@ -270,8 +270,8 @@ impl World {
         if self.dice.chance(self.setup.destage_percent) {
             self.media.data.destage(self.dice.range(1, 16));
             self.media.journal.destage(self.dice.range(0, 4));
-            if let Some((map, _)) = &self.media.overlay {
-                map.destage(self.dice.range(0, 4));
+            for (_, medium) in self.media.others.iter().filter(|(id, _)| id.is_changed()) {
+                medium.destage(self.dice.range(0, 4));
             }
         }
     }
@@ -371,9 +371,9 @@ impl Ask {
             Self::Write => {
                 let mut payload = vec![0; extent.len as usize];
                 fill(tag, extent.start.0, &mut payload);
-                Op::Write(payload)
+                Op::Write(payload.into())
             }
-            Self::WriteZeros => Op::Write(vec![0; extent.len as usize]),
+            Self::WriteZeros => Op::Write(vec![0; extent.len as usize].into()),
             Self::Trim => Op::Trim,
             Self::Zero { no_hole, fast } => Op::Zero { no_hole, fast },
             Self::Purge => Op::Purge,

@@ -37,7 +37,7 @@ fn rewrite(sites: &[u32], contents: Option<Vec<Buf>>) -> Method<u32> {
 fn told(mut task: Task<u32>) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(work) = task.next(IDLE) {
-        task.done(vec![told.len() as u8]);
+        task.done(vec![told.len() as u8].into());
         told.push(match work {
             Work::Io(StepIo { at, verb: Verb::Fill(pattern) }) => format!("{} {at:?}", in_words(&pattern)),
             Work::Io(StepIo { at, verb }) => format!("{verb:?} {at:?}"),
@@ -125,7 +125,7 @@ fn content_is_saved_before_the_passes_and_its_copy_destroyed_after_them() {
         "Record(Erased)",
     ];
     assert_eq!(told(task), steps);
-    let given = Task::new(rewrite(&[1], Some(vec![vec![9]])), &policy("ff"), Priority::Urgent);
+    let given = Task::new(rewrite(&[1], Some(vec![vec![9].into()])), &policy("ff"), Priority::Urgent);
     let steps = told(given);
     assert_eq!((steps[0].as_str(), steps[4].as_str()), ("Save [2000]", "Write([9]) [1]"));
 }
@@ -136,7 +136,7 @@ fn live_content_is_durable_at_its_new_site_before_the_map_names_it() {
     let mut task = Task::new(Method::CopyLive(method), &policy("ff"), Priority::Background);
     let Some(Work::Io(read)) = task.next(IDLE) else { panic!("the content is read first") };
     assert_eq!((read.verb, read.at), (Verb::Read, (0..64).collect::<Vec<_>>()));
-    task.done(vec![1; 64]);
+    task.done(vec![1; 64].into());
     let rest = told(task);
     assert_eq!(rest[0], "Read [64]");
     assert!(rest[1].starts_with("Write([1, 1, ") && rest[2] == "Write([0]) [164]", "{rest:?}");
@@ -268,7 +268,7 @@ impl Model {
             }
         };
         match io.verb {
-            Verb::Read => return vec![io.at[0] as u8],
+            Verb::Read => return vec![io.at[0] as u8].into(),
             Verb::Write(data) => self.put(&io.at, &Layer::Content(data)),
             Verb::Fill(pattern) => self.put(&io.at, &Layer::Pass(pattern)),
             Verb::Punch => self.put(&io.at, &Layer::Pass(Pattern::zeros())),
@@ -299,7 +299,7 @@ impl Model {
     fn keeps(&self, site: u32, index: usize) -> bool {
         let in_place = self.layers.get(&site).is_none_or(|all| matches!(all.last(), Some(Layer::Content(_))));
         let copy = self.saved.as_ref().filter(|_| self.is_recorded).map(|all| &all[index]);
-        (in_place && !self.cache.contains_key(&site)) || copy == Some(&vec![site as u8])
+        (in_place && !self.cache.contains_key(&site)) || copy.is_some_and(|copy| **copy == [site as u8])
     }
 }
 
@@ -396,14 +396,14 @@ fn whatever_the_policy_content_survives_a_power_cut_at_any_time_and_its_copy_doe
         let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
         let (policy, sites) = (random.policy(), (0..random.below(9) as u32 + 1).collect::<Vec<_>>());
         let contents = sites.clone().into_iter().map(|site| vec![site as u8]);
-        let given = Some(contents.clone().collect()).filter(|_| random.below(2) == 0);
+        let given = Some(contents.clone().map(Buf::from).collect()).filter(|_| random.below(2) == 0);
         let mut model = Model::default();
         let task = Task::new(rewrite(&sites, given), &policy, Priority::Urgent);
         assert!(random.drive(task, &mut model, 0, &sites), "seed {seed}: content was given up");
         assert!(model.is_erased && !model.is_recorded, "seed {seed}");
         let passes = layers(&policy);
         for (site, content) in sites.into_iter().zip(contents) {
-            let wanted: Vec<_> = passes.iter().cloned().chain([Layer::Content(content)]).collect();
+            let wanted: Vec<_> = passes.iter().cloned().chain([Layer::Content(content.into())]).collect();
             assert_eq!(model.layers.get(&site), Some(&wanted), "seed {seed}");
         }
         assert_eq!(model.layers.remove(&STAGING).unwrap_or_default(), passes, "seed {seed}");

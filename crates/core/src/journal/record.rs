@@ -6,8 +6,9 @@
 use super::{Change, Crc, Slot};
 use crate::fields::Fields;
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
+use crate::media::MediumId;
+use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt};
-use crate::store::{Place, Target};
 use crate::units::{Addr, Address, Extent};
 
 /// Bytes of a record's tag and length.
@@ -165,7 +166,7 @@ fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
 
 fn put_place(bytes: &mut Vec<u8>, place: Place) {
     put_extent(bytes, place.extent);
-    bytes.push(if place.on == Target::Base { IN_BASE } else { IN_DATA });
+    bytes.push(if place.on == MediumId::Base { IN_BASE } else { IN_DATA });
 }
 
 fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
@@ -265,8 +266,8 @@ impl Body<'_> {
         let extent = self.extent()?;
         let [number] = self.array()?;
         match number {
-            IN_DATA => Ok(Place { on: Target::Data, extent }),
-            IN_BASE => Ok(Place { on: Target::Base, extent }),
+            IN_DATA => Ok(Place { on: MediumId::Data, extent }),
+            IN_BASE => Ok(Place { on: MediumId::Base, extent }),
             _ => Err(self.field("medium", u64::from(number))),
         }
     }

@@ -47,7 +47,7 @@ impl Held {
     /// `extent` holds nothing any more.
     pub(super) fn void(&mut self, extent: Extent<Addr>) {
         let extent = self.padded(extent);
-        for block in edges(extent) {
+        for block in edges(extent, BLOCK_BYTES) {
             if let Some(part) = block.overlap(extent) {
                 self.void_part(part, block);
             }
@@ -97,7 +97,7 @@ impl Held {
     /// Where `extent` covers a part of a block that held nothing, the rest goes
     /// on to hold nothing.
     fn leave_gaps(&mut self, extent: Extent<Addr>) {
-        for block in edges(extent) {
+        for block in edges(extent, BLOCK_BYTES) {
             if !self.holds(block) {
                 self.add_gap(Extent::between(block.start.0, extent.start.0.max(block.start.0)));
                 self.add_gap(Extent::between(extent.end().min(block.end()), block.end()));
@@ -130,13 +130,13 @@ impl Held {
     }
 }
 
-/// The blocks of which `extent` covers a part only: none, one or two.
-pub(super) fn edges(extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-    let first = extent.start.0 / BLOCK_BYTES * BLOCK_BYTES;
-    let last = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
+/// The blocks of `bytes` of which `extent` covers a part only: none, one or two.
+pub(super) fn edges(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {
+    let first = extent.start.0 / bytes * bytes;
+    let last = extent.end() / bytes * bytes;
     let head = (first != extent.start.0).then_some(first);
     let tail = (last != extent.end() && Some(last) != head).then_some(last);
-    head.into_iter().chain(tail).map(|start| Extent::new(start, BLOCK_BYTES))
+    head.into_iter().chain(tail).map(move |start| Extent::new(start, bytes))
 }
 
 /// `extent`, made larger until it begins and ends at a multiple of `bytes`.

@@ -1,13 +1,20 @@
 //! The disk image or block device as it is: byte n lives at n.
 
 use super::held::Held;
-use super::{Place, Places, Store, Target};
+use super::{
+    Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
+};
 use crate::blocks::BlockSet;
-use crate::units::{Addr, Extent};
+use crate::media::MediumId;
+use crate::medium::Medium;
+use crate::place::{Place, Places};
+use crate::units::{Addr, Extent, Pos};
 
 /// See the module's documentation.
 ///
-/// Invariant: what holds no data reads as zeros.
+/// Invariants:
+/// 1. What holds no data reads as zeros.
+/// 2. There is no map: nothing is ever missing, behind, moved or owed by place.
 #[derive(Clone, Debug)]
 pub struct InPlace {
     size: u64,
@@ -20,28 +27,36 @@ impl InPlace {
     pub fn new(size: u64, held: BlockSet) -> Self {
         Self { size, held: Held::new(size, held) }
     }
+
+    /// The disk on `data`; and whether it is known which blocks hold data.
+    pub(super) fn open(opening: &Opening<'_>, data: &dyn Medium) -> Result<(Self, bool), StoreError> {
+        let (medium, disk) = (data.size(), opening.size);
+        if medium < disk {
+            return Err(StoreError::Short { medium, disk });
+        }
+        if !opening.owed.is_empty() {
+            return Err(StoreError::OwesByPlace(opening.owed.len()));
+        }
+        let held = opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
+        let knows = held.is_some();
+        Ok((Self::new(disk, held.unwrap_or_else(|| everything(disk))), knows))
+    }
+}
+
+/// Until it is known better, every block may hold data.
+fn everything(size: u64) -> BlockSet {
+    let mut held = BlockSet::default();
+    held.insert(Extent::new(0, size));
+    held
 }
 
 impl Store for InPlace {
-    fn size(&self) -> u64 {
-        self.size
+    fn geometry(&self) -> Geometry {
+        Geometry { size: self.size, block_bytes: 1, overwrites_in_place: true, keeps_space_of_zeros: true }
     }
 
-    fn place(&self, extent: Extent<Addr>) -> Places {
-        Place { on: Target::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
-    }
-
-    fn hold(&mut self, extent: Extent<Addr>) -> Places {
-        self.held.hold(extent);
-        self.place(extent)
-    }
-
-    fn void(&mut self, extent: Extent<Addr>) {
-        self.held.void(extent);
-    }
-
-    fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.held.first(extent)
+    fn status(&self) -> StoreStatus {
+        StoreStatus::InPlace
     }
 
     fn held_bytes(&self) -> u64 {
@@ -50,5 +65,80 @@ impl Store for InPlace {
 
     fn view(&self) -> Vec<u8> {
         self.held.blocks().to_bytes()
+    }
+
+    fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        match content {
+            Content::Own | Content::Visible | Content::Discardable => self.held.first(extent),
+        }
+    }
+
+    fn missing(&self, _: Extent<Addr>) -> Option<Place> {
+        None
+    }
+
+    fn loaded(&mut self, _: Place, _: &[u8]) {}
+
+    fn locate(&self, extent: Extent<Addr>) -> Places {
+        Place { on: MediumId::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
+    }
+
+    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
+        self.held.hold(extent);
+        WritePlan::To(self.locate(extent))
+    }
+
+    fn end_write(&mut self, _: Extent<Addr>, _: bool) {}
+
+    fn unmap(&mut self, extent: Extent<Addr>) {
+        self.held.void(extent);
+    }
+
+    fn leave(&mut self, _: Extent<Addr>) -> Vec<Place> {
+        Vec::new()
+    }
+
+    fn reclaim(&mut self, _: &[Extent<Pos>]) {}
+
+    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
+        None
+    }
+
+    fn reserved(&mut self, _: Place) {}
+
+    fn map_state(&self) -> MapState {
+        MapState::Durable
+    }
+
+    fn is_durable(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+        Vec::new()
+    }
+
+    fn end_checkpoint(&mut self) {}
+
+    fn abort_checkpoint(&mut self) {}
+
+    fn backlog(&self, _: bool) -> Backlog {
+        Backlog::Nothing
+    }
+
+    fn has_residue(&self) -> bool {
+        false
+    }
+
+    fn background(&mut self, _: bool) -> Option<Chore> {
+        None
+    }
+
+    fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
+
+    fn background_done(&mut self, _: &Chore, _: JobEnd<'_>) {}
+
+    fn vacant(&self) -> Option<BlockSet<Pos>> {
+        None
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. The durable map names a slot only if what it is named for is durable
-//!    there: a write is in the map once it has ended ([`Store::written`]), and
+//!    there: a write is in the map once it has ended ([`Store::end_write`]), and
 //!    the map is written after the content was synced.
 //! 2. A slot is used for something else, or cut off, only once the durable map
 //!    does not name it any more: until then it is in limbo.
@@ -25,13 +25,13 @@ mod map;
 mod packing;
 mod slots;
 
-use super::held::{Held, edges, outward};
-use super::{Chore, Place, Places, Store, Target};
+use super::held::{Held, outward};
+use super::{Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::mutant::{self, Mutant};
-use crate::owed::Owed;
-use crate::request::Buf;
+use crate::place::{Place, Places};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
@@ -85,15 +85,6 @@ pub struct OverlayStatus {
     pub map_unsealed_bytes: u64,
 }
 
-/// What was known of an overlay's places when it stopped.
-#[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
-    /// The free space that holds nothing; none after anything but a clean stop.
-    pub clean: Option<&'a BlockSet<Pos>>,
-    /// What is owed by place.
-    pub owed: &'a Owed,
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Overlay {
@@ -115,30 +106,29 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Reads the map, which forgets what has left its place ([`Known::owed`]).
-    /// `secure` says that free slots may hold what must be destroyed. After anything
-    /// but a clean stop the map is written once more, unless it is `read_only`. What it
+    /// Reads the map, which forgets what has left its place ([`Opening::owed`]). After anything but a clean
+    /// stop the map is written once more, unless nothing is to be written. What it
     /// cannot say for want of space the ledger has to say.
     ///
     /// # Errors
     /// [`MapError`]: what does not fit is never guessed at.
     pub fn open(
-        size: u64,
-        disk: [u8; 16],
         setup: &Setup,
-        secure: bool,
-        read_only: bool,
-        known: Known<'_>,
+        opening: Opening<'_>,
         media: (&dyn Medium, &dyn Medium, &dyn Medium),
     ) -> Result<(Self, Unsaid), MapError> {
         let (data, map, base) = media;
+        let Opening { disk, size, kept, secure, read_only, owed, .. } = opening;
+        owed.forget_beyond(data.size().next_multiple_of(BLOCK_BYTES));
+        // The free space that holds nothing; unknown after anything but a clean stop.
+        let clean = kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         map::check_head(map, disk, size)?;
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
         let (mut held, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
         let mut spacious = BlockSet::default();
-        let (stale, unsaid) = leaving::stale(map, known.owed, &setup.base_data, read_only)?;
-        let rewrite = known.clean.is_none() && !read_only;
+        let (stale, unsaid) = leaving::stale(map, owed, &setup.base_data, read_only)?;
+        let rewrite = clean.is_none() && !read_only;
         map::scan(map, size, rewrite, &mut |block, entry| {
             let address = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
             let page = map::place(block / PAGE_BLOCKS).extent;
@@ -163,9 +153,9 @@ impl Overlay {
             }
             Ok(())
         })?;
-        let owed = known.owed.data().iter().filter(|_| !mutant::is(Mutant::ForgetOwed));
+        let owed = owed.data().iter().filter(|_| !mutant::is(Mutant::ForgetOwed));
         owed.for_each(|(places, _)| used.insert(places));
-        slots.adopt(&used, known.clean.unwrap_or(&BlockSet::default()));
+        slots.adopt(&used, &clean.unwrap_or_default());
         let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
         blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
@@ -216,7 +206,7 @@ impl Overlay {
         if !self.based.contains(block) || shown.is_empty() {
             return places.push(nowhere(part.len));
         }
-        places.push(Place { on: Target::Base, extent: shown });
+        places.push(Place { on: MediumId::Base, extent: shown });
         if shown.len < part.len {
             places.push(nowhere(part.len - shown.len));
         }
@@ -245,18 +235,36 @@ impl Overlay {
 }
 
 impl Store for Overlay {
-    fn size(&self) -> u64 {
-        self.size
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.size,
+            block_bytes: BLOCK_BYTES,
+            overwrites_in_place: false,
+            keeps_space_of_zeros: false,
+        }
     }
 
-    fn place(&self, extent: Extent<Addr>) -> Places {
+    fn locate(&self, extent: Extent<Addr>) -> Places {
         let mut places = Vec::new();
         Self::blocks(extent).for_each(|(block, part)| self.place_block(block, part, &mut places));
         places.into_iter().collect()
     }
 
-    fn hold(&mut self, extent: Extent<Addr>) -> Places {
+    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
         let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_held(*block)).collect();
+        if !fresh.is_empty() && self.slots.is_shrinking() {
+            return WritePlan::AwaitJob;
+        }
+        let mut edges = self.geometry().edges(extent);
+        let needs_copy = |edge: &Extent<Addr>| !self.is_held(edge.start.0 / BLOCK_BYTES);
+        if let Some(edge) = edges.find(needs_copy)
+            && !mutant::is(Mutant::RaiseNothing)
+        {
+            return WritePlan::CopyUp(edge);
+        }
+        if !self.slots.has_room(fresh.len()) {
+            return WritePlan::NoSpace;
+        }
         for (block, _) in &fresh {
             self.begin_page(block / PAGE_BLOCKS);
         }
@@ -270,10 +278,10 @@ impl Store for Overlay {
         for run in self.held.blocks().runs_within(extent).collect::<Vec<_>>() {
             self.held.hold(run);
         }
-        places
+        WritePlan::To(places)
     }
 
-    fn written(&mut self, extent: Extent<Addr>, is_there: bool) {
+    fn end_write(&mut self, extent: Extent<Addr>, is_there: bool) {
         let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
         self.search.outdate();
         let pending: Vec<_> = self.pending.range(first..end).map(|(block, slot)| (*block, *slot)).collect();
@@ -290,7 +298,7 @@ impl Store for Overlay {
         }
     }
 
-    fn void(&mut self, extent: Extent<Addr>) {
+    fn unmap(&mut self, extent: Extent<Addr>) {
         let touched: Vec<_> = self.held.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
         let slots: Vec<_> =
             touched.into_iter().flat_map(Self::blocks).map(|(block, _)| (block, self.slot(block))).collect();
@@ -318,10 +326,6 @@ impl Store for Overlay {
         }
     }
 
-    fn has_place(&self, extent: Extent<Addr>) -> bool {
-        self.all_have_place(extent)
-    }
-
     fn leave(&mut self, block: Extent<Addr>) -> Vec<Place> {
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
@@ -331,17 +335,17 @@ impl Store for Overlay {
         self.slots.cleaned(places);
     }
 
-    fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.held.first(extent)
-    }
-
-    fn first_shown(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        first_of(self.held.first(extent), self.based.first_run(extent))
-    }
-
-    fn first_mortal(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let based = self.held.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
-        first_of(self.held.first(extent), based.and_then(|run| run.overlap(extent)))
+    fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let own = self.held.first(extent);
+        match content {
+            Content::Own => own,
+            Content::Visible => first_of(own, self.based.first_run(extent)),
+            Content::Discardable => {
+                // A block of the base dies as a whole.
+                let based = self.held.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
+                first_of(own, based.and_then(|run| run.overlap(extent)))
+            }
+        }
     }
 
     fn held_bytes(&self) -> u64 {
@@ -356,28 +360,7 @@ impl Store for Overlay {
         Some(self.slots.destroyed().clone())
     }
 
-    fn is_fixed(&self) -> bool {
-        false
-    }
-
-    fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
-        let whole = outward(extent, BLOCK_BYTES);
-        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
-    }
-
-    fn edges(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let parts = edges(self.held.padded(extent));
-        parts.map(|edge| Extent::between(edge.start.0, edge.end().min(self.size))).collect()
-    }
-
-    fn to_raise(&self, extent: Extent<Addr>, zeros: bool) -> Vec<Extent<Addr>> {
-        let needs = |block: u64| !self.is_held(block) && (!zeros || self.based.contains(block));
-        let mut edges = self.edges(extent);
-        edges.retain(|edge| needs(edge.start.0 / BLOCK_BYTES));
-        edges
-    }
-
-    fn absent(&self, extent: Extent<Addr>) -> Option<Place> {
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
         if extent.is_empty() {
             return None;
         }
@@ -403,47 +386,46 @@ impl Store for Overlay {
         let first = pages.find(lacks)?;
         let more = pages.take_while(lacks).count() as u64;
         let extent = Extent::between(map::position(first), map::position(first + more + 1));
-        Some(Place { on: Target::Map, extent })
+        Some(Place { on: MediumId::Map, extent })
     }
 
     fn reserved(&mut self, place: Place) {
         self.map.reserved(place.extent);
     }
 
-    fn is_closed(&self) -> bool {
-        self.slots.is_shrinking()
+    fn map_state(&self) -> MapState {
+        if self.map.is_sealed() && !self.slots.has_limbo() {
+            MapState::Durable
+        } else if self.map.unsealed() > self.pages_max() / 2 {
+            MapState::Due
+        } else {
+            MapState::Behind
+        }
     }
 
-    fn is_sealed(&self, extent: Extent<Addr>) -> bool {
-        if extent.len == self.size {
-            return self.map.is_sealed() && !self.slots.has_limbo();
-        }
+    fn is_durable(&self, extent: Extent<Addr>) -> bool {
         let pages = extent.start.0 / BLOCK_BYTES / PAGE_BLOCKS..=extent.end() / BLOCK_BYTES / PAGE_BLOCKS;
         self.map.are_sealed(pages)
     }
 
-    fn wants_seal(&self) -> bool {
-        self.map.unsealed() > self.pages_max() / 2
-    }
-
-    fn seal(&mut self) -> Vec<(Place, Buf)> {
+    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
         self.slots.seal();
         self.map.seal()
     }
 
-    fn sealed(&mut self) {
+    fn end_checkpoint(&mut self) {
         self.search.outdate();
         self.slots.sealed();
         self.map.sealed();
         self.throw_out();
     }
 
-    fn left_unsealed(&mut self) {
+    fn abort_checkpoint(&mut self) {
         self.slots.left_unsealed();
         self.map.left_unsealed();
     }
 
-    fn chore(&mut self, all: bool) -> Option<Chore> {
+    fn background(&mut self, all: bool) -> Option<Chore> {
         if let Some(chore) = self.slots.residue_chore().or_else(|| self.slots.begin_cut()) {
             return Some(chore);
         }
@@ -458,55 +440,46 @@ impl Store for Overlay {
         chore
     }
 
-    fn has_chores(&self, all: bool) -> bool {
-        self.slots.has_chores(self.mode == Mode::Punch) || self.is_worth_packing(all)
+    fn backlog(&self, all: bool) -> Backlog {
+        let has_chores = self.slots.has_chores(self.mode == Mode::Punch) || self.is_worth_packing(all);
+        match self.mode {
+            _ if !has_chores => Backlog::Nothing,
+            Mode::Packed => Backlog::AtOnce,
+            Mode::Lazy | Mode::Punch => Backlog::WhenIdle,
+        }
     }
 
     fn has_residue(&self) -> bool {
         self.slots.residue() > 0
     }
 
-    fn is_tidy(&self) -> bool {
-        self.mode == Mode::Packed
-    }
-
-    fn tidied(&mut self, chore: &Chore, read: &[u8]) {
-        if !matches!(chore, Chore::Search(_)) {
+    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>) {
+        let is_done = end != JobEnd::GivenUp;
+        if !(is_done && matches!(job, Chore::Search(_))) {
             self.search.outdate();
         }
-        match chore {
-            Chore::Destroy(slots) => self.slots.cleaned(slots),
-            Chore::Punch(slots) => self.slots.punched(slots, true),
-            Chore::Shrink(to) => self.slots.cut(*to, true),
-            Chore::Search(part) => {
-                let (dense, first) = (self.dense_slots(), map::first_block(*part));
-                let entries = read.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
-                self.note_owners(dense, (first..).zip(entries));
-                self.search.next = Some(first + part.len / 4);
+        match (job, end) {
+            (Chore::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
+            (Chore::Punch(slots), _) => self.slots.punched(slots, is_done),
+            (Chore::Shrink(to), _) => self.slots.cut(*to, is_done),
+            (Chore::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
+            (Chore::Move { to, .. }, JobEnd::GivenUp) => {
+                to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            Chore::Move { .. } => {}
+            (Chore::Destroy(_) | Chore::Search(_), JobEnd::GivenUp)
+            | (Chore::Move { .. }, JobEnd::Done(_)) => {}
         }
     }
 
-    fn moved(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
+    fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
         let block = content.start.0 / BLOCK_BYTES;
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);
     }
 
-    fn left_untidy(&mut self, chore: &Chore) {
-        self.search.outdate();
-        match chore {
-            Chore::Destroy(_) | Chore::Search(_) => {}
-            Chore::Punch(slots) => self.slots.punched(slots, false),
-            Chore::Shrink(to) => self.slots.cut(*to, false),
-            Chore::Move { to, .. } => to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES)),
-        }
-    }
-
-    fn overlay_status(&self) -> Option<OverlayStatus> {
-        Some(OverlayStatus {
+    fn status(&self) -> StoreStatus {
+        StoreStatus::Overlay(OverlayStatus {
             mode: self.mode,
             medium_bytes: self.slots.end() * BLOCK_BYTES,
             free_bytes: self.slots.clean() * BLOCK_BYTES,
@@ -526,11 +499,11 @@ fn address(block: u64) -> Extent<Addr> {
 /// Where `part` of a block lies when that is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
-    Place { on: Target::Data, extent: Extent::new(at, part.len) }
+    Place { on: MediumId::Data, extent: Extent::new(at, part.len) }
 }
 
 fn nowhere(len: u64) -> Place {
-    Place { on: Target::Nowhere, extent: Extent::new(0, len) }
+    Place { on: MediumId::Nowhere, extent: Extent::new(0, len) }
 }
 
 /// The one of two runs that begins first, up to where the other begins.

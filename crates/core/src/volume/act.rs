@@ -13,8 +13,10 @@ use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Ve
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
+use crate::media::MediumId;
+use crate::place::{Place, Places};
 use crate::request::{Buf, Op, Request};
-use crate::store::{Chore, Place, Places, Target};
+use crate::store::{Chore, JobEnd};
 use crate::units::{Addr, Extent};
 
 /// An erase task under way.
@@ -57,7 +59,7 @@ pub(super) enum Site {
 
 impl Site {
     /// All of a medium.
-    pub(super) fn all_of(on: Target) -> Self {
+    pub(super) fn all_of(on: MediumId) -> Self {
         Self::Place(Place::all_of(on))
     }
 
@@ -67,7 +69,7 @@ impl Site {
 
     /// Extents of the data medium.
     pub(super) fn data(extents: impl IntoIterator<Item = Extent<crate::units::Pos>>) -> Vec<Self> {
-        extents.into_iter().map(|extent| Self::Place(Place { on: Target::Data, extent })).collect()
+        extents.into_iter().map(|extent| Self::Place(Place { on: MediumId::Data, extent })).collect()
     }
 }
 
@@ -118,8 +120,8 @@ impl Act {
     }
 
     /// The bytes of all slots that the act takes.
-    fn slot_bytes(&self) -> Buf {
-        let mut bytes = Buf::new();
+    fn slot_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
         for (_, content) in self.slots() {
             bytes.extend(content);
             bytes.resize(bytes.len().next_multiple_of(SLOT_BYTES as usize), 0);
@@ -151,7 +153,7 @@ impl Volume {
                 return;
             }
             if let Some(Act { kind: Kind::Tidy(chore), .. }) = self.end_act() {
-                self.store.left_untidy(&chore);
+                self.store.background_done(&chore, JobEnd::GivenUp);
             }
             self.settle(out);
         }
@@ -199,11 +201,11 @@ impl Volume {
             Verb::Write(data) => IoOp::Write { data, durable: false },
             Verb::Save => {
                 let data = self.erasing.act.as_ref().map(Act::slot_bytes).unwrap_or_default();
-                IoOp::Write { data, durable: true }
+                IoOp::Write { data: data.into(), durable: true }
             }
             Verb::Fill(pattern) => {
                 // The slots hold copies, and count as nothing of the disk's own.
-                let is_content = at.first().on != Target::Journal;
+                let is_content = at.first().on != MediumId::Journal;
                 self.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
                 IoOp::Fill { pattern, seed }
             }
@@ -216,16 +218,16 @@ impl Volume {
 
     fn places_of(&self, site: Site) -> Vec<Place> {
         match site {
-            Site::Run(run) => self.store.place(run).iter().collect(),
+            Site::Run(run) => self.store.locate(run).iter().collect(),
             Site::Place(place) => vec![place],
         }
     }
 
     fn pass_point(&mut self, point: Point<Site>, out: &mut Vec<Command>) {
         match point {
-            Point::Forget(Site::Run(run)) => self.store.void(run),
+            Point::Forget(Site::Run(run)) => self.store.unmap(run),
             Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
-                self.store.moved(content, to.extent);
+                self.store.rebind(content, to.extent);
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.seal(Waiter::Act, out),
@@ -272,7 +274,8 @@ impl Volume {
         self.erasing.layers.forget(run);
         let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
         // With no_hole the zeros are data, and stay.
-        if self.store.is_fixed() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
+        if self.store.geometry().overwrites_in_place && self.state.ledger.within(run).all(|(_, it)| dead(it))
+        {
             self.destroyed(run);
         }
     }
@@ -298,7 +301,8 @@ impl Volume {
         let Some(act) = self.end_act() else { return };
         match act.kind {
             Kind::Tidy(chore) => {
-                self.store.tidied(&chore, act.task.contents().first().map_or(&[], Buf::as_slice));
+                let read = act.task.contents().first().map_or(&[][..], |read| read);
+                self.store.background_done(&chore, JobEnd::Done(read));
             }
             _ => self.gave_back(&act.runs),
         }
@@ -328,7 +332,7 @@ impl Volume {
         let passes = self.config.policy.passes().len();
         let done = match act.kind {
             Kind::Keep { .. } => Done::Scoured,
-            _ if passes == 0 && !self.store.is_fixed() => Done::Freed,
+            _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);

@@ -5,12 +5,14 @@ use super::running::{Deaths, Running, Stage};
 use super::sealing::Waiter;
 use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
-use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, refusal};
+use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
 use crate::ledger::{Cause, Due};
+use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::{Place, Target};
+use crate::store::WritePlan;
 use crate::units::{Addr, Extent};
 
 impl Volume {
@@ -47,7 +49,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         if request.op.is_ordered() {
-            self.requests.order.enter(id, self.store.together(request.extent));
+            self.requests.order.enter(id, self.store.geometry().together(request.extent));
         }
         let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
@@ -63,13 +65,27 @@ impl Volume {
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
-            Ok(_) => self.carry_out(id, waiting.request, out),
-            Err(_) if self.latched.is_some() => self.turn_away(&waiting, out),
-            Err(obstacle) => {
-                self.fetch_for(obstacle, out);
-                self.requests.waiting.join(Waiting { obstacle, ..waiting });
-            }
+            Ok(_) => self.carry_out(id, waiting.request, true, out),
+            Err(obstacle) => self.wait_for(id, waiting.request, true, obstacle, out),
         }
+    }
+
+    /// `request`, which had been admitted, waits once more; the watcher has `seen` all that it replaces,
+    /// or is asked again.
+    pub(super) fn wait_for(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        seen: bool,
+        obstacle: Obstacle,
+        out: &mut Vec<Command>,
+    ) {
+        let waiting = Waiting { id, request, reused: Vec::new(), seen, obstacle };
+        if self.latched.is_some() {
+            return self.turn_away(&waiting, out);
+        }
+        self.fetch_for(obstacle, out);
+        self.requests.waiting.join(waiting);
     }
 
     /// Notes that `reused` is to be destroyed; what there is no room for, it
@@ -91,7 +107,7 @@ impl Volume {
     /// how the request goes is given here, before the watcher is told of it: a
     /// change that never takes place must not be taken for one.
     fn refuse(&self, request: &Request) -> Option<Refusal> {
-        if request.extent.end() > self.store.size() {
+        if request.extent.end() > self.store.geometry().size {
             return Some(Refusal::Invalid("beyond the end of the disk"));
         }
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
@@ -109,7 +125,7 @@ impl Volume {
 
     fn unsupported(&self, op: &Op) -> Option<Refusal> {
         match op {
-            Op::Zero { no_hole: true, fast: true } if self.store.is_fixed() => {
+            Op::Zero { no_hole: true, fast: true } if self.store.geometry().keeps_space_of_zeros => {
                 Some(Refusal::NotSupported("zeros that keep their space take time"))
             }
             Op::Scour if self.config.policy.passes().is_empty() => {
@@ -201,7 +217,7 @@ impl Volume {
     ) {
         needs.reverse();
         match needs.pop() {
-            None => self.carry_out(id, request, out),
+            None => self.carry_out(id, request, false, out),
             Some(seen) => self.show(id, request, seen, needs, out),
         }
     }
@@ -220,12 +236,10 @@ impl Volume {
         self.look(id, seen, out);
     }
 
-    fn carry_out(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        if matches!(request.op, Op::Write(_)) && !self.store.is_fixed() {
-            self.leave_places(request.extent);
-        }
-        if let Some(block) = self.to_raise(&request).first() {
-            return self.raise(id, request, *block, out);
+    fn carry_out(&mut self, id: RequestId, request: Request, seen: bool, out: &mut Vec<Command>) {
+        let block = self.to_raise(&request).next();
+        if let Some(block) = block {
+            return self.raise(id, request, block, out);
         }
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
@@ -236,23 +250,28 @@ impl Volume {
                 return self.look(id, extent, out);
             }
             Op::Read | Op::Copy => return self.begin_read(id, extent, out),
-            Op::Write(buf) => return self.begin_write(id, extent, buf, fua, out),
+            Op::Write(data) => return self.begin_write(id, extent, data, fua, seen, out),
             Op::Flush => return self.begin_flush(id, out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
-                self.io(Purpose::Request(id), self.store.place(extent), IoOp::Prefetch, out);
+                self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Prefetch, out);
                 return;
             }
-            // Where content has no fixed place none can be kept for it.
-            Op::Zero { no_hole, .. } => shred(no_hole && self.store.is_fixed(), Cause::WriteZeroes),
+            Op::Zero { no_hole, .. } => {
+                shred(no_hole && self.store.geometry().keeps_space_of_zeros, Cause::WriteZeroes)
+            }
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge => shred(false, Cause::Purge),
             Op::Scour => (Due::Scour, Cause::Scour),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
-        if due != Due::Scour && self.store.edges(extent).into_iter().any(|edge| !self.store.is_sealed(edge)) {
-            // Else a crash could leave an obligation for a part of a block that
-            // has no place of its own.
+        let must_seal = match due {
+            // An obligation for what lies below would take the place of one that is not met yet.
+            Due::Scour => self.state.ledger.overwritten_within(extent).next().is_some(),
+            // Else a crash could leave an obligation for a part of a block that has no place of its own.
+            _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
+        };
+        if must_seal {
             self.run(id, extent, true, Stage::Seal(deaths));
             return self.seal(Waiter::Request(id), out);
         }
@@ -285,7 +304,7 @@ impl Volume {
         let nothing = Extent::new(0, 0);
         if self.is_sealed() {
             self.run(id, nothing, false, Stage::Io);
-            self.io(Purpose::Request(id), Place::all_of(Target::Data), IoOp::Sync, out);
+            self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
             self.run(id, nothing, false, Stage::Seal(Deaths::zeros(Vec::new())));
             self.seal(Waiter::Request(id), out);
@@ -295,10 +314,10 @@ impl Volume {
     fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
         let masks = self.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
-            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize])));
+            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
         }
         self.run_masked(id, extent, false, Stage::Io, masks);
-        self.io(Purpose::Request(id), self.store.place(extent), IoOp::Read, out);
+        self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Read, out);
     }
 
     fn begin_write(
@@ -306,23 +325,35 @@ impl Volume {
         id: RequestId,
         extent: Extent<Addr>,
         data: Buf,
-        durable: bool,
+        fua: bool,
+        seen: bool,
         out: &mut Vec<Command>,
     ) {
+        self.leave_places(extent);
         let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        if is_all(&zeros, extent) && !self.store.is_fixed() {
+        if is_all(&zeros, extent) && !self.store.geometry().overwrites_in_place {
             // No place is taken for it, only to be given back.
             self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
             self.requests.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
         self.begin_overwrite(extent);
-        let places = self.hold(extent);
+        let again = |data| Request { op: Op::Write(data), extent, fua };
+        let places = match self.begin_hold(extent) {
+            WritePlan::To(places) => places,
+            WritePlan::CopyUp(block) => return self.raise(id, again(data), block, out),
+            WritePlan::AwaitJob => return self.wait_for(id, again(data), seen, Obstacle::Closed, out),
+            WritePlan::NoSpace => {
+                self.blind(extent);
+                self.requests.leave(id);
+                return out.push(Command::Reply(id, Err(no_place())));
+            }
+        };
         if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
-        self.run(id, extent, true, Stage::Write { zeros, durable });
-        self.io(Purpose::Request(id), places, IoOp::Write { data, durable }, out);
+        self.run(id, extent, true, Stage::Write { zeros, durable: fua });
+        self.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
     }
 
     pub(super) fn request_io_done(
@@ -332,6 +363,9 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let running = self.requests.running.get_mut(id);
+        if let Stage::Provide { gap, .. } = running.stage {
+            self.store.end_write(gap, result.is_ok());
+        }
         match (result, &mut running.stage) {
             (result, Stage::Look { .. }) => self.shown(id, result, out),
             (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
@@ -342,13 +376,13 @@ impl Volume {
             (result, Stage::Note { .. }) => self.noted(id, result, out),
             (result, _) if is_own(id) => self.own_look_done(id, result),
             (Err(error), _) => self.request_failed(id, &error, out),
-            (Ok(_), Stage::Provide(rest)) => {
+            (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
             }
             (Ok(mut buf), _) => {
                 if !mutant::is(Mutant::UnmaskedRead) {
-                    mask(&mut buf, running.extent, &running.masks);
+                    mask(buf.to_mut(), running.extent, &running.masks);
                 }
                 self.finish(id, Ok(buf), out);
             }
@@ -365,7 +399,7 @@ impl Volume {
     ) {
         let running = self.requests.running.get_mut(id);
         let extent = running.extent;
-        self.store.written(extent, result.is_ok());
+        self.store.end_write(extent, result.is_ok());
         match result {
             Err(error) => {
                 self.give_up_overwrite(extent);
@@ -375,7 +409,7 @@ impl Volume {
         }
         if self.overwrites(extent) {
             self.note_overwrite(id, zeros, durable, out);
-        } else if durable && !self.store.is_sealed(extent) {
+        } else if durable && !self.store.is_durable(extent) {
             self.requests.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
         } else {
@@ -402,7 +436,7 @@ impl Volume {
         };
         match result {
             Ok(mut old) => {
-                mask(&mut old, seen, &masks);
+                mask(old.to_mut(), seen, &masks);
                 self.overwriting(&request, seen, &old);
             }
             Err(error) => {
@@ -423,7 +457,7 @@ impl Volume {
     fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
         let Running { extent, masks, .. } = self.requests.running.take(id);
         if let Ok(content) = &mut result {
-            mask(content, extent, &masks);
+            mask(content.to_mut(), extent, &masks);
         }
         self.requests.leave(id);
         self.looked(extent, &result);

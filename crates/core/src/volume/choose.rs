@@ -6,9 +6,10 @@ use super::{Config, Volume};
 use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
 use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
+use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::request::{Buf, Op};
-use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Millis};
 
 /// Most obligations that are looked at for one that is ready.
@@ -107,7 +108,7 @@ impl Volume {
                 }
             }
             gap_bytes_max = gap_bytes_max.saturating_mul(2);
-            if gap_bytes_max > self.store.size().saturating_mul(2) {
+            if gap_bytes_max > self.store.geometry().size.saturating_mul(2) {
                 return;
             }
         }
@@ -118,7 +119,7 @@ impl Volume {
         let extent = self.requests.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
-        let to = extent.end().next_multiple_of(window).min(self.store.size());
+        let to = extent.end().next_multiple_of(window).min(self.store.geometry().size);
         let dead = self.state.ledger.dead().within(extent).next();
         let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else { return self.shred_then_write() };
         if !self.is_ready(first, &it) {
@@ -143,7 +144,7 @@ impl Volume {
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
                 let taken = self.pieces_for_slots(owed(), &mut left);
-                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec()));
+                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
             }
         }
@@ -155,7 +156,7 @@ impl Volume {
     /// its kind as shares its syncs.
     fn swept(&mut self) -> Option<Act> {
         let (first, it) = self.first_ready()?;
-        let rest = Extent::between(first.start.0, self.store.size());
+        let rest = Extent::between(first.start.0, self.store.geometry().size);
         let act = match it.due {
             Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
             Due::Scour => {
@@ -178,8 +179,8 @@ impl Volume {
         let mut left = LOOKS_MAX;
         for from in [self.erasing.sweep, 0] {
             // Not from within a block that can only die as a whole.
-            let from = self.store.together(Extent::new(from, 1)).start.0;
-            let rest = Extent::between(from.min(self.store.size()), self.store.size());
+            let from = self.store.geometry().together(Extent::new(from, 1)).start.0;
+            let rest = Extent::between(from.min(self.store.geometry().size), self.store.geometry().size);
             let mut looked = self.state.ledger.queued_within(rest).take(left);
             let mut end = from;
             let found = looked.find(|(extent, it)| {
@@ -237,9 +238,9 @@ impl Volume {
     }
 
     fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<Act> {
-        let fixed = self.store.is_fixed();
+        let fixed = self.store.geometry().overwrites_in_place;
         // A block that is only freed needs no zeros; the part of one does.
-        let is_whole = |run: &Extent<Addr>| *run == self.store.together(*run);
+        let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
         let zeros = if fixed && self.erasing.capabilities.punch && due != (Due::Shred { no_hole: true }) {
             Zeros::Holes(Site::runs(&holes(&runs)))
         } else if fixed || !runs.iter().all(is_whole) {
@@ -250,7 +251,7 @@ impl Volume {
         let method = Destroy {
             residue: Site::runs(&runs),
             zeros,
-            medium: Site::all_of(Target::Data),
+            medium: Site::all_of(MediumId::Data),
             forget: if fixed { Vec::new() } else { Site::runs(&runs) },
             checkpoint: !fixed,
             record: true,
@@ -268,9 +269,9 @@ impl Volume {
         let method = Rewrite {
             sites: Site::runs(&runs),
             contents,
-            medium: Site::all_of(Target::Data),
-            staging: Site::Place(Place { on: Target::Journal, extent: slots }),
-            staging_medium: Site::all_of(Target::Journal),
+            medium: Site::all_of(MediumId::Data),
+            staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
+            staging_medium: Site::all_of(MediumId::Journal),
         };
         Some(self.act(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }

@@ -4,8 +4,9 @@ use super::recording::Recording;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, FrameId, Journal, State};
+use crate::media::MediumId;
+use crate::place::Place;
 use crate::request::RequestId;
-use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Pos};
 
 /// The journal, how far its commits are, and how far its receipts.
@@ -94,7 +95,7 @@ impl Undurable {
 
     /// What lies at `place` is owed.
     pub(super) fn note_place(&mut self, place: Place) {
-        if place.on == Target::Data {
+        if place.on == MediumId::Data {
             self.next.places.insert(place.extent, ());
         }
     }
@@ -102,7 +103,7 @@ impl Undurable {
     /// Whether it is not durable yet that something is owed at `place`.
     pub(super) fn has(&self, place: Place) -> bool {
         let has = |it: &Batch| it.places.overlaps(place.extent);
-        place.on == Target::Data && (has(&self.next) || has(&self.under_way))
+        place.on == MediumId::Data && (has(&self.next) || has(&self.under_way))
     }
 
     pub(super) fn overlaps(&self, extent: Extent<Addr>) -> bool {
@@ -171,8 +172,8 @@ impl Volume {
     }
 
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
-        let place = Place { on: Target::Journal, extent: Extent::new(pos.0, data.len() as u64) };
-        self.io(Purpose::Commit, place, IoOp::Write { data, durable }, out);
+        let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
+        self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
     }
 }
 

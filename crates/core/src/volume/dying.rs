@@ -1,10 +1,11 @@
 //! How what a request frees gets its obligations.
 
 use super::running::{Deaths, Stage};
-use super::{Command, Purpose, Volume, io::IoOp};
+use super::{Command, Purpose, Volume, io::IoOp, no_place};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::request::RequestId;
+use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
 /// Most pieces of a request that become obligations in one go.
@@ -83,14 +84,14 @@ impl Volume {
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
         let first =
-            if due == Due::Scour { self.store.first_held(extent) } else { self.store.first_mortal(extent) };
+            self.store.first(if due == Due::Scour { Content::Own } else { Content::Discardable }, extent);
         let Some(run) = first else {
             self.state.counters.freed_unwritten_bytes += extent.len;
             return None;
         };
         self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
         // Below what has no place of its own there is nothing: it dies by whole blocks.
-        let has_place = self.store.first_held(run).is_some();
+        let has_place = self.store.first(Content::Own, run).is_some();
         let first = {
             let ledger = &self.state.ledger;
             // What was written over can die again. Nothing else takes its obligation away.
@@ -131,7 +132,7 @@ impl Volume {
         if self.latched.is_some() {
             return self.await_commit(id, out);
         }
-        let held = self.store.first_held(rest);
+        let held = self.store.first(Content::Own, rest);
         let gap_end = held.map_or(rest.end(), |run| run.start.0);
         let gap = Extent::<Addr>::between(rest.start.0, gap_end);
         if let (true, Some(held)) = (gap.is_empty(), held) {
@@ -140,8 +141,11 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        self.requests.running.get_mut(id).stage = Stage::Provide(Extent::between(gap.end(), rest.end()));
-        let places = self.hold(gap);
+        let WritePlan::To(places) = self.begin_hold(gap) else {
+            return self.finish(id, Err(no_place()), out);
+        };
+        let rest = Extent::between(gap.end(), rest.end());
+        self.requests.running.get_mut(id).stage = Stage::Provide { gap, rest };
         self.io(Purpose::Request(id), places, IoOp::Zero, out);
     }
 }

@@ -91,8 +91,10 @@ mod tests {
     use super::super::act::{Kind, Site};
     use super::*;
     use crate::erase::{Method, Priority, Task};
+    use crate::media::MediumId;
+    use crate::place::Place;
     use crate::request::Op;
-    use crate::store::{Chore, Place, Target};
+    use crate::store::Chore;
     use crate::units::Pos;
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
@@ -110,7 +112,7 @@ mod tests {
     fn waits(kind: Kind) -> [bool; 5] {
         let erasing = erasing(kind);
         let zero = Op::Zero { no_hole: true, fast: false };
-        [Op::Write(vec![1; 8]), zero, Op::Trim, Op::Read, Op::Flush].map(|op| {
+        [Op::Write(vec![1; 8].into()), zero, Op::Trim, Op::Read, Op::Flush].map(|op| {
             let elsewhere = Request { op: op.clone(), extent: Extent::new(0, 4096), fua: false };
             assert!(!erasing.keeps_out(&elsewhere, &[]));
             erasing.keeps_out(&Request { op, extent: Extent::new(4100, 8), fua: false }, &[])
@@ -118,7 +120,7 @@ mod tests {
     }
 
     fn repay() -> Kind {
-        let place = Place { on: Target::Data, extent: Extent::new(0, 4096) };
+        let place = Place { on: MediumId::Data, extent: Extent::new(0, 4096) };
         Kind::Repay { places: vec![place], causes: Vec::new() }
     }
 

@@ -1,10 +1,11 @@
 //! Input and output as data: what to do with which media, decided here and done
 //! elsewhere.
 
-use crate::medium::{Medium, MediumError};
+use crate::media::Media;
+use crate::medium::MediumError;
+use crate::place::Places;
 use crate::policy::{Pattern, Scratch, Seed};
 use crate::request::Buf;
-use crate::store::{Places, Target};
 
 /// Names one act of input or output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,37 +55,6 @@ pub enum IoOp {
     Shrink,
 }
 
-/// The media of a disk.
-#[derive(Clone, Copy)]
-pub struct Media<'a> {
-    /// See [`Target::Data`].
-    pub data: &'a dyn Medium,
-    /// See [`Target::Journal`].
-    pub journal: &'a dyn Medium,
-    /// See [`Target::Map`]; none where content has a fixed place.
-    pub map: Option<&'a dyn Medium>,
-    /// See [`Target::Base`]; likewise.
-    pub base: Option<&'a dyn Medium>,
-}
-
-impl<'a> Media<'a> {
-    /// Those of a disk whose content has a fixed place.
-    #[must_use]
-    pub fn fixed(data: &'a dyn Medium, journal: &'a dyn Medium) -> Self {
-        Self { data, journal, map: None, base: None }
-    }
-
-    fn on(&self, target: Target) -> Option<&'a dyn Medium> {
-        match target {
-            Target::Data => Some(self.data),
-            Target::Journal => Some(self.journal),
-            Target::Map => self.map,
-            Target::Base => self.base,
-            Target::Nowhere => None,
-        }
-    }
-}
-
 impl Io {
     /// Does it. `scratch` is memory to make a pass in.
     ///
@@ -96,18 +66,24 @@ impl Io {
 }
 
 fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> Result<Buf, MediumError> {
-    // The base is never changed, whatever is asked for.
+    // What is only read is never changed, whatever is asked for.
     let changes = !matches!(op, IoOp::Read | IoOp::Prefetch);
-    let there = at.parts().filter(|(place, _)| !(changes && place.on == Target::Base));
-    let mut there = there.filter_map(|(place, part)| Some((media.on(place.on)?, place.extent, part)));
+    let there = at.parts().filter(|(place, _)| !changes || place.on.is_changed());
+    let mut there = there.filter_map(|(place, part)| Some((media.get(place.on)?, place.extent, part)));
     match op {
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
-            there.try_for_each(|(medium, it, part)| medium.read(it.start, &mut buf[part]))?;
-            return Ok(buf);
+            at.read(&mut buf, |place, into| match media.get(place.on) {
+                Some(medium) => medium.read(place.extent.start, into),
+                None => Ok(()),
+            })?;
+            return Ok(buf.into());
         }
         IoOp::Write { data, durable } => {
-            there.try_for_each(|(medium, it, part)| medium.write(it.start, &data[part], durable))?;
+            at.write(&data, |place, from| match media.get(place.on).filter(|_| place.on.is_changed()) {
+                Some(medium) => medium.write(place.extent.start, from, durable),
+                None => Ok(()),
+            })?;
             return Ok(data);
         }
         IoOp::Fill { pattern, seed } => {

@@ -17,7 +17,9 @@ use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
-use crate::store::{Place, Target};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::store::Content;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
 /// The part of the disk's size that may be owed by place: so much larger can its
@@ -29,28 +31,41 @@ const LOOKS_MAX: usize = 64;
 impl Volume {
     /// Whether a write of `extent` can get another place than what has died there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
-        let whole = self.store.together(extent);
+        let geometry = self.store.geometry();
+        let whole = geometry.together(extent);
         let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;
-            bytes <= self.store.size() / OWED_SHARE && self.has_room_for(entries)
+            bytes <= geometry.size / OWED_SHARE && self.has_room_for(entries)
         };
-        let mut owing = self.state.ledger.within(extent).map(|(part, _)| self.store.together(part));
-        !self.store.is_fixed() && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
+        let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
+        !geometry.overwrites_in_place
+            && is_at_rest()
+            && has_room()
+            && owing.all(|part| self.is_all_dead(part))
     }
 
     /// Whether `blocks` have died as a whole, and lie somewhere.
     fn is_all_dead(&self, blocks: Extent<Addr>) -> bool {
         let dead: u64 = self.state.ledger.dead().within(blocks).map(|(dead, _)| dead.len).sum();
-        dead == blocks.len && self.store.has_place(blocks)
+        dead == blocks.len && blocks.pieces(BLOCK_BYTES).all(|block| self.lies_somewhere(block))
+    }
+
+    /// Whether `block` shows content, dead or not, that lies in some place.
+    fn lies_somewhere(&self, block: Extent<Addr>) -> bool {
+        self.store.first(Content::Visible, block).is_some()
     }
 
     /// What has died within `extent`, which is about to be written, leaves its
     /// place.
     pub(super) fn leave_places(&mut self, extent: Extent<Addr>) {
-        let dead: Vec<_> = self.state.ledger.dead().within(extent).collect();
-        let dead: Vec<_> = dead.into_iter().map(|(part, it)| (self.store.together(part), it.cause)).collect();
+        let geometry = self.store.geometry();
+        if geometry.overwrites_in_place {
+            return;
+        }
+        let dead = self.state.ledger.dead().within(extent);
+        let dead: Vec<_> = dead.map(|(part, it)| (geometry.together(part), it.cause)).collect();
         for (whole, cause) in &dead {
             for block in whole.pieces(BLOCK_BYTES) {
                 self.leave_place(block, *cause);
@@ -62,7 +77,7 @@ impl Volume {
     }
 
     fn leave_place(&mut self, block: Extent<Addr>, cause: Cause) {
-        if !self.state.ledger.dead().overlaps(block) || !self.store.has_place(block) {
+        if !self.state.ledger.dead().overlaps(block) || !self.lies_somewhere(block) {
             return;
         }
         for place in self.store.leave(block) {
@@ -90,11 +105,11 @@ impl Volume {
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
         let (runs, causes) = self.once_each(&places, &addresses).into_iter().unzip();
         // In the base nothing is destroyed.
-        let slots = places.iter().filter(|place| place.on == Target::Data);
+        let slots = places.iter().filter(|place| place.on == MediumId::Data);
         let method = Destroy {
             residue: slots.copied().map(Site::Place).collect(),
             zeros: Zeros::AfterPasses,
-            medium: Site::all_of(Target::Data),
+            medium: Site::all_of(MediumId::Data),
             forget: Vec::new(),
             checkpoint: true,
             record: true,
@@ -108,8 +123,8 @@ impl Volume {
     fn once_each(&self, places: &[Place], addresses: &[(Extent<Addr>, Cause)]) -> Vec<(Extent<Addr>, Cause)> {
         let (mut slots, mut died) = (ExtentMap::default(), Vec::new());
         for (place, (address, cause)) in places.iter().zip(addresses) {
-            let run = Extent::between(address.start.0, address.end().min(self.store.size()));
-            if place.on == Target::Base {
+            let run = Extent::between(address.start.0, address.end().min(self.store.geometry().size));
+            if place.on == MediumId::Base {
                 died.extend(slots.gaps(run).into_iter().map(|gap| (gap, *cause)));
             } else {
                 slots.insert(run, ());
@@ -121,7 +136,7 @@ impl Volume {
 
     /// The journal says that nothing is owed at `places` any more.
     pub(super) fn repaid(&mut self, places: &[Place]) {
-        let data = places.iter().filter(|it| it.on == Target::Data).map(|it| it.extent);
+        let data = places.iter().filter(|it| it.on == MediumId::Data).map(|it| it.extent);
         let data: Vec<Extent<Pos>> = data.collect();
         if !data.is_empty() {
             self.store.reclaim(&data);

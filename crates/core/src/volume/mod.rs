@@ -49,17 +49,18 @@ mod tidy;
 mod waiting;
 mod watching;
 
-pub use io::{Io, IoId, IoOp, Media};
+pub use io::{Io, IoId, IoOp};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{Status, WaitingBytes};
 
 use crate::journal::State;
 use crate::ledger::Cause;
 use crate::medium::{MediumError, MediumErrorKind};
+use crate::place::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::{Places, Store};
+use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use outstanding::Purpose;
 
@@ -223,6 +224,7 @@ impl Volume {
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
             self.schedule.nothing_left();
+            self.erasing.jobs.nothing_left();
             return;
         }
         if self.latched.is_some() {
@@ -248,13 +250,14 @@ impl Volume {
             && !self.has_receipts_to_give()
             && !self.commits.journal.has_pending()
             && self.has_seen_all()
-            && self.store.is_fixed()
+            && self.is_sealed()
+            && !self.has_chores()
     }
 
     /// Where `extent` lies now; none if that is not known in memory.
     #[must_use]
     pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
-        self.store.absent(extent).is_none().then(|| self.store.place(extent))
+        self.store.missing(extent).is_none().then(|| self.store.locate(extent))
     }
 
     fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
@@ -286,6 +289,11 @@ fn refusal(error: &MediumError) -> Refusal {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
         MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
+}
+
+/// How a request ends that has no place to write to.
+fn no_place() -> Refusal {
+    Refusal::NoSpace("the disk has as many blocks of its own as it can name: free some".into())
 }
 
 /// Whether a request of this kind has to be refused once the disk is latched

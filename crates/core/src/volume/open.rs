@@ -7,20 +7,20 @@ use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
 use super::sealing::Sealing;
-use super::{Config, Media, Volume};
+use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
     self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
     State,
 };
 use crate::ledger::{Cause, Due};
+use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
-use crate::owed::Owed;
+use crate::place::Place;
 use crate::policy::Seed;
 use crate::receipts::Done;
-use crate::store::overlay::{Known, MapError, Overlay, Setup, Unsaid};
-use crate::store::{InPlace, Place, Store, Target};
-use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use crate::store::{self, Store, StoreError};
+use crate::units::{Addr, Extent, Millis, Pos};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 1;
@@ -43,8 +43,8 @@ pub struct Opening {
     pub now: Millis,
     /// The last stop's checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
-    /// For an overlay; none for a disk whose content has a fixed place.
-    pub overlay: Option<Setup>,
+    /// Which store the disk has.
+    pub store: store::Kind,
 }
 
 /// What was known at a clean stop.
@@ -69,20 +69,9 @@ pub enum OpenError {
     /// Its medium cannot be used.
     #[error("the medium cannot be used: {0}")]
     Medium(#[from] MediumError),
-    /// The medium is shorter than the disk.
-    #[error("the medium has {medium} bytes, and the disk {disk}: restore the medium")]
-    Short {
-        /// Bytes of the medium.
-        medium: u64,
-        /// Bytes of the disk.
-        disk: u64,
-    },
-    /// The map of an overlay cannot be used.
+    /// Its store cannot be used.
     #[error(transparent)]
-    Map(#[from] MapError),
-    /// A medium that an overlay needs was not given.
-    #[error("an overlay needs its map and its base")]
-    NoMap,
+    Store(#[from] StoreError),
     /// Content under a conservative overwrite is not where it was put.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
@@ -169,20 +158,25 @@ impl Volume {
     /// # Errors
     /// [`OpenError`]; nothing was changed then that cannot be done again.
     pub fn open(mut opening: Opening, media: &Media<'_>) -> Result<Self, OpenError> {
-        let journal = media.journal;
+        let journal = *media.journal();
         let mut found = journal::scan(journal, opening.disk, opening.size, opening.session)?;
         let shape = found.head.shape;
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
-        if opening.overlay.is_some() {
-            found.state.owed.forget_beyond(media.data.size().next_multiple_of(BLOCK_BYTES));
-        } else if !found.state.owed.is_empty() {
-            return Err(JournalError::Damaged("it owes by place, and content has a fixed one").into());
-        }
-        let Opened { mut store, fresh, unsaid } = open_store(&opening, &found.state.owed, media)?;
+        let asked = store::Opening {
+            kind: &opening.store,
+            disk: opening.disk,
+            size: opening.size,
+            kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
+            secure: !opening.config.policy.passes().is_empty(),
+            read_only: opening.config.read_only,
+            owed: &mut found.state.owed,
+        };
+        let store::Opened { mut store, knows_holes, unsaid } = store::open(asked, media)?;
+        let fresh = (!knows_holes).then(BlockSet::default);
         for (block, cause) in unsaid {
-            let place = Place { on: Target::Base, extent: Extent::new(block.start.0, block.len) };
+            let place = Place { on: MediumId::Base, extent: Extent::new(block.start.0, block.len) };
             found.state.apply(Change::Paid(place), Millis(0));
             found.state.apply(Change::Oblige(block, Due::Shred { no_hole: false }, cause), Millis(0));
         }
@@ -191,13 +185,13 @@ impl Volume {
                 return Err(OpenError::NeedsRecovery);
             }
         } else {
-            settle_overwritten(&mut found.state, media.data)?;
+            settle_overwritten(&mut found.state, *media.data())?;
             restore(&mut found, &mut *store, media)?;
             found.state.slots.dirty |= slots_hold_something(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
-        let capabilities = media.data.capabilities();
+        let capabilities = media.data().capabilities();
         Ok(Self::assemble(opening, found, writer, store, fresh, capabilities))
     }
 
@@ -228,46 +222,6 @@ impl Volume {
     }
 }
 
-/// A store, and what has to be known besides.
-struct Opened {
-    store: Box<dyn Store>,
-    /// Where nobody knows which blocks hold data: the blocks that were written since,
-    /// none so far.
-    fresh: Option<BlockSet>,
-    /// What has died in the base, and is owed by address again.
-    unsaid: Unsaid,
-}
-
-/// The disk's store, as the last clean stop left it.
-fn open_store(opening: &Opening, owed: &Owed, media: &Media<'_>) -> Result<Opened, OpenError> {
-    let view = opening.checkpoint.as_ref().map(|it| it.store.as_slice());
-    let size = opening.size;
-    let Some(setup) = &opening.overlay else {
-        if media.data.size() < size {
-            return Err(OpenError::Short { medium: media.data.size(), disk: size });
-        }
-        let held = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-        let fresh = held.is_none().then(BlockSet::default);
-        let store = InPlace::new(size, held.unwrap_or_else(|| everything(size)));
-        return Ok(Opened { store: Box::new(store), fresh, unsaid: Unsaid::new() });
-    };
-    let (Some(map), Some(base)) = (media.map, media.base) else { return Err(OpenError::NoMap) };
-    let config = &opening.config;
-    let secure = !config.policy.passes().is_empty();
-    let clean = view.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-    let media = (media.data, map, base);
-    let known = Known { clean: clean.as_ref(), owed };
-    let (overlay, unsaid) = Overlay::open(size, opening.disk, setup, secure, config.read_only, known, media)?;
-    Ok(Opened { store: Box::new(overlay), fresh: None, unsaid })
-}
-
-/// Until it is known better, every block may hold data.
-fn everything(size: u64) -> BlockSet {
-    let mut held = BlockSet::default();
-    held.insert(Extent::new(0, size));
-    held
-}
-
 /// What the guest wrote over dead bytes before the server was killed is in the host's cache: a
 /// sync makes it durable, and meets the obligations.
 fn settle_overwritten(state: &mut State, data: &dyn Medium) -> Result<(), MediumError> {
@@ -289,36 +243,25 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
     if found.state.slots.held.is_empty() {
         return Ok(());
     }
-    let journal = media.journal;
+    let journal = *media.journal();
     for (slot, (extent, crc)) in &found.state.slots.held {
         let mut content = vec![0; extent.len as usize];
         journal.read(found.head.shape.slot(*slot), &mut content)?;
         if Crc(crc32c::crc32c(&content)) != *crc {
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
-        load_map(store, *extent, media)?;
-        for (place, part) in store.place(*extent).parts() {
-            if place.on == Target::Data {
-                media.data.write(place.extent.start, &content[part], false)?;
-            }
-        }
+        store::load(store, *extent, media)?;
+        store.locate(*extent).write(&content, |place, part| match place.on {
+            MediumId::Data => media.data().write(place.extent.start, part, false),
+            _ => Ok(()),
+        })?;
     }
-    media.data.sync()?;
+    media.data().sync()?;
     let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();
     found.state.apply(Change::Release, Millis(0));
     for extent in extents {
         // Some passes may be missing below what was put back just now.
         found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
-    }
-    Ok(())
-}
-
-/// Reads the part of the map that `extent` needs.
-fn load_map(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> Result<(), OpenError> {
-    while let Some(place) = store.absent(extent) {
-        let mut bytes = vec![0; place.extent.len as usize];
-        media.map.ok_or(OpenError::NoMap)?.read(place.extent.start, &mut bytes)?;
-        store.loaded(place, &bytes);
     }
     Ok(())
 }

@@ -63,13 +63,14 @@ impl Outstanding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Place, Target};
+    use crate::media::MediumId;
+    use crate::place::Place;
     use crate::units::Extent;
 
     #[test]
     fn a_page_is_being_read_until_its_read_has_ended() {
         let mut outstanding = Outstanding::default();
-        let place = |start| Obstacle::Page(Place { on: Target::Map, extent: Extent::new(start, 4096) });
+        let place = |start| Obstacle::Page(Place { on: MediumId::Map, extent: Extent::new(start, 4096) });
         let (page, commit) = (outstanding.begin(Purpose::Page(place(0))), outstanding.begin(Purpose::Commit));
         assert!(page != commit && outstanding.removes(place(0)) && !outstanding.removes(place(4096)));
         assert_eq!(outstanding.end(page), Purpose::Page(place(0)));

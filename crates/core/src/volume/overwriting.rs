@@ -15,11 +15,12 @@ use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
+use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::receipts::Done;
 use crate::request::{Buf, RequestId};
-use crate::store::{Place, Target};
 use crate::units::{Addr, Extent, Millis};
 use std::collections::BTreeSet;
 
@@ -79,7 +80,7 @@ impl Volume {
     /// Whether a write of `extent` destroys all that is owed there, and may begin.
     pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
         let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
-        let one_pass = self.store.is_fixed() && self.config.policy.passes().len() == 1;
+        let one_pass = self.store.geometry().overwrites_in_place && self.config.policy.passes().len() == 1;
         let has_room = || self.erasing.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
         one_pass && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
     }
@@ -125,8 +126,8 @@ impl Volume {
         let up_to = [self.commits.durable, made];
         let data = Note { session: self.state.session, extent, up_to }.to_bytes();
         let at = Extent::new(self.commits.journal.shape().note(number).0, data.len() as u64);
-        let place = Place { on: Target::Journal, extent: at };
-        self.io(Purpose::Request(id), place, IoOp::Write { data, durable: false }, out);
+        let place = Place { on: MediumId::Journal, extent: at };
+        self.io(Purpose::Request(id), place, IoOp::Write { data: data.into(), durable: false }, out);
     }
 
     /// The note of `id` is written, or is not.
@@ -233,7 +234,7 @@ impl Volume {
     pub(super) fn void_notes(&mut self, out: &mut Vec<Command>) {
         self.erasing.overwriting.waiters.clear();
         if self.state.ledger.has_overwritten() {
-            let place = Place { on: Target::Journal, extent: self.commits.journal.shape().notes() };
+            let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
             self.io(Purpose::VoidNotes, place, IoOp::Zero, out);
         }
     }

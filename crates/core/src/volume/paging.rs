@@ -9,7 +9,7 @@ use crate::units::{Addr, Extent};
 impl Volume {
     /// Whether the map for `extent` is in memory; if not, it is being read.
     pub(super) fn has_map(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> bool {
-        let Some(place) = self.store.absent(extent) else { return true };
+        let Some(place) = self.store.missing(extent) else { return true };
         self.fetch_for(Obstacle::Page(place), out);
         false
     }

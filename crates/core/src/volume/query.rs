@@ -6,6 +6,7 @@ use crate::journal::FrameId;
 use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
+use crate::store::{Content, StoreStatus};
 use crate::units::{Addr, Extent, Millis, Pos};
 use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,8 @@ pub struct Status {
     pub holes_unknown: bool,
     /// What the watcher knows; none if nothing is to be inferred.
     pub watch: Option<crate::watch::WatchStatus>,
-    /// What there is to know of an overlay, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlay: Option<crate::store::overlay::OverlayStatus>,
+    /// What its store knows.
+    pub store: StoreStatus,
 }
 
 /// Content that the watcher will call dead, or may.
@@ -93,7 +93,7 @@ impl Volume {
         let (ledger, owed) = (&self.state.ledger, &self.state.owed);
         let dead = ledger.dead().bytes();
         Status {
-            size_bytes: self.store.size(),
+            size_bytes: self.store.geometry().size,
             live_bytes: self.store.held_bytes().saturating_sub(dead),
             queued_bytes: dead + owed.bytes() + ledger.overwritten_bytes(),
             scour_bytes: ledger.scour().bytes(),
@@ -108,7 +108,7 @@ impl Volume {
             counters: self.state.counters,
             holes_unknown: self.holes_unknown(),
             watch: self.watch_status(),
-            overlay: self.store.overlay_status(),
+            store: self.store.status(),
         }
     }
 
@@ -139,7 +139,7 @@ impl Volume {
             return (found.end(), liveness);
         }
         let end = owed.map_or(extent.end(), |(found, _)| found.start.0);
-        match self.store.first_shown(Extent::between(extent.start.0, end)) {
+        match self.store.first(Content::Visible, Extent::between(extent.start.0, end)) {
             Some(run) if run.start == extent.start => (run.end(), Liveness::Live),
             Some(run) => (run.start.0, Liveness::Dead),
             None => (end, Liveness::Dead),
@@ -147,10 +147,10 @@ impl Volume {
     }
 
     /// The first run within `extent` that holds data of its own, or may hold some
-    /// ([`Store::first_held`](crate::store::Store::first_held)).
+    /// ([`Content::Own`]).
     #[must_use]
     pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.store.first_held(extent)
+        self.store.first(Content::Own, extent)
     }
 
     /// The space of the medium that is nobody's, and destroyed, if content has no
@@ -163,7 +163,7 @@ impl Volume {
     /// Obligations, by address: what is to be done there, why, and since when. Then
     /// those whose address has another place by now.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, Obligation)> {
-        let size = self.store.size();
+        let size = self.store.geometry().size;
         let owed = self.state.owed.iter().map(move |(place, debt)| {
             let address = debt.address(place.extent);
             let due = Due::Shred { no_hole: false };

@@ -3,47 +3,34 @@
 
 use super::running::Stage;
 use super::waiting::Obstacle;
-use super::{Command, Purpose, Volume, io::IoOp, refusal};
+use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Request, RequestId};
+use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
 impl Volume {
-    /// What keeps `request` from knowing where what it needs is, or from having a
-    /// place for it.
+    /// What keeps `request` from knowing where what it needs is.
     pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
-        if self.store.is_fixed() {
-            return None;
-        }
-        let touched = self.touched(request);
-        let grows = request.op.is_write() && !touched.is_empty();
-        let absent = touched.iter().chain(needs).find_map(|extent| self.store.absent(*extent));
-        absent.map(Obstacle::Page).or((grows && self.store.is_closed()).then_some(Obstacle::Closed))
-    }
-
-    /// The bytes whose place `request` has to know.
-    fn touched(&self, request: &Request) -> Vec<Extent<Addr>> {
-        match request.op {
-            Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Write(_) => vec![request.extent],
-            Op::Trim | Op::Zero { .. } | Op::Purge => self.to_raise(request),
-            Op::Flush | Op::Scour => Vec::new(),
-        }
-    }
-
-    /// The blocks of which `request` changes a part, and that have no place of
-    /// their own yet. What is wholly dead needs none any more.
-    pub(super) fn to_raise(&self, request: &Request) -> Vec<Extent<Addr>> {
-        let zeros = match request.op {
-            _ if mutant::is(Mutant::RaiseNothing) => return Vec::new(),
-            Op::Write(_) => false,
-            Op::Trim | Op::Zero { .. } | Op::Purge => true,
-            _ => return Vec::new(),
+        let touched = match request.op {
+            Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Write(_) => self.store.missing(request.extent),
+            _ => self.to_raise(request).find_map(|block| self.store.missing(block)),
         };
-        let mut blocks = self.store.to_raise(request.extent, zeros);
+        touched.or_else(|| needs.iter().find_map(|extent| self.store.missing(*extent))).map(Obstacle::Page)
+    }
+
+    /// The blocks of which a part dies by `request`, and that show it without a place of their own. What
+    /// is wholly dead needs none any more.
+    pub(super) fn to_raise(&self, request: &Request) -> impl Iterator<Item = Extent<Addr>> {
+        let dies = matches!(request.op, Op::Trim | Op::Zero { .. } | Op::Purge);
+        let extent = request.extent;
+        let edges = (dies && !mutant::is(Mutant::RaiseNothing)).then(|| self.store.geometry().edges(extent));
+        let shows = |content, block| self.store.first(content, block).is_some();
         let dead_bytes = |block| self.masks(block).iter().map(|mask| mask.len).sum::<u64>();
-        blocks.retain(|block| dead_bytes(*block) < block.len);
-        blocks
+        edges.into_iter().flatten().filter(move |block| {
+            shows(Content::Visible, *block) && !shows(Content::Own, *block) && dead_bytes(*block) < block.len
+        })
     }
 
     /// Copies what `block` shows to a place of its own, before `request` changes
@@ -55,7 +42,7 @@ impl Volume {
         block: Extent<Addr>,
         out: &mut Vec<Command>,
     ) {
-        let places = self.store.place(block);
+        let places = self.store.locate(block);
         self.run(id, request.extent, true, Stage::Raise { request, block, is_read: false });
         self.io(Purpose::Request(id), places, IoOp::Read, out);
     }
@@ -73,7 +60,7 @@ impl Volume {
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
-                self.store.written(block, false);
+                self.store.end_write(block, false);
                 self.request_failed(id, &error, out);
             }
             Err(error) => {
@@ -81,17 +68,35 @@ impl Volume {
                 self.blind(extent);
                 self.finish(id, Err(refusal(&error)), out);
             }
-            Ok(data) if !was_read && !self.store.is_closed() && self.store.absent(block).is_none() => {
-                let places = self.hold(block);
-                self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
+            Ok(data) if !was_read && self.store.missing(block).is_none() => {
+                self.place_copy(id, block, data, out);
             }
             Ok(_) => {
                 if was_read {
-                    self.store.written(block, true);
+                    self.store.end_write(block, true);
                 }
                 if let Stage::Raise { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);
                 }
+            }
+        }
+    }
+
+    /// Writes `data`, which `block` shows, to a place of the block's own.
+    fn place_copy(&mut self, id: RequestId, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
+        match self.begin_hold(block) {
+            WritePlan::To(places) => {
+                self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
+            }
+            WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
+                if let Stage::Raise { request, .. } = self.requests.running.take(id).stage {
+                    self.wait_for(id, request, true, Obstacle::Closed, out);
+                }
+            }
+            WritePlan::NoSpace => {
+                let extent = self.requests.running.get_mut(id).extent;
+                self.blind(extent);
+                self.finish(id, Err(no_place()), out);
             }
         }
     }

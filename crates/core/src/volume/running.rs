@@ -39,8 +39,8 @@ pub(super) enum Stage {
     Seal(Deaths),
     /// These parts are still to be given an obligation.
     Oblige(Deaths),
-    /// This part is still to be zeroed where it holds nothing.
-    Provide(Extent<Addr>),
+    /// `gap` is being zeroed, so that it has space; then the gaps of `rest` are.
+    Provide { gap: Extent<Addr>, rest: Extent<Addr> },
     /// A commit with its last change is awaited.
     Commit,
 }

@@ -7,18 +7,19 @@
 //! written again by the next, and nothing that the durable map may name is used before.
 
 use super::{Purpose, Volume, io::IoOp};
+use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::request::{Buf, RequestId};
-use crate::store::{Place, Target};
-use crate::units::Extent;
+use crate::store::MapState;
 
 /// What is being made durable, and who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Sealing {
     step: Step,
     /// Of the map, to be written.
-    writes: Vec<(Place, Buf)>,
+    writes: Vec<(Place, Vec<u8>)>,
     /// The commit that has to be durable before.
     after: u64,
     /// Writes under way.
@@ -77,10 +78,10 @@ impl Volume {
         sealing.waiters = std::mem::take(&mut sealing.next);
         self.begin_overwritten_sync();
         let sealing = &mut self.sealing;
-        sealing.writes = self.store.seal();
+        sealing.writes = self.store.begin_checkpoint();
         sealing.after = self.commits.left_seq;
         sealing.step = Step::Content;
-        let content = if mutant::is(Mutant::SealMapAlone) { Target::Nowhere } else { Target::Data };
+        let content = if mutant::is(Mutant::SealMapAlone) { MediumId::Nowhere } else { MediumId::Data };
         self.io(Purpose::Seal, Place::all_of(content), IoOp::Sync, out);
     }
 
@@ -99,7 +100,7 @@ impl Volume {
             _ if sealing.failed.is_some() => self.left_unsealed(out),
             Step::Map => {
                 sealing.step = Step::MapSync;
-                self.io(Purpose::Seal, Place::all_of(Target::Map), IoOp::Sync, out);
+                self.io(Purpose::Seal, Place::all_of(MediumId::Map), IoOp::Sync, out);
             }
             _ => self.sealed(out),
         }
@@ -119,7 +120,7 @@ impl Volume {
         let durable = writes.len() == 1;
         sealing.step = if durable { Step::MapSync } else { Step::Map };
         for (place, data) in writes {
-            self.io(Purpose::Seal, place, IoOp::Write { data, durable }, out);
+            self.io(Purpose::Seal, place, IoOp::Write { data: data.into(), durable }, out);
         }
     }
 
@@ -128,7 +129,7 @@ impl Volume {
     fn left_unsealed(&mut self, out: &mut Vec<super::Command>) {
         let Some(error) = self.sealing.failed.take() else { return };
         self.sealing.step = Step::Rest;
-        self.store.left_unsealed();
+        self.store.abort_checkpoint();
         self.put_off_map(&error, out);
         for waiter in std::mem::take(&mut self.sealing.waiters) {
             match waiter {
@@ -143,7 +144,7 @@ impl Volume {
 
     fn sealed(&mut self, out: &mut Vec<super::Command>) {
         self.sealing.step = Step::Rest;
-        self.store.sealed();
+        self.store.end_checkpoint();
         self.end_overwritten_sync();
         for waiter in std::mem::take(&mut self.sealing.waiters) {
             match waiter {
@@ -163,7 +164,7 @@ impl Volume {
         if self.sealing.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
-        let is_wanted = self.store.wants_seal() || self.wants_overwritten_sync();
+        let is_wanted = self.store.map_state() == MapState::Due || self.wants_overwritten_sync();
         let is_due = !self.schedule.halting && self.is_due_since(self.schedule.now);
         if is_wanted || self.schedule.stopping || is_due {
             self.seal(Waiter::Nobody, out);
@@ -181,7 +182,7 @@ impl Volume {
     }
 
     fn is_map_sealed(&self) -> bool {
-        self.store.is_sealed(Extent::new(0, self.store.size()))
+        self.store.map_state() == MapState::Durable
     }
 }
 

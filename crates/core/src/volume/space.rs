@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. Space is spare only while its content is zeros: what is about to hold data
-//!    is spare no more ([`Volume::hold`]), and no write begins where a hole is
+//!    is spare no more ([`Volume::begin_hold`]), and no write begins where a hole is
 //!    being made.
 //! 2. Spare blocks are dead: they are zeros that take up space. A crash, and a
 //!    stop in a hurry, forget which ones are spare and no more than that. Who
@@ -19,7 +19,7 @@ use super::Volume;
 use super::act::{Act, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
-use crate::store::Places;
+use crate::store::WritePlan;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
 /// Parts of the disk whose space is given back without waiting any longer.
@@ -81,10 +81,10 @@ impl Spare {
 
 impl Volume {
     /// `extent` is about to be written; where to.
-    pub(super) fn hold(&mut self, extent: Extent<Addr>) -> Places {
+    pub(super) fn begin_hold(&mut self, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.erasing.spare.remove(extent);
-        self.store.hold(extent)
+        self.store.begin_write(extent)
     }
 
     /// The medium has no space in `extent`.
@@ -94,7 +94,7 @@ impl Volume {
         while !rest.is_empty() {
             let written = fresh.first_run(rest);
             let void_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.void(Extent::between(rest.start.0, void_end));
+            self.store.unmap(Extent::between(rest.start.0, void_end));
             rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
         }
     }
@@ -107,11 +107,13 @@ impl Volume {
     /// The medium has space in `extent`: whole blocks of it that hold nothing are
     /// zeros, left over by a life that could not give them back.
     pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
-        let may_give = self.store.is_fixed() && self.erasing.capabilities.punch && !self.config.read_only;
+        let may_give = self.store.geometry().overwrites_in_place
+            && self.erasing.capabilities.punch
+            && !self.config.read_only;
         if !may_give || self.holes_unknown() {
             return;
         }
-        let size = self.store.size();
+        let size = self.store.geometry().size;
         let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
         let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
         for part in self.void_parts(blocks) {
@@ -125,7 +127,7 @@ impl Volume {
 
     /// What lay in `run` is gone, and `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
-        self.store.void(run);
+        self.store.unmap(run);
         if self.config.policy.leaves_zeros() && self.erasing.capabilities.punch {
             self.erasing.spare.add(run, self.schedule.now);
         }

@@ -9,9 +9,11 @@ mod steps;
 
 use super::*;
 use crate::journal::Shape;
+use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
 use crate::request::Liveness;
+use crate::store;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -99,8 +101,14 @@ impl Medium for Memory {
 }
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
-    let (entropy, now) = ([3; 32], Millis(0));
-    Opening { config, disk: DISK, size, session: 1, entropy, now, checkpoint, overlay: None }
+    let (entropy, now, store) = ([3; 32], Millis(0), store::Kind::InPlace);
+    Opening { config, disk: DISK, size, session: 1, entropy, now, checkpoint, store }
+}
+
+fn media<'a>(data: &'a Memory, journal: &'a Memory, overlay: Option<&'a (Memory, Memory)>) -> Media<'a> {
+    let media = Media::new(data, journal);
+    let Some((map, base)) = overlay else { return media };
+    media.with(MediumId::Map, map).with(MediumId::Base, base)
 }
 
 /// A volume above its media, driven by hand.
@@ -132,7 +140,7 @@ impl Bench {
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
         let config = Config::new(policy.parse().unwrap());
-        let volume = Volume::open(opening(config, data.size(), checkpoint), &Media::fixed(&data, &journal));
+        let volume = Volume::open(opening(config, data.size(), checkpoint), &Media::new(&data, &journal));
         Self::of(volume.unwrap(), data, journal, None)
     }
 
@@ -199,12 +207,7 @@ impl Bench {
     }
 
     fn carry_out(&mut self, io: Io) {
-        let overlay = self.overlay.as_ref();
-        let media = Media {
-            map: overlay.map(|(map, _)| map as &dyn Medium),
-            base: overlay.map(|(_, base)| base as &dyn Medium),
-            ..Media::fixed(&self.data, &self.journal)
-        };
+        let media = media(&self.data, &self.journal, self.overlay.as_ref());
         let (id, result) = io.perform(&media, &mut Scratch::default());
         self.tell(Event::Completed(id, result));
     }
@@ -226,11 +229,11 @@ impl Bench {
     }
 
     fn write(&mut self, start: u64, byte: u8, len: u64) {
-        self.done(Op::Write(vec![byte; len as usize]), start, len).unwrap();
+        self.done(Op::Write(vec![byte; len as usize].into()), start, len).unwrap();
     }
 
     fn reads(&mut self, start: u64, len: u64) -> Vec<u8> {
-        self.done(Op::Read, start, len).unwrap()
+        self.done(Op::Read, start, len).unwrap().into_vec()
     }
 
     fn liveness(&self) -> Vec<(u64, Liveness)> {
@@ -273,7 +276,7 @@ fn write_between_passes_revokes_the_shred() {
     for _ in 0..3 {
         assert!(bench.step());
     }
-    let write = bench.ask(Op::Write(vec![9; 4096]), 0, 4096);
+    let write = bench.ask(Op::Write(vec![9; 4096].into()), 0, 4096);
     bench.settle();
     assert!(bench.replies.remove(&write).is_some_and(|outcome| outcome.is_ok()));
     bench.idle();
@@ -344,7 +347,7 @@ fn zero_blocks_die_when_they_are_looked_for() {
     bench.write(0, 7, 12288);
     let mut data = vec![7; 12288];
     data[4096..8192].fill(0);
-    bench.done(Op::Write(data.clone()), 0, 12288).unwrap();
+    bench.done(Op::Write(data.clone().into()), 0, 12288).unwrap();
     assert_eq!(bench.liveness()[1], (4096, Liveness::Queued));
     assert_eq!(bench.reads(0, 12288), data);
 }
@@ -358,7 +361,7 @@ fn a_failure_in_an_act_latches_and_says_why() {
     bench.idle();
     let reason = bench.volume.status().latched.expect("it latched");
     assert!(reason.contains("broken"), "{reason}");
-    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 8192, 512), Err(Refusal::Latched(_))));
+    assert!(matches!(bench.done(Op::Write(vec![1; 512].into()), 8192, 512), Err(Refusal::Latched(_))));
     assert!(matches!(bench.done(Op::Flush, 0, 0), Err(Refusal::Latched(_))));
     assert_eq!(bench.reads(0, 8192), [[0; 4096], [7; 4096]].concat(), "reads go on");
     assert!(bench.receipts.is_empty(), "a receipt for what was not done");
@@ -368,9 +371,9 @@ fn a_failure_in_an_act_latches_and_says_why() {
 fn a_failed_write_is_never_retried_into_silence() {
     let mut bench = Bench::new("clear");
     bench.data.broken.set(true);
-    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 0, 512), Err(Refusal::Io(_))));
+    assert!(matches!(bench.done(Op::Write(vec![1; 512].into()), 0, 512), Err(Refusal::Io(_))));
     bench.data.broken.set(false);
-    assert!(matches!(bench.done(Op::Write(vec![1; 512]), 0, 512), Err(Refusal::Latched(_))));
+    assert!(matches!(bench.done(Op::Write(vec![1; 512].into()), 0, 512), Err(Refusal::Latched(_))));
 }
 
 #[test]
@@ -470,7 +473,7 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
     let Bench { data, journal, .. } = bench;
     journal.bytes.borrow_mut()[4096 + 2 * (64 << 10) + 5] ^= 1;
     let opening = opening(Config::new("clear".parse().unwrap()), SIZE, None);
-    let error = Volume::open(opening, &Media::fixed(&data, &journal)).expect_err("the slot is damaged");
+    let error = Volume::open(opening, &Media::new(&data, &journal)).expect_err("the slot is damaged");
     assert_eq!(error, OpenError::Slot(0, 4096, 0));
 }
 
@@ -480,12 +483,12 @@ fn reads_and_writes_out_of_range_are_refused() {
     for (op, start, len) in [
         (Op::Read, SIZE, 1),
         (Op::Trim, SIZE - 1, 2),
-        (Op::Write(vec![0; 3]), 0, 4),
+        (Op::Write(vec![0; 3].into()), 0, 4),
         (Op::Zero { no_hole: false, fast: false }, 0, SIZE + 1),
     ] {
         assert!(matches!(bench.done(op, start, len), Err(Refusal::Invalid(_))));
     }
-    assert_eq!(bench.done(Op::Trim, SIZE, 0), Ok(Vec::new()));
+    assert_eq!(bench.done(Op::Trim, SIZE, 0), Ok(Buf::new()));
 }
 
 #[test]
@@ -578,7 +581,7 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
     while under_way(&bench) != "h" {
         assert!(bench.step());
     }
-    let write = bench.ask(Op::Write(vec![9; 4096]), 8192, 4096);
+    let write = bench.ask(Op::Write(vec![9; 4096].into()), 8192, 4096);
     assert_eq!(under_way(&bench), "h");
     bench.settle();
     assert!(bench.replies[&write].is_ok());
@@ -601,7 +604,7 @@ fn space_that_an_earlier_life_could_not_give_back_is_given_back_later() {
     let Bench { data, journal, .. } = bench;
     data.keeps.set(false);
     let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
-    let busy = bench.ask(Op::Write(vec![9; 4096]), 20480, 4096);
+    let busy = bench.ask(Op::Write(vec![9; 4096].into()), 20480, 4096);
     bench.tell(Event::Space(Extent::new(0, 65536)));
     bench.settle();
     assert!(bench.replies[&busy].is_ok() && !bench.volume.is_drained());
@@ -617,4 +620,18 @@ fn space_that_an_earlier_life_could_not_give_back_is_given_back_later() {
     let read = bench.reads(0, 65536);
     assert_eq!(read[20480..24576], [9; 4096]);
     assert!(read[..10_000].iter().chain(&read[42_768..]).all(|byte| *byte == 7), "live content is gone");
+}
+
+#[test]
+fn a_payload_in_memory_of_a_front_end_gets_to_the_medium_and_back_without_a_copy() {
+    let mut bench = Bench::new("clear");
+    let memory: std::sync::Arc<dyn AsRef<[u8]> + Send + Sync> = std::sync::Arc::new([7_u8; 4096]);
+    let at = (*memory).as_ref().as_ptr();
+    let id = bench.ask(Op::Write(Buf::Shared(memory)), 8192, 4096);
+    let io = bench.todo.front().expect("the write is to be done");
+    assert!(matches!(&io.op, IoOp::Write { data, .. } if data.as_ptr() == at));
+    bench.settle();
+    let returned = bench.replies.remove(&id).expect("a reply").expect("a success");
+    assert_eq!(returned.as_ptr(), at);
+    assert_eq!(bench.reads(8192, 4096), [7; 4096]);
 }

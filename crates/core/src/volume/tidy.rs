@@ -4,7 +4,9 @@
 use super::Volume;
 use super::act::{Act, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Method, Priority, Zeros};
-use crate::store::{Chore, Place, Target};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::store::{Backlog, Chore, JobEnd};
 use crate::units::{Extent, Millis};
 
 /// When background jobs may begin.
@@ -23,6 +25,11 @@ impl Jobs {
         self.since
     }
 
+    /// There is nothing to do.
+    pub(super) fn nothing_left(&mut self) {
+        self.since = None;
+    }
+
     /// There was no space for one.
     fn put_off(&mut self, until: Millis) {
         self.not_before = until;
@@ -32,14 +39,14 @@ impl Jobs {
 impl Volume {
     /// Does the next chore, if there is one and it is time.
     pub(super) fn tidy_act(&mut self) -> Option<Act> {
-        if self.store.is_fixed() || !self.may_tidy() {
+        if !self.may_tidy() {
             return None;
         }
-        let chore = self.store.chore(self.schedule.all_due)?;
+        let chore = self.store.background(self.schedule.all_due)?;
         if let Chore::Move { contents, .. } = &chore
             && contents.iter().any(|run| self.is_busy(*run))
         {
-            self.store.left_untidy(&chore);
+            self.store.background_done(&chore, JobEnd::GivenUp);
             return None;
         }
         let runs = if let Chore::Move { contents, .. } = &chore { contents.clone() } else { Vec::new() };
@@ -48,19 +55,19 @@ impl Volume {
     }
 
     fn may_tidy(&mut self) -> bool {
-        let has_any = !self.schedule.halting && self.store.has_chores(self.schedule.all_due);
+        let has_any = !self.schedule.halting && self.store.backlog(self.schedule.all_due) != Backlog::Nothing;
         let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
         in_the_way
-            || self.store.is_tidy()
+            || self.store.backlog(self.schedule.all_due) == Backlog::AtOnce
             || self.is_due_since(since) && !self.is_at_work()
             || self.is_overdue_since(since)
     }
 
     /// Whether there is something to tidy up, now or later.
     pub(super) fn has_chores(&self) -> bool {
-        self.store.has_chores(self.schedule.all_due)
+        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
     }
 
     /// Whether all that is left to be done unasked is to tidy up.
@@ -76,7 +83,7 @@ impl Volume {
 
 /// How `chore` is done.
 fn method(chore: &Chore) -> Method<Site> {
-    let medium = Site::all_of(Target::Data);
+    let medium = Site::all_of(MediumId::Data);
     match chore {
         Chore::Destroy(slots) => Method::Destroy(Destroy {
             residue: Site::data(slots.clone()),
@@ -88,9 +95,9 @@ fn method(chore: &Chore) -> Method<Site> {
         }),
         Chore::Punch(slots) => Method::Punch(Site::data(slots.clone())),
         Chore::Shrink(to) => {
-            Method::Shrink(Site::Place(Place { on: Target::Data, extent: Extent::new(to.0, 0) }))
+            Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
         }
-        Chore::Search(part) => Method::Read(Site::Place(Place { on: Target::Map, extent: *part })),
+        Chore::Search(part) => Method::Read(Site::Place(Place { on: MediumId::Map, extent: *part })),
         Chore::Move { contents, to } => {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })

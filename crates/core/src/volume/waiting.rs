@@ -2,8 +2,8 @@
 //! waits for. An event looks at those alone whose obstacle has gone.
 
 use crate::extents::{ExtentMap, Value};
+use crate::place::Place;
 use crate::request::{Op, Request, RequestId};
-use crate::store::Place;
 use crate::units::{Addr, Extent};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -8,6 +8,7 @@ use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
+use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Agenda, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
 
@@ -127,12 +128,12 @@ impl Volume {
 
     /// The parts of `extent` that hold data.
     pub(super) fn held_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first_held(rest))
+        runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
     }
 
     /// The parts of `extent` that show data and can be made to show none.
     pub(super) fn mortal_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first_mortal(rest))
+        runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }
 
     /// Whether more than the next write itself is needed to destroy content.
@@ -173,7 +174,7 @@ impl Volume {
 
     /// Reads the content of `seen` for request `id`.
     pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
-        self.io(Purpose::Request(id), self.store.place(seen), IoOp::Read, out);
+        self.io(Purpose::Request(id), self.store.locate(seen), IoOp::Read, out);
     }
 
     /// The parts of `extent` that are dead: zeros to whoever looks.

@@ -23,7 +23,7 @@ fn older_buffers_make_room() {
         kept.give(Vec::with_capacity(n << 20));
         assert!(kept.bytes <= KEPT_BYTES_MAX);
     }
-    assert_eq!(kept.bufs.iter().map(Buf::capacity).collect::<Vec<_>>(), [16 << 20]);
+    assert_eq!(kept.bufs.iter().map(Vec::capacity).collect::<Vec<_>>(), [16 << 20]);
     (0..1000).for_each(|_| kept.give(Vec::with_capacity(512)));
     assert_eq!(kept.bufs.len(), KEPT_MAX);
 }

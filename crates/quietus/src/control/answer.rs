@@ -119,7 +119,7 @@ impl OpenDisk {
     }
 
     fn compact(&self, step: Step<'_>) -> Result<Value, String> {
-        let medium_bytes = |status: &Status| status.overlay.as_ref().map(|it| it.medium_bytes);
+        let medium_bytes = |status: &Status| status.store.packed_bytes();
         let before = self.engine.status();
         let Some(bytes_before) = medium_bytes(&before) else {
             return Err(format!("cannot compact {}: it is not an overlay", self.dir.name()));

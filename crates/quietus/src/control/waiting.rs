@@ -95,12 +95,11 @@ pub(super) fn standing(engine: &Engine) -> (Status, Vec<Waiting>) {
 }
 
 fn of(status: &Status, inferred: &WaitingBytes, oldest_ms: Option<u64>) -> Vec<Waiting> {
-    let residue = status.overlay.as_ref().map_or(0, |it| it.residue_bytes);
     let exactly = |cause, bytes| Waiting { cause, bytes, at_least: false, oldest_ms: None };
     let mut all = vec![
         Waiting { oldest_ms, ..exactly(WaitsFor::Idle, status.queued_bytes) },
         exactly(WaitsFor::IdleBelow, status.scour_bytes),
-        exactly(WaitsFor::IdleResidue, residue),
+        exactly(WaitsFor::IdleResidue, status.store.residue_bytes()),
     ];
     let at_least = inferred.at_least;
     let inferred = inferred.by_cause.iter();

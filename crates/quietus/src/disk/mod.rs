@@ -25,7 +25,7 @@ use crate::host::{DiskGuarantees, session};
 use crate::media::FileMedium;
 use crate::signed::SigningKey;
 use quietus_core::blocks::BlockSet;
-use quietus_core::store::overlay::Setup;
+use quietus_core::store::{self, overlay::Setup};
 use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use std::fs::File;
@@ -196,7 +196,7 @@ impl DiskDir {
             entropy,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
-            overlay: self.setup(),
+            store: self.setup().map_or(store::Kind::InPlace, store::Kind::Overlay),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Why a disk cannot be run.
 
 use crate::disk::{DiskDir, DiskError};
+use quietus_core::store::StoreError;
 use quietus_core::volume::OpenError;
 use std::io;
 
@@ -24,7 +25,10 @@ pub enum StartError {
 impl StartError {
     /// That `error` came of opening what is in `dir`.
     pub(super) fn of(dir: &DiskDir, error: OpenError) -> Self {
-        let named = if let OpenError::Map(error) = &error { dir.map_error(error) } else { None };
+        let named = match &error {
+            OpenError::Store(StoreError::Map(error)) => dir.map_error(error),
+            _ => None,
+        };
         named.map_or(Self::Open(error), Self::Disk)
     }
 }

@@ -1,35 +1,56 @@
-//! The media of a disk.
+//! The media of a disk, as the engine reads and writes them.
 
 use super::StartError;
 use crate::disk::{Base, DiskDir};
 use crate::media::FileMedium;
-use quietus_core::medium::Medium;
-use quietus_core::volume::Media;
+use quietus_core::media::{MediaTable, MediumId};
+use quietus_core::medium::{Medium, MediumError};
+use quietus_core::units::Pos;
 use std::sync::Arc;
 
-/// The media that only an overlay has.
-pub(super) struct OverlayMedia {
-    pub(super) map: FileMedium,
-    pub(super) base: Arc<Base>,
+/// A medium that threads share.
+pub(super) trait SharedMedium: Medium + Send + Sync {
+    /// Reads if that does not have to wait for the device; else nothing.
+    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>>;
+
+    /// What has become of the file, if it is not the one that was opened.
+    fn check_whole(&self) -> Result<(), MediumError>;
 }
 
-impl OverlayMedia {
-    /// Those of the disk in `dir`, if it is one.
-    pub(super) fn open(dir: &DiskDir) -> Result<Option<Self>, StartError> {
-        let (Some(map), Some(base)) = (dir.open_map()?, dir.base()) else { return Ok(None) };
-        Ok(Some(Self { map, base: Arc::clone(base) }))
+impl SharedMedium for FileMedium {
+    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+        self.read_cached(pos, into)
+    }
+
+    fn check_whole(&self) -> Result<(), MediumError> {
+        self.check_whole()
     }
 }
 
-/// As the volume knows them.
-pub(super) fn media<'a>(
-    data: &'a FileMedium,
-    journal: &'a FileMedium,
-    overlay: Option<&'a OverlayMedia>,
-) -> Media<'a> {
-    Media {
-        map: overlay.map(|it| &it.map as &dyn Medium),
-        base: overlay.map(|it| &*it.base as &dyn Medium),
-        ..Media::fixed(data, journal)
+impl SharedMedium for Base {
+    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+        self.read_cached(pos, into)
     }
+
+    /// What changes a base is found out when it is opened, and by its stamp.
+    fn check_whole(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+}
+
+/// The media of the disk in `dir`, whose content is on `data`.
+pub(super) fn open(
+    dir: &DiskDir,
+    data: &Arc<FileMedium>,
+) -> Result<MediaTable<Arc<dyn SharedMedium>>, StartError> {
+    let mut media: MediaTable<Arc<dyn SharedMedium>> =
+        MediaTable::new(Arc::clone(data) as Arc<dyn SharedMedium>, Arc::new(dir.open_journal()?));
+    if let Some(map) = dir.open_map()? {
+        dir.check_stamp(data, &map)?;
+        media = media.with(MediumId::Map, Arc::new(map));
+    }
+    if let Some(base) = dir.base() {
+        media = media.with(MediumId::Base, Arc::clone(base) as Arc<dyn SharedMedium>);
+    }
+    Ok(media)
 }

@@ -29,15 +29,16 @@ use crate::disk::DiskDir;
 use crate::export::{ReplyTo, carry_out};
 use crate::media::FileMedium;
 use crew::Crew;
-use media::{OverlayMedia, media};
+use media::SharedMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
+use quietus_core::media::{Media, MediaTable, MediumId};
 use quietus_core::medium::{Medium, MediumError};
+use quietus_core::place::Place;
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
-use quietus_core::store::{Place, Target};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
-use quietus_core::volume::{Command, Config, Event, Io, IoOp, Media, Status, Volume};
+use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::Watcher;
 use std::collections::HashMap;
 use std::io;
@@ -75,9 +76,8 @@ struct Shared {
     read_only: bool,
     multi_connection: bool,
     disk: [u8; 16],
-    data: FileMedium,
-    journal: FileMedium,
-    overlay: Option<OverlayMedia>,
+    data: Arc<FileMedium>,
+    media: MediaTable<Arc<dyn SharedMedium>>,
     started: Instant,
     inner: Mutex<Inner>,
     /// Told whenever a request has ended or the volume may have come to rest.
@@ -126,14 +126,11 @@ impl Engine {
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
         config.read_only |= dir.is_read_only();
-        let (data, journal) = (dir.open_medium()?, dir.open_journal()?);
+        let data = Arc::new(dir.open_medium()?);
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let overlay = OverlayMedia::open(dir)?;
-        if let Some(overlay) = &overlay {
-            dir.check_stamp(&data, &overlay.map)?;
-        }
-        let opened = Volume::open(opening, &media(&data, &journal, overlay.as_ref()));
+        let media = media::open(dir, &data)?;
+        let opened = Volume::open(opening, &media.view(|it| &**it as &dyn Medium));
         let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
         if !read_only {
             dir.remove_stamp()?;
@@ -166,8 +163,7 @@ impl Engine {
             multi_connection,
             disk,
             data,
-            journal,
-            overlay,
+            media,
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -416,28 +412,19 @@ impl Shared {
     }
 
     fn media(&self) -> Media<'_> {
-        media(&self.data, &self.journal, self.overlay.as_ref())
+        self.media.view(|it| &**it as &dyn Medium)
     }
 
     /// What has become of the first file that is not what was opened.
     fn check_media(&self) -> Result<(), MediumError> {
-        let map = self.overlay.as_ref().map(|it| &it.map);
-        let media = [&self.data, &self.journal].into_iter().chain(map);
-        media.map(FileMedium::check_whole).find(Result::is_err).unwrap_or(Ok(()))
+        self.media.iter().try_for_each(|it| it.check_whole())
     }
 
     /// Reads if that does not have to wait for the device; else nothing.
     fn read_cached(&self, place: Place, into: &mut [u8]) -> Option<Result<(), MediumError>> {
-        let overlay = self.overlay.as_ref();
-        let medium = match place.on {
-            Target::Data => &self.data,
-            Target::Journal => &self.journal,
-            Target::Map => &overlay?.map,
-            Target::Base => return overlay?.base.read_cached(place.extent.start, into),
-            Target::Nowhere => {
-                into.fill(0);
-                return Some(Ok(()));
-            }
+        let Some(medium) = self.media.get(place.on) else {
+            into.fill(0);
+            return Some(Ok(()));
         };
         medium.read_cached(place.extent.start, into)
     }
@@ -460,10 +447,14 @@ impl Shared {
             return self.apply(Event::Completed(id, result));
         }
         let mut buf = buffers::take(io.at.bytes() as usize);
-        let read = io.at.parts().map(|(place, part)| self.read_cached(place, &mut buf[part]));
-        match read.collect() {
-            Some(result) => self.apply(Event::Completed(io.id, Result::map(result, |()| buf))),
-            None => {
+        let read = io.at.read(&mut buf, |place, into| match self.read_cached(place, into) {
+            Some(read) => read.map_err(Some),
+            None => Err(None),
+        });
+        match read {
+            Ok(()) => self.apply(Event::Completed(io.id, Ok(buf.into()))),
+            Err(Some(error)) => self.apply(Event::Completed(io.id, Err(error))),
+            Err(None) => {
                 buffers::give(buf);
                 self.dispatch(Action::Io(io));
                 Vec::new()
@@ -558,14 +549,14 @@ impl Inner {
 /// Whether the thread that brought a request should do `io` itself.
 fn may_be_done_here(io: &Io, own_read: bool) -> bool {
     match (&io.op, io.at.first().on) {
-        (IoOp::Read, Target::Journal) => false,
+        (IoOp::Read, MediumId::Journal) => false,
         (IoOp::Read, _) => own_read || io.at.bytes() <= LOOK_BYTES_MAX,
-        (IoOp::Write { durable, .. }, Target::Data) => !durable,
+        (IoOp::Write { durable, .. }, MediumId::Data) => !durable,
         _ => false,
     }
 }
 
 /// Whether `io` is the bulk of destroying, which gives way to all else.
 fn is_pass(io: &Io) -> bool {
-    io.at.first().on == Target::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
+    io.at.first().on == MediumId::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
 }

@@ -64,7 +64,7 @@ fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Outcome {
 fn what_dies_is_destroyed_without_anybody_asking() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 1 << 20]), 0, 1 << 20).expect("a write");
+    ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Trim, 0, 1 << 19).expect("a trim");
     assert!(engine.wait_until_drained(|_| true));
     assert_eq!(engine.status().counters.destroyed_bytes, 1 << 19);
@@ -77,7 +77,7 @@ fn what_dies_is_destroyed_without_anybody_asking() {
 fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
     let bench = Bench::new();
     let (dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 65536]), 65536, 65536).expect("a write");
+    ask(&engine, Op::Write(vec![7; 65536].into()), 65536, 65536).expect("a write");
     let checkpoint = engine.stop(true, |_| true).expect("it came to rest");
     dir.save_view(&checkpoint).expect("room");
     drop((dir, engine));
@@ -99,7 +99,7 @@ fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
 fn space_that_a_stop_in_a_hurry_left_is_given_back_by_the_next_start() {
     let bench = Bench::new();
     let (dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 8 << 20]), 0, 8 << 20).expect("a write");
+    ask(&engine, Op::Write(vec![7; 8 << 20].into()), 0, 8 << 20).expect("a write");
     ask(&engine, Op::Trim, 1 << 20, 6 << 20).expect("a trim");
     engine.shred_now();
     assert!(engine.wait_until_destroyed(|_| true));
@@ -158,12 +158,12 @@ fn many_threads_see_their_own_writes() {
             scope.spawn(move || {
                 for n in 0..50 {
                     let (at, byte) = ((thread * 64 + n % 16) * 8192, (thread * 50 + n) as u8);
-                    ask(engine, Op::Write(vec![byte; 8192]), at, 8192).expect("a write");
+                    ask(engine, Op::Write(vec![byte; 8192].into()), at, 8192).expect("a write");
                     if n % 5 == 4 {
                         ask(engine, Op::Trim, at, 4096).expect("a trim");
-                        assert_eq!(ask(engine, Op::Read, at, 4096), Ok(vec![0; 4096]));
+                        assert_eq!(ask(engine, Op::Read, at, 4096), Ok(vec![0; 4096].into()));
                     } else {
-                        assert_eq!(ask(engine, Op::Read, at, 8192), Ok(vec![byte; 8192]));
+                        assert_eq!(ask(engine, Op::Read, at, 8192), Ok(vec![byte; 8192].into()));
                     }
                 }
             });
@@ -180,7 +180,7 @@ fn workers_come_with_work_and_leave_after_it() {
     let sink = Arc::new(Channel(sender));
     for n in 0..256 {
         let request =
-            Request { op: Op::Write(vec![7; 4096]), extent: Extent::new(n * 4096, 4096), fua: true };
+            Request { op: Op::Write(vec![7; 4096].into()), extent: Extent::new(n * 4096, 4096), fua: true };
         engine.submit(request, ReplyTo { sink: sink.clone(), cookie: n });
     }
     let most = (0..256).map(|_| {
@@ -201,13 +201,13 @@ fn workers_come_with_work_and_leave_after_it() {
 fn a_read_only_disk_refuses_writes_and_destroys_nothing() {
     let bench = Bench::new();
     let (dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
+    ask(&engine, Op::Write(vec![7; 8192].into()), 0, 8192).expect("a write");
     drop((dir, engine));
     let dir = DiskDir::open(&bench.path).expect("nobody has it");
     let mut config = dir.config().expect("a policy");
     config.read_only = true;
     let engine = Engine::start("disk", &dir, config, None).expect("it starts");
     assert_eq!(ask(&engine, Op::Trim, 0, 8192), Err(Refusal::ReadOnly));
-    assert_eq!(ask(&engine, Op::Read, 0, 8192), Ok(vec![7; 8192]));
-    assert_eq!(ask(&engine, Op::Flush, 0, 0), Ok(Vec::new()));
+    assert_eq!(ask(&engine, Op::Read, 0, 8192), Ok(vec![7; 8192].into()));
+    assert_eq!(ask(&engine, Op::Flush, 0, 0), Ok(Vec::new().into()));
 }

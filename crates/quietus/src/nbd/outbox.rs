@@ -414,8 +414,10 @@ impl Sink for Outbox {
                 let text = refusal.to_string();
                 pending.to.error(errno(&refusal), &text).into()
             }
-            Ok(buf) if pending.read_bytes == 0 => Message::returning(pending.to.done(), buf),
-            Ok(buf) if buf.len() == pending.read_bytes => Message::with_data(pending.to.data(buf.len()), buf),
+            Ok(buf) if pending.read_bytes == 0 => Message::returning(pending.to.done(), buf.into_memory()),
+            Ok(buf) if buf.len() == pending.read_bytes => {
+                Message::with_data(pending.to.data(buf.len()), buf.into_vec())
+            }
             Ok(_) => pending.to.error(Errno::EIO, "the disk returned another number of bytes").into(),
         });
     }

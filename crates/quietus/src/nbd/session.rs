@@ -184,7 +184,7 @@ impl Session {
         if len == 0 {
             self.outbox.done(cookie);
         } else {
-            self.submit(header, Op::Write(payload), cookie);
+            self.submit(header, Op::Write(payload.into()), cookie);
         }
         ON
     }

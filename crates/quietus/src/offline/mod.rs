@@ -94,7 +94,7 @@ impl Offline {
     }
 
     fn ask(&self, op: Op, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
-        Ok(carry_out(&*self.0.engine, Request { op, extent, fua: false })?)
+        Ok(carry_out(&*self.0.engine, Request { op, extent, fua: false })?.into_vec())
     }
 
     fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, OfflineError> {
@@ -102,7 +102,7 @@ impl Offline {
     }
 
     fn write(&self, start: u64, bytes: &[u8]) -> Result<(), OfflineError> {
-        self.ask(Op::Write(bytes.to_vec()), Extent::new(start, bytes.len() as u64)).map(drop)
+        self.ask(Op::Write(bytes.to_vec().into()), Extent::new(start, bytes.len() as u64)).map(drop)
     }
 
     /// From now on `extent` reads as zeros.

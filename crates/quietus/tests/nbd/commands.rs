@@ -51,7 +51,7 @@ fn each_command_reaches_the_disk_with_its_flags() {
             .map(|seen| (seen.op, seen.extent.start.0, seen.extent.len, seen.fua))
             .collect();
         let expected = [
-            (Op::Write(b"abc".to_vec()), 10, 3, true),
+            (Op::Write(b"abc".to_vec().into()), 10, 3, true),
             (Op::Trim, 4096, 8192, true),
             (Op::Zero { no_hole: false, fast: false }, 1, 2, false),
             (Op::Zero { no_hole: true, fast: true }, 3, 4, true),

@@ -1,7 +1,7 @@
 //! A disk in memory that does as the test says.
 
 use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Disk {
         }
         let range = request.extent.start.0 as usize..request.extent.end() as usize;
         if let Op::Read = request.op {
-            return Ok(state.bytes[range].to_vec());
+            return Ok(state.bytes[range].to_vec().into());
         }
         let blocks = range.start / BLOCK as usize..range.end.div_ceil(BLOCK as usize);
         match request.op {
@@ -135,9 +135,9 @@ impl Disk {
             Op::Trim | Op::Zero { .. } if range.end <= state.bytes.len() => {
                 state.bytes[range].fill(0);
                 state.liveness[blocks].fill(Liveness::Queued);
-                Ok(Vec::new())
+                Ok(Buf::new())
             }
-            _ => Ok(Vec::new()),
+            _ => Ok(Buf::new()),
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::content::{CELL_BYTES, Tag};
 use crate::dice::Dice;
 use crate::medium::FaultKind;
 use crate::remanence::SECTOR_BYTES;
-use quietus_core::store::{Target, overlay::Mode};
+use quietus_core::media::MediumId;
+use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
@@ -76,7 +77,7 @@ struct Mood {
     full_weight: u64,
     turns_max: u64,
     /// What can fail.
-    targets: &'static [Target],
+    targets: &'static [MediumId],
 }
 
 impl Mood {
@@ -93,9 +94,9 @@ impl Mood {
             full_weight: 0,
             turns_max: dice.pick(&[2, 8, 40]),
             targets: if setup.overlay.is_some() {
-                &[Target::Data, Target::Journal, Target::Map, Target::Base]
+                &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base]
             } else {
-                &[Target::Data, Target::Journal]
+                &[MediumId::Data, MediumId::Journal]
             },
         }
     }

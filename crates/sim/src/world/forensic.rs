@@ -22,10 +22,12 @@ use super::life::{ORIGIN, original};
 use crate::content::{Tag, is_content, marks};
 use crate::remanence::{SECTOR_BYTES, Trace};
 use crate::violation::{Oracle, Violation};
+use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
+use quietus_core::place::{Place, Places};
 use quietus_core::request::Liveness;
+use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
-use quietus_core::store::{Place, Places, Target};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
 
@@ -70,9 +72,9 @@ impl World {
         if let Some(mark) = visible {
             return Err(found(format!("{mark:?} can be read from the journal")));
         }
-        match self.volume.status().overlay {
-            Some(overlay) => self.judge_space(&overlay),
-            None => self.judge_dead(whole).and_then(|()| self.judge_taken()),
+        match self.volume.status().store {
+            StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
+            StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
         }
     }
 
@@ -96,7 +98,7 @@ impl World {
         if overlay.medium_bytes > allowed || space > live {
             return Err(found(format!("{live} bytes are live, {space} take up space, {overlay:?}")));
         }
-        let base = self.media.on(Target::Base);
+        let base = self.media.on(MediumId::Base);
         let is_whole = base.peek(Extent::new(0, base.size()), |bytes| {
             let (content, rest) = bytes.split_at(original(&self.setup).len as usize);
             is_content(ORIGIN, 0, content) && rest.iter().all(|byte| *byte == 0)
@@ -129,7 +131,7 @@ impl World {
         let Some(places) = self.volume.place(part).or_else(|| self.place_in_map(part)) else { return false };
         places.parts().all(|(place, range)| {
             let start = part.start.0 + range.start as u64;
-            place.on == Target::Data
+            place.on == MediumId::Data
                 && self.media.data.peek(place.extent, |bytes| is_content(tag, start, bytes))
         })
     }
@@ -137,11 +139,11 @@ impl World {
     /// Where `part` of one block lies, as the map on its medium says.
     fn place_in_map(&self, part: Extent<Addr>) -> Option<Places> {
         let block = part.start.0 / BLOCK_BYTES;
-        let entry = self.media.on(Target::Map).peek(Extent::new(4096 + 4 * block, 4), |bytes| {
+        let entry = self.media.on(MediumId::Map).peek(Extent::new(4096 + 4 * block, 4), |bytes| {
             u64::from(u32::from_le_bytes(bytes.try_into().expect("an entry has four bytes")))
         });
         let at = entry.checked_sub(2)? * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
-        Some(Place { on: Target::Data, extent: Extent::new(at, part.len) }.into())
+        Some(Place { on: MediumId::Data, extent: Extent::new(at, part.len) }.into())
     }
 
     fn doomed_part(&self, trace: &Trace, within: Extent<Addr>) -> Option<Extent<Addr>> {

@@ -10,9 +10,10 @@ use crate::medium::{Host, Power, SimMedium};
 use crate::violation::Violation;
 use quietus_core::blocks::BlockSet;
 use quietus_core::journal::Shape;
+use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::store::overlay;
+use quietus_core::store::{Kind, overlay};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Config, Event, OpenError, Opening, Volume};
 use std::collections::BTreeMap;
@@ -178,9 +179,10 @@ fn opening(
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
     let size = setup.disk_bytes;
-    let overlay = setup.overlay.map(|mode| overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
-    let session = media.journal.session();
-    Opening { config, disk: DISK, size, session, entropy, now, checkpoint: checkpoint.cloned(), overlay }
+    let overlay = |mode| Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
+    let store = setup.overlay.map_or(Kind::InPlace, overlay);
+    let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());
+    Opening { config, disk: DISK, size, session, entropy, now, checkpoint, store }
 }
 
 fn shape(setup: &Setup) -> Shape {
@@ -192,15 +194,16 @@ fn media(setup: &Setup, passes: usize) -> SimMedia {
     let (power, host) = (Power::default(), Host::default());
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
-    let Some(_) = setup.overlay else {
+    if setup.overlay.is_none() {
         let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
-        return SimMedia { data, journal, overlay: None, power, host };
-    };
+        return SimMedia { data, journal, others: Vec::new(), power, host };
+    }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
     let data = SimMedium::growing(data_max, passes, true, power.clone()).on_host(&host);
     let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
-    let (journal, overlay) = (journal.on_host(&host), Some((map, fixed(setup.disk_bytes))));
-    SimMedia { data, journal, overlay, power, host }
+    let journal = journal.on_host(&host);
+    let others = vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))];
+    SimMedia { data, journal, others, power, host }
 }
 
 /// The part of the disk whose content is on a medium at first.
@@ -221,14 +224,14 @@ fn create(setup: &Setup, shape: Shape, media: &SimMedia) -> Result<Checkpoint, B
     let mut bytes = vec![0; original(setup).len as usize];
     fill(ORIGIN, 0, &mut bytes);
     let journal = &media.journal;
-    let Some((map, base)) = &media.overlay else {
+    if setup.overlay.is_none() {
         media.data.write(Pos(0), &bytes, true)?;
         let held = whole.filter(|_| setup.origin == Origin::Adopted);
         let dead = whole.filter(|_| setup.origin == Origin::Foreign);
         return Ok(Volume::format(journal, shape, DISK, held, dead)?);
-    };
-    base.write(Pos(0), &bytes, true)?;
-    overlay::format_map(map, DISK, setup.disk_bytes)?;
+    }
+    media.on(MediumId::Base).write(Pos(0), &bytes, true)?;
+    overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
     Ok(Volume::format(journal, shape, DISK, None, None)?)
 }
 

@@ -9,19 +9,15 @@
 use super::{Overlay, address, in_slot, map};
 use crate::blocks::BlockSet;
 use crate::ledger::Cause;
+use crate::media::MediumId;
 use crate::medium::{Medium, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
+use crate::place::Place;
 use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED};
-use crate::store::{Place, Target};
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
 impl Overlay {
-    /// See [`Store::has_place`](crate::store::Store::has_place).
-    pub(super) fn all_have_place(&self, extent: Extent<Addr>) -> bool {
-        Self::blocks(extent).all(|(block, _)| self.is_held(block) || self.based.contains(block))
-    }
-
     /// See [`Store::leave`](crate::store::Store::leave).
     pub(super) fn leave_block(&mut self, block: u64) -> Vec<Place> {
         let (whole, page) = (address(block), block / PAGE_BLOCKS);
@@ -36,7 +32,7 @@ impl Overlay {
         }
         let may_show_base = self.based.contains(block) || !self.map.are_sealed(page..=page);
         if self.base_data.contains(block) && may_show_base {
-            places.push(Place { on: Target::Base, extent: Extent::new(whole.start.0, whole.len) });
+            places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }
         self.begin_page(page);
         self.forget_block(block);
@@ -77,13 +73,13 @@ pub(super) fn stale(
         let first = debt.address(place.extent).start.0 / BLOCK_BYTES;
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
-            let named = if place.on == Target::Base { BASE } else { slot as u32 + FIRST_SLOT };
+            let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
             if map::entry(map, block)? != named && !mutant::is(Mutant::VoidBlindly) {
                 continue;
             }
             let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };
             match put {
-                Err(error) if error.kind == MediumErrorKind::NoSpace && place.on == Target::Base => {
+                Err(error) if error.kind == MediumErrorKind::NoSpace && place.on == MediumId::Base => {
                     unsaid.push((address(block), debt.cause));
                 }
                 put => {

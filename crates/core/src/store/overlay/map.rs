@@ -7,9 +7,9 @@
 //! by sector, is one of which some entries are old, and both are true.
 
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
-use crate::request::Buf;
-use crate::store::{Place, Target};
+use crate::place::Place;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -200,7 +200,7 @@ fn give_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError>
 
 /// Where page `page` lies.
 pub(super) fn place(page: u64) -> Place {
-    Place { on: Target::Map, extent: Extent::between(position(page), position(page + 1)) }
+    Place { on: MediumId::Map, extent: Extent::between(position(page), position(page + 1)) }
 }
 
 /// Where page `page` begins.
@@ -309,9 +309,9 @@ impl Map {
     }
 
     /// The pages that are not durable, as they are now; neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Buf)> {
+    pub(super) fn seal(&mut self) -> Vec<(Place, Vec<u8>)> {
         self.sealing = std::mem::take(&mut self.dirty);
-        let mut writes: Vec<(Place, Buf)> = Vec::new();
+        let mut writes: Vec<(Place, Vec<u8>)> = Vec::new();
         for page in &self.sealing {
             let (at, bytes) = (place(*page), self.pages[page].bytes());
             if let Some((last, so_far)) = writes.last_mut()
@@ -342,7 +342,7 @@ impl Page {
     }
 
     /// As it is in the file.
-    fn bytes(&self) -> Buf {
+    fn bytes(&self) -> Vec<u8> {
         self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
     }
 }

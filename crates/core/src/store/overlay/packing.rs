@@ -4,7 +4,7 @@
 use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
 use super::{Mode, Overlay, address, in_slot};
 use crate::store::Chore;
-use crate::units::{BLOCK_BYTES, Extent};
+use crate::units::{BLOCK_BYTES, Extent, Pos};
 
 /// Blocks that move in one act.
 const MOVES_MAX: usize = 4096;
@@ -63,6 +63,14 @@ impl Overlay {
             return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
         }
         None
+    }
+
+    /// This part of the map was read to find them.
+    pub(super) fn searched(&mut self, part: Extent<Pos>, read: &[u8]) {
+        let (dense, first) = (self.dense_slots(), map::first_block(part));
+        let entries = read.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
+        self.note_owners(dense, (first..).zip(entries));
+        self.search.next = Some(first + part.len / 4);
     }
 
     /// How many slots would do.

@@ -1,5 +1,6 @@
 //! The slots: which of them are free, and since when, and what they hold.
 
+use super::map::FIRST_SLOT;
 use crate::blocks::BlockSet;
 use crate::mutant::{self, Mutant};
 use crate::store::Chore;
@@ -10,12 +11,17 @@ const CHORE_BYTES_MAX: u64 = 64 << 20;
 /// Longest piece of that.
 const PIECE_BYTES_MAX: u64 = 2 << 20;
 
+/// Most slots: the map names them with 32 bits.
+const SLOTS_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64;
+
 /// The slots of the data medium. A slot is in one set at most; in none if it is
 /// named or being written, or a chore has it.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// How many there are.
     end: u64,
+    /// How many there can be.
+    max: u64,
     /// What free slots hold has to be destroyed.
     secure: bool,
     /// Free.
@@ -40,7 +46,7 @@ struct Limbo {
 impl Slots {
     /// `end` slots, all of them used.
     pub(super) fn new(end: u64, secure: bool) -> Self {
-        Self { end, secure, ..Self::default() }
+        Self { end, max: SLOTS_MAX, secure, ..Self::default() }
     }
 
     /// All but the `used` ones are free: the `clean` ones hold nothing.
@@ -58,6 +64,12 @@ impl Slots {
         free.subtract(&self.residue);
         self.clean = free.clone();
         self.spare = free;
+    }
+
+    /// There can be only so many.
+    #[cfg(test)]
+    pub(super) fn limit(&mut self, max: u64) {
+        self.max = max;
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -86,6 +98,11 @@ impl Slots {
 
     pub(super) fn is_shrinking(&self) -> bool {
         self.shrinking
+    }
+
+    /// Whether there are so many slots, free or new ones.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        self.clean.len() + self.max.saturating_sub(self.end) >= count as u64
     }
 
     /// `count` slots to be written: the first that are free, then new ones.

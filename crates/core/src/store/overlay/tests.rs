@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::medium::{Capabilities, MediumError};
+use crate::owed::Owed;
+use crate::store::Kind;
 use std::cell::RefCell;
 
 const BLOCKS: u64 = 3000;
@@ -18,7 +20,7 @@ impl Memory {
         Self(RefCell::new(vec![0; bytes as usize]), RefCell::default())
     }
 
-    fn put(&self, (place, bytes): &(Place, Buf)) {
+    fn put(&self, (place, bytes): &(Place, Vec<u8>)) {
         self.write(place.extent.start, bytes, false).unwrap();
     }
 }
@@ -76,8 +78,16 @@ impl Bench {
         base_data.insert(blocks(0, 10));
         let setup = Setup { mode, base_data: Arc::new(base_data) };
         let base = Memory::of(10 * BLOCK_BYTES - 512);
-        let known = Known { clean: None, owed: &Owed::default() };
-        let (overlay, _) = Overlay::open(SIZE, DISK, &setup, true, false, known, (&data, &map, &base))?;
+        let opening = Opening {
+            kind: &Kind::Overlay(setup.clone()),
+            disk: DISK,
+            size: SIZE,
+            kept: None,
+            secure: true,
+            read_only: false,
+            owed: &mut Owed::default(),
+        };
+        let (overlay, _) = Overlay::open(&setup, opening, (&data, &map, &base))?;
         Ok(Self { data, map, overlay })
     }
 
@@ -87,7 +97,7 @@ impl Bench {
 
     /// Reads the map for `extent`.
     fn load(&mut self, extent: Extent<Addr>) {
-        while let Some(place) = self.overlay.absent(extent) {
+        while let Some(place) = self.overlay.missing(extent) {
             let mut page = vec![0; place.extent.len as usize];
             self.map.read(place.extent.start, &mut page).unwrap();
             self.overlay.loaded(place, &page);
@@ -99,29 +109,29 @@ impl Bench {
         while let Some(place) = self.overlay.lacks_space(extent, false) {
             self.overlay.reserved(place);
         }
-        let places = self.overlay.hold(extent);
+        let WritePlan::To(places) = self.overlay.begin_write(extent) else { panic!("no place") };
         places.iter().for_each(|it| {
             self.data.write(it.extent.start, &vec![7; it.extent.len as usize], false).unwrap()
         });
-        self.overlay.written(extent, true);
+        self.overlay.end_write(extent, true);
         places
     }
 
     fn seal(&mut self) {
-        self.overlay.seal().iter().for_each(|write| self.map.put(write));
-        self.overlay.sealed();
+        self.overlay.begin_checkpoint().iter().for_each(|write| self.map.put(write));
+        self.overlay.end_checkpoint();
     }
 
-    fn on(&mut self, extent: Extent<Addr>) -> Vec<(Target, u64, u64)> {
+    fn on(&mut self, extent: Extent<Addr>) -> Vec<(MediumId, u64, u64)> {
         self.load(extent);
-        self.overlay.place(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
+        self.overlay.locate(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
     }
 
     /// Does chores until there are none; says which kinds there were.
     fn tidy(&mut self) -> Vec<&'static str> {
         let mut done = Vec::new();
-        while self.overlay.has_chores(true) {
-            let Some(chore) = self.overlay.chore(true) else { break };
+        while self.overlay.backlog(true) != Backlog::Nothing {
+            let Some(chore) = self.overlay.background(true) else { break };
             let mut read = Vec::new();
             done.push(match &chore {
                 Chore::Destroy(_) => "destroy",
@@ -135,13 +145,13 @@ impl Bench {
                 Chore::Move { contents, to } => {
                     for (content, to) in contents.iter().zip(to) {
                         self.load(*content);
-                        self.overlay.moved(*content, *to);
+                        self.overlay.rebind(*content, *to);
                     }
                     self.seal();
                     "move"
                 }
             });
-            self.overlay.tidied(&chore, &read);
+            self.overlay.background_done(&chore, JobEnd::Done(&read));
         }
         done.dedup();
         done
@@ -151,39 +161,53 @@ impl Bench {
 #[test]
 fn a_block_is_in_the_base_or_in_a_slot_or_nowhere() {
     let mut bench = Bench::new(Mode::Lazy);
-    assert_eq!(bench.on(blocks(9, 2)), [(Target::Base, 36864, 3584), (Target::Nowhere, 0, 512 + 4096)]);
+    assert_eq!(bench.on(blocks(9, 2)), [(MediumId::Base, 36864, 3584), (MediumId::Nowhere, 0, 512 + 4096)]);
     bench.write(blocks(9, 2));
-    assert_eq!(bench.on(blocks(8, 3)), [(Target::Base, 32768, 4096), (Target::Data, 0, 8192)]);
-    assert_eq!(bench.overlay.first_shown(blocks(5, 100)), Some(blocks(5, 4)));
-    assert_eq!(bench.overlay.first_held(blocks(5, 100)), Some(blocks(9, 2)));
+    assert_eq!(bench.on(blocks(8, 3)), [(MediumId::Base, 32768, 4096), (MediumId::Data, 0, 8192)]);
+    assert_eq!(bench.overlay.first(Content::Visible, blocks(5, 100)), Some(blocks(5, 4)));
+    assert_eq!(bench.overlay.first(Content::Own, blocks(5, 100)), Some(blocks(9, 2)));
 }
 
 #[test]
 fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(3, 1));
-    bench.overlay.void(blocks(2, 2));
-    bench.overlay.void(blocks(50, 2));
-    assert_eq!(bench.on(blocks(2, 2)), [(Target::Nowhere, 0, 8192)]);
+    bench.overlay.unmap(blocks(2, 2));
+    bench.overlay.unmap(blocks(50, 2));
+    assert_eq!(bench.on(blocks(2, 2)), [(MediumId::Nowhere, 0, 8192)]);
     bench.seal();
     let mut bench = bench.reopen().unwrap();
-    assert_eq!(bench.on(blocks(1, 3)), [(Target::Base, 4096, 4096), (Target::Nowhere, 0, 8192)]);
+    assert_eq!(bench.on(blocks(1, 3)), [(MediumId::Base, 4096, 4096), (MediumId::Nowhere, 0, 8192)]);
     assert_eq!(bench.overlay.purged.len(), 2, "where the base holds nothing nothing is noted");
 }
 
 #[test]
 fn a_part_of_a_block_of_the_base_cannot_die_alone() {
-    let bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new(Mode::Lazy);
     let part = Extent::<Addr>::between(1024, 3 * BLOCK_BYTES + 512);
-    assert_eq!(bench.overlay.first_mortal(part), Some(blocks(1, 2)));
-    assert_eq!(bench.overlay.to_raise(part, true), [blocks(0, 1), blocks(3, 1)]);
-    assert_eq!(bench.overlay.to_raise(Extent::new(SIZE - 512, 512), true), []);
-    assert_eq!(bench.overlay.to_raise(Extent::new(SIZE - 512, 512), false), [blocks(BLOCKS - 1, 1)]);
-    assert_eq!(
-        bench.overlay.to_raise(blocks(BLOCKS - 1, 1), false),
-        [],
-        "the last block is whole where the disk ends"
-    );
+    assert_eq!(bench.overlay.first(Content::Discardable, part), Some(blocks(1, 2)));
+    assert_eq!(bench.overlay.begin_write(part), WritePlan::CopyUp(blocks(0, 1)));
+    bench.write(blocks(0, 1));
+    assert_eq!(bench.overlay.begin_write(part), WritePlan::CopyUp(blocks(3, 1)));
+    let last = Extent::new(SIZE - 512, 512);
+    assert_eq!(bench.overlay.begin_write(last), WritePlan::CopyUp(blocks(BLOCKS - 1, 1)));
+    bench.write(blocks(BLOCKS - 1, 1));
+    assert!(matches!(bench.overlay.begin_write(last), WritePlan::To(_)), "the last block ends with the disk");
+}
+
+#[test]
+fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 3));
+    bench.overlay.unmap(blocks(102, 1));
+    bench.seal();
+    let Some(cut @ Chore::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
+    assert_eq!(bench.overlay.begin_write(blocks(200, 1)), WritePlan::AwaitJob);
+    assert!(matches!(bench.overlay.begin_write(blocks(100, 2)), WritePlan::To(_)), "it has its slots");
+    bench.overlay.background_done(&cut, JobEnd::GivenUp);
+    bench.overlay.slots.limit(4);
+    assert_eq!(bench.overlay.begin_write(blocks(200, 3)), WritePlan::NoSpace);
+    assert!(matches!(bench.overlay.begin_write(blocks(200, 2)), WritePlan::To(_)), "there are two");
 }
 
 #[test]
@@ -191,20 +215,20 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
     bench.seal();
-    bench.overlay.void(blocks(100, 1));
+    bench.overlay.unmap(blocks(100, 1));
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
         "a slot in limbo was used"
     );
-    let sealing = bench.overlay.seal();
+    let sealing = bench.overlay.begin_checkpoint();
     assert_eq!(
         bench.write(blocks(201, 1)).first().extent.start,
         Pos(2 * BLOCK_BYTES),
         "the map is not written"
     );
     sealing.iter().for_each(|write| bench.map.put(write));
-    bench.overlay.sealed();
+    bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
 }
 
@@ -213,18 +237,18 @@ fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_st
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(0, 2900));
     bench.seal();
-    bench.overlay.void(blocks(0, 2800));
+    bench.overlay.unmap(blocks(0, 2800));
     bench.seal();
     assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), false), None);
     bench.map.1.take();
     let mut bench = bench.reopen().unwrap();
     // The base has data in the first page's blocks: they are purged.
-    let second = Place { on: Target::Map, extent: Extent::new(8192, 4096) };
+    let second = Place { on: MediumId::Map, extent: Extent::new(8192, 4096) };
     assert_eq!(
         (bench.map.1.take(), bench.overlay.lacks_space(blocks(0, 3000), false)),
         (vec![second.extent], Some(second))
     );
-    assert_eq!(bench.on(blocks(2048, 1))[0].0, Target::Nowhere);
+    assert_eq!(bench.on(blocks(2048, 1))[0].0, MediumId::Nowhere);
 }
 
 #[test]
@@ -232,22 +256,22 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
     bench.seal();
-    bench.overlay.void(blocks(100, 1));
-    let first = bench.overlay.seal();
-    bench.overlay.left_unsealed();
-    assert!(!bench.overlay.is_sealed(blocks(100, 1)));
+    bench.overlay.unmap(blocks(100, 1));
+    let first = bench.overlay.begin_checkpoint();
+    bench.overlay.abort_checkpoint();
+    assert!(!bench.overlay.is_durable(blocks(100, 1)));
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
         "a slot in limbo was used"
     );
-    let again = bench.overlay.seal();
+    let again = bench.overlay.begin_checkpoint();
     assert_eq!(
         again.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
         first.iter().map(|(place, _)| *place).collect::<Vec<_>>()
     );
     again.iter().for_each(|write| bench.map.put(write));
-    bench.overlay.sealed();
+    bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
 }
 
@@ -255,7 +279,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
 fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
     let mut bench = Bench::new(Mode::Lazy);
     let page =
-        |n: u64, count: u64| Place { on: Target::Map, extent: Extent::new(4096 * (n + 1), 4096 * count) };
+        |n: u64, count: u64| Place { on: MediumId::Map, extent: Extent::new(4096 * (n + 1), 4096 * count) };
     assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), true), Some(page(0, 1)));
     assert_eq!(bench.overlay.lacks_space(blocks(10, 2990), true), None);
     assert_eq!(bench.overlay.lacks_space(blocks(10, 2990), false), Some(page(0, 3)));
@@ -269,7 +293,7 @@ fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 2500));
     bench.seal();
-    bench.overlay.void(blocks(101, 2000));
+    bench.overlay.unmap(blocks(101, 2000));
     bench.seal();
     assert_eq!(bench.tidy(), ["move", "destroy", "shrink"]);
     assert_eq!(bench.overlay.slots.end(), 500);
@@ -284,7 +308,7 @@ fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
 fn a_mass_delete_of_everything_moves_nothing() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 2500));
-    bench.overlay.void(blocks(0, BLOCKS));
+    bench.overlay.unmap(blocks(0, BLOCKS));
     bench.seal();
     assert_eq!(bench.tidy(), ["shrink"]);
     assert_eq!(bench.overlay.slots.end(), 0);
@@ -299,7 +323,7 @@ fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
     let mut bench = bench.reopen().unwrap();
     assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
     assert_eq!(
-        bench.overlay.chore(false),
+        bench.overlay.background(false),
         Some(Chore::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
     );
 }
@@ -313,10 +337,10 @@ fn pages_that_nobody_needs_are_not_kept() {
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
     assert_eq!(bench.overlay.map.resident(), 1);
-    assert!(bench.overlay.absent(blocks(0, BLOCKS)).is_some(), "it was thrown out");
+    assert!(bench.overlay.missing(blocks(0, BLOCKS)).is_some(), "it was thrown out");
     bench.load(blocks(0, 2048));
-    assert_eq!(bench.overlay.absent(blocks(0, 2048)), None);
-    assert_eq!(bench.on(blocks(0, 2)), [(Target::Data, 0, 8192)]);
+    assert_eq!(bench.overlay.missing(blocks(0, 2048)), None);
+    assert_eq!(bench.on(blocks(0, 2)), [(MediumId::Data, 0, 8192)]);
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn a_copy_is_nothing_that_the_guest_did() {
     bench.write(0, 7, 8192);
     bench.done(Op::Trim, 4096, 4096).unwrap();
     bench.now = 200;
-    assert_eq!(bench.done(Op::Copy, 0, 8192), Ok([[7; 4096], [0; 4096]].concat()));
+    assert_eq!(bench.done(Op::Copy, 0, 8192), Ok([[7; 4096], [0; 4096]].concat().into()));
     assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (0, Some(Millis(250))));
     bench.reads(0, 8192);
     assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (1, Some(Millis(450))));
@@ -236,7 +236,7 @@ fn of_what_is_refused_the_watcher_hears_nothing() {
         (Op::Zero { no_hole: true, fast: true }, 0, 4096),
         (Op::Zero { no_hole: false, fast: true }, SIZE, 4096),
         (Op::Trim, SIZE - 4096, 8192),
-        (Op::Write(vec![1; 3]), 0, 4096),
+        (Op::Write(vec![1; 3].into()), 0, 4096),
     ];
     for (op, start, len) in refused {
         assert!(bench.done(op.clone(), start, len).is_err(), "{op:?}");

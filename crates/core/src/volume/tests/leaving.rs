@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::blocks::BlockSet;
-use crate::store::Target;
+use crate::media::MediumId;
 use crate::store::overlay::{Mode, Setup, format_map, map_bytes};
 use std::sync::Arc;
 
@@ -19,15 +19,16 @@ pub(super) fn overlay() -> Bench {
     open(Memory::new(0), journal, (map, base))
 }
 
-fn open(data: Memory, journal: Memory, (map, base): (Memory, Memory)) -> Bench {
+fn open(data: Memory, journal: Memory, overlay: (Memory, Memory)) -> Bench {
     let mut base_data = BlockSet::default();
     base_data.insert(Extent::new(SIZE / 2, SIZE / 2));
     let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
-    let opening =
-        Opening { overlay: Some(setup), ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None) };
-    let media = Media { map: Some(&map), base: Some(&base), ..Media::fixed(&data, &journal) };
-    let volume = Volume::open(opening, &media).unwrap();
-    Bench::of(volume, data, journal, Some((map, base)))
+    let opening = Opening {
+        store: store::Kind::Overlay(setup),
+        ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None)
+    };
+    let volume = Volume::open(opening, &media(&data, &journal, Some(&overlay))).unwrap();
+    Bench::of(volume, data, journal, Some(overlay))
 }
 
 /// The server is killed, and starts again.
@@ -43,7 +44,7 @@ impl Bench {
     /// Sends a write, and carries out what was asked for by it alone.
     fn writes_at_once(&mut self, start: u64, byte: u8, len: u64) -> bool {
         self.settle();
-        let id = self.ask(Op::Write(vec![byte; len as usize]), start, len);
+        let id = self.ask(Op::Write(vec![byte; len as usize].into()), start, len);
         if let Some(at) = self.todo.iter().position(|io| io.op == IoOp::Reserve) {
             // The map gets its space first, once for 4 MiB of the disk.
             let io = self.todo.remove(at).expect("it is there");
@@ -124,7 +125,7 @@ fn the_map_waits_until_the_journal_knows_what_it_does_not_name_any_more() {
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     assert!(bench.writes_at_once(0, 8, BLOCK));
     bench.ask(Op::Flush, 0, 0);
-    let commit = |io: &Io| io.at.first().on == Target::Journal;
+    let commit = |io: &Io| io.at.first().on == MediumId::Journal;
     let commit = bench.todo.iter().position(commit).expect("a commit is under way");
     let commit = bench.todo.remove(commit).expect("it was found");
     bench.settle();
@@ -143,7 +144,7 @@ fn a_place_that_cannot_be_had_is_one_refusal_and_no_more() {
     bench.flush();
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     bench.data.full.set(true);
-    let refused = bench.done(Op::Write(vec![8; 4096]), 0, BLOCK);
+    let refused = bench.done(Op::Write(vec![8; 4096].into()), 0, BLOCK);
     assert!(matches!(refused, Err(Refusal::NoSpace(_))), "{refused:?}");
     assert_eq!(bench.volume.status().latched, None);
     assert_eq!(bench.reads(0, BLOCK), [0; 4096]);
@@ -171,10 +172,11 @@ fn what_is_owed_by_place_is_limited() {
     bench.done(Op::Trim, 0, SIZE / 2).unwrap();
     bench.settle();
     let asked: Vec<_> =
-        (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096]), n * BLOCK, BLOCK)).collect();
+        (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096].into()), n * BLOCK, BLOCK)).collect();
     let status = bench.volume.status();
     assert!(status.requests_waiting > 0, "nothing waits");
-    assert!(status.overlay.expect("an overlay").medium_bytes <= SIZE / 2 + SIZE / 4);
+    let store::StoreStatus::Overlay(overlay) = status.store else { panic!("an overlay") };
+    assert!(overlay.medium_bytes <= SIZE / 2 + SIZE / 4);
     bench.settle();
     assert!(asked.iter().all(|id| bench.replies.remove(id).is_some_and(|it| it.is_ok())));
 }

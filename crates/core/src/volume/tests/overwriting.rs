@@ -17,14 +17,14 @@ fn killed(bench: Bench, is_same_session: bool) -> Bench {
     let session = u64::from(is_same_session);
     let config = Config::new("clear".parse().unwrap());
     let opening = Opening { session, ..opening(config, SIZE, None) };
-    let volume = Volume::open(opening, &Media::fixed(&bench.data, &bench.journal)).unwrap();
+    let volume = Volume::open(opening, &Media::new(&bench.data, &bench.journal)).unwrap();
     Bench::of(volume, bench.data, bench.journal, None)
 }
 
 #[test]
 fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
     let mut bench = dead();
-    let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     assert!(
         bench.step() && bench.step() && bench.todo.is_empty(),
         "more was done than the write and its note"
@@ -44,15 +44,15 @@ fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
 #[test]
 fn nobody_sees_what_such_a_write_replaces() {
     let mut bench = dead();
-    bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     let read = bench.ask(Op::Read, 0, BLOCK);
-    assert_eq!(bench.replies.remove(&read), Some(Ok(vec![0; BLOCK as usize])));
+    assert_eq!(bench.replies.remove(&read), Some(Ok(vec![0; BLOCK as usize].into())));
 }
 
 #[test]
 fn no_erase_task_begins_where_such_a_write_is_under_way() {
     let mut bench = dead();
-    bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     let write = bench.todo.pop_front().expect("it goes to the medium");
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
@@ -78,7 +78,7 @@ fn a_flush_is_answered_once_the_journal_knows_what_lives_again() {
 fn a_kill_undoes_no_such_write_and_a_power_cut_one_that_was_not_flushed() {
     for (fua, is_same_session) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut bench = dead();
-        let id = bench.ask_fua(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK, fua);
+        let id = bench.ask_fua(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK, fua);
         while !bench.replies.contains_key(&id) {
             assert!(bench.step(), "it is never answered");
         }
@@ -118,7 +118,7 @@ fn a_snapshot_keeps_what_was_written_over_for_the_same_session() {
 #[test]
 fn a_note_that_a_snapshot_has_overtaken_is_written_again() {
     let mut bench = dead();
-    let write = bench.ask(Op::Write(vec![8; BLOCK as usize]), 0, BLOCK);
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     assert!(bench.step(), "the write");
     let note = bench.todo.pop_front().expect("its note");
     let generation = bench.volume.commits.journal.position().generation;
@@ -157,11 +157,15 @@ fn what_dies_again_before_the_sync_is_destroyed_as_what_it_is_by_now() {
 }
 
 #[test]
-fn a_wish_for_a_conservative_overwrite_does_not_take_the_death_away() {
+fn a_conservative_overwrite_is_owed_once_the_death_before_it_is_met() {
     let mut bench = dead();
     bench.write(0, 8, BLOCK);
-    bench.done(Op::Scour, 0, BLOCK).unwrap();
-    assert_eq!(killed(bench, false).reads(0, BLOCK), [0; BLOCK as usize]);
+    let scour = bench.ask(Op::Scour, 0, BLOCK);
+    assert!(bench.step() && !bench.replies.contains_key(&scour), "the content is synced first");
+    bench.settle();
+    assert!(bench.replies[&scour].is_ok());
+    assert_eq!(bench.volume.status().scour_bytes, BLOCK);
+    assert!(killed(bench, false).reads(0, BLOCK).iter().all(|byte| *byte == 8));
 }
 
 #[test]

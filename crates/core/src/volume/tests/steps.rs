@@ -66,7 +66,7 @@ impl Bench {
         let mut most = 0;
         for n in 0..REQUESTS {
             let start = from + n * 1024;
-            most = most.max(self.steps_to_ask(Op::Write(vec![8; 512]), start, 512));
+            most = most.max(self.steps_to_ask(Op::Write(vec![8; 512].into()), start, 512));
             most = most.max(self.steps_to_ask(Op::Read, start + 512, 512));
             most = most.max(self.steps_to_end_last()).max(self.steps_to_end_last());
         }
@@ -128,7 +128,8 @@ fn requests_that_wait_for_acts_slow_nothing() {
         bench.kill_all();
         bench.settle();
         let starts = (0..bench.stretch()).step_by(APART as usize);
-        let waits = starts.map(|start| bench.steps_to_ask(Op::Write(vec![9; 512]), start, DEATH)).max();
+        let waits =
+            starts.map(|start| bench.steps_to_ask(Op::Write(vec![9; 512].into()), start, DEATH)).max();
         assert!(bench.volume.status().requests_waiting as u64 >= bench.stretch() / APART);
         bench.pass_by().max(waits.unwrap_or(0))
     });
@@ -138,7 +139,7 @@ fn requests_that_wait_for_acts_slow_nothing() {
 fn requests_that_wait_for_one_another_slow_nothing() {
     for_few_and_many("requests", |bench| {
         let writes = bench.stretch() / APART;
-        let waits = (0..writes).map(|_| bench.steps_to_ask(Op::Write(vec![9; 512]), 0, 512)).max();
+        let waits = (0..writes).map(|_| bench.steps_to_ask(Op::Write(vec![9; 512].into()), 0, 512)).max();
         let first = bench.todo.pop_front();
         let most = bench.pass_by().max(waits.unwrap_or(0));
         bench.todo.extend(first);

@@ -5,6 +5,7 @@ use crate::control::{Space, StatusAnswer, Waiting, WaitsFor};
 use crate::disk::Size;
 use crate::host::DiskGuarantees;
 use quietus_core::ledger::{Cause, Counters};
+use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::OverlayStatus;
 use quietus_core::watch::WatchStatus;
 use std::fmt::{self, Write};
@@ -25,7 +26,7 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     line(out, "disk", &format!("{}: {size}, {live} live ({full} %), {}", now.name, access(now)))?;
     line(out, "health", &health(now))?;
     line(out, "detection", &detection(now))?;
-    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
+    if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
         line(out, "overlay", &overlay_line(space, overlay))?;
     }
     line(out, "medium", &format!("{}: {}", now.medium, now.guarantees.level))?;
@@ -234,7 +235,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     if let Some(watch) = &it.watch {
         watch_text(out, watch, counters)?;
     }
-    if let (Some(space), Some(overlay)) = (&now.space, &it.overlay) {
+    if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
         space_text(out, space, overlay)?;
     }
     guarantees(out, &now.guarantees)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MUCH: u64 = 1 << 20;
 
 fn write(engine: &Engine, start: u64, len: usize) {
-    ask(engine, Op::Write(vec![7; len]), start, len as u64).expect("a write");
+    ask(engine, Op::Write(vec![7; len].into()), start, len as u64).expect("a write");
 }
 
 fn runs(marked: &BlockSet) -> Vec<Extent<Addr>> {
@@ -49,7 +49,7 @@ fn changes_wait_for_the_end_of_a_hold_and_reads_do_not() {
             sender.send(()).expect("somebody waits");
         });
         assert!(done.recv_timeout(Duration::from_millis(50)).is_err(), "it was not held back");
-        assert_eq!(ask(&engine, Op::Read, 0, 4096), Ok(vec![0; 4096]));
+        assert_eq!(ask(&engine, Op::Read, 0, 4096), Ok(vec![0; 4096].into()));
         assert!(hold.and_then(Hold::end).is_some(), "it was outlasted");
         done.recv().expect("it goes on");
     });
@@ -118,6 +118,6 @@ fn what_is_inferred_to_be_dead_is_marked() {
     told.store(true, Ordering::Relaxed);
     engine.shred_now();
     assert!(engine.wait_until_drained(|_| true));
-    assert_eq!(ask(&engine, Op::Read, 0, 4096), Ok(vec![0; 4096]));
+    assert_eq!(ask(&engine, Op::Read, 0, 4096), Ok(vec![0; 4096].into()));
     assert_eq!(runs(&follower.take(MUCH).0), [Extent::new(0, 4096)]);
 }

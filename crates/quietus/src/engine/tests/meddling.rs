@@ -12,12 +12,12 @@ fn cut_off(path: &Path, bytes: u64) {
 fn reason(meddle: impl Fn(&Path), act: impl Fn(&Engine)) -> String {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 1 << 20]), 0, 1 << 20).expect("a write");
+    ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Flush, 0, 0).expect("a flush");
     meddle(&bench.path);
     act(&engine);
     let status = engine.status();
-    let refused = ask(&engine, Op::Write(vec![8; 512]), 0, 512);
+    let refused = ask(&engine, Op::Write(vec![8; 512].into()), 0, 512);
     assert!(matches!(refused, Err(Refusal::Latched(_) | Refusal::Io(_))), "{refused:?}, {status:?}");
     status.latched.expect("it is latched")
 }
@@ -29,7 +29,7 @@ fn flush(engine: &Engine) {
 #[test]
 fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
     let write_last = |engine: &Engine| {
-        ask(engine, Op::Write(vec![9; 4096]), SIZE - 4096, 4096).expect_err("it would hide the cut");
+        ask(engine, Op::Write(vec![9; 4096].into()), SIZE - 4096, 4096).expect_err("it would hide the cut");
         flush(engine);
     };
     let lasts = |path: &Path| {
@@ -76,7 +76,7 @@ fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_deleted_medium() {
     while engine.status().latched.is_none() {
         assert!(Instant::now() < ends, "nobody looks");
         // Once it is latched, writes are refused.
-        let _ = ask(&engine, Op::Write(vec![7; 4096]), 0, 4096);
+        let _ = ask(&engine, Op::Write(vec![7; 4096].into()), 0, 4096);
     }
 }
 
@@ -85,7 +85,7 @@ fn a_directory_that_was_moved_does_no_harm() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
     std::fs::rename(&bench.path, bench.path.with_extension("moved")).expect("it is ours");
-    ask(&engine, Op::Write(vec![7; 4096]), SIZE - 4096, 4096).expect("a write");
+    ask(&engine, Op::Write(vec![7; 4096].into()), SIZE - 4096, 4096).expect("a write");
     ask(&engine, Op::Flush, 0, 0).expect("a flush");
     assert_eq!(engine.check_media(), Ok(()));
 }

@@ -49,7 +49,7 @@ impl Bench {
     fn stopped() -> Self {
         let bench = Self::new();
         let (_dir, engine) = bench.open();
-        ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
+        ask(&engine, Op::Write(vec![7; 8192].into()), 0, 8192).expect("a write");
         ask(&engine, Op::Trim, 0, 8192).expect("a trim");
         engine.stop(true, |_| true);
         bench
@@ -80,7 +80,7 @@ fn the_log_is_chained_and_a_changed_line_is_found() {
 fn a_receipt_says_what_died_of_which_cause_and_how_it_was_destroyed() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; 1 << 20]), 0, 1 << 20).expect("a write");
+    ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Trim, 4096, 8192).expect("a trim");
     ask(&engine, Op::Purge, 65536, 4096).expect("a purge");
     engine.stop(true, |_| true);
@@ -144,7 +144,7 @@ fn receipts_that_a_kill_kept_from_the_log_are_there_after_the_next_start() {
     for _ in 0..3 {
         let bench = Bench::new();
         let (dir, engine) = bench.open();
-        ask(&engine, Op::Write(vec![7; 65536]), 0, 65536).expect("a write");
+        ask(&engine, Op::Write(vec![7; 65536].into()), 0, 65536).expect("a write");
         for n in 0..16 {
             ask(&engine, Op::Trim, n * 4096, 4096).expect("a trim");
         }
@@ -165,7 +165,7 @@ fn what_was_owed_at_a_kill_is_told_again() {
     let (dir, engine) = bench.open();
     engine.reconfigure(|config| config.idle_after_ms = u64::MAX / 2);
     engine.reconfigure(|config| config.deadline_ms = u64::MAX / 2);
-    ask(&engine, Op::Write(vec![7; 65536]), 0, 65536).expect("a write");
+    ask(&engine, Op::Write(vec![7; 65536].into()), 0, 65536).expect("a write");
     ask(&engine, Op::Trim, 8192, 4096).expect("a trim");
     drop((dir, engine));
     let (dir, engine) = bench.open();
@@ -202,7 +202,7 @@ fn with_a_receipt_that_waits(bench: &Bench) -> (DiskDir, Engine) {
     let (dir, engine) = bench.open();
     engine.recorder().flush().expect("it can be written");
     bench.block_log();
-    ask(&engine, Op::Write(vec![7; 8192]), 0, 8192).expect("a write");
+    ask(&engine, Op::Write(vec![7; 8192].into()), 0, 8192).expect("a write");
     ask(&engine, Op::Trim, 0, 8192).expect("a trim");
     engine.wait_until_drained(|_| true);
     (dir, engine)
@@ -230,11 +230,11 @@ fn many_small_deaths_make_few_lines() {
     const DEATHS: u64 = 500;
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    ask(&engine, Op::Write(vec![7; SIZE as usize]), 0, SIZE).expect("a write");
+    ask(&engine, Op::Write(vec![7; SIZE as usize].into()), 0, SIZE).expect("a write");
     for n in 0..DEATHS {
         ask(&engine, Op::Trim, n * 8192, 4096).expect("a trim");
         if n % 3 == 0 {
-            ask(&engine, Op::Write(vec![9; 4096]), n * 8192, 4096).expect("a write");
+            ask(&engine, Op::Write(vec![9; 4096].into()), n * 8192, 4096).expect("a write");
         }
     }
     engine.stop(true, |_| true);

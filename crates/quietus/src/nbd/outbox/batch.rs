@@ -3,7 +3,6 @@
 use crate::nbd::budget::Share;
 use crate::nbd::channel::Channel;
 use crate::nbd::wire::reply::Head;
-use quietus_core::request::Buf;
 use std::io::{self, IoSlice};
 
 /// Most pieces given to the socket at once.
@@ -12,7 +11,7 @@ const SLICES_MAX: usize = 64;
 /// One reply.
 pub struct Message {
     head: Option<Head>,
-    data: Buf,
+    data: Vec<u8>,
     /// Bytes of `data` to send; the rest only travels home.
     data_len: usize,
     charge: usize,
@@ -27,13 +26,13 @@ impl Message {
     }
 
     /// `head` and `data`.
-    pub const fn with_data(head: Head, data: Buf) -> Self {
+    pub const fn with_data(head: Head, data: Vec<u8>) -> Self {
         let data_len = data.len();
         Self { head: Some(head), data, data_len, charge: 0, share: Share::none() }
     }
 
     /// `head` alone; `spent` is a buffer to be used again.
-    pub const fn returning(head: Head, spent: Buf) -> Self {
+    pub const fn returning(head: Head, spent: Vec<u8>) -> Self {
         Self { head: Some(head), data: spent, data_len: 0, charge: 0, share: Share::none() }
     }
 
@@ -43,7 +42,7 @@ impl Message {
     }
 
     /// It is sent; what remains is its buffer.
-    fn spend(&mut self) -> Buf {
+    fn spend(&mut self) -> Vec<u8> {
         self.share = Share::none();
         std::mem::take(&mut self.data)
     }
@@ -149,10 +148,10 @@ impl Batch {
 
     /// What was sent and not accounted for; once all is, the batch is empty and
     /// may be filled again.
-    pub fn take_sent(&mut self) -> Sent<impl Iterator<Item = Buf>> {
+    pub fn take_sent(&mut self) -> Sent<impl Iterator<Item = Vec<u8>>> {
         let sent = &mut self.messages[self.accounted..self.next];
         let (requests, charge) = (sent.len(), sent.iter().map(|message| message.charge).sum());
-        let buffers: Vec<Buf> = sent.iter_mut().map(Message::spend).collect();
+        let buffers: Vec<Vec<u8>> = sent.iter_mut().map(Message::spend).collect();
         self.accounted = self.next;
         if self.next == self.messages.len() {
             *self = Self::new(std::mem::take(&mut self.messages));

@@ -42,7 +42,7 @@ fn the_receiver_holds_its_replies_back_until_it_flushes() {
     let (outbox, mut client) = outbox(1 << 20, PATIENT);
     for cookie in 0..3 {
         let ours = outbox.admit(pending(cookie, 0)).unwrap();
-        outbox.reply(ours, Ok(Vec::new()));
+        outbox.reply(ours, Ok(Vec::new().into()));
     }
     assert!(nothing_waits(&client));
     outbox.flush();
@@ -55,7 +55,7 @@ fn a_reply_from_elsewhere_is_sent_at_once() {
     let (outbox, mut client) = outbox(1 << 20, PATIENT);
     let ours = outbox.admit(pending(7, 5)).unwrap();
     let there = Arc::clone(&outbox);
-    thread::spawn(move || there.reply(ours, Ok(b"hello".to_vec()))).join().unwrap();
+    thread::spawn(move || there.reply(ours, Ok(b"hello".to_vec().into()))).join().unwrap();
     assert_eq!(hear(&mut client, 21)[16..], *b"hello");
 }
 
@@ -63,11 +63,11 @@ fn a_reply_from_elsewhere_is_sent_at_once() {
 fn a_second_outcome_of_a_request_is_dropped() {
     let (outbox, mut client) = outbox(1 << 20, PATIENT);
     let first = outbox.admit(pending(1, 0)).unwrap();
-    outbox.reply(first, Ok(Vec::new()));
+    outbox.reply(first, Ok(Vec::new().into()));
     let second = outbox.admit(pending(2, 0)).unwrap();
     outbox.reply(first, Err(Refusal::ReadOnly));
-    outbox.reply(second, Ok(Vec::new()));
-    outbox.reply(u64::MAX, Ok(Vec::new()));
+    outbox.reply(second, Ok(Vec::new().into()));
+    outbox.reply(u64::MAX, Ok(Vec::new().into()));
     outbox.flush();
     assert_eq!(hear(&mut client, 32)[16 + 4..], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
     assert!(nothing_waits(&client));
@@ -77,7 +77,7 @@ fn a_second_outcome_of_a_request_is_dropped() {
 fn a_read_of_another_length_is_an_error() {
     let (outbox, mut client) = outbox(1 << 20, PATIENT);
     let ours = outbox.admit(pending(1, 5)).unwrap();
-    outbox.reply(ours, Ok(b"four".to_vec()));
+    outbox.reply(ours, Ok(b"four".to_vec().into()));
     outbox.flush();
     assert_eq!(hear(&mut client, 16)[4..8], (Errno::EIO as u32).to_be_bytes());
 }
@@ -88,7 +88,7 @@ fn what_the_socket_does_not_take_is_sent_in_order_by_the_relief_thread() {
     let (outbox, mut client) = outbox(1 << 30, PATIENT);
     for cookie in 0..20 {
         let ours = outbox.admit(pending(cookie, LEN)).unwrap();
-        outbox.reply(ours, Ok(vec![cookie as u8; LEN]));
+        outbox.reply(ours, Ok(vec![cookie as u8; LEN].into()));
     }
     assert!(outbox.in_flight() > 0, "nobody reads, and everything was sent");
     for cookie in 0..20 {
@@ -105,7 +105,7 @@ fn a_stalled_client_ends_the_connection_and_wakes_who_waits() {
     let (outbox, _client) = outbox(32 << 20, Duration::from_millis(20));
     let mut admitted = 0;
     while let Some(ours) = outbox.admit(pending(admitted, 4 << 20)) {
-        outbox.reply(ours, Ok(vec![0; 4 << 20]));
+        outbox.reply(ours, Ok(vec![0; 4 << 20].into()));
         admitted += 1;
     }
     assert!(admitted >= 8);
@@ -138,7 +138,7 @@ fn a_reply_that_is_taken_slowly_is_given_up_when_others_want_the_memory() {
         taken
     });
     let ours = outbox.admit(pending(1, LARGEST)).unwrap();
-    outbox.reply(ours, Ok(vec![0; LARGEST]));
+    outbox.reply(ours, Ok(vec![0; LARGEST].into()));
     outbox.flush();
     assert!(waiter(&budget).join().unwrap());
     assert!(slow.join().unwrap() < LARGEST);
@@ -152,7 +152,7 @@ fn memory_is_held_until_the_outcome_even_if_the_client_is_gone() {
     let ours = outbox.admit(pending(1, LARGEST)).unwrap();
     outbox.fail();
     assert!(budget.try_take(1).is_none());
-    outbox.reply(ours, Ok(vec![0; LARGEST]));
+    outbox.reply(ours, Ok(vec![0; LARGEST].into()));
     assert!(budget.try_take(LARGEST).is_some());
 }
 
@@ -182,7 +182,7 @@ fn after_the_end_outcomes_are_dropped() {
     let (outbox, mut client) = outbox(1 << 20, PATIENT);
     let ours = outbox.admit(pending(1, 4)).unwrap();
     outbox.fail();
-    outbox.reply(ours, Ok(b"late".to_vec()));
+    outbox.reply(ours, Ok(b"late".to_vec().into()));
     outbox.flush();
     assert!(outbox.admit(pending(2, 0)).is_none());
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
@@ -196,7 +196,7 @@ fn buffers_come_home_to_the_receiver() {
     let mut sent = Vec::with_capacity(123_456);
     sent.resize(3000, 7);
     let there = Arc::clone(&outbox);
-    thread::spawn(move || there.reply(ours, Ok(sent))).join().unwrap();
+    thread::spawn(move || there.reply(ours, Ok(sent.into()))).join().unwrap();
     hear(&mut client, 3016);
     assert!(outbox.admit(pending(2, 0)).is_some());
     assert_eq!(buffers::take(100_000).capacity(), 123_456);

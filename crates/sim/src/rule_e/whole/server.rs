@@ -11,6 +11,7 @@ use quietus_core::ledger::Cause;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Buf, Outcome, RequestId};
+use quietus_core::store::Kind;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Config, Event, Io, IoId, LogHead, Opening, Volume};
 use quietus_detect::Watch;
@@ -57,7 +58,7 @@ impl Server {
         let checkpoint = Volume::format(&journal, shape, DISK, whole, None);
         let checkpoint = Some(checkpoint.map_err(|it| it.to_string())?);
         let now = Millis(1_000_000);
-        let media = SimMedia { data, journal, overlay: None, power, host: Default::default() };
+        let media = SimMedia { data, journal, others: Vec::new(), power, host: Default::default() };
         let volume = open(setup, &policy, &media, checkpoint.as_ref(), now)?;
         Ok(Self {
             setup: setup.clone(),
@@ -271,7 +272,8 @@ fn open(
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&(now.0 ^ 0x5eed).to_le_bytes());
     let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());
-    let opening = Opening { config, disk: DISK, size, session, entropy, now, checkpoint, overlay: None };
+    let store = Kind::InPlace;
+    let opening = Opening { config, disk: DISK, size, session, entropy, now, checkpoint, store };
     let mut volume =
         Volume::open(opening, &media.get()).map_err(|it| format!("liveness: it cannot be opened: {it}"))?;
     volume.watch(Box::new(Watch::new(size, vec![PROBER], setup.options)));

@@ -58,11 +58,13 @@ impl Sent {
         let there = self.block().map_or(Extent::new(0, 0), place);
         let beyond = Extent::new(there.start.0, 1 << 40);
         let (op, extent, fua) = match &self.what {
-            What::Write { block, page, tag, fua } => (Op::Write(widened(*block, page, *tag)), there, *fua),
+            What::Write { block, page, tag, fua } => {
+                (Op::Write(widened(*block, page, *tag).into()), there, *fua)
+            }
             What::Trim(_) => (Op::Trim, there, false),
             What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
             What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
-            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512]), there, false),
+            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
             What::Read(..) => (Op::Read, there, false),
             What::Flush => (Op::Flush, there, false),
         };
@@ -250,7 +252,7 @@ impl Whole {
             What::Flush => self.shelves.iter_mut().for_each(|it| it.flushed(sent.since)),
             What::Read(block, stay) => {
                 self.judge_read(block, &bytes, stay, false)?;
-                self.read.insert(block, bytes);
+                self.read.insert(block, bytes.into_vec());
             }
             What::InVain(..) => return Err(format!("replies: {:?} was done", sent.what)),
         }
@@ -287,7 +289,7 @@ impl Whole {
             for (id, outcome) in self.server.take_replies() {
                 let n = bytes.iter().position(|it| *it == id).ok_or("replies: one that nobody waits for")?;
                 let outcome = outcome.map_err(|it| format!("replies: a read was refused: {it}"))?;
-                if found[n].replace(outcome).is_some() {
+                if found[n].replace(outcome.into_vec()).is_some() {
                     return Err("replies: one came twice".into());
                 }
             }

@@ -1,0 +1,112 @@
+//! Where bytes lie.
+
+use crate::media::MediumId;
+use crate::units::{Extent, Pos};
+use std::ops::Range;
+
+/// Where bytes lie that lie side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place {
+    /// On which medium.
+    pub on: MediumId,
+    /// Where there.
+    pub extent: Extent<Pos>,
+}
+
+impl Place {
+    /// The beginning of `on`: where acts take place that concern all of it.
+    #[must_use]
+    pub fn all_of(on: MediumId) -> Self {
+        Self { on, extent: Extent::new(0, 0) }
+    }
+}
+
+/// Where some bytes lie, in their order: in one place or in several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    first: Place,
+    rest: Vec<Place>,
+}
+
+impl From<Place> for Places {
+    fn from(first: Place) -> Self {
+        Self { first, rest: Vec::new() }
+    }
+}
+
+impl FromIterator<Place> for Places {
+    /// # Panics
+    /// If there is no place.
+    fn from_iter<I: IntoIterator<Item = Place>>(all: I) -> Self {
+        let mut all = all.into_iter();
+        let mut places = Self::from(all.next().expect("some bytes lie in some place"));
+        all.for_each(|place| places.push(place));
+        places
+    }
+}
+
+impl Places {
+    /// Appends a place; one with the last if it goes on where that ends.
+    pub fn push(&mut self, place: Place) {
+        let last = self.rest.last_mut().unwrap_or(&mut self.first);
+        if last.on == place.on && (last.on == MediumId::Nowhere || last.extent.end() == place.extent.start.0)
+        {
+            last.extent.len += place.extent.len;
+        } else {
+            self.rest.push(place);
+        }
+    }
+
+    /// The first, or only one.
+    #[must_use]
+    pub fn first(&self) -> Place {
+        self.first
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        std::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+
+    /// All, each with the part of the bytes that lies there.
+    pub fn parts(&self) -> impl Iterator<Item = (Place, Range<usize>)> + '_ {
+        let mut from = 0;
+        self.iter().map(move |place| {
+            let part = from..from + place.extent.len as usize;
+            from = part.end;
+            (place, part)
+        })
+    }
+
+    /// Fills `into` with the content, each place's part of it by `read`. All content that is read comes
+    /// through here, outside the volume's lock: a store that codes what it writes is decoded here.
+    ///
+    /// # Errors
+    /// The first of `read`.
+    pub fn read<E>(
+        &self,
+        into: &mut [u8],
+        mut read: impl FnMut(Place, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parts().try_for_each(|(place, part)| read(place, &mut into[part]))
+    }
+
+    /// Writes the content `from`, each place's part of it by `write`. All content that is written goes
+    /// through here, outside the volume's lock: a store that codes what it writes is encoded here.
+    ///
+    /// # Errors
+    /// The first of `write`.
+    pub fn write<E>(
+        &self,
+        from: &[u8],
+        mut write: impl FnMut(Place, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parts().try_for_each(|(place, part)| write(place, &from[part]))
+    }
+
+    /// How many bytes lie there.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.iter().map(|place| place.extent.len).sum()
+    }
+}
