@@ -489,6 +489,10 @@ impl Volume {
         let extent = self.requests.running.get_mut(id).extent;
         if self.commits.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
+            if !self.store.geometry().overwrites_in_place {
+                // All of its effect has taken place in memory, and later frames of the journal follow.
+                self.requests.retire(id);
+            }
         } else {
             self.finish_with_buf(id, out);
         }

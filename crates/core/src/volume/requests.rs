@@ -41,6 +41,13 @@ impl Requests {
         self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
+    /// Change `id` has had its effect, and waits only to be answered: those that follow it are
+    /// tried.
+    pub(super) fn retire(&mut self, id: RequestId) {
+        self.running.retire(id);
+        self.leave(id);
+    }
+
     /// The medium has failed. Returns those that no input or output is under way for: what they wait
     /// for never happens.
     pub(super) fn give_up(&mut self) -> Vec<RequestId> {

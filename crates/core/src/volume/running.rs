@@ -113,6 +113,16 @@ impl Table {
         running
     }
 
+    /// `id` touches its bytes no more, though it has not been answered.
+    pub(super) fn retire(&mut self, id: RequestId) {
+        let running = self.get_mut(id);
+        if std::mem::replace(&mut running.is_ordered, false) {
+            running.masks = vec![running.extent];
+            let extent = running.extent;
+            self.changing.remove(extent);
+        }
+    }
+
     /// Those in a stage that `is_it`.
     pub(super) fn in_stage(&self, is_it: impl Fn(&Stage) -> bool) -> Vec<RequestId> {
         self.all.iter().filter(|(_, it)| is_it(&it.stage)).map(|(id, _)| *id).collect()

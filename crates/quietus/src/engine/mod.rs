@@ -551,7 +551,7 @@ fn may_be_done_here(io: &Io, own_read: bool) -> bool {
     match (&io.op, io.at.first().on) {
         (IoOp::Read, MediumId::Journal) => false,
         (IoOp::Read, _) => own_read || io.at.bytes() <= LOOK_BYTES_MAX,
-        (IoOp::Write { durable, .. }, MediumId::Data) => !durable,
+        (IoOp::Write { durable, .. }, MediumId::Data | MediumId::Journal) => !durable,
         _ => false,
     }
 }
