@@ -317,11 +317,9 @@ impl Volume {
         act.recording = None;
         act.task.done(Buf::new());
         if act.task.is_over()
-            && let Some(act) = self.end_act()
+            && let Some(Act { kind: Kind::Repay { places, .. }, .. }) = self.end_act()
         {
-            if let Kind::Repay { places, .. } = act.kind {
-                self.repaid(&places);
-            }
+            self.repaid(&places);
         }
         self.give_receipts(out);
     }

@@ -46,9 +46,8 @@ impl Recording {
 
     /// Commit `seq` is durable.
     pub(super) fn committed(&mut self, seq: u64) {
-        while let Some((_, end)) = self.committing.pop_front_if(|(first, _)| *first <= seq) {
-            self.durable = end;
-        }
+        let count = self.committing.partition_point(|(commit, _)| *commit <= seq);
+        self.durable = self.committing.drain(..count).last().map_or(self.durable, |(_, end)| end);
     }
 }
 
