@@ -47,7 +47,7 @@ impl Recording {
     /// Commit `seq` is durable.
     pub(super) fn committed(&mut self, seq: u64) {
         let count = self.committing.partition_point(|(commit, _)| *commit <= seq);
-        self.durable = self.committing.drain(..count).last().map_or(self.durable, |(_, end)| end);
+        self.durable = self.committing.drain(..count).next_back().map_or(self.durable, |(_, end)| end);
     }
 }
 
