@@ -57,7 +57,7 @@ lint:
 soak: build
 	cargo run --release --locked -p quietus-sim -- soak --seeds $(SEEDS)
 	cargo run --release --locked -p quietus-sim -- twin
-	cargo run --release --locked -p quietus-sim -- whole --seeds 100000
+	cargo run --release --locked -p quietus-sim -- pairs --seeds 100000
 	lab/kill9 --rounds 1000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 1000
 

@@ -33,6 +33,8 @@ pub struct Setup {
     pub run_bytes_max: u64,
     /// See [`Config::batch_bytes_max`](quietus_core::volume::Config).
     pub batch_bytes_max: u64,
+    /// See [`Config::idle_after_ms`](quietus_core::volume::Config).
+    pub idle_after_ms: u64,
     /// See [`Config::deadline_ms`](quietus_core::volume::Config).
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`](quietus_core::volume::Config).

@@ -20,14 +20,17 @@
 pub mod book;
 pub mod content;
 pub mod dice;
+pub mod files;
 pub mod history;
 pub mod media;
 pub mod medium;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod pairs;
 pub mod remanence;
 pub mod rule_e;
 pub mod rule_j;
+pub mod server;
 pub mod shrink;
 pub mod soak;
 pub mod twin;

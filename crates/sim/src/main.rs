@@ -3,14 +3,17 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
+use quietus_sim::pairs::{PAIRS, Pair};
 use quietus_sim::rule_e::fat::trial as fat;
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
+use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::{elsewhere, lockstep};
+use quietus_sim::server::Figures;
 use quietus_sim::shrink::shrink;
 use quietus_sim::soak::{Tally, soak, threads};
 use quietus_sim::verdict::{silence_panics, verdict};
 use quietus_sim::violation::Violation;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -51,11 +54,17 @@ enum Job {
         #[arg(long, default_value_t = 100_000)]
         walks: u64,
     },
-    /// Put a guest with a file system above a whole volume that watches it.
-    Whole {
-        /// How many lives of a guest.
-        #[arg(long, default_value_t = 10_000)]
-        seeds: u64,
+    /// Play the pairs of a guest and a store, over all processors.
+    Pairs {
+        /// List the pairs, and what a CI run plays of each.
+        #[arg(long)]
+        list: bool,
+        /// Only the pair with this number.
+        #[arg(long)]
+        only: Option<usize>,
+        /// Histories of each; as many as a CI run unless it is given.
+        #[arg(long)]
+        seeds: Option<u64>,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         from: u64,
@@ -75,7 +84,8 @@ fn main() -> ExitCode {
     let is_well = match (cli.command, cli.seed) {
         (Some(Job::Soak { seeds, from }), _) => soak_with_bar(from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
-        (Some(Job::Whole { seeds, from }), _) => wholes(from, seeds),
+        (Some(Job::Pairs { list: true, .. }), _) => list_pairs(),
+        (Some(Job::Pairs { only, seeds, from, .. }), _) => play_pairs(only, from, seeds),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max }), _) => {
             let rules = hunt_rules();
@@ -162,11 +172,30 @@ fn trial_of(
     walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
 }
 
-/// The lives of `seeds` guests above whole volumes.
-fn wholes(from: u64, seeds: u64) -> bool {
-    let walks = split(seeds, |n| walked_whole(from.saturating_add(n)));
-    println!("{seeds} guests, {} steps", walks.iter().map(|it| it.transitions).sum::<u64>());
-    walks.iter().filter(|it| !told(it)).take(1).count() == 0
+fn list_pairs() -> bool {
+    for (n, pair) in PAIRS.iter().enumerate() {
+        println!("{n}  {:<35} {:>6} histories", pair.to_string(), pair.histories);
+    }
+    true
+}
+
+fn play_pairs(only: Option<usize>, from: u64, seeds: Option<u64>) -> bool {
+    let pairs = PAIRS.iter().enumerate().filter(|(n, _)| only.is_none_or(|it| it == *n));
+    pairs.fold(true, |is_well, (_, pair)| play(pair, from, seeds.unwrap_or(pair.histories)) && is_well)
+}
+
+/// The histories of `seeds` seeds of one pair.
+fn play(pair: &Pair, from: u64, seeds: u64) -> bool {
+    let figures = Mutex::new(Figures::default());
+    let parts = split(seeds, |n| {
+        let (part, seen) = pair.played(from.saturating_add(n));
+        figures.lock().expect("histories do not panic").add(&seen);
+        part
+    });
+    let figures = figures.into_inner().expect("histories do not panic");
+    println!("{pair}: {seeds} histories, {} steps", parts.iter().map(|it| it.transitions).sum::<u64>());
+    println!("{figures:?}");
+    parts.iter().filter(|it| !told(it)).take(1).count() == 0
 }
 
 /// `work` on the numbers below `end`, over all processors.

@@ -3,7 +3,6 @@
 use crate::dice::Dice;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
-use crate::rule_e::whole::{self, Whole};
 use crate::rule_e::wild::{self, Wild, options, themes};
 use quietus_detect::options::Grade;
 use std::fmt::Debug;
@@ -77,26 +76,19 @@ pub fn walked(seed: u64) -> Part {
 fn walked_wild(seed: u64) -> Part {
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
     let theme = wild::everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3);
-    taken("whatever a guest may write", seed, || Wild::new(&theme))
+    walked_through("whatever a guest may write", seed, || Wild::new(&theme))
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
 #[must_use]
 pub fn judged(seed: u64) -> Part {
     let setup = Setup { compares: false, ..setup_of(seed) };
-    taken("a guest with a file system", seed, || Play::new(&setup))
+    walked_through("a guest with a file system", seed, || Play::new(&setup))
 }
 
 fn walked_play(seed: u64) -> Part {
     let setup = setup_of(seed);
-    taken("a guest with a file system", seed, || Play::new(&setup))
-}
-
-/// The walk of `seed` through the life of a guest above a whole volume.
-#[must_use]
-pub fn walked_whole(seed: u64) -> Part {
-    let setup = whole::Setup::from_seed(seed);
-    taken("a guest above a whole volume", seed, || Whole::new(&setup))
+    walked_through("a guest with a file system", seed, || Play::new(&setup))
 }
 
 fn setup_of(seed: u64) -> Setup {
@@ -110,13 +102,20 @@ fn setup_of(seed: u64) -> Setup {
 }
 
 /// The walk of `seed` through what `start` makes; cut down if it fails.
-pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+pub(crate) fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+    taken(name, seed, start, |_| {})
+}
+
+/// The same; `look` at what it has come to.
+pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
     let mut dice = Dice::new(seed);
     let steps_max = dice.range(10, WALK_STEPS_MAX as u64) as usize;
-    let (depth, failure) = match walk(&mut start(), &mut dice, steps_max) {
+    let mut space = start();
+    let (depth, failure) = match walk(&mut space, &mut dice, steps_max) {
         Ok(steps) => (steps, None),
         Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
     };
+    look(&space);
     Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
 }
 

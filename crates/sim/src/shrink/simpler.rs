@@ -71,6 +71,7 @@ pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
         punch: false,
         run_bytes_max: 65536,
         batch_bytes_max: 1 << 20,
+        idle_after_ms: 250,
         deadline_ms: 600_000,
         detect_zeroes: false,
         half_bytes: 16384,

@@ -3,7 +3,7 @@
 use super::life::{Life, Setup};
 use super::wild::{Wild, everything, themes};
 use crate::rule_e::search::{Limits, search};
-use crate::rule_e::trial::{Part, taken};
+use crate::rule_e::trial::{Part, walked_through};
 use crate::rule_e::wild::options;
 use quietus_detect::options::{Grade, Options};
 
@@ -61,7 +61,7 @@ fn walked_wild(seed: u64) -> Part {
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
     let theme =
         everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3, seed % 7 < 5);
-    taken("whatever a guest may write to a FAT", seed, || Wild::new(&theme))
+    walked_through("whatever a guest may write to a FAT", seed, || Wild::new(&theme))
 }
 
 fn walked_life(seed: u64, compares: bool) -> Part {
@@ -75,5 +75,5 @@ fn walked_life(seed: u64, compares: bool) -> Part {
         is_final: seed % 7 < 5,
         compares,
     };
-    taken("a guest with a FAT", seed, || Life::new(&setup))
+    walked_through("a guest with a FAT", seed, || Life::new(&setup))
 }
