@@ -26,7 +26,7 @@ impl Files {
 
     fn mounted(&self, guest: &Guest, events: &mut Vec<Event>) {
         let slots: Vec<_> = (0..SLOTS).collect();
-        events.extend(guest.deeds(FILES, &slots, &guest.free()).into_iter().map(Event::Do));
+        events.extend(guest.deeds(FILES, &slots, &guest.free(), SLOTS).into_iter().map(Event::Do));
         events.extend(guest.dirty().iter().flat_map(|it| [Event::WriteBack(*it); 3]));
         events.extend(guest.named().keys().flat_map(|it| [Event::Read(*it), Event::Do(Deed::Touch(*it))]));
         events.extend(guest.free().first().map(|it| Event::Trim(*it)));

@@ -1,6 +1,8 @@
 //! Everything that rule E is put through.
 
 use crate::dice::Dice;
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::system::Ext2;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
 use crate::rule_e::wild::{self, Wild, options, themes};
@@ -52,7 +54,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
         return Part::of(theme.name, search(|| Wild::new(theme), limits));
     }
     let (name, setup) = &setups()[n - themes.len()];
-    Part::of(name, search(|| Play::new(setup), limits))
+    Part::of(name, search(|| Play::<Ext2>::new(setup), limits))
 }
 
 /// Small file systems, of which all is searched.
@@ -83,12 +85,12 @@ fn walked_wild(seed: u64) -> Part {
 #[must_use]
 pub fn judged(seed: u64) -> Part {
     let setup = Setup { compares: false, ..setup_of(seed) };
-    walked_through("a guest with a file system", seed, || Play::new(&setup))
+    walked_through("a guest with a file system", seed, || Play::<Ext2>::new(&setup))
 }
 
 fn walked_play(seed: u64) -> Part {
     let setup = setup_of(seed);
-    walked_through("a guest with a file system", seed, || Play::new(&setup))
+    walked_through("a guest with a file system", seed, || Play::<Ext2>::new(&setup))
 }
 
 fn setup_of(seed: u64) -> Setup {
@@ -138,7 +140,7 @@ fn kind(broken: &str) -> &str {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold(steps: &[play::Step], compares: bool) -> Result<(), String> {
+pub fn retold(steps: &[play::Step<Deed>], compares: bool) -> Result<(), String> {
     let setup = Setup { compares, ..Setup::large(Grade::Generation, false) };
-    happen_and_finish(&mut Play::new(&setup), steps).map(drop)
+    happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
 }

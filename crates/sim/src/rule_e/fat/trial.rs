@@ -1,11 +1,12 @@
 //! Everything that FAT is put through.
 
-use super::life::{Life, Setup};
+use super::system::Fat;
 use super::wild::{Wild, everything, themes};
+use crate::rule_e::play::{Play, Setup};
 use crate::rule_e::search::{Limits, search};
 use crate::rule_e::trial::{Part, walked_through};
 use crate::rule_e::wild::options;
-use quietus_detect::options::{Grade, Options};
+use quietus_detect::options::Grade;
 
 /// How many parts [`searched`] has.
 #[must_use]
@@ -22,26 +23,19 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
         return Part::of(theme.name, search(|| Wild::new(theme), limits));
     }
     let (name, setup) = &setups()[n - themes.len()];
-    Part::of(name, search(|| Life::new(setup), limits))
+    Part::of(name, search(|| Play::<Fat>::new(setup), limits))
 }
 
 /// Small file systems, of which all is searched.
 fn setups() -> Vec<(&'static str, Setup)> {
     let options = options(Grade::Generation, false);
-    let small = Setup {
-        data: 2,
-        options,
-        passes_ms: vec![2000],
-        reorders: false,
-        crashes: false,
-        is_final: true,
-        compares: true,
-    };
+    let small = Setup { unmounts: true, ..Setup::small(options) };
+    let crashes = Setup { crashes: true, restarts: true, ..small.clone() };
     vec![
         ("fat: a guest, two blocks", small.clone()),
-        ("fat: a guest that crashes", Setup { crashes: true, ..small.clone() }),
-        ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small.clone() }),
-        ("fat: a guest whose table needs rest", Setup { crashes: true, is_final: false, ..small }),
+        ("fat: a guest that crashes", crashes.clone()),
+        ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small }),
+        ("fat: a guest whose table needs rest", Setup { is_final: false, ..crashes }),
     ]
 }
 
@@ -68,12 +62,12 @@ fn walked_life(seed: u64, compares: bool) -> Part {
     let grade = if seed % 8 == 5 { Grade::Block } else { Grade::Generation };
     let setup = Setup {
         data: 2 + (seed / 2 % 3) as u32,
-        options: Options { grade, eager: false, reorder_window_ms: 1000, settle_ms: 8000 },
-        passes_ms: vec![100, 1500, 2500],
         reorders: !seed.is_multiple_of(3),
         crashes: seed % 5 < 3,
+        restarts: seed % 5 < 3,
         is_final: seed % 7 < 5,
         compares,
+        ..Setup::large(grade, false)
     };
-    walked_through("a guest with a FAT", seed, || Life::new(&setup))
+    walked_through("a guest with a FAT", seed, || Play::<Fat>::new(&setup))
 }
