@@ -64,13 +64,13 @@ pub enum Said {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Server {
-    setup: Setup,
+    pub(crate) setup: Setup,
     policy: Policy,
     watched: Option<Watched>,
-    media: SimMedia,
+    pub(crate) media: SimMedia,
     /// The part of the disk whose content is on a medium at first, and that content.
     origin: Vec<u8>,
-    volume: Volume,
+    pub(crate) volume: Volume,
     checkpoint: Option<Checkpoint>,
     now: Millis,
     moment: Moment,
@@ -86,11 +86,11 @@ pub struct Server {
     log: log::Log,
     clients: usize,
     /// Failures of the media in this life of the server.
-    trouble: Vec<FaultKind>,
+    pub(crate) trouble: Vec<FaultKind>,
     /// Of those, syncs of content that nobody has heard of yet.
     has_sync_failed: bool,
-    is_latched: bool,
-    is_stopping: bool,
+    pub(crate) is_latched: bool,
+    pub(crate) is_stopping: bool,
     /// How far the search for holes, or for space, has come; none when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.
@@ -141,52 +141,10 @@ impl Figures {
 }
 
 impl Server {
-    /// The volume.
-    #[must_use]
-    pub fn volume(&self) -> &Volume {
-        &self.volume
-    }
-
-    /// The media.
-    #[must_use]
-    pub fn media(&self) -> &SimMedia {
-        &self.media
-    }
-
-    /// The disk.
-    #[must_use]
-    pub fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
     /// Passes that are due.
     #[must_use]
     pub fn passes(&self) -> usize {
         self.policy.passes().len()
-    }
-
-    /// Failures of the media in this life of the server.
-    #[must_use]
-    pub fn trouble(&self) -> &[FaultKind] {
-        &self.trouble
-    }
-
-    /// Whether it has stopped writing, because a medium failed.
-    #[must_use]
-    pub fn is_latched(&self) -> bool {
-        self.is_latched
-    }
-
-    /// Whether it was told to stop.
-    #[must_use]
-    pub fn is_stopping(&self) -> bool {
-        self.is_stopping
-    }
-
-    /// Clients that are connected.
-    #[must_use]
-    pub fn clients(&self) -> usize {
-        self.clients
     }
 
     /// How the file system, or each partition, is being watched: whether it was found.
@@ -210,11 +168,6 @@ impl Server {
     pub fn reseed(&mut self, seed: u64) {
         self.dice = Dice::new(seed);
         self.media.all().for_each(|medium| medium.reseed(self.dice.roll()));
-    }
-
-    /// What decides chance.
-    pub fn dice(&mut self) -> &mut Dice {
-        &mut self.dice
     }
 
     /// The next moment.

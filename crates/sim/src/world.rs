@@ -116,7 +116,7 @@ impl World {
     /// Leaves the disk alone until it has met its obligations, examines it,
     /// takes its power away, and examines it again.
     fn finish(&mut self) -> Result<(), Violation> {
-        if self.server.is_latched() {
+        if self.server.is_latched {
             self.kill()?;
         }
         self.server.heal();
@@ -146,7 +146,7 @@ impl World {
 
     /// Waits until there are not too many requests under way.
     fn make_room(&mut self) -> Result<(), Violation> {
-        self.until(|world| world.pending.len() < world.server.setup().in_flight_max)
+        self.until(|world| world.pending.len() < world.server.setup.in_flight_max)
     }
 
     /// The server is told to stop, does so, and starts again.
@@ -154,7 +154,7 @@ impl World {
         self.server.stop(true)?;
         self.hear()?;
         self.drain()?;
-        let is_clean = !self.server.is_latched();
+        let is_clean = !self.server.is_latched;
         self.server.start_again()?;
         self.forget(is_clean)
     }
@@ -176,7 +176,7 @@ impl World {
     /// knew: where an overlay's content is.
     fn forget(&mut self, is_clean: bool) -> Result<(), Violation> {
         self.pending.clear();
-        if is_clean || self.server.setup().overlay.is_none() {
+        if is_clean || self.server.setup.overlay.is_none() {
             self.book.restarted();
         } else {
             self.book.forgotten();
@@ -187,9 +187,9 @@ impl World {
     /// Leaves the disk alone until it owes nothing, and examines it.
     fn drain(&mut self) -> Result<(), Violation> {
         self.until(|world| {
-            world.server.is_latched() || (world.pending.is_empty() && world.server.is_drained())
+            world.server.is_latched || (world.pending.is_empty() && world.server.is_drained())
         })?;
-        if self.server.is_latched() {
+        if self.server.is_latched {
             return Ok(());
         }
         self.judge_drained()?;
@@ -197,7 +197,7 @@ impl World {
     }
 
     fn read_everything(&mut self) -> Result<(), Violation> {
-        let whole = Extent::new(0, self.server.setup().disk_bytes);
+        let whole = Extent::new(0, self.server.setup.disk_bytes);
         self.newest = Tag(self.newest.0 + 1);
         self.send(self.newest, Ask::Read, whole, false)?;
         self.until(|world| world.pending.is_empty())

@@ -11,7 +11,7 @@ use quietus_detect::format::Block;
 impl Files {
     pub(super) fn shred_now(&mut self) -> Result<(), String> {
         self.tell(Event::ShredNow)?;
-        self.until(|it| it.server.volume().owes_nothing_due())?;
+        self.until(|it| it.server.volume.owes_nothing_due())?;
         match self.server.unproven() {
             0 => Ok(()),
             blocks => {
@@ -28,7 +28,7 @@ impl Files {
         if drains {
             self.until(|it| it.server.is_drained())?;
         }
-        self.until(|it| !it.server.is_at_work() && it.server.volume().is_at_rest())?;
+        self.until(|it| !it.server.is_at_work() && it.server.volume.is_at_rest())?;
         let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
         let knows = self.server.start_again()?;
         self.orphans.clear();

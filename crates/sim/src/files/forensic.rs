@@ -29,7 +29,7 @@ impl Files {
 
     fn judge_layers(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
         let (whole, passes) = (self.extent(), self.server.passes());
-        self.server.media().data.inspect(|remains| {
+        self.server.media.data.inspect(|remains| {
             let mut lacking = remains.iter().filter_map(|(sector, trace)| {
                 Some((sector.is_some(), trace, trace.lacking(whole, passes).next()?))
             });

@@ -21,7 +21,7 @@ impl World {
     /// another death since.
     pub(super) fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
         let dies_again =
-            |part: &Extent<Addr>| self.server.volume().obligations().any(|(it, _)| it.overlaps(*part));
+            |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));
         let found = self
             .server
             .survivor(|trace| self.doomed_part(trace, receipt.extent).filter(|part| !dies_again(part)));
@@ -29,7 +29,7 @@ impl World {
     }
 
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
-        let whole = Extent::new(0, self.server.setup().disk_bytes);
+        let whole = Extent::new(0, self.server.setup.disk_bytes);
         let doomed = self.server.survivor(|trace| self.doomed_part(trace, whole));
         self.server.report(doomed, "all obligations are met")?;
         self.server.judge_drained()
@@ -40,7 +40,7 @@ impl World {
         runs.find_map(|(run, dead_before, scoured_before)| {
             let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
             // What the base holds for ever can be overwritten without a pass.
-            let is_base = self.server.setup().overlay.is_some() && trace.tag == ORIGIN;
+            let is_base = self.server.setup.overlay.is_some() && trace.tag == ORIGIN;
             let (is_dead, is_below) = (is_below(dead_before), !is_base && is_below(scoured_before));
             if !is_dead && !is_below {
                 return None;

@@ -56,14 +56,14 @@ impl World {
     fn zeros_written(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
         let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
         let to = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
-        if self.server.setup().detect_zeroes && from < to {
+        if self.server.setup.detect_zeroes && from < to {
             self.died(moment, tag, Extent::between(from, to));
         }
     }
 
     fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Result<(), Violation> {
         self.server.figures.refused += 1;
-        let failed = |kind| self.server.trouble().contains(&kind);
+        let failed = |kind| self.server.trouble.contains(&kind);
         let may_be = match refusal {
             Refusal::NotSupported(_) => {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
@@ -71,9 +71,9 @@ impl World {
             }
             Refusal::NoSpace(_) => failed(FaultKind::Space),
             Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
-            Refusal::Io(_) => !self.server.trouble().is_empty(),
-            Refusal::Latched(_) => self.server.is_latched(),
-            Refusal::ShuttingDown => self.server.is_stopping(),
+            Refusal::Io(_) => !self.server.trouble.is_empty(),
+            Refusal::Latched(_) => self.server.is_latched,
+            Refusal::ShuttingDown => self.server.is_stopping,
             Refusal::ReadOnly | Refusal::Invalid(_) => false,
         };
         if !may_be {

@@ -1,7 +1,6 @@
 //! The oracles are tested with a disk that lies: they must object.
 
 use super::*;
-use crate::history::Origin;
 use crate::verdict::verdict;
 use crate::violation::Oracle;
 use quietus_core::ledger::Cause;
@@ -13,24 +12,7 @@ use quietus_core::volume::{Done, Receipt};
 const BLOCK: u64 = 4096;
 
 fn setup() -> Setup {
-    Setup {
-        disk_bytes: 16 * BLOCK,
-        policy: "purge-2",
-        punch: true,
-        run_bytes_max: 65536,
-        batch_bytes_max: 1 << 20,
-        idle_after_ms: 250,
-        deadline_ms: 600_000,
-        detect_zeroes: false,
-        half_bytes: 16384,
-        slots: 8,
-        in_flight_max: 4,
-        destage_percent: 0,
-        tells_holes: false,
-        origin: Origin::Empty,
-        overlay: None,
-        base_bytes: 0,
-    }
+    Setup { policy: "purge-2", punch: true, in_flight_max: 4, ..Setup::plain(16 * BLOCK) }
 }
 
 fn spot() -> Extent<Addr> {
@@ -68,7 +50,7 @@ fn a_receipt_for_what_is_still_there_is_false() {
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
     world.server.judge_receipt(&receipt(Done::Scoured)).expect("there is only what is there now");
-    world.server.media().data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
 }
 
@@ -79,7 +61,7 @@ fn one_pass_of_two_is_not_enough_and_both_are() {
         assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
         world
             .server
-            .media()
+            .media
             .data
             .write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true)
             .expect("a write");
@@ -92,7 +74,7 @@ fn a_copy_in_the_journal_is_found() {
     let mut world = written();
     let mut copy = vec![0; BLOCK as usize];
     fill(Tag(1), spot().start.0, &mut copy);
-    world.server.media().journal.write(Pos(40960), &copy, true).expect("a write");
+    world.server.media.journal.write(Pos(40960), &copy, true).expect("a write");
     assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
@@ -110,7 +92,7 @@ fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     let mut world = written();
     world.book.scoured(Tag(3), spot());
     world.judge_drained().expect("what is there now is kept");
-    world.server.media().data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
@@ -139,7 +121,7 @@ fn content_that_changes_behind_the_disk_is_found() {
     let mut world = written();
     let mut other = vec![0; BLOCK as usize];
     fill(Tag(7), spot().start.0, &mut other);
-    world.server.media().data.write(Pos(spot().start.0), &other, true).expect("a write");
+    world.server.media.data.write(Pos(spot().start.0), &other, true).expect("a write");
     assert_eq!(objection(world.read_everything()), Oracle::Safety);
 }
 

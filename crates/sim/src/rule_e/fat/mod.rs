@@ -12,7 +12,6 @@
 
 pub mod memory;
 pub mod system;
-pub mod trial;
 pub mod wild;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
