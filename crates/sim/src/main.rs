@@ -64,6 +64,9 @@ enum Job {
         /// Give one up after so many histories.
         #[arg(long, default_value_t = 200_000)]
         seeds_max: u64,
+        /// Only the defects of the core whose names contain this.
+        #[arg(long)]
+        only: Option<String>,
     },
 }
 
@@ -75,9 +78,11 @@ fn main() -> ExitCode {
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max }), _) => {
+        (Some(Job::Mutants { seeds_max, only: Some(name) }), _) => hunt_core(seeds_max, &name),
+        #[cfg(feature = "mutants")]
+        (Some(Job::Mutants { seeds_max, only: None }), _) => {
             let rules = hunt_rules();
-            hunt_core(seeds_max) && rules
+            hunt_core(seeds_max, "") && rules
         }
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
@@ -182,11 +187,13 @@ fn bar(len: u64) -> ProgressBar {
     ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Defects of the core.
+/// Defects of the core whose names contain `name`.
 #[cfg(feature = "mutants")]
-fn hunt_core(seeds_max: u64) -> bool {
+fn hunt_core(seeds_max: u64, name: &str) -> bool {
     use quietus_core::mutant::Mutant;
-    Mutant::ALL.into_iter().chain(Mutant::WATCHED).fold(true, |is_well, mutant| {
+    let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED);
+    let named = all.filter(|it| format!("{it:?}").contains(name));
+    named.fold(true, |is_well, mutant| {
         let caught = quietus_sim::mutants::hunt(mutant, seeds_max);
         match &caught {
             Some((histories, part)) => {
