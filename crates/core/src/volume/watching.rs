@@ -7,6 +7,7 @@ use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Agenda, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
@@ -285,8 +286,10 @@ impl Volume {
         let (order, act) = (&self.order, &self.act);
         // The end of an act that hides content would take the place of the new
         // obligation.
-        let is_busy =
-            |extent: Extent<Addr>| act.as_ref().is_some_and(|it| it.hides(extent)) || order.overlaps(extent);
+        let is_hidden = |extent| act.as_ref().is_some_and(|it| it.hides(extent));
+        let is_busy = |extent: Extent<Addr>| {
+            is_hidden(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
+        };
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }

@@ -237,7 +237,7 @@ impl Place {
 }
 
 /// Who names each block of `disk`, by what lies there.
-pub(super) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
+pub(crate) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
     let mut namers = vec![BTreeSet::new(); disk.len()];
     for (owner, inode) in inodes(&disk[TABLE as usize]) {
         for (block, kind) in inode.owns() {
@@ -252,7 +252,7 @@ pub(super) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
 }
 
 /// The files in a block of inodes.
-pub(super) fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
+pub(crate) fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
     let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
     let inodes = inodes.filter(|(_, inode)| inode.links > 0);
     let owner = |file: usize, inode: &Inode| Owner { file: file as u8, generation: inode.generation };

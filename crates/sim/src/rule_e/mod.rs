@@ -10,7 +10,7 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`whole`] puts the same guest above a whole volume, on media that remember.
+//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 
@@ -23,7 +23,7 @@ pub mod play;
 pub mod search;
 pub mod toy;
 pub mod trial;
-pub mod whole;
+pub mod wide;
 pub mod wild;
 
 use crate::twin::Twin;
