@@ -22,6 +22,37 @@ pub enum Content<'a> {
     Zeros,
 }
 
+/// What is between a guest's file system and the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attached {
+    /// Nothing that holds a write back for longer than the rules allow for.
+    #[default]
+    Direct,
+    /// A cache, which writes in any order, and each write within this time.
+    Cached {
+        /// Longest time that a write is held back, in milliseconds of activity.
+        hold_ms: u64,
+    },
+}
+
+impl Attached {
+    /// Longest time that a cache holds a write back, in milliseconds; 0 without a cache.
+    #[must_use]
+    pub const fn hold_ms(self) -> u64 {
+        match self {
+            Self::Direct => 0,
+            Self::Cached { hold_ms } => hold_ms,
+        }
+    }
+
+    /// Whether there is a cache between.
+    #[must_use]
+    pub const fn is_cached(self) -> bool {
+        matches!(self, Self::Cached { .. })
+    }
+}
+
 /// What was inferred of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -66,6 +97,10 @@ pub trait Watcher: Send + std::fmt::Debug {
     /// So many clients are connected from now on. One that comes may send again what
     /// another had under way, and while there are two it may arrive from both.
     fn connected(&mut self, now: Millis, clients: usize);
+
+    /// The guest is attached so from now on. Told before anything else if it is not
+    /// [`Attached::Direct`] from the start.
+    fn attached(&mut self, _now: Millis, _attached: Attached) {}
 
     /// The guest reads `extent`; told in order of arrival with what changes.
     fn read(&mut self, _extent: Extent<Addr>) {}

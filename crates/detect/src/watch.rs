@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use crate::rule_e::RuleE;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits, WatchStatus, Watcher};
+use quietus_core::watch::{Attached, Content, Scope, Verdict, Waits, WatchStatus, Watcher};
 use std::collections::VecDeque;
 
 /// Where a file system says that it is one: all bytes that a prober asks for
@@ -32,6 +32,7 @@ pub struct Watch {
     untouched: bool,
     /// Clients that are connected.
     clients: usize,
+    attached: Attached,
     /// What the file system being watched was found by, as it is now.
     head: Contents,
     /// What was known at the last stop.
@@ -62,14 +63,15 @@ impl Watch {
             looked_at: Vec::new(),
             untouched: true,
             clients: 0,
+            attached: Attached::Direct,
             head: Contents::default(),
             view: None,
         }
     }
 
-    /// As [`Watch::new`], where `clients` are connected already.
-    pub(crate) fn with_clients(self, clients: usize) -> Self {
-        Self { clients, ..self }
+    /// As [`Watch::new`], where `clients` are connected already, `attached` so.
+    pub(crate) fn with_clients(self, clients: usize, attached: Attached) -> Self {
+        Self { clients, attached, ..self }
     }
 
     /// As [`Watch::new`], where something may have been written before.
@@ -120,6 +122,7 @@ impl Watch {
         {
             rule.resume(view);
         }
+        rule.attached(now, self.attached);
         // Who is alone sends nothing again that another one sent.
         if self.clients > 1 {
             rule.connected(now, self.clients);
@@ -203,6 +206,13 @@ impl Watcher for Watch {
         self.clients = clients;
         if let Some(rule) = self.rule_mut() {
             rule.connected(now, clients);
+        }
+    }
+
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        self.attached = attached;
+        if let Some(rule) = self.rule_mut() {
+            rule.attached(now, attached);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::{Content, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{Attached, Content, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
 
 /// Reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
@@ -78,6 +78,13 @@ impl Volume {
         if let Some(watching) = &mut self.watching {
             watching.clients = watching.clients.saturating_add_signed(more);
             watching.watcher.connected(self.now, watching.clients);
+        }
+    }
+
+    /// The guest is attached so from now on.
+    pub(super) fn attached(&mut self, attached: Attached) {
+        if let Some(watching) = &mut self.watching {
+            watching.watcher.attached(self.now, attached);
         }
     }
 

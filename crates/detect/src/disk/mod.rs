@@ -21,7 +21,7 @@ use basis::Basis;
 use look::Look;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher};
+use quietus_core::watch::{Attached, Content, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher};
 use std::collections::VecDeque;
 
 /// The regions are looked for once the table has not changed for so long.
@@ -52,6 +52,7 @@ pub struct Disk {
     untouched: bool,
     /// Clients that are connected.
     clients: usize,
+    attached: Attached,
     /// What was known at the last stop.
     views: Vec<(Extent<Addr>, Vec<u8>)>,
 }
@@ -79,6 +80,7 @@ impl Disk {
             turn: 0,
             untouched: true,
             clients: 0,
+            attached: Attached::Direct,
             views: Vec::new(),
         }
     }
@@ -138,7 +140,8 @@ impl Disk {
 
     /// A watch over `extent`, where `old` ones are dropped (invariant 4).
     fn new_watch(&mut self, extent: Extent<Addr>, old: &[Part]) -> Watch {
-        let watch = Watch::new(extent.len, self.probers.clone(), self.options).with_clients(self.clients);
+        let watch = Watch::new(extent.len, self.probers.clone(), self.options);
+        let watch = watch.with_clients(self.clients, self.attached);
         let is_rival = |part: &Part| {
             part.extent.start != extent.start && part.extent.overlaps(extent) && part.is_watching()
         };
@@ -269,6 +272,11 @@ impl Watcher for Disk {
     fn connected(&mut self, now: Millis, clients: usize) {
         self.clients = clients;
         self.parts.iter_mut().for_each(|part| part.watch.connected(now, clients));
+    }
+
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        self.attached = attached;
+        self.parts.iter_mut().for_each(|part| part.watch.attached(now, attached));
     }
 
     fn read(&mut self, extent: Extent<Addr>) {

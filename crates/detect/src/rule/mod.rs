@@ -10,7 +10,7 @@ pub(crate) mod survey;
 use crate::format::{Format, Kind, Reason, Shown};
 pub(crate) use grid::Grid;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits};
+use quietus_core::watch::{Attached, Content, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
 use std::fmt;
 
@@ -28,6 +28,9 @@ pub trait Rule: Send + fmt::Debug {
 
     /// So many clients are connected from now on.
     fn connected(&mut self, _now: Millis, _clients: usize) {}
+
+    /// The guest is attached so from now on.
+    fn attached(&mut self, now: Millis, attached: Attached);
 
     /// The guest reads `extent`.
     fn read(&mut self, _extent: Extent<Addr>) {}

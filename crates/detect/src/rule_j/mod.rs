@@ -11,8 +11,10 @@
 //! 3. Nothing in the journal is called dead from its tail on ([`log`]).
 //! 4. Nothing is called dead before the evidence is durable
 //!    ([`crate::rule::deaths`]).
-//! 5. Time proves nothing.
+//! 5. Time proves nothing. Below a cache, which may not pass flushes on, a death waits all the
+//!    same until everything has passed it ([`cached`]).
 
+mod cached;
 mod commits;
 mod hearing;
 mod log;
@@ -33,7 +35,7 @@ use commits::{Commits, Map};
 use log::Log;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict, Waits, WaitsFor};
+use quietus_core::watch::{Attached, Content, Scope, Verdict, Waits, WaitsFor};
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
@@ -72,6 +74,7 @@ pub struct RuleJ {
     resumes: Option<(Tid, u32)>,
     /// It is mounted, as far as it says itself.
     in_use: bool,
+    attached: Attached,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
@@ -129,6 +132,7 @@ impl RuleJ {
             reads: Reads::default(),
             resumes: None,
             in_use: !format.was_clean(),
+            attached: Attached::Direct,
             format,
             live,
             changed: false,
@@ -221,7 +225,7 @@ impl RuleJ {
             }
             let since =
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
-            let dead = &self.candidates - since;
+            let dead = self.passed_cache(&self.candidates - since);
             self.condemn(dead);
         }
     }
@@ -313,7 +317,7 @@ impl RuleJ {
     /// as they lie there.
     fn cleaned(&mut self, in_order: bool) {
         self.in_use = false;
-        self.reread_maps(in_order);
+        self.reread_maps(in_order && !self.attached.is_cached());
     }
 
     /// A map as it lies there, after everything had been written. What was
@@ -362,13 +366,18 @@ impl Rule for RuleJ {
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.clock.change(now);
-        self.lately.expire(self.clock.active_ms, self.options.settle_ms);
+        self.lately.expire(self.clock.active_ms, self.settle_ms());
         self.survey.tick(self.clock.now);
         self.survey.changed(now);
         match content {
             Content::Bytes(bytes) => self.written(extent, bytes),
             Content::Zeros => self.zeroed(extent),
         }
+    }
+
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        self.tick(now);
+        self.attached_so(attached);
     }
 
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {

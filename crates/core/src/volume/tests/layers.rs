@@ -1,7 +1,7 @@
 //! When a conservative overwrite would destroy nothing.
 
 use super::*;
-use crate::watch::{Content, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{Attached, Content, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -20,6 +20,8 @@ struct Puppet {
     reads: Arc<AtomicU64>,
     /// Clients, as it was told.
     clients: Arc<AtomicU64>,
+    /// What a cache holds back for, as it was told.
+    hold_ms: Arc<AtomicU64>,
     /// Changes, as it was told.
     arrivals: Arc<AtomicU64>,
     /// It wants to see the first block before it is changed.
@@ -34,6 +36,9 @@ impl Watcher for Puppet {
     }
     fn connected(&mut self, _: Millis, clients: usize) {
         self.clients.store(clients as u64, Relaxed);
+    }
+    fn attached(&mut self, _: Millis, attached: Attached) {
+        self.hold_ms.store(attached.hold_ms(), Relaxed);
     }
     fn read(&mut self, _: Extent<Addr>) {
         self.reads.fetch_add(1, Relaxed);
@@ -110,6 +115,15 @@ fn the_watcher_is_told_how_many_clients_there_are() {
     for (event, clients) in [(Event::Connected, 1), (Event::Connected, 2), (Event::Disconnected, 1)] {
         bench.tell(event);
         assert_eq!(puppet.clients.load(Relaxed), clients);
+    }
+}
+
+#[test]
+fn the_watcher_is_told_how_the_guest_is_attached() {
+    let (mut bench, puppet) = watched();
+    for (attached, hold_ms) in [(Attached::Cached { hold_ms: 7 }, 7), (Attached::Direct, 0)] {
+        bench.tell(Event::Attached(attached));
+        assert_eq!(puppet.hold_ms.load(Relaxed), hold_ms);
     }
 }
 
