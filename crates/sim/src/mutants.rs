@@ -1,6 +1,7 @@
 //! The simulator's own test: deliberate defects of the core that it must find.
 
 use crate::history::History;
+use crate::rule_e::cache;
 use crate::rule_e::fat::trial as fat;
 use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked, walked_whole};
@@ -81,6 +82,23 @@ pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     let caught = known.next().or_else(|| walks.next()).or_else(|| fat.next());
     detect::activate(None);
     caught
+}
+
+/// As [`judge_rule_e`], below a cache; and both versions on the same walks, up to the one
+/// that fails.
+#[must_use]
+pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Option<(u64, Part)>) {
+    detect::activate(Some(mutant));
+    let known = cache::histories().into_iter();
+    let mut known =
+        known.filter_map(|(name, it)| Some(format!("{name}, {}", cache::retold(&it, true).err()?)));
+    let mut judged = (0..walks_max).map(cache::judged);
+    let judge =
+        known.next().or_else(|| judged.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1))));
+    let mut walks = (0..walks_max).map(|seed| (seed + 1, cache::walked(seed)));
+    let twin = walks.find(|(_, part)| part.failure.is_some());
+    detect::activate(None);
+    (judge, twin)
 }
 
 /// As [`hunt_rule_e`], below a journal.

@@ -1,7 +1,7 @@
 //! Both versions of some rules, driven by the same events.
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Scope, Verdict};
+use quietus_core::watch::{Attached, Content, Scope, Verdict};
 use quietus_detect::format::Block;
 use quietus_detect::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,9 @@ pub trait Version: fmt::Debug {
 
     /// So many clients are connected from now on.
     fn connected(&mut self, _now: Millis, _clients: usize) {}
+
+    /// The guest is attached so from now on.
+    fn attached(&mut self, _now: Millis, _attached: Attached) {}
 
     /// The guest reads `extent`.
     fn read(&mut self, _extent: Extent<Addr>) {}
@@ -184,6 +187,12 @@ impl<const BYTES: usize> Twin<BYTES> {
     pub fn connected(&mut self, clients: usize) {
         self.rule.connected(self.now, clients);
         self.tell(|it, now| it.connected(now, clients));
+    }
+
+    /// The guest is attached so from now on.
+    pub fn attached(&mut self, attached: Attached) {
+        self.rule.attached(self.now, attached);
+        self.tell(|it, now| it.attached(now, attached));
     }
 
     /// The guest reads `block`.
