@@ -9,6 +9,7 @@ mod wire;
 
 pub use waiting::{Waiting, WaitsFor};
 
+use crate::attached::Finding;
 use crate::audit_log::Checked;
 use crate::disk::{Access, DiskDir, DiskErrorKind, DiskToml, Size};
 use crate::engine::{Engine, RecordStatus, StartError};
@@ -95,6 +96,9 @@ pub struct StatusAnswer {
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
+    /// How guests are attached, if deaths are inferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Finding>,
     /// The audit log.
     pub record: RecordStatus,
     /// Of an overlay.
@@ -184,10 +188,17 @@ impl Open {
             deadline_ms: config.deadline_ms,
             waiting,
             status,
+            attached: self.attached(),
             record: self.engine.record_status(),
             space: self.space(),
             guarantees: self.guarantees(),
         }
+    }
+
+    /// As it is now.
+    fn attached(&self) -> Option<Finding> {
+        self.engine.look_at_clients();
+        self.engine.attachment()
     }
 
     fn space(&self) -> Option<Space> {

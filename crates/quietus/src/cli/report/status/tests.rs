@@ -28,3 +28,12 @@ fn what_was_not_all_counted_is_not_called_gone() {
     assert!(waits(4096).starts_with("not all gone yet: at least 4.00 KiB wait"), "{}", waits(4096));
     assert!(waits(0).starts_with("not known yet: too many ranges may wait"), "{}", waits(0));
 }
+
+#[test]
+fn behind_a_cache_neither_a_map_nor_an_unmount_ends_the_wait() {
+    let mut now = fresh();
+    now.waiting = vec![Waiting { cause: WaitsFor::Map, bytes: 4096, at_least: false, oldest_ms: None }];
+    assert!(waits(&now.waiting[0], &now).contains("or an unmount"));
+    now.attached = Some(Finding { cached: true, why: "a test".into() });
+    assert!(waits(&now.waiting[0], &now).ends_with("active for --settle and --cache-hold; see `attached`"));
+}
