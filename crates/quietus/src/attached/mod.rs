@@ -150,6 +150,12 @@ impl Attachment {
         inner.decide(self.mode);
     }
 
+    /// Whether the client of that number is there, and another look may find something else.
+    #[must_use]
+    pub fn may_change(&self, id: u64) -> bool {
+        self.mode == Mode::Auto && self.lock().clients.get(&id).is_some_and(|it| it.peer.may_change())
+    }
+
     /// Looks again at the clients that may be attached otherwise by now.
     pub fn look_again(&self) {
         if self.mode != Mode::Auto {

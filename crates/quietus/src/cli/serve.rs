@@ -22,15 +22,11 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Child;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long clients may take to see the end of their requests at a stop.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often clients are looked at whose devices may be used otherwise by now: before a map
-/// that a new cache holds back can be older than the reorder window.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The first file descriptor that systemd passes.
 const FIRST_PASSED_FD: RawFd = 3;
 
@@ -116,7 +112,6 @@ fn serve_disks(
         end_with_clients(&server, signals)?;
     }
     let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
-    let _looking = look_at_clients(disks)?;
     let controls: Result<Vec<_>, _> = disks.iter().map(control_of).collect();
     let result = controls.map_err(Failure::from).and_then(|_controls| {
         ready(args, &uris, &names, out)?;
@@ -130,19 +125,6 @@ fn serve_disks(
         let _ = std::fs::remove_file(pidfile);
     }
     result
-}
-
-/// Looks at how clients are attached, from time to time, until what it returns is dropped.
-fn look_at_clients(disks: &[Arc<Open>]) -> io::Result<mpsc::Sender<()>> {
-    let (looking, ends) = mpsc::channel();
-    let engines: Vec<_> = disks.iter().map(|disk| Arc::downgrade(&disk.engine)).collect();
-    let body = move || {
-        while ends.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            engines.iter().filter_map(Weak::upgrade).for_each(|engine| engine.look_at_clients());
-        }
-    };
-    std::thread::Builder::new().name("clients".into()).spawn(body)?;
-    Ok(looking)
 }
 
 /// The control socket of `disk`. A disk that is only read may do without one: its

@@ -3,7 +3,12 @@
 use super::{Engine, Shared};
 use crate::attached::{Attachment, Finding};
 use quietus_core::volume::Event;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How often clients are looked at whose devices may be used otherwise by now: before a map
+/// that a new cache holds back can be older than the reorder window.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Engine {
     /// From now on `attachment` says how guests are attached, and the watcher is told.
@@ -18,9 +23,28 @@ impl Engine {
 
     /// Looks again at how the clients are attached, where that may change.
     pub fn look_at_clients(&self) {
-        if let Some(attachment) = self.shared.attachment.get() {
-            attachment.look_again();
-            self.shared.tell_attached();
+        self.shared.look_at_clients();
+    }
+
+    /// Looks again and again at `client` while its device may come to be used otherwise. No
+    /// other client wakes an idle server.
+    pub(super) fn keep_looking_at(&self, client: u64) {
+        let may_change =
+            move |shared: &Shared| shared.attachment.get().is_some_and(|it| it.may_change(client));
+        if !may_change(&self.shared) {
+            return;
+        }
+        let shared = Arc::downgrade(&self.shared);
+        let body = move || {
+            while let Some(shared) = shared.upgrade().filter(|it| may_change(it)) {
+                shared.look_at_clients();
+                // A disk that is closed meanwhile must not stay open for as long.
+                drop(shared);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("clients".into()).spawn(body) {
+            tracing::warn!(%error, "a client of nbd.ko is not looked at again: serve with --attached cached");
         }
     }
 
@@ -32,6 +56,13 @@ impl Engine {
 }
 
 impl Shared {
+    fn look_at_clients(&self) {
+        if let Some(attachment) = self.attachment.get() {
+            attachment.look_again();
+            self.tell_attached();
+        }
+    }
+
     /// Tells the watcher how guests are attached, if that has changed.
     pub(super) fn tell_attached(&self) {
         let Some(attachment) = self.attachment.get() else { return };

@@ -25,6 +25,7 @@ impl Export for Engine {
         let client = self.shared.attachment.get().map_or(0, |it| it.connected(process));
         self.shared.tell_attached();
         self.shared.tell(Event::Connected);
+        self.keep_looking_at(client);
         client
     }
 
