@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
 use quietus_sim::pairs::{PAIRS, Pair};
+use quietus_sim::rule_e::cache;
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::{elsewhere, lockstep};
 use quietus_sim::soak::{soak, threads};
@@ -131,6 +132,8 @@ fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bo
 /// ext2's rules, what FAT makes of them, and the rules below a journal.
 fn trial(transitions: u64, walks: u64) -> bool {
     let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
+    println!("below a cache:");
+    is_well &= trial_of(0, |n| cache::walked(n as u64), walks, cache::walked);
     println!("below a journal:");
     let searched = |n| lockstep::searched(n, transitions);
     is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);
@@ -213,12 +216,20 @@ const RULE_WALKS_MAX: u64 = 8_000;
 #[cfg(feature = "mutants")]
 fn hunt_rules() -> bool {
     use quietus_detect::mutant::Mutant;
-    use quietus_sim::mutants::{hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j};
+    use quietus_sim::mutants::{
+        hunt_cached, hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j,
+    };
     let mut is_well = true;
     for mutant in Mutant::ALL {
         let twin = hunt_rule_e(mutant, RULE_WALKS_MAX);
         is_well &= twin.is_some();
         tell(mutant, judge_rule_e(mutant, RULE_WALKS_MAX), twin);
+    }
+    println!("below a cache:");
+    for mutant in Mutant::CACHED {
+        let (judge, twin) = hunt_cached(mutant, RULE_WALKS_MAX);
+        is_well &= judge.is_some() && twin.is_some();
+        tell(mutant, judge, twin);
     }
     println!("below a journal:");
     for mutant in Mutant::RULE_J {

@@ -1,6 +1,7 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
 use crate::pairs::{Guest, PAIRS, Pair};
+use crate::rule_e::cache;
 use crate::rule_e::known::histories;
 use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
 use crate::rule_j::guest::Mode;
@@ -72,6 +73,16 @@ pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Caught {
 #[must_use]
 pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     with(mutant, || told(histories(), |it| retold(it, false), || walk(walks_max, judged)))
+}
+
+/// As [`judge_rule_e`], below a cache; and both versions on the same walks, up to the one
+/// that fails.
+#[must_use]
+pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
+    with(mutant, || {
+        let judge = told(cache::histories(), |it| cache::retold(it, true), || walk(walks_max, cache::judged));
+        (judge, walk(walks_max, cache::walked))
+    })
 }
 
 /// As [`hunt_rule_e`], below a journal.

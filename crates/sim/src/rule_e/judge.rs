@@ -87,6 +87,15 @@ impl Judge {
         }
     }
 
+    /// As [`Judge::recovered`], where the guest reads `seen`, and not what lies on the medium: of
+    /// two stays of one owner in one block that one lasts whose content is seen.
+    pub fn recovered_above(&mut self, named: &BTreeMap<Block, Owner>, seen: &[Bytes]) {
+        self.recovered(named);
+        for (n, (block, _, lasts)) in self.stays.iter_mut().enumerate() {
+            *lasts &= Mark::of(&seen[*block as usize]).is_some_and(|it| usize::from(it.stay.0) == n);
+        }
+    }
+
     /// `bytes` have gone to `block`.
     pub fn written(&mut self, block: Block, bytes: &Bytes, disk: &[Bytes]) {
         self.versions.entry(block).or_default().push(*bytes);
