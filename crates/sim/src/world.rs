@@ -106,8 +106,10 @@ impl World {
             Deed::Restart => self.restart(),
             Deed::Kill => self.kill(),
             Deed::PowerCut { again_after } => self.cut_power(again_after),
-            Deed::Full => Ok(self.server.fill_host(true)),
-            Deed::Room => Ok(self.server.fill_host(false)),
+            Deed::Full | Deed::Room => {
+                self.server.fill_host(step.deed == Deed::Full);
+                Ok(())
+            }
             Deed::Fault { target, kind, after } => {
                 self.server.plan(target, Fault { kind, after });
                 Ok(())

@@ -46,8 +46,9 @@ impl Recording {
 
     /// Commit `seq` is durable.
     pub(super) fn committed(&mut self, seq: u64) {
-        while let Some((_, end)) = self.committing.pop_front_if(|(first, _)| *first <= seq) {
-            self.durable = end;
+        while let Some((_, end)) = self.committing.front().filter(|(first, _)| *first <= seq) {
+            self.durable = *end;
+            self.committing.pop_front();
         }
     }
 }
