@@ -55,9 +55,9 @@ lint:
 
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
 soak: build
-	cargo run --release --locked -p quietus-sim -- soak --seeds $(SEEDS)
+	cargo run --release --locked -p quietus-sim -- soak --only 0 --seeds $(SEEDS)
 	cargo run --release --locked -p quietus-sim -- twin
-	cargo run --release --locked -p quietus-sim -- whole --seeds 100000
+	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	lab/kill9 --rounds 1000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 1000
 

@@ -56,11 +56,14 @@ pub enum Mutant {
     AnswerBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
+    /// What is under a conservative overwrite gets its obligation at once, which the end of
+    /// the overwrite then takes away.
+    DieDuringOverwrite,
 }
 
 impl Mutant {
     /// Those that show below a watcher only.
-    pub const WATCHED: [Self; 1] = [Self::TellOfRefused];
+    pub const WATCHED: [Self; 2] = [Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// All others.
     pub const ALL: [Self; 24] = [

@@ -4,8 +4,8 @@
 //! handed in. The volume owns the order: an [`Observation`] of every change of
 //! content is made when the change *arrives*, before anything is carried out, and
 //! another one shows the content that is about to be replaced where the watcher
-//! needs it. How many clients are connected is known to the volume alone, and comes with
-//! each observation.
+//! needs it. How many clients are connected, and how the guest is attached, is known to the
+//! volume alone, and comes with each observation.
 //!
 //! Evidence first: a death is handed out only after the writes that prove it
 //! are durable. [`Observation::Cut`] begins a batch, [`Observation::Proven`] ends it,
@@ -35,6 +35,37 @@ impl<'a> Content<'a> {
             }
             (content, _) => content,
         }
+    }
+}
+
+/// What is between a guest's file system and the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attached {
+    /// Nothing that holds a write back for longer than the rules allow for.
+    #[default]
+    Direct,
+    /// A cache, which writes in any order, and each write within this time.
+    Cached {
+        /// Longest time that a write is held back, in milliseconds of activity.
+        hold_ms: u64,
+    },
+}
+
+impl Attached {
+    /// Longest time that a cache holds a write back, in milliseconds; 0 without a cache.
+    #[must_use]
+    pub const fn hold_ms(self) -> u64 {
+        match self {
+            Self::Direct => 0,
+            Self::Cached { hold_ms } => hold_ms,
+        }
+    }
+
+    /// Whether there is a cache between.
+    #[must_use]
+    pub const fn is_cached(self) -> bool {
+        matches!(self, Self::Cached { .. })
     }
 }
 
@@ -82,6 +113,8 @@ pub struct Moment {
     /// How many clients are connected. Each may send again what another one had under
     /// way, and while there are two it may arrive from both.
     pub clients: usize,
+    /// What is between the guest and the disk.
+    pub attached: Attached,
 }
 
 /// Something that happens to a disk, told in the order in which it happens.
@@ -118,6 +151,8 @@ pub enum Observation<'a> {
     Read(Extent<Addr>),
     /// A client has connected or disconnected.
     Clients,
+    /// The guest is attached in another way than before.
+    Attached,
     /// Time has passed.
     Tick,
     /// The evidence that has arrived up to now is being made durable.
@@ -135,7 +170,7 @@ impl Observation<'_> {
         match self {
             Self::Arrived { extent, .. } | Self::Given { extent, .. } | Self::Read(extent) => Some(*extent),
             Self::Overwriting { seen, .. } => Some(*seen),
-            Self::Clients | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => None,
+            Self::Clients | Self::Attached | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => None,
         }
     }
 
@@ -159,7 +194,7 @@ impl Observation<'_> {
                 Self::Given { extent: inner(extent).filter(|it| it.len == extent.len)?, content }
             }
             Self::Read(extent) => Self::Read(inner(extent)?),
-            Self::Clients | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => self,
+            Self::Clients | Self::Attached | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => self,
         })
     }
 }

@@ -7,6 +7,10 @@
 pub enum Mutant {
     /// A map proves a death however late the block was written.
     NoWindow,
+    /// Below a cache a map proves a death after the reorder window.
+    CacheHasWindow,
+    /// Below a cache an unmount counts as one in order.
+    CacheUnmountsInOrder,
     /// What is sent again counts as sent since.
     EchoBelieved,
     /// Pointers that name a block do not save it.
@@ -103,6 +107,9 @@ impl Mutant {
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
     ];
+
+    /// Those of rule E below a cache.
+    pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];
 
     /// Those of rule E below a journal elsewhere, and of rule J on the journal's device.
     pub const JOURNAL_ELSEWHERE: [Self; 11] = [

@@ -114,6 +114,7 @@ impl Watch {
         {
             rule.resume(view);
         }
+        rule.observe(at, Observation::Attached);
         // Who is alone sends nothing again that another one sent.
         if at.clients > 1 {
             rule.observe(at, Observation::Clients);
@@ -192,6 +193,7 @@ impl Watch {
             | Observation::Overwriting { .. }
             | Observation::Read(_)
             | Observation::Clients
+            | Observation::Attached
             | Observation::Tick
             | Observation::Cut
             | Observation::Proven

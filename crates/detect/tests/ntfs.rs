@@ -6,7 +6,7 @@
 mod tool;
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
+use quietus_core::watch::{Attached, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
 use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe};
 use quietus_detect::options::Options;
 use quietus_detect::{Disk, ntfs};
@@ -181,7 +181,8 @@ impl Watched {
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
-        self.disk.observe(Moment { now: Millis(self.now), clients: 1 }, observation);
+        self.disk
+            .observe(Moment { now: Millis(self.now), clients: 1, attached: Attached::Direct }, observation);
     }
 
     /// Time passes, in which everything is read that is asked for.

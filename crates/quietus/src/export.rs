@@ -18,11 +18,14 @@ pub trait Export: Send + Sync {
     /// Its size in bytes, which never changes.
     fn size(&self) -> u64;
 
-    /// A client begins to send requests.
-    fn connected(&self) {}
+    /// A client begins to send requests: its process, if that is on this host. Returns the
+    /// number by which [`Export::disconnected`] knows it.
+    fn connected(&self, _process: Option<u32>) -> u64 {
+        0
+    }
 
-    /// A client is gone, and sends no more.
-    fn disconnected(&self) {}
+    /// The client of that number is gone, and sends no more.
+    fn disconnected(&self, _client: u64) {}
 
     /// Takes `request`. Its outcome goes to `reply`, from this thread before
     /// this returns, or from another thread at any time.

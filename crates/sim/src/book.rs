@@ -36,6 +36,7 @@ mod piece;
 
 use crate::content::{Tag, indices, is_content};
 use crate::remanence::SECTOR_BYTES;
+use crate::server::Moment;
 use crate::violation::{Oracle, Violation};
 use piece::Piece;
 use quietus_core::units::{Addr, Extent};
@@ -58,9 +59,6 @@ impl Value {
         }
     }
 }
-
-/// A moment: one more at each thing that happens.
-pub type Moment = u64;
 
 /// A read that is under way.
 #[derive(Clone, Debug)]

@@ -34,6 +34,8 @@ pub struct Setup {
     pub run_bytes_max: u64,
     /// See [`Config::batch_bytes_max`](quietus_core::volume::Config).
     pub batch_bytes_max: u64,
+    /// See [`Config::idle_after_ms`](quietus_core::volume::Config).
+    pub idle_after_ms: u64,
     /// See [`Config::deadline_ms`](quietus_core::volume::Config).
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`](quietus_core::volume::Config).
@@ -54,6 +56,31 @@ pub struct Setup {
     pub overlay: Option<Mode>,
     /// Of that base.
     pub base_bytes: u64,
+}
+
+impl Setup {
+    /// The simplest disk.
+    #[must_use]
+    pub fn plain(disk_bytes: u64) -> Self {
+        Self {
+            disk_bytes,
+            policy: "clear",
+            punch: false,
+            run_bytes_max: 65536,
+            batch_bytes_max: 1 << 20,
+            idle_after_ms: 250,
+            deadline_ms: 600_000,
+            detect_zeroes: false,
+            half_bytes: 16384,
+            slots: 8,
+            in_flight_max: 1,
+            destage_percent: 0,
+            tells_holes: false,
+            origin: Origin::Empty,
+            overlay: None,
+            base_bytes: 0,
+        }
+    }
 }
 
 /// What a medium holds when a disk is created on it.

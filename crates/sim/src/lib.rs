@@ -1,16 +1,18 @@
 //! The deterministic simulator.
 //!
-//! A seed makes a [`history`]: a small disk, and what happens to it. The
-//! [`world`] lets it happen to the code that is served, unchanged, on simulated
+//! A seed makes a [`history`]: a small disk, and what happens to it. The [`server`] drives the
+//! code that is served, unchanged, on simulated
 //! media ([`medium`]) that have a volatile cache, tear and fold writes, fail and
-//! remember every layer that was ever on them ([`remanence`]). Three oracles
-//! watch, and identify bytes by [`content`], never by place:
+//! remember every layer that was ever on them ([`remanence`]). Above it there is a guest: requests that know
+//! no file system ([`world`]), or file systems that a watcher observes ([`files`]); [`pairs`] says which guest
+//! is put above which store. Three oracles watch, and identify bytes by [`content`], never by
+//! place:
 //!
-//! - *safety* ([`book`]): what is read is what was promised to be there, after
-//!   any crash;
-//! - *forensic* (`world::forensic`): what was called destroyed, or is owed to be
-//!   when nothing is owed any more, has had its passes, everywhere;
-//! - *liveness of obligations* ([`world`]): a disk that is left alone meets all
+//! - *safety* ([`book`], `files::shelf`): what is read is what was promised to be there, after
+//!   any crash; nothing that a guest owns dies;
+//! - *forensic* (`server::forensic`, and one of each guest): what was called destroyed, or is
+//!   owed to be when nothing is owed any more, has had its passes, everywhere;
+//! - *liveness of obligations* ([`server`]): a disk that is left alone meets all
 //!   its obligations, whatever happened before, in bounded time.
 //!
 //! A history that breaks a promise is cut down to a few steps ([`shrink`]).
@@ -20,14 +22,17 @@
 pub mod book;
 pub mod content;
 pub mod dice;
+pub mod files;
 pub mod history;
 pub mod media;
 pub mod medium;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod pairs;
 pub mod remanence;
 pub mod rule_e;
 pub mod rule_j;
+pub mod server;
 pub mod shrink;
 pub mod soak;
 pub mod twin;

@@ -3,13 +3,12 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
-use quietus_sim::rule_e::fat::trial as fat;
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked, walked_whole};
+use quietus_sim::pairs::{PAIRS, Pair};
+use quietus_sim::rule_e::cache;
+use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::{elsewhere, lockstep};
-use quietus_sim::shrink::shrink;
-use quietus_sim::soak::{Tally, soak, threads};
-use quietus_sim::verdict::{silence_panics, verdict};
-use quietus_sim::violation::Violation;
+use quietus_sim::soak::{soak, threads};
+use quietus_sim::verdict::silence_panics;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -22,7 +21,10 @@ struct Cli {
     /// Repeat the history of this seed, and cut it down if it fails.
     #[arg(long)]
     seed: Option<u64>,
-    /// Print the whole history too.
+    /// The pair, by its number in `soak --list`.
+    #[arg(long, default_value_t = 0, requires = "seed")]
+    pair: usize,
+    /// Print the whole history too, of bare requests.
     #[arg(long, requires = "seed")]
     list: bool,
     #[command(subcommand)]
@@ -31,11 +33,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Job {
-    /// Let many histories happen, over all processors.
+    /// Let many histories of each pair of a guest and a store happen, over all processors.
     Soak {
-        /// How many.
-        #[arg(long, default_value_t = 1_000_000)]
-        seeds: u64,
+        /// List the pairs, and what a CI run plays of each.
+        #[arg(long)]
+        list: bool,
+        /// Only the pair with this number.
+        #[arg(long)]
+        only: Option<usize>,
+        /// Histories of each pair; as many as a CI run unless it is given.
+        #[arg(long)]
+        seeds: Option<u64>,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         from: u64,
@@ -51,21 +59,15 @@ enum Job {
         #[arg(long, default_value_t = 100_000)]
         walks: u64,
     },
-    /// Put a guest with a file system above a whole volume that watches it.
-    Whole {
-        /// How many lives of a guest.
-        #[arg(long, default_value_t = 10_000)]
-        seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value_t = 0)]
-        from: u64,
-    },
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
         /// Give one up after so many histories.
         #[arg(long, default_value_t = 200_000)]
         seeds_max: u64,
+        /// Only the defects of the core whose names contain this.
+        #[arg(long)]
+        only: Option<String>,
     },
 }
 
@@ -73,60 +75,56 @@ fn main() -> ExitCode {
     silence_panics();
     let cli = Cli::parse();
     let is_well = match (cli.command, cli.seed) {
-        (Some(Job::Soak { seeds, from }), _) => soak_with_bar(from, seeds),
+        (Some(Job::Soak { list: true, .. }), _) => list_pairs(),
+        (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
-        (Some(Job::Whole { seeds, from }), _) => wholes(from, seeds),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max }), _) => {
+        (Some(Job::Mutants { seeds_max, only: Some(name) }), _) => hunt_core(seeds_max, &name),
+        #[cfg(feature = "mutants")]
+        (Some(Job::Mutants { seeds_max, only: None }), _) => {
             let rules = hunt_rules();
-            let watched = hunt_watched();
-            hunt_all(seeds_max) && rules && watched
+            hunt_core(seeds_max, "") && rules
         }
-        (None, Some(seed)) => repeat(seed, cli.list),
-        (None, None) => soak_with_bar(0, 10_000),
+        (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
+        (None, None) => soak_pairs(None, 0, None),
     };
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn repeat(seed: u64, list: bool) -> bool {
-    let history = History::from_seed(seed);
+fn repeat(seed: u64, pair: usize, list: bool) -> bool {
     if list {
-        println!("{history}");
+        println!("{}", History::from_seed(seed));
     }
-    match verdict(&history) {
-        Ok(figures) => println!("seed {seed}: every promise was kept; {figures:?}"),
-        Err(violation) => {
-            explain(seed, &violation);
-            return false;
-        }
+    let (part, figures) = PAIRS[pair.min(PAIRS.len() - 1)].played(seed);
+    if part.failure.is_none() {
+        println!("{}: every promise was kept; {figures:?}", part.name);
+    }
+    told(&part)
+}
+
+fn list_pairs() -> bool {
+    for (n, pair) in PAIRS.iter().enumerate() {
+        println!("{n}  {:<35} {:>6} histories", pair.to_string(), pair.histories);
     }
     true
 }
 
-/// Prints the shortest history found that fails as that of `seed` does.
-fn explain(seed: u64, violation: &Violation) {
-    println!("seed {seed}: {violation}");
-    println!("cutting it down…");
-    let short = shrink(&History::from_seed(seed), violation.oracle);
-    println!("{short}");
-    if let Err(violation) = verdict(&short) {
-        println!("{violation}");
-    }
-    println!("again: cargo run -p quietus-sim --release -- --seed {seed}");
+fn soak_pairs(only: Option<usize>, from: u64, seeds: Option<u64>) -> bool {
+    let pairs = PAIRS.iter().enumerate().filter(|(n, _)| only.is_none_or(|it| it == *n));
+    pairs.filter(|pair| !soak_with_bar(*pair, from, seeds)).count() == 0
 }
 
-fn soak_with_bar(from: u64, seeds: u64) -> bool {
+fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bool {
+    let seeds = seeds.unwrap_or(pair.histories);
     let (bar, start) = (bar(seeds), Instant::now());
-    let tally = soak(from..from.saturating_add(seeds), threads(), || {}, |done| bar.set_position(done));
+    let tally = soak(pair, from..from.saturating_add(seeds), threads(), || {}, |done| bar.set_position(done));
     bar.finish_and_clear();
-    println!("{} histories in {:.1} s", tally.histories, start.elapsed().as_secs_f64());
-    report(&tally)
-}
-
-fn report(tally: &Tally) -> bool {
-    println!("{:#?}", tally.figures);
-    if let Some((seed, violation)) = &tally.failure {
-        explain(*seed, violation);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{pair}: {} histories, {} steps, in {seconds:.1} s", tally.histories, tally.steps);
+    println!("{:?}", tally.figures);
+    if let Some((seed, part)) = &tally.failure {
+        told(part);
+        println!("again: cargo run -p quietus-sim --release -- --pair {n} --seed {seed}");
     }
     tally.failure.is_none()
 }
@@ -134,7 +132,8 @@ fn report(tally: &Tally) -> bool {
 /// ext2's rules, what FAT makes of them, and the rules below a journal.
 fn trial(transitions: u64, walks: u64) -> bool {
     let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
-    is_well &= trial_of(fat::parts(), |n| fat::searched(n, transitions), walks, fat::walked);
+    println!("below a cache:");
+    is_well &= trial_of(0, |n| cache::walked(n as u64), walks, cache::walked);
     println!("below a journal:");
     let searched = |n| lockstep::searched(n, transitions);
     is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);
@@ -160,13 +159,6 @@ fn trial_of(
     let walked = split(walks, walked);
     println!("{walks} walks of {} steps", walked.iter().map(|it| it.transitions).sum::<u64>());
     walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
-}
-
-/// The lives of `seeds` guests above whole volumes.
-fn wholes(from: u64, seeds: u64) -> bool {
-    let walks = split(seeds, |n| walked_whole(from.saturating_add(n)));
-    println!("{seeds} guests, {} steps", walks.iter().map(|it| it.transitions).sum::<u64>());
-    walks.iter().filter(|it| !told(it)).take(1).count() == 0
 }
 
 /// `work` on the numbers below `end`, over all processors.
@@ -198,65 +190,46 @@ fn bar(len: u64) -> ProgressBar {
     ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// Defects of the core whose names contain `name`.
 #[cfg(feature = "mutants")]
-fn hunt_all(seeds_max: u64) -> bool {
-    let survivors =
-        quietus_core::mutant::Mutant::ALL.into_iter().filter(|mutant| !is_found(*mutant, seeds_max));
-    let survivors: Vec<_> = survivors.collect();
-    if !survivors.is_empty() {
-        println!("not found: {survivors:?}");
-    }
-    survivors.is_empty()
-}
-
-#[cfg(feature = "mutants")]
-fn is_found(mutant: quietus_core::mutant::Mutant, seeds_max: u64) -> bool {
-    let Some(caught) = quietus_sim::mutants::hunt(mutant, seeds_max, threads()) else {
-        println!("{mutant:?}: not found in {seeds_max} histories");
-        return false;
-    };
-    let steps = caught.history.steps.len();
-    println!("{mutant:?}: found after {} histories; {steps} steps show it", caught.histories);
-    for step in &caught.history.steps {
-        println!("    {step}");
-    }
-    println!("    {}", caught.violation);
-    true
-}
-
-/// Defects of the core that a guest with a file system above it shows.
-#[cfg(feature = "mutants")]
-fn hunt_watched() -> bool {
-    println!("above a whole volume:");
-    let all = quietus_core::mutant::Mutant::WATCHED.into_iter();
-    let found = all.map(|mutant| {
-        let caught = quietus_sim::mutants::hunt_whole(mutant, RULE_WALKS_MAX);
-        let (walks, (history, broken)) = match caught {
-            Some((walks, part)) => (walks, part.failure.unwrap_or_default()),
-            None => {
-                println!("{mutant:?}: NOT FOUND");
-                return false;
+fn hunt_core(seeds_max: u64, name: &str) -> bool {
+    use quietus_core::mutant::Mutant;
+    let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED);
+    let named = all.filter(|it| format!("{it:?}").contains(name));
+    named.fold(true, |is_well, mutant| {
+        let caught = quietus_sim::mutants::hunt(mutant, seeds_max);
+        match &caught {
+            Some((histories, part)) => {
+                println!("{mutant:?}: found after {histories} histories");
+                told(part);
             }
-        };
-        println!("{mutant:?}: found after {walks} guests\n{history}    {broken}");
-        true
-    });
-    found.fold(true, |all, one| all && one)
+            None => println!("{mutant:?}: NOT FOUND"),
+        }
+        is_well && caught.is_some()
+    })
 }
 
 /// Walks after which a defect of the rules is given up.
 #[cfg(feature = "mutants")]
-const RULE_WALKS_MAX: u64 = 4_000;
+const RULE_WALKS_MAX: u64 = 8_000;
 
 #[cfg(feature = "mutants")]
 fn hunt_rules() -> bool {
     use quietus_detect::mutant::Mutant;
-    use quietus_sim::mutants::{hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j};
+    use quietus_sim::mutants::{
+        hunt_cached, hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j,
+    };
     let mut is_well = true;
     for mutant in Mutant::ALL {
         let twin = hunt_rule_e(mutant, RULE_WALKS_MAX);
         is_well &= twin.is_some();
         tell(mutant, judge_rule_e(mutant, RULE_WALKS_MAX), twin);
+    }
+    println!("below a cache:");
+    for mutant in Mutant::CACHED {
+        let (judge, twin) = hunt_cached(mutant, RULE_WALKS_MAX);
+        is_well &= judge.is_some() && twin.is_some();
+        tell(mutant, judge, twin);
     }
     println!("below a journal:");
     for mutant in Mutant::RULE_J {

@@ -8,6 +8,7 @@
 mod simpler;
 
 use crate::history::{History, Step};
+use crate::rule_e::search::cut_down;
 use crate::verdict::verdict;
 use crate::violation::Oracle;
 
@@ -56,23 +57,11 @@ impl<F: FnMut(&History) -> bool> Search<F> {
     }
 
     fn leave_out(&mut self) {
-        let mut len = self.best.steps.len().div_ceil(2);
-        while len > 0 {
-            self.leave_out_runs(len);
-            len /= 2;
-        }
-    }
-
-    /// Leaves out runs of `len` steps, the last one first.
-    fn leave_out_runs(&mut self, len: usize) {
-        let mut end = self.best.steps.len();
-        while end > 0 {
-            let start = end.saturating_sub(len);
-            let mut candidate = self.best.clone();
-            candidate.steps.drain(start..end.min(candidate.steps.len()));
-            self.try_out(candidate);
-            end = start;
-        }
+        let steps = self.best.steps.clone();
+        cut_down(steps, |shorter| {
+            let steps = shorter.to_vec();
+            self.try_out(History { steps, ..self.best.clone() })
+        });
     }
 
     fn simplify_steps(&mut self) {

@@ -1,7 +1,7 @@
 //! Both versions of some rules, driven by the same events.
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Moment, Observation, Scope, Verdict};
+use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict};
 use quietus_detect::format::Block;
 use quietus_detect::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,9 @@ pub trait Version: fmt::Debug {
 
     /// So many clients are connected from now on.
     fn connected(&mut self, _now: Millis, _clients: usize) {}
+
+    /// The guest is attached so from now on.
+    fn attached(&mut self, _now: Millis, _attached: Attached) {}
 
     /// The guest reads `extent`.
     fn read(&mut self, _extent: Extent<Addr>) {}
@@ -78,6 +81,7 @@ pub struct Twin<const BYTES: usize> {
     disk: Vec<[u8; BYTES]>,
     now: Millis,
     clients: usize,
+    attached: Attached,
     /// Whatever is wanted is read before anything else happens.
     reads_at_once: bool,
 }
@@ -101,7 +105,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         disk: Vec<[u8; BYTES]>,
         now: Millis,
     ) -> Self {
-        Self { rule, literal, disk, now, clients: 0, reads_at_once: false }
+        Self { rule, literal, disk, now, clients: 0, attached: Attached::Direct, reads_at_once: false }
     }
 
     /// From here on each version reads what it wants before anything else
@@ -114,7 +118,8 @@ impl<const BYTES: usize> Twin<BYTES> {
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
-        self.rule.observe(Moment { now: self.now, clients: self.clients }, observation);
+        self.rule
+            .observe(Moment { now: self.now, clients: self.clients, attached: self.attached }, observation);
     }
 
     fn read_all(&mut self) {
@@ -190,6 +195,13 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.clients = clients;
         self.observe(Observation::Clients);
         self.tell(|it, now| it.connected(now, clients));
+    }
+
+    /// The guest is attached so from now on.
+    pub fn attached(&mut self, attached: Attached) {
+        self.attached = attached;
+        self.observe(Observation::Attached);
+        self.tell(|it, now| it.attached(now, attached));
     }
 
     /// The guest reads `block`.

@@ -33,3 +33,9 @@ impl fmt::Display for Violation {
         write!(f, "{:?}: {}", self.oracle, self.what)
     }
 }
+
+impl From<Violation> for String {
+    fn from(violation: Violation) -> Self {
+        violation.to_string()
+    }
+}

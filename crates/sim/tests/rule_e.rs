@@ -1,4 +1,4 @@
-//! Rule E, on trial: enumerated, by chance, and in the histories that are kept.
+//! Rule E, on trial below ext2 and FAT: enumerated, by chance, and in the histories that are kept.
 
 mod trial;
 
@@ -9,7 +9,7 @@ use trial::{assert_searched, assert_walked};
 
 /// Steps tried in each part.
 const TRANSITIONS: u64 = 20_000;
-const WALKS: u64 = 6_000;
+const WALKS: u64 = 10_000;
 
 #[test]
 fn both_versions_and_the_judge_agree_in_every_enumerated_state() {

@@ -1,13 +1,15 @@
-//! Rule J, on trial.
+//! Rule J, on trial: by the letter, and both versions of it, below a journal that is here or elsewhere.
 
 mod trial;
 
 use quietus_sim::rule_j::guest::Mode;
 use quietus_sim::rule_j::known::histories;
+use quietus_sim::rule_j::play::Setup;
 use quietus_sim::rule_j::text::{Counts, RULE, Reading, Residue};
 use quietus_sim::rule_j::trial::{parts, read, reread, searched};
+use quietus_sim::rule_j::{elsewhere, lockstep};
 use quietus_sim::verdict::silence_panics;
-use trial::{assert_searched, assert_walked};
+use trial::{assert_retold, assert_searched, assert_walked};
 
 /// Steps tried in each part.
 const TRANSITIONS: u64 = 4_000;
@@ -47,7 +49,7 @@ fn wrong_readings_of_the_rule_are_found() {
 }
 
 #[test]
-fn histories_that_are_worth_keeping_are_kept() {
+fn histories_that_are_worth_keeping_are_kept_by_the_letter() {
     silence_panics();
     for (name, steps) in histories() {
         for mode in [Mode::Journal, Mode::Ordered, Mode::Writeback] {
@@ -69,4 +71,21 @@ fn each_of_them_is_destructive_by_a_reading_that_is_wrong() {
             assert!(broken.clone().is_err_and(|it| it.starts_with("safety")), "{name}, {mode:?}: {broken:?}");
         }
     }
+}
+
+#[test]
+fn both_versions_and_the_judge_agree_in_every_enumerated_state() {
+    assert_searched(lockstep::parts(), lockstep::searched, TRANSITIONS, 100);
+}
+
+#[test]
+fn both_versions_and_the_judge_agree_on_long_walks() {
+    assert_walked(lockstep::walked, 6_000);
+    assert_walked(elsewhere::walked, 4_000);
+}
+
+#[test]
+fn histories_that_are_worth_keeping_are_kept() {
+    assert_retold(lockstep::retold, Setup::large);
+    assert_retold(elsewhere::retold, elsewhere::setup_large);
 }

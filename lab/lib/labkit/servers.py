@@ -199,8 +199,9 @@ class Quietus(Server):
         return self.disk
 
     def argv(self):
+        # A relay or a bench's client would be taken for a cache.
         return [self.binary, "serve", self.disk, "--nbd", f"unix:{self.socket}",
-                *self.serve_options]
+                "--attached", "direct", *self.serve_options]
 
     def tool(self, verb, *arguments):
         """Runs `quietus VERB DISK ARGUMENTS --json`; its answer."""

@@ -413,7 +413,7 @@ impl Volume {
             self.requests.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
             self.seal(Waiter::Request(id), out);
         } else {
-            self.die(id, Deaths::zeros(zeros), out);
+            self.end_write(id, zeros, durable, out);
         }
     }
 

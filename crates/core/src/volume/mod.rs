@@ -62,6 +62,7 @@ pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
+use crate::watch::Attached;
 use outstanding::Purpose;
 
 /// How a volume behaves.
@@ -116,6 +117,8 @@ pub enum Event {
     Connected,
     /// It is gone, and sends no more.
     Disconnected,
+    /// The guest is attached so from now on.
+    Attached(Attached),
     /// Everything queued is due now.
     ShredNow,
     /// No new requests. Everything queued is due now, or, without `drain`,
@@ -188,6 +191,7 @@ impl Volume {
             Event::Tick => {}
             Event::Connected => self.connected(1),
             Event::Disconnected => self.connected(-1),
+            Event::Attached(attached) => self.attached(attached),
             Event::ShredNow => self.schedule.all_due = true,
             Event::Stop { drain } => {
                 self.schedule.stop(drain);

@@ -58,13 +58,22 @@ impl Order {
 
     /// Change `id` has ended; returns those that may begin now.
     pub(super) fn leave(&mut self, id: RequestId) -> Vec<RequestId> {
-        let Some(member) = self.members.remove(&id) else { return Vec::new() };
-        self.before_cut -= usize::from(member.cuts < self.cuts);
-        let own = self.last.within(member.bytes).filter(|(_, it)| it.0 == id);
+        let freed = self.retire(id);
+        if let Some(member) = self.members.remove(&id) {
+            self.before_cut -= usize::from(member.cuts < self.cuts);
+        }
+        freed
+    }
+
+    /// Change `id` has had its effect, which is not durable yet: as evidence it has not ended.
+    /// Returns those that may begin now.
+    pub(super) fn retire(&mut self, id: RequestId) -> Vec<RequestId> {
+        let Some(member) = self.members.get_mut(&id) else { return Vec::new() };
+        let (bytes, mut freed) = (member.bytes, std::mem::take(&mut member.followers));
+        let own = self.last.within(bytes).filter(|(_, it)| it.0 == id);
         for part in own.map(|(part, _)| part).collect::<Vec<_>>() {
             self.last.remove(part);
         }
-        let mut freed = member.followers;
         freed.retain(|id| {
             let Some(follower) = self.members.get_mut(id) else { return false };
             follower.ahead -= 1;

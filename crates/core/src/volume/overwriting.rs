@@ -149,15 +149,29 @@ impl Volume {
             self.erasing.overwriting.since = self.schedule.now;
         }
         self.state.ledger.overwrite(extent);
-        let deaths = Deaths::zeros(zeros);
-        if durable && self.latched.is_none() {
-            let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-            self.meet_overwritten(&parts);
-            self.requests.running.get_mut(id).stage = Stage::Seal(deaths);
-            self.request_sealed(id, out);
-        } else {
-            self.die(id, deaths, out);
+        self.end_write(id, zeros, durable, out);
+    }
+
+    /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
+    /// over all that was written over there, by others too.
+    pub(super) fn end_write(
+        &mut self,
+        id: RequestId,
+        zeros: Vec<Extent<Addr>>,
+        durable: bool,
+        out: &mut Vec<Command>,
+    ) {
+        let (extent, deaths) = (self.requests.running.get_mut(id).extent, Deaths::zeros(zeros));
+        if !durable {
+            return self.die(id, deaths, out);
         }
+        let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+        if self.latched.is_some() && !(parts.is_empty() && self.is_met_durable()) {
+            return self.finish(id, Err(self.frozen()), out);
+        }
+        self.meet_overwritten(&parts);
+        self.requests.running.get_mut(id).stage = Stage::Seal(deaths);
+        self.request_sealed(id, out);
     }
 
     /// A sync begins.

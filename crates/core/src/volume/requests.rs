@@ -45,7 +45,7 @@ impl Requests {
     /// tried.
     pub(super) fn retire(&mut self, id: RequestId) {
         self.running.retire(id);
-        self.leave(id);
+        self.order.retire(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
     /// The medium has failed. Returns those that no input or output is under way for: what they wait

@@ -7,10 +7,13 @@ use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::{Agenda, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher};
+use crate::watch::{
+    Agenda, Attached, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher,
+};
 
 /// Reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
@@ -25,6 +28,8 @@ pub(super) struct Watching {
     watcher: Box<dyn Watcher>,
     /// How many clients are connected.
     clients: usize,
+    /// What is between the guest and the disk.
+    attached: Attached,
     looks: usize,
     next_look: u64,
     proof: Proof,
@@ -60,6 +65,7 @@ impl Volume {
         let watching = Watching {
             watcher,
             clients: 0,
+            attached: Attached::Direct,
             looks: 0,
             next_look: OWN_REQUESTS,
             proof: Proof::None,
@@ -88,6 +94,14 @@ impl Volume {
         if let Some(watching) = &mut self.watching {
             watching.tell(self.schedule.now, observation);
         }
+    }
+
+    /// The guest is attached so from now on.
+    pub(super) fn attached(&mut self, attached: Attached) {
+        if let Some(watching) = &mut self.watching {
+            watching.attached = attached;
+        }
+        self.tell_watcher(Observation::Attached);
     }
 
     /// Whether a free of the guest's own waits until the watcher says so too.
@@ -286,7 +300,9 @@ impl Volume {
         let (order, erasing) = (&self.requests.order, &self.erasing);
         // The end of an act that hides content would take the place of the new
         // obligation.
-        let is_busy = |extent: Extent<Addr>| erasing.hides(extent) || order.overlaps(extent);
+        let is_busy = |extent: Extent<Addr>| {
+            erasing.hides(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
+        };
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
@@ -330,7 +346,7 @@ impl Watching {
     }
 
     fn tell(&mut self, now: Millis, observation: Observation<'_>) {
-        self.watcher.observe(Moment { now, clients: self.clients }, observation);
+        self.watcher.observe(Moment { now, clients: self.clients, attached: self.attached }, observation);
     }
 
     /// `extent` changes: verdicts that were not carried out are void there.

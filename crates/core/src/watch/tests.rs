@@ -41,7 +41,13 @@ fn what_is_shown_of_a_region_is_shown_whole_or_not_at_all() {
 
 #[test]
 fn what_has_no_place_is_observed_everywhere() {
-    for it in [Observation::Clients, Observation::Tick, Observation::Cut, Observation::Proven] {
+    for it in [
+        Observation::Clients,
+        Observation::Attached,
+        Observation::Tick,
+        Observation::Cut,
+        Observation::Proven,
+    ] {
         assert_eq!((it.place(), it.within(REGION)), (None, Some(it)));
     }
 }

@@ -269,6 +269,7 @@ impl Observer for Disk {
             Observation::Overwriting { .. }
             | Observation::Read(_)
             | Observation::Clients
+            | Observation::Attached
             | Observation::Tick
             | Observation::Cut
             | Observation::Proven

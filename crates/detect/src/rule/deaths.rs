@@ -67,6 +67,13 @@ impl Deaths {
         revoked
     }
 
+    /// Takes back everything that was condemned and not handed out.
+    pub(crate) fn take_condemned(&mut self) -> RoaringBitmap {
+        self.since = None;
+        let sets = [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready];
+        sets.into_iter().map(std::mem::take).fold(RoaringBitmap::new(), |all, set| all | set)
+    }
+
     /// A live block lost a name.
     pub(crate) fn unlink(&mut self, block: Block) {
         self.unlinked.insert(block..=block);

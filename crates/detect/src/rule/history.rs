@@ -85,6 +85,12 @@ impl Lately {
         add_within(&self.old, blocks, found);
     }
 
+    /// All of them count as inserted `now`.
+    pub(crate) fn renew(&mut self, now: u64) {
+        self.young |= std::mem::take(&mut self.old);
+        self.began = now;
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.young.union_len(&self.old)
     }

@@ -134,6 +134,13 @@ impl Survey {
         self.maps = None;
     }
 
+    /// Maps may have been written after the file system said that all is written.
+    pub(crate) fn distrust_order(&mut self) {
+        if let Some(maps) = &mut self.maps {
+            maps.in_order = false;
+        }
+    }
+
     /// Whether maps wait to be read again because tools write them.
     pub(crate) fn awaits_tools(&self) -> bool {
         self.maps.as_ref().is_some_and(|maps| !maps.begun && !maps.in_order)

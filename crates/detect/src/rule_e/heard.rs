@@ -27,7 +27,7 @@ impl RuleE {
         }
         let is_lasting = self.in_use && self.format.has_journal_elsewhere();
         if is_lasting && !mutant::is(Mutant::LateMapSettles) {
-            let late = self.recent.within(&freed);
+            let late = self.window().within(&freed);
             return freed - late;
         }
         freed

@@ -18,9 +18,12 @@
 //!    keep the present content.
 //! 5. Time alone kills nothing: the clock that settles doubts stands still
 //!    while the guest does (it may be suspended, with all it has yet to write).
-//! 6. Nothing follows from a map that a recovery may have written from a journal
+//! 6. Below a cache, which knows no order, a map proves nothing against a block that was
+//!    written within the time that everybody may hold a write back ([`cached`]).
+//! 7. Nothing follows from a map that a recovery may have written from a journal
 //!    out of sight ([`RuleE::may_be_replayed`]).
 
+mod cached;
 mod heard;
 mod names;
 mod observing;
@@ -36,6 +39,7 @@ use crate::rule::survey::Survey;
 use crate::rule::{Grid, placed, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::Attached;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
@@ -55,6 +59,7 @@ pub struct RuleE {
     recent: Lately,
     /// Clients that are connected, as the last observation had it.
     clients: usize,
+    attached: Attached,
     /// Written, or given a name, within the time that it takes to settle.
     lately: Lately,
     /// Shown free so soon after a write that the map may be the older of the two.
@@ -122,6 +127,7 @@ impl RuleE {
             suspicious: RoaringBitmap::new(),
             recent,
             clients: 0,
+            attached: Attached::Direct,
             lately,
             doubted: Lately::new(0),
             deaths: Deaths::default(),
@@ -147,15 +153,15 @@ impl RuleE {
 
     fn expire(&mut self) {
         self.expire_by_time();
-        let active_ms = self.clock.active_ms;
-        let calm = self.lately.expire(active_ms, self.options.settle_ms);
+        let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
+        let calm = self.lately.expire(active_ms, settle_ms);
         self.clear_suspicion(calm);
-        let settled = self.doubted.expire(active_ms, self.options.settle_ms);
+        let settled = self.doubted.expire(active_ms, settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
         }
-        self.names.settle(active_ms, self.options.settle_ms);
-        self.deaths.settle(active_ms, self.options.settle_ms);
+        self.names.settle(active_ms, settle_ms);
+        self.deaths.settle(active_ms, settle_ms);
     }
 
     /// Neither a write nor a new name came to these for as long as it takes to
@@ -275,12 +281,10 @@ impl RuleE {
     }
 
     /// Those of `freed` that were written so soon before, with no map in between, that
-    /// the map may be older. What is written while nothing is mounted is written by tools, through
-    /// a cache that knows no order.
+    /// the map may be older.
     fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
-        let window = if self.in_use { &self.recent } else { &self.lately };
         let counts = !mutant::is(Mutant::NoWindow);
-        let doubted = if counts { window.within(freed) } else { RoaringBitmap::new() };
+        let doubted = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
         self.figures.doubted += doubted.len();
         doubted
     }
@@ -323,6 +327,7 @@ impl RuleE {
     /// as they lie there.
     fn cleaned(&mut self, in_order: bool) {
         (self.in_use, self.heard) = (false, false);
+        let in_order = in_order && self.keeps_order();
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 

@@ -63,7 +63,7 @@ impl RuleE {
         }
     }
 
-    fn tick(&mut self, now: Millis) {
+    pub(super) fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
         self.expire_by_time();
     }
@@ -97,6 +97,7 @@ impl Observer for RuleE {
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Read(extent) => self.may_be_opened(extent),
             Observation::Clients => self.clients_changed(at.now),
+            Observation::Attached => self.attached_so(at),
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.cut(),
             Observation::Proven => self.proven(),

@@ -15,6 +15,9 @@ impl RuleJ {
     pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
         self.revive(block..=block);
+        if self.attached.is_cached() {
+            self.lately.insert(block..=block);
+        }
         if self.log.is_none() && index > 0 {
             self.cannot_resume();
         }
@@ -101,7 +104,7 @@ impl RuleJ {
 
     /// Copies in the journal that do not count any more.
     fn residue(&mut self, indices: &RoaringBitmap) {
-        let dead = self.place.blocks(indices) & &self.live;
+        let dead = self.passed_cache(self.place.blocks(indices) & &self.live);
         self.figures.residue += dead.len();
         self.condemn(dead);
     }

@@ -11,8 +11,10 @@
 //! 3. Nothing in the journal is called dead from its tail on ([`log`]).
 //! 4. Nothing is called dead before the evidence is durable
 //!    ([`crate::rule::deaths`]).
-//! 5. Time proves nothing.
+//! 5. Time proves nothing. Below a cache, which may not pass flushes on, a death waits all the
+//!    same until everything has passed it ([`cached`]).
 
+mod cached;
 mod commits;
 mod hearing;
 mod log;
@@ -33,7 +35,9 @@ use commits::{Commits, Map};
 use log::Log;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Agenda, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor};
+use quietus_core::watch::{
+    Agenda, Attached, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
+};
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
@@ -72,6 +76,7 @@ pub struct RuleJ {
     resumes: Option<(Tid, u32)>,
     /// It is mounted, as far as it says itself.
     in_use: bool,
+    attached: Attached,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
@@ -129,6 +134,7 @@ impl RuleJ {
             reads: Reads::default(),
             resumes: None,
             in_use: !format.was_clean(),
+            attached: Attached::Direct,
             format,
             live,
             changed: false,
@@ -221,7 +227,7 @@ impl RuleJ {
             }
             let since =
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
-            let dead = &self.candidates - since;
+            let dead = self.passed_cache(&self.candidates - since);
             self.condemn(dead);
         }
     }
@@ -313,7 +319,7 @@ impl RuleJ {
     /// as they lie there.
     fn cleaned(&mut self, in_order: bool) {
         self.in_use = false;
-        self.reread_maps(in_order);
+        self.reread_maps(in_order && !self.attached.is_cached());
     }
 
     /// A map as it lies there, after everything had been written. What was
@@ -356,7 +362,7 @@ impl RuleJ {
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.clock.change(now);
-        self.lately.expire(self.clock.active_ms, self.options.settle_ms);
+        self.lately.expire(self.clock.active_ms, self.settle_ms());
         self.survey.tick(self.clock.now);
         self.survey.changed(now);
         match content {
@@ -423,6 +429,7 @@ impl Observer for RuleJ {
                 self.overwriting(extent, content, seen, old);
             }
             Observation::Given { extent, content } => self.given(extent, content),
+            Observation::Attached => self.attached_so(at),
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.cut(),
             Observation::Proven => self.proven(),

@@ -1,6 +1,7 @@
 use super::*;
 use toy::*;
 
+mod cached;
 mod parts;
 mod toy;
 

@@ -1,7 +1,7 @@
 //! A watcher above bytes, and file systems to put there.
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
+use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{Disk, Watch};
@@ -38,7 +38,10 @@ impl Bench {
     }
 
     pub fn observe(&mut self, observation: Observation<'_>) {
-        self.watcher.observe(Moment { now: self.now, clients: self.clients }, observation);
+        self.watcher.observe(
+            Moment { now: self.now, clients: self.clients, attached: Attached::Direct },
+            observation,
+        );
     }
 
     /// So many clients are connected from now on.

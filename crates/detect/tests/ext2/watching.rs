@@ -3,7 +3,9 @@
 
 use crate::image::{Image, allocated, blocks, free};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Moment, Observation, Observer, Scope, Verdict, WaitsFor, Watcher};
+use quietus_core::watch::{
+    Attached, Content, Moment, Observation, Observer, Scope, Verdict, WaitsFor, Watcher,
+};
 use quietus_detect::Watch;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Format, Kind};
@@ -15,12 +17,17 @@ pub struct Scene {
     pub image: Image,
     pub watch: Watch,
     now: Millis,
+    attached: Attached,
 }
 
 impl Scene {
     pub fn new(image: Image) -> Self {
+        Self::attached(image, Attached::Direct)
+    }
+
+    pub fn attached(image: Image, attached: Attached) -> Self {
         let watch = Watch::new(image.bytes.len() as u64, vec![probe], Options::default());
-        let mut scene = Self { image, watch, now: Millis(1) };
+        let mut scene = Self { image, watch, now: Millis(1), attached };
         scene.settle();
         scene
     }
@@ -34,7 +41,7 @@ impl Scene {
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
-        self.watch.observe(Moment { now: self.now, clients: 1 }, observation);
+        self.watch.observe(Moment { now: self.now, clients: 1, attached: self.attached }, observation);
     }
 
     /// Reads whatever is wanted, until the maps have been read too.
@@ -117,6 +124,30 @@ fn at_a_whole_file_system_all_that_is_free_is_dead() {
     assert!(garbage > 10, "{garbage} maps were never written");
     let mut scene = Scene::new(image);
     assert_eq!(scene.watch.status().file_system.as_deref(), Some("ext4"));
+    assert_eq!(scene.dead(&*format), expected);
+}
+
+/// The cache may hold maps back that are newer than those on the disk.
+#[test]
+fn below_a_cache_what_is_free_at_a_whole_file_system_dies_once_everything_has_passed_it() {
+    let image = image("cached");
+    let format = image.ext2();
+    let expected = free(&image, &*format, 1 << 20);
+    let named = blocks(&image.links(&*format));
+    let active = named.into_iter().find(|it| format.kind(*it) == Kind::Data).unwrap();
+    let hold_ms = 30_000;
+    let mut scene = Scene::attached(image, Attached::Cached { hold_ms });
+    let settle_ms = Options::default().settle_ms + hold_ms;
+    for _ in 0..settle_ms / 1000 {
+        assert_eq!(scene.dead(&*format), BTreeSet::new());
+        scene.now = Millis(scene.now.0 + 1000);
+        scene.write(place(active), Some(&[1; 1024]));
+    }
+    assert!(scene.watch.waiting().all(|(waits_for, _)| waits_for == WaitsFor::Settling));
+    for _ in 0..settle_ms / 1000 {
+        scene.now = Millis(scene.now.0 + 1000);
+        scene.write(place(active), Some(&[1; 1024]));
+    }
     assert_eq!(scene.dead(&*format), expected);
 }
 

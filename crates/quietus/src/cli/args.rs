@@ -1,5 +1,6 @@
 //! What may be said on the command line.
 
+use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -228,6 +229,37 @@ pub struct DetectArgs {
     /// Longest time that an active guest holds writes back: more than its write-back interval.
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub settle: u64,
+    /// How guests are attached. A host's page cache, dm-writecache, bcache or a FUSE driver
+    /// above the disk (`cached`) sends writes in any order, so that deaths are known only after
+    /// --settle and --cache-hold of activity. `auto` takes QEMU's own client, and nbd.ko where
+    /// the kernel has mounted it, for direct, and every other client for cached.
+    #[arg(long, value_enum, default_value_t = AttachedArg::Auto)]
+    pub attached: AttachedArg,
+    /// How long a cache between the guest and the disk may hold a write back. Linux writes a
+    /// dirty page after 35 s, and later if it has much to write.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration_ms)]
+    pub cache_hold: u64,
+}
+
+/// What is between the guest's file system and the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum AttachedArg {
+    /// Look at each client; one that is not known has a cache.
+    Auto,
+    /// No cache.
+    Direct,
+    /// A cache.
+    Cached,
+}
+
+impl From<AttachedArg> for AttachedMode {
+    fn from(arg: AttachedArg) -> Self {
+        match arg {
+            AttachedArg::Auto => Self::Auto,
+            AttachedArg::Direct => Self::Direct,
+            AttachedArg::Cached => Self::Cached,
+        }
+    }
 }
 
 /// Below which file system deaths are inferred.

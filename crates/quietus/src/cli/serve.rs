@@ -3,9 +3,11 @@
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
+use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
 use crate::export::Export;
+use crate::host::Roots;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
@@ -51,7 +53,12 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
-    Ok(Arc::new(OpenDisk::start_with(dir, config, watcher, true)?))
+    let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
+    let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
+    let attachment = Some(attachment).filter(|_| watcher.is_some() && !dir.is_read_only());
+    let disk = OpenDisk::start_with(dir, config, watcher, true)?;
+    attachment.into_iter().for_each(|it| disk.engine.attach(it));
+    Ok(Arc::new(disk))
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Space, StatusAnswer};
 use super::waiting;
+use crate::attached::Finding;
 use crate::audit_log::Checked;
 use crate::copy::copy;
 use crate::disk::{Size, Step};
@@ -62,10 +63,17 @@ impl OpenDisk {
             deadline_ms: config.deadline_ms,
             waiting,
             status,
+            attached: self.attached(),
             record: self.engine.record_status(),
             space: self.space(),
             guarantees: self.dir.guarantees(),
         }
+    }
+
+    /// As it is now.
+    fn attached(&self) -> Option<Finding> {
+        self.engine.look_at_clients();
+        self.engine.attachment()
     }
 
     fn space(&self) -> Option<Space> {

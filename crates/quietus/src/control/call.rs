@@ -1,6 +1,7 @@
 //! The calls, and the answer of the largest.
 
 use super::waiting::Waiting;
+use crate::attached::Finding;
 use crate::disk::Size;
 use crate::engine::RecordStatus;
 use crate::host::DiskGuarantees;
@@ -58,6 +59,9 @@ pub struct StatusAnswer {
     /// What it knows.
     #[serde(flatten)]
     pub status: Status,
+    /// How guests are attached, if deaths are inferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Finding>,
     /// The audit log.
     pub record: RecordStatus,
     /// Of an overlay.

@@ -17,7 +17,7 @@ mod tests;
 
 pub use draft::{Draft, Plan};
 pub use error::{DirectoryError, DirectoryErrorKind, ErrorAt};
-pub(crate) use files::{make_file, replace, sync_dir, write_new};
+pub(crate) use files::{make_file, remove, replace, sync_dir, write_new};
 pub use key::make_key;
 pub use lock::Access;
 pub(crate) use lock::{lock_storage, patiently};
@@ -82,10 +82,7 @@ impl Directory {
     /// # Errors
     /// The host's.
     pub fn remove(&self, name: &str) -> io::Result<()> {
-        match std::fs::remove_file(self.file(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| sync_dir(&self.path)),
-        }
+        remove(&self.path, name)
     }
 
     /// The key that signs what is said of the content.

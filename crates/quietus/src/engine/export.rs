@@ -21,12 +21,20 @@ impl Export for Engine {
         self.shared.size
     }
 
-    fn connected(&self) {
+    fn connected(&self, process: Option<u32>) -> u64 {
+        let client = self.shared.attachment.get().map_or(0, |it| it.connected(process));
+        self.shared.tell_attached();
         self.shared.tell(Event::Connected);
+        self.keep_looking_at(client);
+        client
     }
 
-    fn disconnected(&self) {
+    fn disconnected(&self, client: u64) {
         self.shared.tell(Event::Disconnected);
+        if let Some(attachment) = self.shared.attachment.get() {
+            attachment.disconnected(client);
+        }
+        self.shared.tell_attached();
     }
 
     fn submit(&self, request: Request, reply: ReplyTo) {

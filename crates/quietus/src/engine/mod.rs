@@ -7,6 +7,7 @@
 //! needs no other thread; the rest goes to the workers. See
 //! `docs/decisions/0002-one-owner.md`.
 
+mod attached;
 mod change;
 mod crew;
 mod defect;
@@ -24,6 +25,7 @@ pub use entry::{Death, Entry, Met};
 pub use error::StartError;
 pub use recorder::{RecordStatus, Recorder};
 
+use crate::attached::Attachment;
 use crate::buffers;
 use crate::disk::DiskDir;
 use crate::export::{ReplyTo, carry_out};
@@ -39,10 +41,10 @@ use quietus_core::policy::Scratch;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
-use quietus_core::watch::Watcher;
+use quietus_core::watch::{Attached, Watcher};
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,10 @@ struct Shared {
     jobs: Crew,
     passes: Crew,
     recorder: Recorder,
+    /// Of a disk that is watched.
+    attachment: OnceLock<Attachment>,
+    /// What the watcher was told last.
+    told: Mutex<Attached>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -171,6 +177,8 @@ impl Engine {
             jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
             passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
             recorder,
+            attachment: OnceLock::new(),
+            told: Mutex::default(),
             threads: Mutex::default(),
         });
         let engine = Self { shared };

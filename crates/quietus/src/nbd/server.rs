@@ -204,10 +204,10 @@ impl Shared {
             outbox.drain();
         }
         let export = Arc::clone(&agreed.export);
-        export.connected();
+        let client = export.connected(entry.socket().process());
         let mut session = Session::new(agreed, Arc::clone(&outbox));
         let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
-        export.disconnected();
+        export.disconnected(client);
         if !matches!(outcome, Ok(Ok(()))) {
             outbox.fail();
         }

@@ -20,6 +20,7 @@ const QUICK_MAX: Duration = Duration::from_micros(200);
 pub struct Socket {
     fd: OwnedFd,
     peer: String,
+    process: Option<u32>,
     /// The client was quick the last time.
     is_quick: AtomicBool,
     opened: Instant,
@@ -34,10 +35,22 @@ impl Socket {
     /// If it is not one.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, false)?;
-        let peer = peer_name(&fd)?;
+        let (peer, process) = peer_of(&fd)?;
         tune(&fd);
         let waits_since_ms = AtomicU64::new(0);
-        Ok(Self { fd, peer, is_quick: AtomicBool::new(false), opened: Instant::now(), waits_since_ms })
+        Ok(Self {
+            fd,
+            peer,
+            process,
+            is_quick: AtomicBool::new(false),
+            opened: Instant::now(),
+            waits_since_ms,
+        })
+    }
+
+    /// The process that connected, if it is on this host.
+    pub const fn process(&self) -> Option<u32> {
+        self.process
     }
 
     /// How long the other end has been waited for, if it is.
@@ -164,11 +177,13 @@ fn tune(fd: &OwnedFd) {
     let _ = sockopt::set_socket_keepalive(fd, true);
 }
 
-fn peer_name(fd: &OwnedFd) -> io::Result<String> {
+/// Who is at the other end, for people and as a process.
+fn peer_of(fd: &OwnedFd) -> io::Result<(String, Option<u32>)> {
     let address = rustix::net::getpeername(fd)?;
     if let Some(Ok(address)) = address.map(std::net::SocketAddr::try_from) {
-        return Ok(address.to_string());
+        return Ok((address.to_string(), None));
     }
-    let process = sockopt::socket_peercred(fd).map(|peer| peer.pid.as_raw_nonzero());
-    Ok(process.map_or_else(|_| "local".to_string(), |pid| format!("process {pid}")))
+    let process = sockopt::socket_peercred(fd).ok().map(|peer| peer.pid.as_raw_nonzero());
+    let process = process.and_then(|pid| u32::try_from(pid.get()).ok());
+    Ok((process.map_or_else(|| "local".to_string(), |pid| format!("process {pid}")), process))
 }

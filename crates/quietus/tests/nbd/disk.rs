@@ -151,12 +151,13 @@ impl Export for Disk {
         self.info.size
     }
 
-    fn connected(&self) {
+    fn connected(&self, _: Option<u32>) -> u64 {
         self.lock().clients += 1;
         self.changed.notify_all();
+        0
     }
 
-    fn disconnected(&self) {
+    fn disconnected(&self, _: u64) {
         self.lock().clients -= 1;
         self.changed.notify_all();
     }

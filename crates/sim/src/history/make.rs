@@ -29,6 +29,12 @@ impl History {
 }
 
 impl Setup {
+    /// A disk in place, as `seed` has it.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        Self::roll(&mut Dice::new(seed))
+    }
+
     fn roll(dice: &mut Dice) -> Self {
         let blocks = dice.range(4, 40);
         let odd_end = if dice.chance(20) { dice.range(1, 7) * SECTOR } else { 0 };
@@ -38,6 +44,7 @@ impl Setup {
             punch: dice.chance(50),
             run_bytes_max: dice.pick(&[4096, 8192, 65536]),
             batch_bytes_max: dice.pick(&[4096, 32768, 1 << 20]),
+            idle_after_ms: 250,
             deadline_ms: dice.pick(&[1_000, 600_000]),
             detect_zeroes: dice.chance(30),
             half_bytes: dice.pick(&[8192, 8192, 16384]),

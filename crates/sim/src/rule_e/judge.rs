@@ -87,6 +87,15 @@ impl Judge {
         }
     }
 
+    /// As [`Judge::recovered`], where the guest reads `seen`, and not what lies on the medium: of
+    /// two stays of one owner in one block that one lasts whose content is seen.
+    pub fn recovered_above(&mut self, named: &BTreeMap<Block, Owner>, seen: &[Bytes]) {
+        self.recovered(named);
+        for (n, (block, _, lasts)) in self.stays.iter_mut().enumerate() {
+            *lasts &= Mark::of(&seen[*block as usize]).is_some_and(|it| usize::from(it.stay.0) == n);
+        }
+    }
+
     /// `bytes` have gone to `block`.
     pub fn written(&mut self, block: Block, bytes: &Bytes, disk: &[Bytes]) {
         self.versions.entry(block).or_default().push(*bytes);
@@ -237,7 +246,7 @@ impl Place {
 }
 
 /// Who names each block of `disk`, by what lies there.
-pub(super) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
+pub(crate) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
     let mut namers = vec![BTreeSet::new(); disk.len()];
     for (owner, inode) in inodes(&disk[TABLE as usize]) {
         for (block, kind) in inode.owns() {
@@ -252,7 +261,7 @@ pub(super) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
 }
 
 /// The files in a block of inodes.
-pub(super) fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
+pub(crate) fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
     let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
     let inodes = inodes.filter(|(_, inode)| inode.links > 0);
     let owner = |file: usize, inode: &Inode| Owner { file: file as u8, generation: inode.generation };

@@ -1,11 +1,16 @@
 //! Histories that are worth keeping: each once failed, or shows what one rule
 //! is there for.
 
+use crate::rule_e::guest::deeds::Deed::{self, Create, Delete, Grow, GrowIndirect, Punch, Truncate};
+use crate::rule_e::play;
 use crate::rule_e::play::Step::{
-    self, Act, Crash, Create, Cut, Delay, Delete, Grow, GrowIndirect, Land, Mount, Pass, Proven, Punch, Read,
-    Reconnect, Restart, Sleep, Truncate, Unmount, WriteBack,
+    Act, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep, Unmount,
+    WriteBack,
 };
 use crate::rule_e::toy::{MAP, TABLE};
+
+/// What happens to the ext2-like file system.
+type Step = play::Step<Deed>;
 
 /// All of them: what they show, as a fact, and what happens.
 #[must_use]
@@ -24,21 +29,29 @@ pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
 }
 
 fn lost_before_read() -> Vec<Step> {
-    let before = [Create(1), GrowIndirect(1, 3), Grow(1, 2, 4), Unmount(false), Restart, Mount];
-    let after = [Delete(1), Delay(MAP), Pass(100), Cut, Proven, Unmount(true), Read, Act(true)];
+    let before = [Do(Create(1)), Do(GrowIndirect(1, 3)), Do(Grow(1, 2, 4)), Unmount(false), Restart, Mount];
+    let after = [Do(Delete(1)), Delay(MAP), Pass(100), Cut, Proven, Unmount(true), Read, Act(true)];
     [&before[..], &after].concat()
 }
 
 fn lost_unknown() -> Vec<Step> {
-    let before = [Create(1), GrowIndirect(1, 3), Create(0), Grow(1, 3, 5), Unmount(false), Restart, Mount];
-    let after = [Punch(1, 3), WriteBack(MAP), Delete(0), Cut, Unmount(true), Proven, Read, Act(true)];
+    let before = [
+        Do(Create(1)),
+        Do(GrowIndirect(1, 3)),
+        Do(Create(0)),
+        Do(Grow(1, 3, 5)),
+        Unmount(false),
+        Restart,
+        Mount,
+    ];
+    let after = [Do(Punch(1, 3)), WriteBack(MAP), Do(Delete(0)), Cut, Unmount(true), Proven, Read, Act(true)];
     [&before[..], &after].concat()
 }
 
 fn undone() -> Vec<Step> {
-    let first = [Create(1), Grow(1, 0, 3), Delay(TABLE), Pass(1500), WriteBack(3)];
-    let second = [Delete(1), Create(2), Grow(2, 0, 3), WriteBack(3), Sleep, WriteBack(TABLE)];
-    let third = [Punch(2, 0), Delay(MAP), Truncate(2), Crash(false)];
+    let first = [Do(Create(1)), Do(Grow(1, 0, 3)), Delay(TABLE), Pass(1500), WriteBack(3)];
+    let second = [Do(Delete(1)), Do(Create(2)), Do(Grow(2, 0, 3)), WriteBack(3), Sleep, WriteBack(TABLE)];
+    let third = [Do(Punch(2, 0)), Delay(MAP), Do(Truncate(2)), Crash(false)];
     [&first[..], &second, &third].concat()
 }
 
@@ -48,20 +61,21 @@ fn overtaken(between: &[Step]) -> Vec<Step> {
 }
 
 fn overtaken_on(arrival: &[Step]) -> Vec<Step> {
-    let before = [Create(0), Grow(0, 0, 4), Delay(MAP), Create(1), Grow(1, 0, 3), WriteBack(3)];
+    let before =
+        [Do(Create(0)), Do(Grow(0, 0, 4)), Delay(MAP), Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3)];
     [&before[..], arrival, &[Cut, Proven, Act(false)]].concat()
 }
 
 fn read_again() -> Vec<Step> {
-    let before = [Unmount(false), Mount, Create(1), Grow(1, 0, 3), WriteBack(3), Pass(1500)];
+    let before = [Unmount(false), Mount, Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3), Pass(1500)];
     [&before[..], &[Read, Cut, Proven, Act(false)]].concat()
 }
 
 /// A file, its block of pointers and its data come to another file in the same
 /// places, once nothing of the first is suspicious any more.
 fn renewed() -> Vec<Step> {
-    let file = [GrowIndirect(1, 4), Grow(1, 2, 3)];
+    let file = [Do(GrowIndirect(1, 4)), Do(Grow(1, 2, 3))];
     let settled = [Mount, Pass(1500), Unmount(false), Pass(1500), Read].repeat(20);
-    let again = [Mount, Delete(1), Create(1)];
-    [&[Create(1)], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
+    let again = [Mount, Do(Delete(1)), Do(Create(1))];
+    [&[Do(Create(1))], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
 }

@@ -5,13 +5,14 @@
 //! answered by looking at all of it. It shares nothing with the product but
 //! the file system's format. Numbers in brackets are those of the page's rules.
 
+mod cached;
 mod digest;
 mod names;
 pub(crate) mod time;
 mod version;
 
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Verdict};
+use quietus_core::watch::{Attached, Content, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,7 @@ pub struct Literal<F> {
     in_use: bool,
     /// Clients that are connected [3].
     clients: usize,
+    attached: Attached,
     /// It was mounted under our eyes, and nobody has taken it over since [10].
     heard: bool,
     review: Option<Review>,
@@ -102,6 +104,7 @@ impl<F: Format> Literal<F> {
             sources,
             in_use: !whole,
             clients: 0,
+            attached: Attached::Direct,
             heard: false,
             review: None,
             maps: BTreeMap::new(),
@@ -140,7 +143,7 @@ impl<F: Format> Literal<F> {
     /// A suspicion of what has an owner ends when it was neither written nor
     /// given a name for `settle` of `active` [5].
     fn end_suspicions(&mut self) {
-        let settle = self.options.settle_ms;
+        let settle = self.settle_ms();
         let stirred: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.stirred?))).collect();
         for (block, since) in stirred {
             if self.clock.is_within_active(since, settle) {
@@ -155,7 +158,7 @@ impl<F: Format> Literal<F> {
 
     /// A doubt ends after `settle` of `active` [4].
     fn end_doubts(&mut self) {
-        let settle = self.options.settle_ms;
+        let settle = self.settle_ms();
         let blocks: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.doubted?))).collect();
         for (block, since) in blocks {
             if !self.clock.is_within_active(since, settle) {
@@ -166,7 +169,7 @@ impl<F: Format> Literal<F> {
 
     /// What was to settle it has not come [5].
     fn unlinks_settle(&mut self) {
-        let settle = self.options.settle_ms;
+        let settle = self.settle_ms();
         for cell in self.cells.values_mut() {
             if cell.unlinked.is_some_and(|it| !self.clock.is_within_active(it, settle)) {
                 (cell.unlinked, cell.scour) = (None, true);
@@ -304,8 +307,8 @@ impl<F: Format> Literal<F> {
     /// Whether a map proves nothing against it yet [3].
     fn is_recent(&mut self, block: Block) -> bool {
         let Cell { written, stirred, .. } = self.cells[&block];
-        let (window, settle) = (self.options.reorder_window_ms, self.options.settle_ms);
-        if self.in_use {
+        let (window, settle) = (self.options.reorder_window_ms, self.settle_ms());
+        if self.in_use && !self.attached.is_cached() {
             written.is_some_and(|it| self.clock.is_within(it, window))
         } else {
             stirred.is_some_and(|it| self.clock.is_within_active(it, settle))
@@ -314,6 +317,7 @@ impl<F: Format> Literal<F> {
 
     /// [8]
     fn call_whole(&mut self, by_tool: bool) {
+        let by_tool = by_tool || self.attached.is_cached();
         (self.in_use, self.heard) = (false, false);
         self.maps.clear();
         self.review = Some(Review { at: Millis(self.clock.now().0 + QUIET_MS), by_tool });
@@ -329,7 +333,7 @@ impl<F: Format> Literal<F> {
                 continue;
             }
             let stirred = cell.stirred.filter(|_| by_tool);
-            let settle = self.options.settle_ms;
+            let settle = self.settle_ms();
             if stirred.is_some_and(|it| self.clock.is_within_active(it, settle)) {
                 self.doubt(block);
             } else {

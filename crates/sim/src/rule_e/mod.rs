@@ -10,10 +10,12 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`whole`] puts the same guest above a whole volume, on media that remember.
+//! - [`cache`] puts a cache that knows no order between a guest and the rules.
+//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 
+pub mod cache;
 pub mod fat;
 pub mod guest;
 pub mod judge;
@@ -23,7 +25,7 @@ pub mod play;
 pub mod search;
 pub mod toy;
 pub mod trial;
-pub mod whole;
+pub mod wide;
 pub mod wild;
 
 use crate::twin::Twin;

@@ -1,21 +1,124 @@
-//! A guest with an ext2-like file system, the disk below it, the rules that
-//! watch, and the judge.
+//! A guest with a file system, the disk below it, the rules that watch, and
+//! the judge. What differs between file systems is a [`System`].
 
 mod finish;
 mod steps;
 
-use crate::rule_e::guest::{Guest, Owner, SLOTS, mend};
-use crate::rule_e::judge::{Excuses, Judge};
+use crate::rule_e::guest::SLOTS;
+use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy, place};
-use crate::rule_e::twin;
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
 use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A file system: in the memory of a guest, if it is mounted, and what its judge knows.
+pub trait System: Debug + Sized {
+    /// What processes do to files.
+    type Deed: Copy + PartialEq + Debug;
+
+    /// Metadata may be written after the superblock.
+    const MAY_BE_LATE: bool;
+
+    /// An empty one, and how it lies on the disk.
+    fn new(setup: &Setup) -> (Self, Vec<Bytes>);
+
+    /// Both versions of the rules begin to watch `disk`, whose superblock says that it
+    /// `was_clean`.
+    fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES>;
+
+    /// Reads what lies on `disk` into memory.
+    fn mount(&mut self, disk: &[Bytes]);
+
+    /// Whether it is mounted.
+    fn is_mounted(&self) -> bool;
+
+    /// Memory is gone.
+    fn leave(&mut self);
+
+    /// After [`System::leave`], who has what follows from what lies on `disk`.
+    fn recovered(&mut self, disk: &[Bytes]);
+
+    /// What the superblock is to say from a mount on, that said `before`; none: it is not written.
+    fn superblock_in_use(&self, before: Super) -> Option<Super>;
+
+    /// What it is to say at last, having said `was_clean` at the mount.
+    fn superblock_at_last(&self, was_clean: bool) -> Option<Bytes>;
+
+    /// What differs from the disk, or may.
+    fn dirty(&self) -> BTreeSet<Block>;
+
+    /// A block that is dirty, as it is in memory.
+    fn write_back(&mut self, block: Block) -> Bytes;
+
+    /// What a check writes that finds `disk`; the superblock last.
+    fn mend(&mut self, disk: &[Bytes]) -> Vec<(Block, Bytes)>;
+
+    /// Whether `block` is of data.
+    fn is_data(&self, block: Block) -> bool;
+
+    /// Whether `block` is a map.
+    fn is_map(&self, block: Block) -> bool;
+
+    /// Blocks that are free.
+    fn free(&self) -> Vec<Block>;
+
+    /// Writes a block again, in memory: for each that could be.
+    fn touches(&self) -> Vec<Self::Deed>;
+
+    /// All else that can be done to files.
+    fn deeds(&self, setup: &Setup) -> Vec<Self::Deed>;
+
+    /// Whether `deed` frees blocks.
+    fn frees(deed: Self::Deed) -> bool;
+
+    /// Does `deed`, if it can be done.
+    fn does(&mut self, deed: Self::Deed);
+
+    /// `bytes` have gone to `block` of `disk`.
+    fn written(&mut self, block: Block, bytes: &Bytes, disk: &[Bytes]);
+
+    /// Whether what lies in `block`, and is about to be written over, may be destroyed.
+    ///
+    /// # Errors
+    /// It may not.
+    fn taken(&mut self, block: Block) -> Result<(), String>;
+
+    /// The guest has told of a free block, which reads as zeros.
+    fn freed(&mut self, _block: Block, _disk: &[Bytes]) {}
+
+    /// All but the present content of `block` is destroyed.
+    fn scoured(&mut self, _block: Block) {}
+
+    /// Safety: whether the content of `block` may be destroyed; it is.
+    ///
+    /// # Errors
+    /// It is owned: by whom.
+    fn dies(&mut self, block: Block, disk: &[Bytes], eager: bool) -> Result<(), String>;
+
+    /// Evidence begins to be made durable.
+    fn cut(&mut self);
+
+    /// It is.
+    fn proven(&mut self);
+
+    /// The server was killed.
+    fn forgotten(&mut self);
+
+    /// Forensic: nothing dead is left, once everything has settled.
+    ///
+    /// # Errors
+    /// Something is: what.
+    fn is_clean(&self, disk: &[Bytes], grade: Grade) -> Result<Excuses, String>;
+
+    /// Adds all that tells two situations apart.
+    fn digest(&self, hasher: &mut DefaultHasher);
+}
 
 /// What there is, and what may happen.
 #[derive(Clone, Debug)]
@@ -38,6 +141,8 @@ pub struct Setup {
     pub restarts: bool,
     /// The file system may be unmounted, and frees may be told of.
     pub unmounts: bool,
+    /// Of a FAT: the table is final; else it needs rest, as in exFAT.
+    pub is_final: bool,
     /// The literal version of the rules watches too.
     pub compares: bool,
 }
@@ -56,6 +161,7 @@ impl Setup {
             crashes: true,
             restarts: true,
             unmounts: true,
+            is_final: true,
             compares: true,
         }
     }
@@ -73,6 +179,7 @@ impl Setup {
             crashes: false,
             restarts: false,
             unmounts: false,
+            is_final: true,
             compares: true,
         }
     }
@@ -80,23 +187,11 @@ impl Setup {
 
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Step {
+pub enum Step<D> {
     /// The file system is mounted.
     Mount,
-    /// A file is made.
-    Create(usize),
-    /// A file gets a block in a slot.
-    Grow(usize, usize, Block),
-    /// A file gets a block of pointers.
-    GrowIndirect(usize, Block),
-    /// A block is written again, in memory.
-    Touch(Block),
-    /// A file loses what it has in a slot.
-    Punch(usize, usize),
-    /// A file loses everything.
-    Truncate(usize),
-    /// A file is deleted.
-    Delete(usize),
+    /// A process does something.
+    Do(D),
     /// A block goes to the disk as it is now.
     WriteBack(Block),
     /// It goes, and something holds it up.
@@ -134,49 +229,39 @@ pub enum Step {
 /// How long [`Step::Sleep`] is.
 const SLEEP_MS: u64 = 10_000_000;
 
-/// A guest, a disk, a watcher, a judge.
+/// A guest and its judge, a disk, a watcher.
 #[derive(Debug)]
-pub struct Play {
+pub struct Play<S> {
     setup: Setup,
-    toy: Toy,
-    guest: Option<Guest>,
+    system: S,
     /// What the file system said when it was mounted.
     was_clean: bool,
     twin: Twin<BLOCK_BYTES>,
-    judge: Judge,
     /// On the way, as it was when it left.
     flights: BTreeMap<Block, Bytes>,
     /// Since when blocks differ from the disk, in time that the guest ran.
     dirty_since: BTreeMap<Block, u64>,
     run_ms: u64,
-    next_generation: u8,
     is_cut: bool,
 }
 
-impl Play {
+impl<S: System> Play<S> {
     /// An empty file system, mounted.
     ///
     /// # Panics
     /// If the versions of the rules disagree on that.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let toy = Toy { blocks: 3 + setup.data, inode_blocks: 1, journal: 0, was_clean: true };
-        let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-        disk[MAP as usize][..3].fill(1);
-        let judge = Judge::new(toy, &disk);
-        let twin = attach(setup, toy, disk, Millis(1_000_000));
+        let (system, disk) = S::new(setup);
+        let twin = attach(setup, &system, disk, Millis(1_000_000));
         let mut this = Self {
             setup: setup.clone(),
-            toy,
-            guest: None,
+            system,
             was_clean: true,
             twin,
-            judge,
             flights: BTreeMap::new(),
             dirty_since: BTreeMap::new(),
             run_ms: 0,
-            next_generation: 1,
             is_cut: false,
         };
         for step in [Step::Read, Step::Mount] {
@@ -185,40 +270,33 @@ impl Play {
         this
     }
 
-    /// Who has what: in memory, or else by what lies on the disk.
-    fn named(&self) -> BTreeMap<Block, Owner> {
-        let found = self.guest.as_ref().map(Guest::named);
-        found.unwrap_or_else(|| Guest::mount(self.toy, self.twin.disk(), 0).named())
-    }
-
     /// `bytes` arrive.
     fn arrive(&mut self, block: Block, bytes: &Bytes) -> Result<(), String> {
         for taken in self.twin.write(place(block), bytes, true)? {
-            self.judge.destroyed(taken);
+            self.system.taken(taken)?;
         }
         if self.twin.is_over() {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
-        self.judge.written(block, bytes, self.twin.disk());
+        self.system.written(block, bytes, self.twin.disk());
         Ok(())
     }
 
-    fn write_back(&mut self, block: Block) -> Result<(), String> {
+    /// `block` leaves memory, if it is dirty.
+    fn take_off(&mut self, block: Block) -> Result<Option<Bytes>, String> {
         self.land(block)?;
-        let Some(guest) = self.guest.as_mut().filter(|it| it.dirty().contains(&block)) else {
-            return Ok(());
-        };
-        let bytes = guest.write_back(block);
-        self.arrive(block, &bytes)
+        let is_dirty = self.system.dirty().contains(&block);
+        Ok(is_dirty.then(|| self.system.write_back(block)))
+    }
+
+    fn write_back(&mut self, block: Block) -> Result<(), String> {
+        let bytes = self.take_off(block)?;
+        bytes.map_or(Ok(()), |it| self.arrive(block, &it))
     }
 
     fn delay(&mut self, block: Block) -> Result<(), String> {
-        self.land(block)?;
-        let Some(guest) = self.guest.as_mut().filter(|it| it.dirty().contains(&block)) else {
-            return Ok(());
-        };
-        let bytes = guest.write_back(block);
-        self.flights.insert(block, bytes);
+        let bytes = self.take_off(block)?;
+        self.flights.extend(bytes.map(|it| (block, it)));
         Ok(())
     }
 
@@ -233,10 +311,9 @@ impl Play {
 
     /// The kernel writes what has been dirty for half of `settle`.
     fn write_back_old(&mut self, ms: u64) -> Result<(), String> {
-        let limit = self.setup.options.settle_ms / 2;
-        let due: Vec<_> =
-            self.dirty_since.iter().filter(|(_, since)| self.run_ms + ms - **since > limit).collect();
-        let due: Vec<_> = due.into_iter().map(|(block, _)| *block).collect();
+        let (limit, end) = (self.setup.options.settle_ms / 2, self.run_ms + ms);
+        let due = self.dirty_since.iter().filter(|(_, since)| end - **since > limit);
+        let due: Vec<_> = due.map(|(block, _)| *block).collect();
         due.into_iter().try_for_each(|it| self.write_back(it))
     }
 
@@ -247,80 +324,80 @@ impl Play {
         self.twin.pass(ms)
     }
 
+    fn superblock(&self) -> Super {
+        Super::from_bytes(self.twin.content(SUPER)).expect("it is a superblock")
+    }
+
     fn mount(&mut self) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
-        let before = Super::from_bytes(self.twin.content(SUPER)).expect("it is a superblock");
+        let before = self.superblock();
         self.was_clean = before.is_clean;
-        self.arrive(SUPER, &Super { is_clean: false, ..before }.bytes())?;
-        let guest = Guest::mount(self.toy, self.twin.disk(), self.next_generation);
-        self.judge.recovered(&guest.named());
-        self.guest = Some(guest);
+        if let Some(in_use) = self.system.superblock_in_use(before) {
+            self.arrive(SUPER, &in_use.bytes())?;
+        }
+        self.system.mount(self.twin.disk());
         Ok(())
     }
 
     fn unmount(&mut self, is_late: bool) -> Result<(), String> {
-        let Some(guest) = &self.guest else { return Ok(()) };
-        self.next_generation = guest.next_generation();
-        let superblock = guest.superblock(self.was_clean);
-        let dirty: Vec<_> = guest.dirty().iter().copied().collect();
-        let (first, last): (Vec<_>, Vec<_>) =
-            dirty.into_iter().partition(|it| !is_late || self.toy.data().contains(it));
+        if !self.system.is_mounted() {
+            return Ok(());
+        }
+        let superblock = self.system.superblock_at_last(self.was_clean);
+        let dirty = self.system.dirty().into_iter();
+        let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
         self.land_all()?;
         first.into_iter().try_for_each(|it| self.write_back(it))?;
-        self.arrive(SUPER, &superblock)?;
+        superblock.map_or(Ok(()), |it| self.arrive(SUPER, &it))?;
         last.into_iter().try_for_each(|it| self.write_back(it))?;
-        self.guest = None;
+        self.system.leave();
         Ok(())
     }
 
     fn crash(&mut self, lands: bool) -> Result<(), String> {
-        let Some(guest) = self.guest.take() else { return Ok(()) };
-        self.next_generation = guest.next_generation();
+        if !self.system.is_mounted() {
+            return Ok(());
+        }
+        self.system.leave();
         if lands {
             self.land_all()?;
         }
         self.flights.clear();
-        let named = self.named();
-        self.judge.recovered(&named);
+        self.system.recovered(self.twin.disk());
         Ok(())
     }
 
     fn fsck(&mut self, superblock_first: bool) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
-        let mut written = mend(self.toy, self.twin.disk());
+        let mut written = self.system.mend(self.twin.disk());
         if superblock_first {
             written.rotate_right(1);
         }
         written.into_iter().try_for_each(|(block, bytes)| self.arrive(block, &bytes))?;
-        let named = self.named();
-        self.judge.recovered(&named);
+        self.system.recovered(self.twin.disk());
         Ok(())
     }
 
     fn act(&mut self, all: bool) -> Result<(), String> {
-        let named = self.named();
         for (block, verdict) in self.twin.verdicts(true, all)? {
             if verdict == Verdict::Scour {
-                self.judge.scoured(block);
+                self.system.scoured(block);
                 continue;
             }
-            self.judge.dies(block, &named, self.setup.options.eager)?;
-            self.judge.destroyed(block);
+            self.system.dies(block, self.twin.disk(), self.setup.options.eager)?;
             self.twin.destroy(block);
         }
         Ok(())
     }
 
     fn restart(&mut self) {
-        let was_clean = Super::from_bytes(self.twin.content(SUPER)).is_some_and(|it| it.is_clean);
-        let toy = Toy { was_clean, ..self.toy };
         let (disk, now) = (self.twin.disk().to_vec(), self.twin.now());
-        self.twin = attach(&self.setup, toy, disk, now);
-        self.judge.forgotten();
+        self.twin = attach(&self.setup, &self.system, disk, now);
+        self.system.forgotten();
         self.is_cut = false;
     }
 
@@ -341,69 +418,34 @@ impl Play {
     }
 
     fn trim(&mut self, block: Block) -> Result<(), String> {
-        let is_free = self.guest.as_ref().is_some_and(|it| it.free().contains(&block));
-        if !is_free {
+        if !self.system.free().contains(&block) {
             return Ok(());
         }
         self.twin.free(block)?;
-        self.judge.freed(block, self.twin.disk());
+        self.system.freed(block, self.twin.disk());
         Ok(())
     }
 
-    fn change_files(&mut self, step: Step) -> Result<(), String> {
-        if matches!(step, Step::Punch(..) | Step::Truncate(_) | Step::Delete(_)) {
+    fn does(&mut self, deed: S::Deed) -> Result<(), String> {
+        if S::frees(deed) {
             self.land_all()?;
         }
-        let Some(guest) = &mut self.guest else { return Ok(()) };
-        let freed = match step {
-            Step::Create(file) if guest.absent().contains(&file) => {
-                guest.create(file);
-                Vec::new()
-            }
-            Step::Punch(file, slot) => guest.punch(file, slot),
-            Step::Truncate(file) if guest.present().contains(&file) => guest.truncate(file),
-            Step::Delete(file) if guest.present().contains(&file) => guest.delete(file),
-            Step::Touch(block) => {
-                guest.touch(block);
-                Vec::new()
-            }
-            _ => Vec::new(),
-        };
-        freed.into_iter().for_each(|it| self.judge.end(it));
+        self.system.does(deed);
         Ok(())
-    }
-
-    fn grow(&mut self, file: usize, slot: Option<usize>, block: Block) {
-        let Some(guest) = &mut self.guest else { return };
-        let has = slot.map_or_else(|| guest.indirect(file), |it| guest.at(file, it));
-        let is_possible = guest.present().contains(&file) && guest.free().contains(&block) && has.is_none();
-        let is_deep = slot.is_some_and(|it| it >= 2);
-        if !is_possible || (is_deep && guest.indirect(file).is_none()) {
-            return;
-        }
-        let stay = self.judge.begin(block, guest.owner(file));
-        match slot {
-            Some(slot) => guest.grow(file, slot, block, stay),
-            None => guest.grow_indirect(file, block, stay),
-        }
     }
 
     fn note_dirty(&mut self) {
-        let dirty = self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default();
+        let dirty = self.system.dirty();
         self.dirty_since.retain(|it, _| dirty.contains(it));
         for block in dirty {
             self.dirty_since.entry(block).or_insert(self.run_ms);
         }
     }
 
-    fn happen(&mut self, step: Step) -> Result<(), String> {
+    fn happen(&mut self, step: Step<S::Deed>) -> Result<(), String> {
         match step {
             Step::Mount => self.mount()?,
-            Step::Grow(file, slot, block) => self.grow(file, Some(slot), block),
-            Step::GrowIndirect(file, block) => self.grow(file, None, block),
-            Step::Create(_) | Step::Touch(_) | Step::Punch(..) | Step::Truncate(_) | Step::Delete(_) => {
-                self.change_files(step)?;
-            }
+            Step::Do(deed) => self.does(deed)?,
             Step::WriteBack(block) => self.write_back(block)?,
             Step::Delay(block) => self.delay(block)?,
             Step::Land(block) => self.land(block)?,
@@ -429,30 +471,31 @@ impl Play {
     fn cut(&mut self) {
         self.is_cut = true;
         self.twin.cut();
-        self.judge.cut();
+        self.system.cut();
     }
 
     fn proven(&mut self) {
         if std::mem::take(&mut self.is_cut) {
             self.twin.proven();
-            self.judge.proven();
+            self.system.proven();
         }
     }
 }
 
-fn attach(setup: &Setup, toy: Toy, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
-    let twin = twin(toy, disk, setup.options, now, true);
+fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
+    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
+    let twin = system.attach(disk, setup.options, now, was_clean);
     if setup.compares { twin } else { twin.alone() }
 }
 
-impl Space for Play {
-    type Step = Step;
+impl<S: System> Space for Play<S> {
+    type Step = Step<S::Deed>;
 
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<Self::Step> {
         self.possible()
     }
 
-    fn step(&mut self, step: Step) -> Result<(), String> {
+    fn step(&mut self, step: Self::Step) -> Result<(), String> {
         self.happen(step)?;
         self.note_dirty();
         Ok(())
@@ -460,8 +503,8 @@ impl Space for Play {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.guest, self.was_clean, self.twin.disk(), &self.flights, self.is_cut).hash(&mut hasher);
-        self.judge.essence().hash(&mut hasher);
+        self.system.digest(&mut hasher);
+        (self.was_clean, self.twin.disk(), &self.flights, self.is_cut).hash(&mut hasher);
         let ages = self.dirty_since.iter().map(|(block, since)| (*block, self.run_ms - since));
         ages.collect::<Vec<_>>().hash(&mut hasher);
         if let Some(literal) = self.twin.literal() {

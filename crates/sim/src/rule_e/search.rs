@@ -173,7 +173,7 @@ pub fn walk<P: Space>(
 }
 
 /// Leaves out of `history` whatever `fails` without.
-pub fn cut_down<S: Copy>(mut history: Vec<S>, fails: impl Fn(&[S]) -> bool) -> Vec<S> {
+pub fn cut_down<S: Clone>(mut history: Vec<S>, mut fails: impl FnMut(&[S]) -> bool) -> Vec<S> {
     let mut len = history.len().div_ceil(2);
     while len > 0 {
         let before = history.len();

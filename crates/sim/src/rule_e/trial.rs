@@ -1,10 +1,12 @@
 //! Everything that rule E is put through.
 
 use crate::dice::Dice;
+use crate::rule_e::fat::{self, system::Fat};
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::system::Ext2;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
-use crate::rule_e::whole::{self, Whole};
-use crate::rule_e::wild::{self, Wild, options, themes};
+use crate::rule_e::wild::{self, Theme, Wild, options, themes};
 use quietus_detect::options::Grade;
 use std::fmt::Debug;
 
@@ -41,19 +43,26 @@ fn listing<S: Debug>(steps: &[S]) -> String {
 /// How many parts [`searched`] has.
 #[must_use]
 pub fn parts() -> usize {
-    themes().len() + setups().len()
+    all_themes().len() + setups().len() + fat_setups().len()
+}
+
+fn all_themes() -> Vec<Theme> {
+    [themes(), fat::wild::themes()].concat()
 }
 
 /// Searches part `n`, up to `transitions_max`.
 #[must_use]
 pub fn searched(n: usize, transitions_max: u64) -> Part {
     let limits = Limits { steps_max: usize::MAX, transitions_max };
-    let themes = themes();
+    let (themes, setups) = (all_themes(), setups());
     if let Some(theme) = themes.get(n) {
         return Part::of(theme.name, search(|| Wild::new(theme), limits));
     }
-    let (name, setup) = &setups()[n - themes.len()];
-    Part::of(name, search(|| Play::new(setup), limits))
+    if let Some((name, setup)) = setups.get(n - themes.len()) {
+        return Part::of(name, search(|| Play::<Ext2>::new(setup), limits));
+    }
+    let (name, setup) = &fat_setups()[n - themes.len() - setups.len()];
+    Part::of(name, search(|| Play::<Fat>::new(setup), limits))
 }
 
 /// Small file systems, of which all is searched.
@@ -68,55 +77,81 @@ fn setups() -> Vec<(&'static str, Setup)> {
     ]
 }
 
-/// The walk of `seed`: what it is called, its steps, and why it failed.
-#[must_use]
-pub fn walked(seed: u64) -> Part {
-    if seed.is_multiple_of(2) { walked_wild(seed) } else { walked_play(seed) }
+/// The same, of FATs.
+fn fat_setups() -> Vec<(&'static str, Setup)> {
+    let options = options(Grade::Generation, false);
+    let small = Setup { unmounts: true, ..Setup::small(options) };
+    let crashes = Setup { crashes: true, restarts: true, ..small.clone() };
+    vec![
+        ("fat: a guest, two blocks", small.clone()),
+        ("fat: a guest that crashes", crashes.clone()),
+        ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small }),
+        ("fat: a guest whose table needs rest", Setup { is_final: false, ..crashes }),
+    ]
 }
 
-fn walked_wild(seed: u64) -> Part {
-    let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
-    let theme = wild::everything(options(grade, seed % 16 == 2), seed.is_multiple_of(3), seed % 5 < 3);
-    taken("whatever a guest may write", seed, || Wild::new(&theme))
+/// The walk of `seed`: what it is called, its steps, and why it failed. Half of them write
+/// whatever may be written, half are a guest's life; half are of FATs.
+#[must_use]
+pub fn walked(seed: u64) -> Part {
+    let n = seed / 2;
+    if seed % 4 < 2 { walked_wild(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, true) }
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
 #[must_use]
 pub fn judged(seed: u64) -> Part {
-    let setup = Setup { compares: false, ..setup_of(seed) };
-    taken("a guest with a file system", seed, || Play::new(&setup))
+    lived(seed / 2, seed % 2 == 1, false)
 }
 
-fn walked_play(seed: u64) -> Part {
-    let setup = setup_of(seed);
-    taken("a guest with a file system", seed, || Play::new(&setup))
+fn walked_wild(seed: u64, is_fat: bool) -> Part {
+    let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
+    let (options, was_clean) = (options(grade, seed % 16 == 2), seed.is_multiple_of(3));
+    let theme = if is_fat {
+        fat::wild::everything(options, was_clean, seed % 5 < 3, seed % 7 < 5)
+    } else {
+        wild::everything(options, was_clean, seed % 5 < 3)
+    };
+    walked_through(theme.name, seed, || Wild::new(&theme))
 }
 
-/// The walk of `seed` through the life of a guest above a whole volume.
-#[must_use]
-pub fn walked_whole(seed: u64) -> Part {
-    let setup = whole::Setup::from_seed(seed);
-    taken("a guest above a whole volume", seed, || Whole::new(&setup))
-}
-
-fn setup_of(seed: u64) -> Setup {
-    let grade = if seed % 8 == 5 { Grade::Content } else { Grade::Generation };
-    let mut setup = Setup::large(grade, false);
-    setup.data = 2 + (seed / 2 % 6) as u32;
-    setup.reorders = !seed.is_multiple_of(3);
-    setup.crashes = seed % 5 < 3;
-    setup.restarts = seed % 7 < 4;
-    setup
+fn lived(seed: u64, is_fat: bool, compares: bool) -> Part {
+    let grade = match (seed % 8 == 5, is_fat) {
+        (true, true) => Grade::Block,
+        (true, false) => Grade::Content,
+        (false, _) => Grade::Generation,
+    };
+    let setup = Setup {
+        data: 2 + (seed / 2 % if is_fat { 3 } else { 6 }) as u32,
+        reorders: !seed.is_multiple_of(3),
+        crashes: seed % 5 < 3,
+        restarts: seed % 7 < 4,
+        is_final: seed % 7 < 5,
+        compares,
+        ..Setup::large(grade, false)
+    };
+    if is_fat {
+        walked_through("a guest with a FAT", seed, || Play::<Fat>::new(&setup))
+    } else {
+        walked_through("a guest with a file system", seed, || Play::<Ext2>::new(&setup))
+    }
 }
 
 /// The walk of `seed` through what `start` makes; cut down if it fails.
-pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+pub(crate) fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+    taken(name, seed, start, |_| {})
+}
+
+/// The same; `look` at what it has come to.
+pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
     let mut dice = Dice::new(seed);
     let steps_max = dice.range(10, WALK_STEPS_MAX as u64) as usize;
-    let (depth, failure) = match walk(&mut start(), &mut dice, steps_max) {
+    let mut space = start();
+    let (depth, failure) = match walk(&mut space, &mut dice, steps_max) {
         Ok(steps) => (steps, None),
         Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
     };
+    look(&space);
     Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
 }
 
@@ -139,7 +174,7 @@ fn kind(broken: &str) -> &str {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold(steps: &[play::Step], compares: bool) -> Result<(), String> {
+pub fn retold(steps: &[play::Step<Deed>], compares: bool) -> Result<(), String> {
     let setup = Setup { compares, ..Setup::large(Grade::Generation, false) };
-    happen_and_finish(&mut Play::new(&setup), steps).map(drop)
+    happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
 }

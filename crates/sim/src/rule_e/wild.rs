@@ -8,6 +8,7 @@ use crate::twin::Twin;
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The window, and `settle`, of [`options`]: so far apart that few steps of
@@ -25,20 +26,14 @@ pub fn options(grade: Grade, eager: bool) -> Options {
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
-    /// All of a block is written: data that begins with these bytes.
-    Data(Block, [u8; 2]),
+    /// All of a block is written.
+    Put(Block, Page),
     /// Half of it.
     Half(Block),
+    /// One byte of it, and nothing else.
+    Byte(Block, u8, u8),
     /// The guest frees it.
     Free(Block),
-    /// The map says of one block whether it is allocated, and nothing else.
-    Bit(Block, bool),
-    /// All bits of data are written.
-    Map(bool),
-    /// The inodes are written: the one of this number in [`INODES`].
-    Inodes(usize),
-    /// The superblock is written.
-    Super(Super),
     /// Something that is wanted is read.
     Read,
     /// Evidence is being made durable.
@@ -49,6 +44,49 @@ pub enum Step {
     Act(bool),
     /// Milliseconds pass.
     Pass(u64),
+}
+
+/// The content of a block; listed up to its zeros.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Page(pub Bytes);
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = self.0.iter().rposition(|it| *it != 0).map_or(0, |it| it + 1);
+        write!(f, "{:?}", &self.0[..len])
+    }
+}
+
+/// A block is written that begins with `begin`.
+pub(super) fn put(block: Block, begin: &[u8]) -> Step {
+    let mut page = [0; BLOCK_BYTES];
+    page[..begin.len()].copy_from_slice(begin);
+    Step::Put(block, Page(page))
+}
+
+/// The map says of one block whether it is allocated, and nothing else.
+fn bit(block: Block, allocated: bool) -> Step {
+    Step::Byte(MAP, block as u8, u8::from(allocated))
+}
+
+/// All bits of data are written.
+fn map(allocated: bool) -> Step {
+    let data = u8::from(allocated);
+    let mut page = [data; BLOCK_BYTES];
+    page[..3].fill(1);
+    Step::Put(MAP, Page(page))
+}
+
+/// The inodes are written: the one of this number in [`INODES`].
+fn inodes(n: usize) -> Step {
+    Step::Put(TABLE, Page(table(INODES[n])))
+}
+
+/// The superblock is written.
+pub(super) fn supers() -> [Step; 3] {
+    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
+    let mended = Super { is_clean: true, mended: 1, mounts: 0 };
+    [in_use, clean, mended].map(|it| Step::Put(SUPER, Page(it.bytes())))
 }
 
 /// What the only block of inodes may hold.
@@ -79,10 +117,14 @@ pub struct Theme {
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
+    /// Of a FAT: is the table final?
+    pub is_final: bool,
     /// How much is inferred.
     pub options: Options,
     /// What can happen.
     pub steps: Vec<Step>,
+    /// Both versions begin to watch.
+    pub attach: fn(&Theme) -> Twin<BLOCK_BYTES>,
 }
 
 /// The blocks of the disk: 3 and on are data.
@@ -95,40 +137,26 @@ pub struct Wild {
     steps: Vec<Step>,
 }
 
+/// A disk with one file, block 3, and a map that says so.
+fn attach(theme: &Theme) -> Twin<BLOCK_BYTES> {
+    let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
+    let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
+    disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
+    disk[MAP as usize][..4].fill(1);
+    disk[TABLE as usize] = table(INODES[1]);
+    twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+}
+
 impl Wild {
-    /// A disk with one file, block 3, and a map that says so.
+    /// What `theme` is about.
     #[must_use]
     pub fn new(theme: &Theme) -> Self {
-        let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
-        let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
-        disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
-        disk[MAP as usize][..4].fill(1);
-        disk[TABLE as usize] = table(INODES[1]);
-        let twin = twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start);
-        Self { twin, steps: theme.steps.clone() }
+        Self { twin: (theme.attach)(theme), steps: theme.steps.clone() }
     }
 
-    fn write_map(&mut self, allocated: bool) -> Result<(), String> {
-        let mut bytes: Bytes = [0; BLOCK_BYTES];
-        bytes[..3].fill(1);
-        bytes[3..].fill(u8::from(allocated));
-        self.write(MAP, &bytes)
-    }
-
-    fn write(&mut self, block: Block, bytes: &[u8]) -> Result<(), String> {
-        let extent = Extent::new(place(block).start.0, bytes.len() as u64);
+    fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
+        let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
         self.twin.write(extent, bytes, true).map(drop)
-    }
-
-    fn write_bit(&mut self, block: Block, allocated: bool) -> Result<(), String> {
-        let at = Extent::new(place(MAP).start.0 + u64::from(block), 1);
-        self.twin.write(at, &[u8::from(allocated)], true).map(drop)
-    }
-
-    fn write_data(&mut self, block: Block, begin: [u8; 2]) -> Result<(), String> {
-        let mut bytes = [0; BLOCK_BYTES];
-        bytes[..2].copy_from_slice(&begin);
-        self.write(block, &bytes)
     }
 }
 
@@ -141,25 +169,17 @@ impl Space for Wild {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Data(block, begin) => self.write_data(block, begin),
-            Step::Half(block) => self.write(block, &[0xee; BLOCK_BYTES / 2]),
-            Step::Free(block) => self.twin.free(block),
-            Step::Bit(block, allocated) => self.write_bit(block, allocated),
-            Step::Map(allocated) => self.write_map(allocated),
-            Step::Inodes(n) => self.write(TABLE, &table(INODES[n])),
-            Step::Super(content) => self.write(SUPER, &content.bytes()),
-            Step::Read => self.twin.read_one().map(drop),
-            Step::Cut => {
-                self.twin.cut();
-                Ok(())
-            }
-            Step::Proven => {
-                self.twin.proven();
-                Ok(())
-            }
-            Step::Act(all) => self.twin.verdicts(true, all).map(drop),
-            Step::Pass(ms) => self.twin.pass(ms),
+            Step::Put(block, page) => self.write(block, 0, &page.0)?,
+            Step::Half(block) => self.write(block, 0, &[0xee; BLOCK_BYTES / 2])?,
+            Step::Byte(block, at, byte) => self.write(block, at, &[byte])?,
+            Step::Free(block) => self.twin.free(block)?,
+            Step::Read => drop(self.twin.read_one()?),
+            Step::Cut => self.twin.cut(),
+            Step::Proven => self.twin.proven(),
+            Step::Act(all) => drop(self.twin.verdicts(true, all)?),
+            Step::Pass(ms) => self.twin.pass(ms)?,
         }
+        Ok(())
     }
 
     fn digest(&self) -> u64 {
@@ -182,40 +202,58 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     let mut steps = Vec::new();
     for block in 3..BLOCKS {
         let begins = [[0, 0], [3, 0], [4, 0], [3, 5], [5, 0]];
-        steps.extend(begins.map(|begin| Step::Data(block, begin)));
-        steps.extend([Step::Half(block), Step::Free(block), Step::Bit(block, true), Step::Bit(block, false)]);
+        steps.extend(begins.map(|begin| put(block, &begin)));
+        steps.extend([Step::Half(block), Step::Free(block), bit(block, true), bit(block, false)]);
     }
-    steps.extend([Step::Map(true), Step::Map(false)]);
-    steps.extend((0..INODES.len()).map(Step::Inodes));
-    steps.extend(supers().map(Step::Super));
-    steps.extend([Step::Read; 12]);
+    steps.extend([map(true), map(false)]);
+    steps.extend((0..INODES.len()).map(inodes));
+    steps.extend(supers());
+    steps.extend([Step::Read; 6]);
+    steps.extend(server());
+    Theme {
+        name: "whatever a guest may write",
+        was_clean,
+        seen_from_start,
+        is_final: true,
+        options,
+        steps,
+        attach,
+    }
+}
+
+/// What the server does, in a walk.
+pub(super) fn server() -> Vec<Step> {
+    let mut steps = vec![Step::Read; 6];
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
     steps.extend([3 * WINDOW_MS, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
-    Theme { name: "everything", was_clean, seen_from_start, options, steps }
+    steps
+}
+
+/// A theme that was there from the start, with `steps` besides what always can happen.
+pub(super) fn theme(
+    attach: fn(&Theme) -> Twin<BLOCK_BYTES>,
+    name: &'static str,
+    was_clean: bool,
+    options: Options,
+    steps: &[&[Step]],
+) -> Theme {
+    let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
+    let steps = [&always[..], &steps.concat()].concat();
+    Theme { name, was_clean, seen_from_start: true, is_final: true, options, steps, attach }
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
 #[must_use]
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
-    let theme = |name, was_clean, options, steps: &[&[Step]]| {
-        let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
-        Theme {
-            name,
-            was_clean,
-            seen_from_start: true,
-            options,
-            steps: [&always[..], &steps.concat()].concat(),
-        }
-    };
-    let maps = [Step::Bit(3, true), Step::Bit(3, false), Step::Map(false), Step::Data(3, [0, 0])];
-    let files = [0, 1, 3, 6].map(Step::Inodes);
+    let theme = |name, was_clean, options, steps: &[&[Step]]| theme(attach, name, was_clean, options, steps);
+    let maps = [bit(3, true), bit(3, false), map(false), put(3, &[0, 0])];
+    let files = [0, 1, 3, 6].map(inodes);
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(3), Step::Free(3)];
-    let deep = [0, 4, 5, 7, 8, 9, 10].map(Step::Inodes);
-    let pointers =
-        [Step::Data(4, [3, 0]), Step::Data(4, [5, 3]), Step::Data(3, [5, 0]), Step::Data(5, [0, 0])];
-    let freed = [Step::Map(false), Step::Map(true), Step::Free(4)];
-    let mounts = supers().map(Step::Super);
+    let deep = [0, 4, 5, 7, 8, 9, 10].map(inodes);
+    let pointers = [put(4, &[3, 0]), put(4, &[5, 3]), put(3, &[5, 0]), put(5, &[0, 0])];
+    let freed = [map(false), map(true), Step::Free(4)];
+    let mounts = supers();
     vec![
         theme("maps and files", false, usual, &[&maps, &files, &near]),
         theme("maps and files, eager", false, options(Grade::Generation, true), &[&maps, &files, &near]),
@@ -231,11 +269,6 @@ pub fn themes() -> Vec<Theme> {
     ]
 }
 
-fn supers() -> [Super; 3] {
-    let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
-    [in_use, clean, Super { is_clean: true, mended: 1, mounts: 0 }]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,18 +282,10 @@ mod tests {
         let mut wild = Wild::new(&theme);
         // Block 4 is the old owner's of level 2, and then the new one's of level 1, whose data,
         // block 5, begins like a pointer to block 3.
-        let owners =
-            [Step::Map(true), Step::Inodes(7), Step::Data(4, [5, 0]), Step::Read, Step::Data(5, [3, 0])];
-        let change = [Step::Read, Step::Read, Step::Inodes(9), Step::Inodes(10)];
-        let freed = [
-            Step::Pass(2000),
-            Step::Bit(3, false),
-            Step::Read,
-            Step::Read,
-            Step::Read,
-            Step::Cut,
-            Step::Proven,
-        ];
+        let owners = [map(true), inodes(7), put(4, &[5, 0]), Step::Read, put(5, &[3, 0])];
+        let change = [Step::Read, Step::Read, inodes(9), inodes(10)];
+        let freed =
+            [Step::Pass(2000), bit(3, false), Step::Read, Step::Read, Step::Read, Step::Cut, Step::Proven];
         for step in [&owners[..], &change, &freed].concat() {
             wild.step(step).expect("both versions agree");
         }

@@ -5,7 +5,7 @@ use super::log::Area;
 use super::play::{Setup, WIDE_BYTES};
 use super::rules::Rules;
 use crate::rule_e::toy::{SUPER, Super, Toy};
-use crate::rule_e::whole::wide::Wide;
+use crate::rule_e::wide::Wide;
 use crate::twin::{Twin, Version};
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::Verdict;

@@ -11,8 +11,8 @@ use super::trial::setup_of;
 use crate::rule_e::literal::Literal;
 use crate::rule_e::search::happen_and_finish;
 use crate::rule_e::toy::{SUPER, Super, Toy};
-use crate::rule_e::trial::{Part, taken};
-use crate::rule_e::whole::wide::Wide;
+use crate::rule_e::trial::{Part, walked_through};
+use crate::rule_e::wide::Wide;
 use crate::twin::{Twin, Version};
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::Verdict;
@@ -203,7 +203,7 @@ pub fn judged(seed: u64) -> Part {
 
 fn lived(seed: u64, compares: bool) -> Part {
     let setup = setup_elsewhere(seed);
-    taken("a guest with its journal elsewhere", seed, || Play::new(&setup, apart(compares)))
+    walked_through("a guest with its journal elsewhere", seed, || Play::new(&setup, apart(compares)))
 }
 
 /// Lets `steps` happen to a guest of `setup`, above the product; and above the

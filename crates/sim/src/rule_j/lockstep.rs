@@ -7,7 +7,7 @@ use super::rules::Rules;
 use super::trial::{setup_of, setups};
 use super::wild::{Wild, everything, themes};
 use crate::rule_e::search::{Limits, happen_and_finish, search};
-use crate::rule_e::trial::{Part, taken};
+use crate::rule_e::trial::{Part, walked_through};
 
 fn both(compares: bool) -> impl Fn(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules> {
     move |setup, disk| Box::new(Both::attach(setup, &disk, compares))
@@ -39,7 +39,7 @@ pub fn walked(seed: u64) -> Part {
     match seed % 3 {
         0 => {
             let theme = everything(seed / 3);
-            taken("whatever may be written to a journal", seed, || Wild::new(&theme))
+            walked_through("whatever may be written to a journal", seed, || Wild::new(&theme))
         }
         1 => lived(seed / 3, true),
         _ => lived(seed / 3, false),
@@ -54,7 +54,7 @@ pub fn judged(seed: u64) -> Part {
 
 fn lived(seed: u64, compares: bool) -> Part {
     let setup = Setup { splits: seed % 11 < 5, ..setup_of(seed) };
-    taken("a guest that journals, above the product", seed, || Play::new(&setup, both(compares)))
+    walked_through("a guest that journals, above the product", seed, || Play::new(&setup, both(compares)))
 }
 
 /// Lets `steps` happen to a guest of `setup`, above the product; and above the

@@ -1,6 +1,7 @@
 //! The toy file system in blocks as large as a journal needs them.
 
 use crate::rule_e::toy::{self, Bytes};
+pub use crate::rule_e::wide::narrowed;
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
 
@@ -16,13 +17,4 @@ pub fn widened(page: &Bytes, block_bytes: u32) -> Vec<u8> {
     let mut bytes = vec![0; block_bytes as usize];
     bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
     bytes
-}
-
-/// The toy's part of a block.
-///
-/// # Panics
-/// If it is shorter than that.
-#[must_use]
-pub fn narrowed(bytes: &[u8]) -> Bytes {
-    bytes[..toy::BLOCK_BYTES].try_into().expect("the lengths are the same")
 }

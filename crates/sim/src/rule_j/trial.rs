@@ -7,7 +7,7 @@ use super::play::{Play, Setup};
 use super::rules::Rules;
 use super::text::{RULE, Reading, Text};
 use crate::rule_e::search::{Limits, happen_and_finish, search};
-use crate::rule_e::trial::{Part, taken};
+use crate::rule_e::trial::{Part, walked_through};
 
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
 
@@ -35,7 +35,7 @@ fn letter(reading: Reading) -> impl Fn(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules> {
 #[must_use]
 pub fn read(reading: Reading, seed: u64) -> Part {
     let setup = setup_of(seed);
-    taken("a guest that journals", seed, || Play::new(&setup, letter(reading)))
+    walked_through("a guest that journals", seed, || Play::new(&setup, letter(reading)))
 }
 
 /// Lets `steps` happen to a guest in `mode`, above the rule by the letter as

@@ -1,7 +1,7 @@
 //! What is simpler than a step or a disk. Each proposal is smaller in some
 //! measure, so that simplifying comes to an end.
 
-use crate::history::{Ask, Deed, Origin, Setup, Step};
+use crate::history::{Ask, Deed, Setup, Step};
 use crate::remanence::SECTOR_BYTES;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
@@ -65,23 +65,7 @@ fn extents(extent: Extent<Addr>) -> Vec<Extent<Addr>> {
 
 /// Disks simpler than `setup`, the simplest first.
 pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
-    let plain = Setup {
-        disk_bytes: setup.disk_bytes,
-        policy: "clear",
-        punch: false,
-        run_bytes_max: 65536,
-        batch_bytes_max: 1 << 20,
-        deadline_ms: 600_000,
-        detect_zeroes: false,
-        half_bytes: 16384,
-        slots: 8,
-        in_flight_max: 1,
-        destage_percent: 0,
-        tells_holes: false,
-        origin: Origin::Empty,
-        overlay: None,
-        base_bytes: 0,
-    };
+    let plain = Setup::plain(setup.disk_bytes);
     let now = || setup.clone();
     let all = [
         Setup { policy: plain.policy, ..now() },

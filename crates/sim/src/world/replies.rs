@@ -1,28 +1,34 @@
 //! What may be replied, and what a reply means for the book.
 
-use super::{Pending, World, bad_reply};
+use super::{Pending, World};
 use crate::content::Tag;
 use crate::history::Ask;
 use crate::medium::FaultKind;
+use crate::server::{Moment, bad_reply};
 use crate::violation::Violation;
 use quietus_core::request::{Buf, Outcome, Refusal, RequestId};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
 impl World {
-    pub(super) fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), Violation> {
+    pub(super) fn replied(
+        &mut self,
+        moment: Moment,
+        id: RequestId,
+        outcome: Outcome,
+    ) -> Result<(), Violation> {
         let Some(pending) = self.pending.remove(&id) else {
             return Err(bad_reply(format!("{id:?} was replied to twice, or never sent")));
         };
         let tag = Tag(id.0 as u32);
         match outcome {
-            Ok(buf) => self.is_done(tag, &pending, &buf),
+            Ok(buf) => self.is_done(moment, tag, &pending, &buf),
             Err(refusal) => self.is_refused(tag, &pending, &refusal),
         }
     }
 
-    fn is_done(&mut self, tag: Tag, pending: &Pending, buf: &Buf) -> Result<(), Violation> {
-        self.figures.done += 1;
-        let (extent, moment) = (pending.extent, self.moment);
+    fn is_done(&mut self, moment: Moment, tag: Tag, pending: &Pending, buf: &Buf) -> Result<(), Violation> {
+        self.server.figures.done += 1;
+        let extent = pending.extent;
         match pending.ask {
             Ask::Read => {
                 let reading = pending.reading.as_ref().expect("a read has a reading");
@@ -31,9 +37,9 @@ impl World {
             Ask::Write => self.book.settle(tag, extent, moment, pending.fua),
             Ask::WriteZeros => {
                 self.book.settle(tag, extent, moment, pending.fua);
-                self.zeros_written(tag, extent);
+                self.zeros_written(moment, tag, extent);
             }
-            Ask::Trim | Ask::Zero { .. } | Ask::Purge => self.died(tag, extent),
+            Ask::Trim | Ask::Zero { .. } | Ask::Purge => self.died(moment, tag, extent),
             Ask::Scour => self.book.scoured(tag, extent),
             Ask::Flush => self.book.flushed(pending.since),
             Ask::Cache => {}
@@ -41,35 +47,35 @@ impl World {
         Ok(())
     }
 
-    fn died(&mut self, tag: Tag, extent: Extent<Addr>) {
-        self.book.settle(tag, extent, self.moment, true);
+    fn died(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
+        self.book.settle(tag, extent, moment, true);
         self.book.died(tag, extent);
     }
 
     /// Whole blocks of zeros are deaths, if the disk looks for them.
-    fn zeros_written(&mut self, tag: Tag, extent: Extent<Addr>) {
+    fn zeros_written(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
         let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
         let to = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
-        if self.setup.detect_zeroes && from < to {
-            self.died(tag, Extent::between(from, to));
+        if self.server.setup.detect_zeroes && from < to {
+            self.died(moment, tag, Extent::between(from, to));
         }
     }
 
     fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Result<(), Violation> {
-        self.figures.refused += 1;
-        let failed = |kind| self.trouble.contains(&kind);
+        self.server.figures.refused += 1;
+        let failed = |kind| self.server.trouble.contains(&kind);
         let may_be = match refusal {
             Refusal::NotSupported(_) => {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
-                    || pending.ask == Ask::Scour && self.policy.passes().is_empty()
+                    || pending.ask == Ask::Scour && self.server.passes() == 0
             }
             // What was answered has its space: nothing is left to be refused at a flush.
             Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),
             Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
             Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
-            Refusal::Io(_) => self.trouble.iter().any(|it| *it != FaultKind::Full),
-            Refusal::Latched(_) => self.is_latched,
-            Refusal::ShuttingDown => self.is_stopping,
+            Refusal::Io(_) => self.server.has_failed(),
+            Refusal::Latched(_) => self.server.is_latched,
+            Refusal::ShuttingDown => self.server.is_stopping,
             Refusal::ReadOnly | Refusal::Invalid(_) => false,
         };
         if !may_be {

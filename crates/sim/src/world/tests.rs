@@ -1,33 +1,18 @@
 //! The oracles are tested with a disk that lies: they must object.
 
 use super::*;
-use crate::history::Origin;
 use crate::verdict::verdict;
+use crate::violation::Oracle;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::Medium;
-use quietus_core::request::Refusal;
+use quietus_core::request::{Buf, Refusal};
+use quietus_core::units::Pos;
 use quietus_core::volume::{Done, Receipt};
 
 const BLOCK: u64 = 4096;
 
 fn setup() -> Setup {
-    Setup {
-        disk_bytes: 16 * BLOCK,
-        policy: "purge-2",
-        punch: true,
-        run_bytes_max: 65536,
-        batch_bytes_max: 1 << 20,
-        deadline_ms: 600_000,
-        detect_zeroes: false,
-        half_bytes: 16384,
-        slots: 8,
-        in_flight_max: 4,
-        destage_percent: 0,
-        tells_holes: false,
-        origin: Origin::Empty,
-        overlay: None,
-        base_bytes: 0,
-    }
+    Setup { policy: "purge-2", punch: true, in_flight_max: 4, ..Setup::plain(16 * BLOCK) }
 }
 
 fn spot() -> Extent<Addr> {
@@ -43,7 +28,7 @@ fn written() -> World {
     let mut world = world();
     for (tag, ask) in [(1, Ask::Write), (2, Ask::Flush)] {
         world.send(Tag(tag), ask, spot(), false).expect("it is sent");
-        world.turn_until(|world| world.pending.is_empty()).expect("it is done");
+        world.until(|world| world.pending.is_empty()).expect("it is done");
     }
     world
 }
@@ -58,25 +43,30 @@ fn receipt(act: Done) -> Receipt {
 
 #[test]
 fn a_receipt_for_what_is_still_there_is_false() {
-    assert_eq!(objection(written().judge_receipt(&receipt(Done::Shredded), false)), Oracle::Forensic);
+    assert_eq!(objection(written().server.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
 }
 
 #[test]
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
-    world.judge_receipt(&receipt(Done::Scoured), false).expect("there is only what is there now");
-    world.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
-    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured), false)), Oracle::Forensic);
+    world.server.judge_receipt(&receipt(Done::Scoured)).expect("there is only what is there now");
+    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
 }
 
 #[test]
 fn one_pass_of_two_is_not_enough_and_both_are() {
     let mut world = written();
     for pattern in [0xaa, 0] {
-        assert_eq!(objection(world.judge_receipt(&receipt(Done::Shredded), false)), Oracle::Forensic);
-        world.media.data.write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true).expect("a write");
+        assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
+        world
+            .server
+            .media
+            .data
+            .write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true)
+            .expect("a write");
     }
-    world.judge_receipt(&receipt(Done::Shredded), false).expect("it had its passes");
+    world.server.judge_receipt(&receipt(Done::Shredded)).expect("it had its passes");
 }
 
 #[test]
@@ -84,8 +74,8 @@ fn a_copy_in_the_journal_is_found() {
     let mut world = written();
     let mut copy = vec![0; BLOCK as usize];
     fill(Tag(1), spot().start.0, &mut copy);
-    world.media.journal.write(Pos(40960), &copy, true).expect("a write");
-    assert_eq!(objection(world.judge_receipt(&receipt(Done::Scoured), false)), Oracle::Forensic);
+    world.server.media.journal.write(Pos(40960), &copy, true).expect("a write");
+    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
@@ -102,7 +92,7 @@ fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     let mut world = written();
     world.book.scoured(Tag(3), spot());
     world.judge_drained().expect("what is there now is kept");
-    world.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
@@ -117,12 +107,12 @@ fn a_request_that_is_never_replied_to_is_found() {
 #[test]
 fn replies_must_have_a_request_and_refusals_a_reason() {
     let mut world = written();
-    assert_eq!(objection(world.replied(RequestId(1), Ok(Buf::new()))), Oracle::Replies);
+    assert_eq!(objection(world.replied(2, RequestId(1), Ok(Buf::new()))), Oracle::Replies);
     for refusal in [Refusal::Io("?".into()), Refusal::ReadOnly, Refusal::ShuttingDown] {
         let pending =
             Pending { ask: Ask::Flush, extent: Extent::default(), fua: false, since: 1, reading: None };
         world.pending.insert(RequestId(9), pending);
-        assert_eq!(objection(world.replied(RequestId(9), Err(refusal))), Oracle::Replies);
+        assert_eq!(objection(world.replied(2, RequestId(9), Err(refusal))), Oracle::Replies);
     }
 }
 
@@ -131,7 +121,7 @@ fn content_that_changes_behind_the_disk_is_found() {
     let mut world = written();
     let mut other = vec![0; BLOCK as usize];
     fill(Tag(7), spot().start.0, &mut other);
-    world.media.data.write(Pos(spot().start.0), &other, true).expect("a write");
+    world.server.media.data.write(Pos(spot().start.0), &other, true).expect("a write");
     assert_eq!(objection(world.read_everything()), Oracle::Safety);
 }
 

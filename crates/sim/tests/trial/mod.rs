@@ -6,7 +6,8 @@ use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::{Setup, Step};
 use quietus_sim::verdict::silence_panics;
 
-fn assert_kept(part: &Part) {
+/// Says what `part` broke, and ends.
+pub fn assert_kept(part: &Part) {
     if let Some((history, broken)) = &part.failure {
         eprintln!("{}: {broken}\n{history}", part.name);
         std::process::exit(1);
@@ -24,6 +25,7 @@ pub fn assert_searched(parts: usize, searched: fn(usize, u64) -> Part, transitio
     }
 }
 
+#[allow(dead_code, reason = "not every trial walks")]
 /// `walks` walks have more than 30 steps on average.
 pub fn assert_walked(walked: impl Fn(u64) -> Part, walks: u64) {
     silence_panics();

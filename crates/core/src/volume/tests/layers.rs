@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::watch::{
-    Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher,
+    Agenda, Attached, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,6 +22,8 @@ struct Puppet {
     reads: Arc<AtomicU64>,
     /// Clients, as it was told.
     clients: Arc<AtomicU64>,
+    /// What a cache holds back for, as it was told.
+    hold_ms: Arc<AtomicU64>,
     /// Changes, as it was told.
     arrivals: Arc<AtomicU64>,
     /// It wants to see the first block before it is changed.
@@ -35,6 +37,7 @@ impl Observer for Puppet {
         match observation {
             Observation::Arrived { .. } => drop(self.arrivals.fetch_add(1, Relaxed)),
             Observation::Clients => self.clients.store(at.clients as u64, Relaxed),
+            Observation::Attached => self.hold_ms.store(at.attached.hold_ms(), Relaxed),
             Observation::Read(_) => drop(self.reads.fetch_add(1, Relaxed)),
             Observation::Given { extent, content: None } => {
                 self.blind_to.fetch_max(extent.end(), Relaxed);
@@ -102,6 +105,15 @@ fn the_watcher_is_told_how_many_clients_there_are() {
     for (event, clients) in [(Event::Connected, 1), (Event::Connected, 2), (Event::Disconnected, 1)] {
         bench.tell(event);
         assert_eq!(puppet.clients.load(Relaxed), clients);
+    }
+}
+
+#[test]
+fn the_watcher_is_told_how_the_guest_is_attached() {
+    let (mut bench, puppet) = watched();
+    for (attached, hold_ms) in [(Attached::Cached { hold_ms: 7 }, 7), (Attached::Direct, 0)] {
+        bench.tell(Event::Attached(attached));
+        assert_eq!(puppet.hold_ms.load(Relaxed), hold_ms);
     }
 }
 

@@ -92,6 +92,17 @@ fn a_kill_undoes_no_such_write_and_a_power_cut_one_that_was_not_flushed() {
 }
 
 #[test]
+fn a_durable_write_over_such_a_write_stays_after_a_power_cut() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    let id = bench.ask_fua(Op::Write(vec![9; BLOCK as usize].into()), 0, BLOCK, true);
+    while !bench.replies.contains_key(&id) {
+        assert!(bench.step(), "it is never answered");
+    }
+    assert_eq!(killed(bench, false).reads(0, BLOCK), [9; BLOCK as usize]);
+}
+
+#[test]
 fn a_note_says_nothing_of_bytes_that_died_again() {
     let mut bench = dead();
     bench.write(0, 8, BLOCK);

@@ -7,7 +7,7 @@ use crate::properties::{EXT3_WRITEBACK, Properties};
 use crate::rule::Rule;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Moment, Scope, Verdict};
+use quietus_core::watch::{Attached, Content, Moment, Scope, Verdict};
 pub(super) use quietus_core::watch::{Observation, Observer};
 use std::ops::Range;
 
@@ -91,6 +91,7 @@ pub(super) struct Disk {
     pub(super) rule: RuleJ,
     bytes: Vec<u8>,
     pub(super) now: Millis,
+    attached: Attached,
     /// Reads wait until [`Disk::read`].
     pub(super) is_lazy: bool,
 }
@@ -110,7 +111,7 @@ impl Disk {
         let options = Options { settle_ms: 10_000, ..Options::default() };
         let rule =
             RuleJ::attach(Box::new(Toy { was_clean }), JOURNAL.to_vec(), options, Millis(0), from_start);
-        let mut disk = Self { rule, bytes, now: Millis(0), is_lazy: false };
+        let mut disk = Self { rule, bytes, now: Millis(0), attached: Attached::Direct, is_lazy: false };
         disk.read();
         disk
     }
@@ -130,7 +131,12 @@ impl Disk {
     }
 
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
-        self.rule.observe(Moment { now: self.now, clients: 1 }, observation);
+        self.rule.observe(Moment { now: self.now, clients: 1, attached: self.attached }, observation);
+    }
+
+    pub(super) fn attach(&mut self, attached: Attached) {
+        self.attached = attached;
+        self.observe(Observation::Attached);
     }
 
     /// Carries out the reads that are wanted.

@@ -1,6 +1,7 @@
 //! The status of a disk, for people: a summary that answers what they ask, and details.
 
 use super::bytes;
+use crate::attached::Finding;
 use crate::control::{Space, StatusAnswer, Waiting, WaitsFor};
 use crate::disk::Size;
 use crate::host::DiskGuarantees;
@@ -26,6 +27,9 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     line(out, "disk", &format!("{}: {size}, {live} live ({full} %), {}", now.name, access(now)))?;
     line(out, "health", &health(now))?;
     line(out, "detection", &detection(now))?;
+    if let Some(attached) = &now.attached {
+        line(out, "attached", &attached_line(attached))?;
+    }
     if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
         line(out, "overlay", &overlay_line(space, overlay))?;
     }
@@ -95,6 +99,9 @@ fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
             let (idle, deadline) = (duration(now.idle_after_ms), duration(now.deadline_ms));
             format!("{idle} without a request, at most {deadline}; {}", waiting.cause.ends_with())
         }
+        WaitsFor::Map | WaitsFor::Commits if now.attached.as_ref().is_some_and(|it| it.cached) => {
+            "the guest was active for --settle and --cache-hold; see `attached`".to_string()
+        }
         _ => waiting.cause.ends_with().to_string(),
     };
     format!("{}{age}: {}; until {ends}", amount(waiting.bytes, waiting.at_least), waiting.cause.why())
@@ -153,6 +160,15 @@ fn detection(now: &StatusAnswer) -> String {
     }
     let parts = watch.parts.iter().map(|part| format!("partition {} {}", part.number, one(&part.watch)));
     parts.collect::<Vec<_>>().join("; ")
+}
+
+/// Whether deaths wait because a cache may be between, and why.
+fn attached_line(attached: &Finding) -> String {
+    if attached.cached {
+        format!("cached, deaths wait longer: {}", attached.why)
+    } else {
+        format!("direct: {}", attached.why)
+    }
 }
 
 fn overlay_line(space: &Space, overlay: &OverlayStatus) -> String {

@@ -77,27 +77,28 @@ impl Guest {
     }
 
     /// What can be done to files below `files` in `slots`, with the blocks of
-    /// `free`. Of the slots that a file has free the first counts.
+    /// `free`. Of the slots that a file has free the first `most` count.
     #[must_use]
-    pub fn deeds(&self, files: usize, slots: &[usize], free: &[Block]) -> Vec<Deed> {
+    pub fn deeds(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Deed> {
         let mut deeds = Vec::new();
         for file in self.present() {
-            self.deeds_on(file, slots, free, &mut deeds);
+            self.deeds_on(file, slots, (free, most), &mut deeds);
         }
         deeds.extend(self.absent().into_iter().filter(|it| *it < files).map(Deed::Create));
         deeds
     }
 
-    fn deeds_on(&self, file: usize, slots: &[usize], free: &[Block], deeds: &mut Vec<Deed>) {
+    fn deeds_on(&self, file: usize, slots: &[usize], (free, most): (&[Block], usize), deeds: &mut Vec<Deed>) {
         deeds.extend([Deed::Delete(file), Deed::Truncate(file)]);
         if self.indirect(file).is_none() && slots.iter().any(|it| *it >= 2) {
-            deeds.extend(free.first().map(|it| Deed::GrowIndirect(file, *it)));
+            deeds.extend(free.iter().take(most).map(|it| Deed::GrowIndirect(file, *it)));
         }
         let (taken, vacant): (Vec<_>, Vec<_>) =
             slots.iter().copied().partition(|it| self.at(file, *it).is_some());
         deeds.extend(taken.into_iter().map(|it| Deed::Punch(file, it)));
-        if let Some(slot) = vacant.into_iter().find(|it| *it < 2 || self.indirect(file).is_some()) {
-            deeds.extend(free.iter().map(|it| Deed::Grow(file, slot, *it)));
-        }
+        let vacant = vacant.into_iter().filter(|it| *it < 2 || self.indirect(file).is_some());
+        deeds.extend(
+            vacant.take(most).flat_map(|slot| free.iter().map(move |it| Deed::Grow(file, slot, *it))),
+        );
     }
 }

@@ -22,6 +22,7 @@ impl<F: Format> Literal<F> {
         (
             self.in_use,
             self.clients,
+            self.attached.is_cached(),
             self.heard,
             review,
             &self.maps,
@@ -35,7 +36,7 @@ impl<F: Format> Literal<F> {
     /// How long ago it was on both clocks, as far as that matters.
     fn ages(&self, then: Moment) -> (u64, u64) {
         let now = self.clock.moment();
-        let (window, settle) = (self.options.reorder_window_ms, self.options.settle_ms);
+        let (window, settle) = (self.options.reorder_window_ms, self.settle_ms());
         ((now.now - then.now).min(2 * window), (now.active - then.active).min(2 * settle))
     }
 }

@@ -254,7 +254,7 @@ impl<F: Format> Literal<F> {
 
     /// What was not written for long is what it is taken for.
     pub(super) fn sources_settle(&mut self) {
-        let settle = self.options.settle_ms;
+        let settle = self.settle_ms();
         for source in self.sources.values_mut() {
             let Some(since) = source.unsettled.filter(|_| source.is_known()) else { continue };
             if !self.clock.is_within_active(since, settle) {

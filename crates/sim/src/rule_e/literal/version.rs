@@ -3,7 +3,7 @@
 use super::{Cell, Literal, Stage};
 use crate::twin::{Census, Version};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Verdict};
+use quietus_core::watch::{Attached, Content, Verdict};
 use quietus_detect::format::{Block, Format};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -21,6 +21,10 @@ impl<F: Format> Version for Literal<F> {
 
     fn connected(&mut self, now: Millis, clients: usize) {
         Self::connected(self, now, clients);
+    }
+
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        Self::attached(self, now, attached);
     }
 
     fn read(&mut self, extent: Extent<Addr>) {

@@ -42,7 +42,7 @@ impl Play {
     }
 
     fn mounted(&self, guest: &Journaled) -> Vec<Group> {
-        let deeds = guest.files().deeds(self.setup.files, &self.setup.slots, &guest.free());
+        let deeds = guest.files().deeds(self.setup.files, &self.setup.slots, &guest.free(), 1);
         let mut groups = vec![(12, deeds.into_iter().map(Step::Do).collect())];
         groups.extend([(10, self.data(guest)), (10, self.journal(guest)), (2, self.ends())]);
         if self.setup.checkpoints {

@@ -41,3 +41,12 @@ fn what_can_be_detected_is_named_with_its_precision() {
     assert_eq!(said(EXT3_ORDERED), "freed blocks (exact), reused blocks (exact)");
     assert_eq!(said(NTFS), "freed blocks (approximate), reused blocks (approximate)");
 }
+
+#[test]
+fn behind_a_cache_neither_a_map_nor_an_unmount_ends_the_wait() {
+    let mut now = fresh();
+    now.waiting = vec![Waiting { cause: WaitsFor::Map, bytes: 4096, at_least: false, oldest_ms: None }];
+    assert!(waits(&now.waiting[0], &now).contains("or an unmount"));
+    now.attached = Some(Finding { cached: true, why: "a test".into() });
+    assert!(waits(&now.waiting[0], &now).ends_with("active for --settle and --cache-hold; see `attached`"));
+}

@@ -1,14 +1,18 @@
-//! The guest at work.
+//! A guest at work.
 
-use super::{Deed, Vain, Whole};
+use super::part::Part;
+use super::traffic::What;
+use super::{Files, Vain};
+use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::guest::{Guest, mend};
-use crate::rule_e::toy::{MAP, SUPER, Super};
+use crate::rule_e::toy::{SUPER, Super};
+use crate::server::Above;
 use quietus_detect::format::Block;
 
-/// How long [`Deed::Sleep`] is.
+/// How long [`Event::Sleep`] is.
 const SLEEP_MS: u64 = 10_000_000;
 
-impl Whole {
+impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
         if self.guest.is_some() {
             return Ok(());
@@ -19,18 +23,20 @@ impl Whole {
         self.post_write(SUPER, &Super { is_clean: false, ..before }.bytes());
         self.until_quiet()?;
         let guest = Guest::mount(self.toy, self.truth.seen(), self.next_generation);
-        self.truth.recovered(&guest.named());
+        let named = guest.named();
+        self.truth.recovered(&named);
         self.guest = Some(guest);
         Ok(())
     }
 
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
         let Some(guest) = &self.guest else { return Ok(()) };
-        self.next_generation = guest.next_generation();
+        let generation = guest.next_generation();
         let superblock = guest.superblock(self.was_clean);
         let dirty: Vec<_> = guest.dirty().iter().copied().collect();
         let (first, last): (Vec<_>, Vec<_>) =
             dirty.into_iter().partition(|it| !is_late || self.toy.data().contains(it));
+        self.next_generation = generation;
         first.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()?;
         self.until_idle(SUPER..SUPER + 1)?;
@@ -67,16 +73,14 @@ impl Whole {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), String> {
-        self.post_flush();
+        self.post(What::Flush);
         Ok(())
     }
 
     pub(super) fn write_back(&mut self, block: Block) -> Result<(), String> {
         self.until_idle(block..block + 1)?;
-        let Some(guest) = self.guest.as_mut().filter(|it| it.dirty().contains(&block)) else {
-            return Ok(());
-        };
-        let page = guest.write_back(block);
+        let dirty = self.guest.as_mut().filter(|it| it.dirty().contains(&block));
+        let Some(page) = dirty.map(|it| it.write_back(block)) else { return Ok(()) };
         self.post_write(block, &page);
         Ok(())
     }
@@ -86,7 +90,7 @@ impl Whole {
         self.until_idle(block..block + 1)?;
         let stay = self.truth.present(block, self.named().get(&block));
         if stay.is_some() {
-            self.post_read(block, stay);
+            self.post(What::Read(block, stay));
         }
         Ok(())
     }
@@ -96,7 +100,7 @@ impl Whole {
         // A guest that goes on after a crash may take for free what a file names.
         let is_free = |it: &Guest| it.free().contains(&block) && !it.named().contains_key(&block);
         if self.guest.as_ref().is_some_and(is_free) {
-            self.post_trim(block);
+            self.post(What::Trim(block));
         }
         Ok(())
     }
@@ -104,85 +108,44 @@ impl Whole {
     /// Whoever has the block keeps it as it is.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
         self.until_idle(block..block + 1)?;
-        self.post_in_vain(block, vain);
+        self.post(What::InVain(block, vain));
         Ok(())
     }
 
     /// Before a file loses blocks, the kernel waits for those on their way.
-    pub(super) fn change_files(&mut self, deed: Deed) -> Result<(), String> {
-        if matches!(deed, Deed::Punch(..) | Deed::Truncate(_) | Deed::Delete(_)) {
+    pub(super) fn does(&mut self, deed: Deed) -> Result<(), String> {
+        if deed.frees() {
             self.until_idle(self.toy.data())?;
         }
-        let Some(guest) = &mut self.guest else { return Ok(()) };
-        let is_present = |file| guest.present().contains(&file);
-        let freed = match deed {
-            Deed::Create(file) if guest.absent().contains(&file) => {
-                guest.create(file);
-                Vec::new()
-            }
-            Deed::Punch(file, slot) => guest.punch(file, slot),
-            Deed::Truncate(file) if is_present(file) => guest.truncate(file),
-            Deed::Delete(file) if is_present(file) => guest.delete(file),
-            Deed::Touch(block) => {
-                guest.touch(block);
-                Vec::new()
-            }
-            _ => Vec::new(),
-        };
-        freed.into_iter().for_each(|it| self.truth.end(it));
+        if let Some(block) = deed.allocates() {
+            self.until_idle(block..block + 1)?;
+        }
+        let Part { guest: Some(guest), truth, .. } = &mut **self else { return Ok(()) };
+        let freed = guest.does(deed, |block, owner| truth.begin(block, owner));
+        freed.into_iter().for_each(|it| truth.end(it));
         Ok(())
-    }
-
-    pub(super) fn grow(&mut self, file: usize, slot: Option<usize>, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
-        let Some(guest) = &mut self.guest else { return Ok(()) };
-        let has = slot.map_or_else(|| guest.indirect(file), |it| guest.at(file, it));
-        let is_possible = guest.present().contains(&file) && guest.free().contains(&block) && has.is_none();
-        let is_deep = slot.is_some_and(|it| it >= 2);
-        if !is_possible || (is_deep && guest.indirect(file).is_none()) {
-            return Ok(());
-        }
-        let stay = self.truth.begin(block, guest.owner(file));
-        match slot {
-            Some(slot) => guest.grow(file, slot, block, stay),
-            None => guest.grow_indirect(file, block, stay),
-        }
-        Ok(())
-    }
-
-    pub(super) fn note_dirty(&mut self) {
-        let dirty = self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default();
-        self.dirty_since.retain(|it, _| dirty.contains(it));
-        for block in dirty {
-            self.dirty_since.entry(block).or_insert(self.run_ms);
-        }
     }
 
     /// The kernel writes what has been dirty for half of `settle`.
     fn write_back_old(&mut self, ms: u64) -> Result<(), String> {
-        let limit = self.setup.options.settle_ms / 2;
-        let due = self.dirty_since.iter().filter(|(_, since)| self.run_ms + ms - **since > limit);
+        let (limit, end) = (self.setup.options.settle_ms / 2, self.run_ms + ms);
+        let due = self.dirty_since.iter().filter(|(_, since)| end - **since > limit);
         let due: Vec<_> = due.map(|(block, _)| *block).collect();
         due.into_iter().try_for_each(|it| self.write_back(it))
     }
 
     /// Nothing is on its way for longer than the window.
     pub(super) fn pass(&mut self, ms: u64) -> Result<(), String> {
-        self.write_back_old(ms)?;
-        self.arrive_all()?;
+        self.everywhere(|it| it.write_back_old(ms))?;
+        self.everywhere(Self::arrive_all)?;
         self.run_ms += ms;
         self.server.pass(ms)?;
         self.hear()
     }
 
     pub(super) fn sleep(&mut self) -> Result<(), String> {
-        self.arrive_all()?;
+        self.everywhere(Self::arrive_all)?;
         self.server.pass(SLEEP_MS)?;
         self.hear()
-    }
-
-    /// Whether the map is one of the blocks that differ from the disk.
-    pub(super) fn map_is_dirty(&self) -> bool {
-        self.guest.as_ref().is_some_and(|it| it.dirty().contains(&MAP))
     }
 }

@@ -2,7 +2,7 @@
 //! time later, of which the volume is told later again. Who dies in between must lose
 //! none, and repeat none.
 
-use super::World;
+use super::{Said, Server};
 use crate::violation::{Oracle, Violation};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use std::collections::VecDeque;
@@ -56,10 +56,17 @@ impl Log {
     }
 }
 
-impl World {
+impl Server {
     pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
-        let is_late = self.setup.overlay.is_some() || number < self.log.late_before;
-        self.judge_receipt(&receipt, is_late)?;
+        // Newer content may be there.
+        let is_late =
+            self.setup.overlay.is_some() || number < self.log.late_before || receipt.act == Done::Overwritten;
+        if is_late {
+            self.count(&receipt)?;
+            self.say(Said::Late(receipt));
+        } else {
+            self.judge_receipt(&receipt)?;
+        }
         self.log.take(number, receipt)
     }
 
@@ -91,7 +98,10 @@ impl World {
     }
 
     /// Every obligation that was ever met has its receipt in the log.
-    pub(super) fn judge_log(&self) -> Result<(), Violation> {
+    ///
+    /// # Errors
+    /// One has none.
+    pub fn judge_log(&self) -> Result<(), Violation> {
         let counters = self.volume.status().counters;
         let met = (counters.receipts, counters.destroyed_bytes, counters.scoured_bytes);
         let logged = (self.log.durable, self.log.shredded_bytes, self.log.scoured_bytes);

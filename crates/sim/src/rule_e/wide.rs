@@ -11,27 +11,20 @@ use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Pr
 use quietus_detect::properties::Properties;
 use std::ops::Range;
 
-/// The bytes of `block` on the disk.
-#[must_use]
-pub fn place(block: Block) -> Extent<Addr> {
+/// The bytes of `block`, from the file system's first byte on.
+fn place(block: Block) -> Extent<Addr> {
     Extent::new(u64::from(block) * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// The blocks that `extent` touches.
+/// `page` as it lies on the disk `at` a block, with content of `tag` behind it.
 #[must_use]
-pub fn touched(extent: Extent<Addr>) -> Range<Block> {
-    (extent.start.0 / BLOCK_BYTES) as Block..extent.end().div_ceil(BLOCK_BYTES) as Block
-}
-
-/// `page` as it lies on the disk in `block`, with content of `tag` behind it.
-#[must_use]
-pub fn widened(block: Block, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
+pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK_BYTES as usize];
     bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
     if let Some(tag) = tag {
         for from in [CELL_BYTES, BLOCK_BYTES - CELL_BYTES] {
             let cell = from as usize..(from + CELL_BYTES) as usize;
-            fill(tag, place(block).start.0 + from, &mut bytes[cell]);
+            fill(tag, at.start.0 + from, &mut bytes[cell]);
         }
     }
     bytes

@@ -1,0 +1,48 @@
+//! Clients that come and go.
+
+use super::Files;
+use super::traffic::Sent;
+use crate::server::Above;
+
+impl Files {
+    /// The connection is lost. What is on its way may arrive still, while the other connection
+    /// may be there already, and whatever was not replied to comes once more.
+    pub(super) fn reconnect(&mut self, overlaps: bool) -> Result<(), String> {
+        if overlaps {
+            self.connect(true)?;
+        }
+        self.everywhere(|it| {
+            let again: Vec<_> = it.pending.values().chain(&it.wire).cloned().collect();
+            for index in (0..it.wire.len()).rev() {
+                if it.dice.chance(30) {
+                    it.wire.remove(index);
+                }
+            }
+            it.arrive_all()?;
+            it.orphan_all();
+            it.wire = again.into_iter().map(|sent| it.renewed(sent)).collect();
+            Ok(())
+        })?;
+        if !overlaps {
+            self.connect(false)?;
+            return self.connect(true);
+        }
+        self.everywhere(Self::arrive_all)?;
+        self.connect(false)
+    }
+
+    pub(super) fn connect(&mut self, comes: bool) -> Result<(), String> {
+        self.server.connect(comes)?;
+        self.hear()
+    }
+
+    /// Nobody waits for replies any more.
+    fn orphan_all(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        self.orphans.extend(pending.into_keys());
+    }
+
+    fn renewed(&mut self, sent: Sent) -> Sent {
+        Sent { id: self.new_id(), ..sent }
+    }
+}

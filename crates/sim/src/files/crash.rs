@@ -1,0 +1,114 @@
+//! How the guests, the server and the machine come to their ends, and back.
+
+use super::Files;
+use super::part::Part;
+use crate::rule_e::guest::{Guest, Mark, Stay};
+use crate::rule_e::toy::Bytes;
+use crate::server::{Above, overdue};
+use quietus_core::volume::Event;
+use quietus_detect::format::Block;
+
+impl Files {
+    pub(super) fn shred_now(&mut self) -> Result<(), String> {
+        self.tell(Event::ShredNow)?;
+        self.until(|it| it.server.volume.owes_nothing_due())?;
+        match self.server.unproven() {
+            0 => Ok(()),
+            blocks => {
+                Err(overdue(format!("all that was due is done, and {blocks} blocks are not proven")).into())
+            }
+        }
+    }
+
+    /// The server is stopped while the guests wait.
+    pub(super) fn restart(&mut self, drains: bool) -> Result<(), String> {
+        self.until_quiet()?;
+        self.server.stop(drains)?;
+        self.hear()?;
+        if drains {
+            self.until(|it| it.server.is_drained())?;
+        }
+        self.until(|it| !it.server.is_at_work() && it.server.volume.is_at_rest())?;
+        let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
+        let knows = self.server.start_again()?;
+        self.orphans.clear();
+        self.parts.iter_mut().for_each(|it| it.is_cold |= !knows);
+        self.connect(true)?;
+        self.settle_server()?;
+        let is_lost = |(part, knew): (&Part, bool)| knew && !self.server.watches(part.extent());
+        if knows && self.parts.iter().zip(knew).any(is_lost) {
+            return Err(overdue("the file system is not found after a clean stop".into()).into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn crash_guest(&mut self, lands: bool) -> Result<(), String> {
+        let Some(guest) = self.guest.take() else { return Ok(()) };
+        self.next_generation = guest.next_generation();
+        if lands {
+            self.arrive_all()?;
+        }
+        self.wire.clear();
+        self.until_quiet()?;
+        let (_, pages) = self.read_and_judge(false)?;
+        let named = Guest::mount(self.toy, &pages, 0).named();
+        self.truth.recovered(&named);
+        Ok(())
+    }
+
+    /// The server is killed. Below an overlay that is to the guests as if the power were cut: what was
+    /// not flushed may be gone, so that none of them `survives`.
+    pub(super) fn kill(&mut self, survives: bool) -> Result<(), String> {
+        let is_overlay = self.setup.disk.overlay.is_some();
+        self.server.kill()?;
+        self.orphans.clear();
+        self.parts.iter_mut().for_each(|it| it.is_cold = true);
+        self.connect(true)?;
+        if !survives || is_overlay {
+            return self.recover(is_overlay, false);
+        }
+        self.parts.iter_mut().filter(|it| it.guest.is_none()).for_each(Part::hang_up);
+        self.everywhere(Self::resend)?;
+        self.everywhere(|it| if it.guest.is_some() { Ok(()) } else { it.read_back(false, false) })
+    }
+
+    pub(super) fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), String> {
+        self.server.cut_power(again_after)?;
+        self.orphans.clear();
+        self.parts.iter_mut().for_each(|it| it.is_cold = true);
+        self.connect(true)?;
+        self.recover(true, true)
+    }
+
+    /// No guest survives.
+    fn recover(&mut self, all: bool, is_last: bool) -> Result<(), String> {
+        self.everywhere(|it| {
+            it.hang_up();
+            if let Some(guest) = it.guest.take() {
+                it.next_generation = guest.next_generation();
+            }
+            Ok(())
+        })?;
+        self.everywhere(|it| it.read_back(all, is_last))
+    }
+
+    /// What lies there now is what there is. `all`: what was not flushed may be gone. `is_last`: nothing
+    /// else can come back.
+    fn read_back(&mut self, all: bool, is_last: bool) -> Result<(), String> {
+        let (found, pages) = self.read_and_judge(all)?;
+        let named = Guest::mount(self.toy, &pages, 0).named();
+        self.moment += 1;
+        let moment = self.moment;
+        for ((n, bytes), page) in (0..).zip(found).zip(&pages) {
+            let stay = self.stay_in(n, page);
+            self.shelves[n as usize].found(bytes, stay, moment, is_last);
+        }
+        self.truth.found(pages);
+        self.truth.recovered(&named);
+        Ok(())
+    }
+
+    fn stay_in(&self, block: Block, page: &Bytes) -> Option<Stay> {
+        Mark::of(page).filter(|_| self.toy.data().contains(&block)).map(|it| it.stay)
+    }
+}

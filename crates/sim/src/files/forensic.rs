@@ -1,0 +1,108 @@
+//! What a laboratory would find once everything has settled: the dead must be
+//! gone from the medium.
+
+use super::Files;
+use super::part::Part;
+use crate::content::Tag;
+use crate::remanence::Trace;
+use crate::rule_e::guest::Owner;
+use crate::rule_e::judge::Excuses;
+use crate::server::found;
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::Block;
+use quietus_detect::options::Grade;
+use std::collections::BTreeMap;
+
+/// Who has which block.
+type Named = BTreeMap<Block, Owner>;
+
+impl Files {
+    pub(super) fn judge_remains(&mut self) -> Result<Excuses, String> {
+        let mut excuses = Excuses::default();
+        self.everywhere(|it| {
+            let named = it.named();
+            it.judge_contents(&named, &mut excuses)?;
+            it.judge_layers(&named, &mut excuses)
+        })?;
+        Ok(excuses)
+    }
+
+    fn judge_layers(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
+        let (whole, passes) = (self.extent(), self.server.passes());
+        self.server.media.data.inspect(|remains| {
+            let mut lacking = remains.iter().filter_map(|(sector, trace)| {
+                Some((sector.is_some(), trace, trace.lacking(whole, passes).next()?))
+            });
+            lacking.try_for_each(|(is_placed, trace, word)| {
+                let is_well = self.is_excused(is_placed, trace, word, named, excuses);
+                if is_well { Ok(()) } else { Err(self.left(trace, word)) }
+            })
+        })
+    }
+
+    fn left(&self, trace: &Trace, word: Extent<Addr>) -> String {
+        let mark = self.truth.record(trace.tag).mark;
+        let (has, due) = (trace.passes_within(word).unwrap_or(0), self.server.passes());
+        found(format!("what {mark:?} had at {word:?}, write {}, has {has} of {due} passes", trace.tag.0))
+            .into()
+    }
+
+    /// No dead content can be read, unless a crash gave it to somebody.
+    fn judge_contents(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
+        for block in self.toy.data() {
+            let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
+            match dead {
+                Some(_) if named.contains_key(&block) => excuses.exposed += 1,
+                Some(tag) => {
+                    let mark = self.truth.record(tag).mark;
+                    return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The write of which content can be read in `block`; a dead one, if there
+    /// are several.
+    fn visible(&self, block: Block) -> Option<Tag> {
+        let tags = self.server.visible_tags(self.place(block));
+        tags.iter().copied().find(|tag| self.is_dead(*tag)).or_else(|| tags.first().copied())
+    }
+
+    /// Whether `word` of `trace`, which lacks passes, may lack them.
+    fn is_excused(
+        &self,
+        is_placed: bool,
+        trace: &Trace,
+        word: Extent<Addr>,
+        named: &Named,
+        excuses: &mut Excuses,
+    ) -> bool {
+        let (block, record) = (self.touched(word).start, self.truth.record(trace.tag));
+        let is_owed = self.is_dead(trace.tag) || self.setup.options.grade == Grade::Content;
+        if self.server.is_current(trace.tag, word) || !is_owed {
+            return true;
+        }
+        let top = self.visible(block);
+        if self.server.passes() == 1 {
+            return is_placed && top.is_some();
+        }
+        if top.is_some_and(|tag| self.is_dead(tag)) && named.contains_key(&block) {
+            return true;
+        }
+        if record.is_excused {
+            excuses.forgotten += 1;
+            return true;
+        }
+        let hidden = self.truth.is_hidden(block, record) && self.setup.options.grade != Grade::Content;
+        excuses.not_observable += u64::from(hidden);
+        hidden
+    }
+}
+
+impl Part {
+    fn is_dead(&self, tag: Tag) -> bool {
+        self.truth.is_dead(self.truth.record(tag).mark)
+    }
+}

@@ -1,0 +1,302 @@
+//! Guests with ext2-like file systems, one on the disk or one in each partition, above a
+//! server whose volume watches, on media that remember.
+//!
+//! A guest knows what it owns. Its writes leave in any order within the
+//! window that is allowed, are under way several at a time, and are done and
+//! replied to in any order. The server is stopped and killed, the power is cut,
+//! a guest crashes and is mended, its client loses the connection and sends again. Oracles:
+//!
+//! - *safety*: whatever is read is what the disk promised to hold ([`shelf`]);
+//!   only what the reader does not own may be gone;
+//! - *forensic*: once all has settled, content of files that are gone is not
+//!   there, and has its passes, but for what the decision on rule E excepts
+//!   ([`truth`], `forensic`);
+//! - *liveness*: what is due is done, and each request is replied to once;
+//! - whatever [`crate::server`] demands of the disk of any guest.
+
+mod client;
+mod crash;
+mod finish;
+mod forensic;
+mod part;
+mod shelf;
+mod steps;
+mod traffic;
+mod truth;
+mod work;
+
+use crate::dice::Dice;
+use crate::history;
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::judge::Excuses;
+use crate::rule_e::search::Space;
+use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
+use crate::rule_e::wide;
+use crate::server::{Above, Figures, Server, Watched};
+use part::Part;
+use quietus_core::request::RequestId;
+use quietus_core::units::Extent;
+use quietus_detect::format::Block;
+use quietus_detect::options::{Grade, Options};
+use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
+
+/// What there is, and what may happen.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The disk, but for its size.
+    pub disk: history::Setup,
+    /// Partitions: blocks of data in each. One is the whole disk.
+    pub data: Vec<Block>,
+    /// How much is inferred.
+    pub options: Options,
+    /// Most turns before a step.
+    pub turns_max: u64,
+    /// The server may be killed, and the power cut.
+    pub crashes: bool,
+}
+
+impl Setup {
+    /// The one of `seed`, on such a disk, with so many partitions.
+    #[must_use]
+    pub fn from_seed(seed: u64, disk: history::Setup, parts: usize) -> Self {
+        let mut dice = Dice::new(!seed);
+        let grade = if dice.chance(12) { Grade::Content } else { Grade::Generation };
+        let most = if parts == 1 { 7 } else { 4 };
+        Self {
+            data: (0..parts).map(|_| dice.range(2, most) as Block).collect(),
+            options: Options { grade, eager: false, reorder_window_ms: 500, settle_ms: 3000 },
+            turns_max: dice.pick(&[2, 6, 20]),
+            crashes: dice.chance(50),
+            disk: history::Setup { idle_after_ms: dice.pick(&[0, 50, 250]), ..disk },
+        }
+    }
+
+    fn toys(&self) -> impl Iterator<Item = Toy> {
+        self.data.iter().map(|data| Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true })
+    }
+}
+
+/// What can happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The file system is mounted.
+    Mount,
+    /// A process does something.
+    Do(Deed),
+    /// A block is on its way to the disk, as it is now.
+    WriteBack(Block),
+    /// All that is on its way arrives.
+    Arrive,
+    /// A block is read.
+    Read(Block),
+    /// The guest tells of a free block.
+    Trim(Block),
+    /// The guest asks for what cannot be done, of a block.
+    AskInVain(Block, Vain),
+    /// The disk's cache is flushed.
+    Flush,
+    /// The file system is unmounted; the last metadata may come after the
+    /// superblock.
+    Unmount(bool),
+    /// The guest crashes; what was on its way may arrive.
+    CrashGuest(bool),
+    /// The file system is mended; the superblock may come first.
+    Fsck(bool),
+    /// The client's connection is lost: what was not replied to comes once more. The other
+    /// connection may be there before this one is gone.
+    Reconnect(bool),
+    /// Milliseconds pass.
+    Pass(u64),
+    /// They pass while the guests are asleep.
+    Sleep,
+    /// Only input and output goes on.
+    Turn,
+    /// The owner wants everything destroyed that is due.
+    ShredNow,
+    /// The server stops, and destroys what is due before or not, and is started
+    /// again.
+    Restart(bool),
+    /// It is killed, and started again; the guests may crash with it.
+    Kill(bool),
+    /// The power is cut; and cut again after so many changes by the start after it.
+    CutPower(Option<u32>),
+}
+
+/// A request that is refused, whatever the state of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vain {
+    /// Zeros that keep their space, and at once.
+    FastZeros,
+    /// A TRIM from there to beyond the end.
+    TrimBeyond,
+    /// A write with a payload of another length.
+    WriteShort,
+}
+
+/// An event in a partition, and the chance that goes with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    part: usize,
+    event: Event,
+    salt: u32,
+}
+
+/// See the module's documentation. All fields of [`Part`] are those of the current partition.
+#[derive(Debug)]
+pub struct Files {
+    setup: Setup,
+    server: Server,
+    parts: Vec<Part>,
+    /// The current partition.
+    at: usize,
+    /// Requests whose client is gone.
+    orphans: BTreeSet<RequestId>,
+    moment: u64,
+    run_ms: u64,
+    count: u32,
+    dice: Dice,
+}
+
+impl Deref for Files {
+    type Target = Part;
+
+    fn deref(&self) -> &Part {
+        &self.parts[self.at]
+    }
+}
+
+impl DerefMut for Files {
+    fn deref_mut(&mut self) -> &mut Part {
+        &mut self.parts[self.at]
+    }
+}
+
+impl Files {
+    /// Empty file systems, mounted.
+    ///
+    /// # Panics
+    /// If they cannot be.
+    #[must_use]
+    pub fn new(setup: &Setup) -> Self {
+        let mut content: Vec<Vec<u8>> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
+        let toys: Vec<_> = setup.toys().collect();
+        if toys.len() > 1 {
+            content.push(part::table(toys.iter().map(|it| it.blocks)));
+        }
+        for toy in toys {
+            let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
+            disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
+            disk[MAP as usize][..3].fill(1);
+            let wide: Vec<_> = disk.iter().map(|page| wide::widened(Extent::new(0, 0), page, None)).collect();
+            parts.push(Part::new(toy, content.len() as Block, disk, &wide));
+            content.extend(wide);
+        }
+        let content = content.concat();
+        let disk = history::Setup { disk_bytes: content.len() as u64, ..setup.disk.clone() };
+        let disk = history::Setup { base_bytes: disk.disk_bytes, ..disk };
+        let watched = Watched { options: setup.options, probers: vec![wide::PROBER] };
+        let server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
+        let mut this = Self {
+            setup: setup.clone(),
+            server,
+            parts,
+            at: 0,
+            orphans: BTreeSet::new(),
+            moment: 0,
+            run_ms: 0,
+            count: 0,
+            dice: Dice::new(0),
+        };
+        this.server.connect(true).expect("nothing has happened yet");
+        this.settle_server().expect("nothing has happened yet");
+        this.begin(Event::Pass(1)).expect("nothing has happened yet");
+        this.settle_server().expect("nothing has happened yet");
+        this.everywhere(|it| it.begin(Event::Mount)).expect("nothing has happened yet");
+        this
+    }
+
+    /// What happened: how much there was to judge.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.server.figures
+    }
+
+    /// Does `what` in each partition.
+    fn everywhere(&mut self, mut what: impl FnMut(&mut Self) -> Result<(), String>) -> Result<(), String> {
+        (0..self.parts.len()).try_for_each(|part| self.within(part, &mut what))
+    }
+
+    /// Does `what` in partition `part`.
+    fn within<T>(&mut self, part: usize, what: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.at, part);
+        let result = what(self);
+        self.at = before;
+        result
+    }
+
+    fn begin(&mut self, event: Event) -> Result<(), String> {
+        self.step(Step { part: self.at, event, salt: self.count })
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Mount => self.mount(),
+            Event::Do(deed) => self.does(deed),
+            Event::WriteBack(block) => self.write_back(block),
+            Event::Arrive => self.arrive_all(),
+            Event::Read(block) => self.read_again(block),
+            Event::Trim(block) => self.trim(block),
+            Event::AskInVain(block, vain) => self.ask_in_vain(block, vain),
+            Event::Flush => self.flush(),
+            Event::Unmount(is_late) => self.unmount(is_late),
+            Event::CrashGuest(lands) => self.crash_guest(lands),
+            Event::Fsck(first) => self.fsck(first),
+            Event::Reconnect(overlaps) => self.reconnect(overlaps),
+            Event::Pass(ms) => self.pass(ms),
+            Event::Sleep => self.sleep(),
+            Event::Turn => self.turn(),
+            Event::ShredNow => self.shred_now(),
+            Event::Restart(drains) => self.restart(drains),
+            Event::Kill(survives) => self.kill(survives),
+            Event::CutPower(again_after) => self.cut_power(again_after),
+        }
+    }
+}
+
+impl Space for Files {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        let salt = crate::dice::mix(u64::from(self.count)) as u32;
+        let part = salt as usize % self.parts.len();
+        self.possible(&self.parts[part]).into_iter().map(|event| Step { part, event, salt }).collect()
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        self.count += 1;
+        self.at = step.part;
+        self.dice = Dice::new(u64::from(step.salt));
+        self.server.reseed(self.dice.roll());
+        for _ in 0..self.dice.below(self.setup.turns_max + 1) {
+            self.turn()?;
+        }
+        self.happen(step.event)?;
+        let run_ms = self.run_ms;
+        self.parts.iter_mut().for_each(|part| part.note_dirty(run_ms));
+        Ok(())
+    }
+
+    fn digest(&self) -> u64 {
+        0
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn finish(&mut self) -> Result<Excuses, String> {
+        self.settle_everything()
+    }
+}

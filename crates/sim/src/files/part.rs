@@ -1,0 +1,112 @@
+//! One file system, in its partition or on the whole disk.
+
+use super::shelf::Shelf;
+use super::traffic::Sent;
+use super::truth::Truth;
+use crate::rule_e::guest::{Guest, Owner};
+use crate::rule_e::toy::{Bytes, Toy};
+use quietus_core::request::RequestId;
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_detect::format::Block;
+use std::collections::BTreeMap;
+
+const SECTORS: u32 = BLOCK_BYTES as u32 / 512;
+
+/// A guest, what was promised to it, and who owns what.
+#[derive(Debug)]
+pub struct Part {
+    pub(super) toy: Toy,
+    /// The block of the disk that it begins with.
+    base: Block,
+    pub(super) guest: Option<Guest>,
+    /// What the file system said when it was mounted.
+    pub(super) was_clean: bool,
+    pub(super) shelves: Vec<Shelf>,
+    pub(super) truth: Truth,
+    /// On its way; nothing below has heard of it.
+    pub(super) wire: Vec<Sent>,
+    pub(super) pending: BTreeMap<RequestId, Sent>,
+    /// Contents that were read for whoever mounts or mends.
+    pub(super) looked: BTreeMap<Block, Vec<u8>>,
+    /// The server crashed, and has not found the file system since.
+    pub(super) is_cold: bool,
+    /// Since when blocks differ from the disk, in time that the guest ran.
+    pub(super) dirty_since: BTreeMap<Block, u64>,
+    pub(super) next_generation: u8,
+}
+
+impl Part {
+    /// `disk` lies from block `base` on, `wide` as it is there.
+    pub(super) fn new(toy: Toy, base: Block, disk: Vec<Bytes>, wide: &[Vec<u8>]) -> Self {
+        let shelf = |(n, it): (Block, &Vec<u8>)| Shelf::new(it.clone(), toy.data().contains(&n));
+        Self {
+            toy,
+            base,
+            guest: None,
+            was_clean: true,
+            shelves: (0..).zip(wide).map(shelf).collect(),
+            truth: Truth::new(toy, disk),
+            wire: Vec::new(),
+            pending: BTreeMap::new(),
+            looked: BTreeMap::new(),
+            is_cold: false,
+            dirty_since: BTreeMap::new(),
+            next_generation: 1,
+        }
+    }
+
+    /// The bytes of `block` on the disk.
+    pub(super) fn place(&self, block: Block) -> Extent<Addr> {
+        Extent::new(u64::from(self.base + block) * BLOCK_BYTES, BLOCK_BYTES)
+    }
+
+    /// Its bytes on the disk.
+    pub(super) fn extent(&self) -> Extent<Addr> {
+        Extent::between(self.place(0).start.0, self.place(self.toy.blocks).start.0)
+    }
+
+    /// The blocks that `extent`, which lies within, touches.
+    pub(super) fn touched(&self, extent: Extent<Addr>) -> std::ops::Range<Block> {
+        let block = |at: u64| (at / BLOCK_BYTES) as Block - self.base;
+        block(extent.start.0)..block(extent.end().next_multiple_of(BLOCK_BYTES))
+    }
+
+    /// Who has what: in memory, or else by what has arrived.
+    pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
+        let found = self.guest.as_ref().map(Guest::named);
+        found.unwrap_or_else(|| Guest::mount(self.toy, self.truth.seen(), 0).named())
+    }
+
+    /// The guest is gone, and with it all that it waits for.
+    pub(super) fn hang_up(&mut self) {
+        self.wire.clear();
+        self.pending.clear();
+    }
+
+    pub(super) fn note_dirty(&mut self, run_ms: u64) {
+        let dirty = self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default();
+        self.dirty_since.retain(|it, _| dirty.contains(it));
+        for block in dirty {
+            self.dirty_since.entry(block).or_insert(run_ms);
+        }
+    }
+
+    /// Whether something is on its way to `block`, or from there.
+    pub(super) fn is_busy(&self, block: Block) -> bool {
+        self.wire.iter().chain(self.pending.values()).any(|it| it.block() == Some(block))
+    }
+}
+
+/// The block before the partitions, of so many blocks each: an MBR.
+pub(super) fn table(blocks: impl Iterator<Item = Block>) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    let mut first = 1;
+    for (entry, blocks) in bytes[446..510].chunks_exact_mut(16).zip(blocks) {
+        entry[4] = 0x83;
+        entry[8..12].copy_from_slice(&(first * SECTORS).to_le_bytes());
+        entry[12..].copy_from_slice(&(blocks * SECTORS).to_le_bytes());
+        first += blocks;
+    }
+    bytes[510..512].copy_from_slice(&[0x55, 0xaa]);
+    bytes
+}

@@ -1,0 +1,281 @@
+//! What goes between the guests and the server.
+
+use super::part::Part;
+use super::{Files, Vain};
+use crate::content::Tag;
+use crate::rule_e::guest::{Guest, Mark, Stay};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use crate::rule_e::wide::{narrowed, widened};
+use crate::server::{Above, Said, Server};
+use quietus_core::request::{Op, Outcome, Request, RequestId};
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::Block;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) id: RequestId,
+    pub(super) what: What,
+    /// When it arrived.
+    pub(super) since: u64,
+}
+
+/// What it asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Write {
+        block: Block,
+        page: Bytes,
+        tag: Option<Tag>,
+        fua: bool,
+    },
+    Trim(Block),
+    InVain(Block, Vain),
+    /// In the owner's stay.
+    Read(Block, Option<Stay>),
+    /// For whoever mounts or mends; nothing is judged.
+    Look(Block),
+    Flush,
+}
+
+impl Sent {
+    /// The block that it is about.
+    pub(super) fn block(&self) -> Option<Block> {
+        match self.what {
+            What::Write { block, .. }
+            | What::Trim(block)
+            | What::InVain(block, _)
+            | What::Look(block)
+            | What::Read(block, _) => Some(block),
+            What::Flush => None,
+        }
+    }
+
+    fn request(&self, part: &Part) -> Request {
+        let there = self.block().map_or(Extent::new(0, 0), |it| part.place(it));
+        let beyond = Extent::new(there.start.0, 1 << 40);
+        let (op, extent, fua) = match &self.what {
+            What::Write { page, tag, fua, .. } => (Op::Write(widened(there, page, *tag).into()), there, *fua),
+            What::Trim(_) => (Op::Trim, there, false),
+            What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
+            What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
+            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
+            What::Look(_) | What::Read(..) => (Op::Read, there, false),
+            What::Flush => (Op::Flush, there, false),
+        };
+        Request { op, extent, fua }
+    }
+}
+
+impl Above for Files {
+    type Broken = String;
+
+    fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+
+    /// Takes what the server has said, deaths before the replies that came with them.
+    fn hear(&mut self) -> Result<(), String> {
+        let said = self.server.take_said();
+        for (_, it) in &said {
+            if let Said::Died(extent) = it {
+                self.died(*extent)?;
+            }
+        }
+        for (_, it) in said {
+            if let Said::Reply(id, outcome) = it {
+                self.replied(id, outcome)?;
+            }
+        }
+        for part in &mut self.parts {
+            if part.is_cold && self.server.watches(part.extent()) {
+                part.is_cold = false;
+                part.truth.forget();
+            }
+        }
+        Ok(())
+    }
+
+    fn pending(&self) -> String {
+        let pending: Vec<_> = self.parts.iter().flat_map(|it| it.pending.values()).collect();
+        format!("requests {pending:?}")
+    }
+
+    fn is_sending(&self) -> bool {
+        self.parts.iter().any(|it| !it.wire.is_empty())
+    }
+
+    fn turn(&mut self) -> Result<(), String> {
+        if self.dice.chance(40) {
+            self.everywhere(Self::arrive_one)?;
+        }
+        self.server.turn()?;
+        self.hear()
+    }
+}
+
+impl Files {
+    pub(super) fn new_id(&mut self) -> RequestId {
+        RequestId(self.dice.roll() >> 2)
+    }
+
+    pub(super) fn post(&mut self, what: What) {
+        let id = self.new_id();
+        self.wire.push(Sent { id, what, since: 0 });
+    }
+
+    /// `page` is on its way to `block`.
+    pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
+        let tag = self.toy.data().contains(&block).then(|| self.truth.tag(page));
+        let fua = self.dice.chance(5);
+        self.post(What::Write { block, page: *page, tag, fua });
+    }
+
+    /// Something arrives at the server: any of it, since none of it is about the
+    /// same block as another.
+    fn arrive_one(&mut self) -> Result<(), String> {
+        if self.wire.is_empty() {
+            return Ok(());
+        }
+        let index = self.dice.index(self.wire.len());
+        let mut sent = self.wire.swap_remove(index);
+        self.moment += 1;
+        sent.since = self.moment;
+        match &sent.what {
+            What::Write { block, page, tag, .. } => self.changes(*block, page, *tag),
+            What::Trim(block) => self.changes(*block, &[0; BLOCK_BYTES], None),
+            What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush => {}
+        }
+        let (id, request) = (sent.id, sent.request(self));
+        self.pending.insert(id, sent);
+        self.server.send(id, request)?;
+        self.hear()
+    }
+
+    /// `block` is to hold `page` from here on.
+    fn changes(&mut self, block: Block, page: &Bytes, tag: Option<Tag>) {
+        let is_blind = self.is_cold && !self.server.watches(self.extent());
+        let stay = Mark::of(page).filter(|_| tag.is_some()).map(|it| it.stay);
+        let bytes = widened(self.place(block), page, tag);
+        self.shelves[block as usize].arrive(bytes, stay);
+        self.truth.arrived(block, page, tag, is_blind);
+    }
+
+    /// All that is on its way arrives.
+    pub(super) fn arrive_all(&mut self) -> Result<(), String> {
+        while !self.wire.is_empty() {
+            self.arrive_one()?;
+        }
+        Ok(())
+    }
+
+    /// After a restart of the server, the guest asks again for whatever was not
+    /// replied to.
+    pub(super) fn resend(&mut self) -> Result<(), String> {
+        let mut all: Vec<_> = self.pending.values().cloned().collect();
+        all.sort_by_key(|it| it.since);
+        all.into_iter().try_for_each(|it| {
+            let request = it.request(self);
+            self.server.send(it.id, request)?;
+            self.hear()
+        })
+    }
+
+    /// Waits until nothing is on its way to or from any of `blocks`.
+    pub(super) fn until_idle(&mut self, blocks: std::ops::Range<Block>) -> Result<(), String> {
+        self.until(|it| !blocks.clone().any(|block| it.is_busy(block)))
+    }
+
+    /// Waits for every reply.
+    pub(super) fn until_quiet(&mut self) -> Result<(), String> {
+        self.until(|it| it.parts.iter().all(|it| it.wire.is_empty() && it.pending.is_empty()))
+    }
+
+    /// The server does what it can at once; time stands still.
+    pub(super) fn settle_server(&mut self) -> Result<(), String> {
+        while self.server.is_at_work() {
+            self.server.turn()?;
+            self.hear()?;
+        }
+        Ok(())
+    }
+
+    fn died(&mut self, extent: Extent<Addr>) -> Result<(), String> {
+        self.everywhere(|it| {
+            let Some(death) = extent.overlap(it.extent()) else { return Ok(()) };
+            let named = it.named();
+            let possible: Vec<_> = (0..it.toy.blocks).map(|block| it.possible_after_crash(block)).collect();
+            let mut blocks = it.touched(death);
+            blocks.try_for_each(|block| it.truth.dies(block, &named, &possible))
+        })
+    }
+
+    /// What may lie in `block` after a crash of everything.
+    fn possible_after_crash(&self, block: Block) -> Vec<Bytes> {
+        let there = self.server.possible_contents(self.place(block));
+        let coming = self.pending.values().filter_map(|it| match &it.what {
+            What::Write { block: to, page, .. } if *to == block => Some(*page),
+            _ => None,
+        });
+        // What was freed may lie there still, and is not read any more.
+        let there = there.iter().map(|it| narrowed(it));
+        let there = there.filter(|it| self.shelves[block as usize].may_return(it));
+        there.chain(coming).collect()
+    }
+
+    fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
+        if self.orphans.remove(&id) {
+            return Ok(());
+        }
+        let part = self.parts.iter().position(|it| it.pending.contains_key(&id));
+        let part = part.ok_or("replies: one that nobody waits for")?;
+        self.within(part, |it| it.replied_here(id, outcome))
+    }
+
+    fn replied_here(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
+        let sent = self.pending.remove(&id).ok_or("replies: one that nobody waits for")?;
+        if matches!(sent.what, What::InVain(..)) && outcome.is_err() {
+            self.server.figures.refused += 1;
+            return Ok(());
+        }
+        let bytes = outcome.map_err(|it| format!("replies: {:?} was refused: {it}", sent.what))?;
+        self.server.figures.done += 1;
+        self.moment += 1;
+        let moment = self.moment;
+        match sent.what {
+            What::Write { block, fua, .. } => self.shelves[block as usize].done(moment, fua),
+            What::Trim(block) => self.shelves[block as usize].done(moment, true),
+            What::Flush => {
+                let shelves = self.parts.iter_mut().flat_map(|it| &mut it.shelves);
+                shelves.for_each(|it| it.flushed(sent.since));
+            }
+            What::Read(block, stay) => self.judge_read(block, &bytes, stay, false)?,
+            What::Look(block) => drop(self.looked.insert(block, bytes.into_vec())),
+            What::InVain(..) => return Err(format!("replies: {:?} was done", sent.what)),
+        }
+        Ok(())
+    }
+
+    fn judge_read(&self, block: Block, bytes: &[u8], stay: Option<Stay>, all: bool) -> Result<(), String> {
+        if self.shelves[block as usize].allows(bytes, stay, all) {
+            return Ok(());
+        }
+        let found = Mark::of(bytes.get(..BLOCK_BYTES).unwrap_or(bytes));
+        Err(format!("safety: block {block} of {stay:?} reads {found:?}, {:?}", self.shelves[block as usize]))
+    }
+
+    /// Reads the whole file system, and judges what is there for its owners. After a crash
+    /// `all` that was not flushed may be gone.
+    pub(super) fn read_and_judge(&mut self, all: bool) -> Result<(Vec<Vec<u8>>, Vec<Bytes>), String> {
+        self.until_quiet()?;
+        (0..self.toy.blocks).for_each(|block| self.post(What::Look(block)));
+        self.until_quiet()?;
+        let found: Vec<_> = std::mem::take(&mut self.looked).into_values().collect();
+        let pages: Vec<_> = found.iter().map(|it| narrowed(it)).collect();
+        let named = Guest::mount(self.toy, &pages, 0).named();
+        for (block, bytes) in (0..).zip(&found) {
+            self.judge_read(block, bytes, self.truth.present(block, named.get(&block)), all)?;
+        }
+        Ok((found, pages))
+    }
+}

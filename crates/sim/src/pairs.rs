@@ -1,0 +1,114 @@
+//! Which guests are put above which stores: the histories that a run plays.
+
+use crate::dice::Dice;
+use crate::files::{self, Files};
+use crate::history::{self, History};
+use crate::rule_e::trial::{Part, taken};
+use crate::server::Figures;
+use crate::shrink::shrink;
+use crate::verdict::verdict;
+use quietus_core::store::overlay::Mode;
+use std::fmt;
+
+/// Where the content of the disk lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Store {
+    /// Where the guest put it.
+    InPlace,
+    /// In slots above a base.
+    Overlay,
+    /// Either, as the seed has it.
+    Any,
+}
+
+/// Who sends the requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guest {
+    /// Nobody with a file system: any requests at all, and media that fail.
+    Bare,
+    /// So many file systems like ext2, in a partition each if there are several. Their clients come and
+    /// go, and ask for what is refused.
+    Ext2(usize),
+}
+
+/// A guest above a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pair {
+    /// The guest.
+    pub guest: Guest,
+    /// The store.
+    pub store: Store,
+    /// Histories of a CI run.
+    pub histories: u64,
+}
+
+/// All pairs.
+pub const PAIRS: [Pair; 5] = [
+    Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
+    Pair { guest: Guest::Ext2(1), store: Store::InPlace, histories: 3_000 },
+    Pair { guest: Guest::Ext2(1), store: Store::Overlay, histories: 3_000 },
+    Pair { guest: Guest::Ext2(2), store: Store::InPlace, histories: 1_000 },
+    Pair { guest: Guest::Ext2(2), store: Store::Overlay, histories: 1_000 },
+];
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let guest = match self.guest {
+            Guest::Bare => "bare requests".into(),
+            Guest::Ext2(1) => "ext2".into(),
+            Guest::Ext2(parts) => format!("ext2 in {parts} partitions"),
+        };
+        let store = match self.store {
+            Store::InPlace => "in place",
+            Store::Overlay => "overlay",
+            Store::Any => "in place or overlay",
+        };
+        write!(f, "{guest}, {store}")
+    }
+}
+
+impl Pair {
+    /// Plays the history of `seed`; cut down if it fails.
+    #[must_use]
+    pub fn played(&self, seed: u64) -> (Part, Figures) {
+        match self.guest {
+            Guest::Bare => bare(&self.to_string(), seed),
+            Guest::Ext2(parts) => {
+                let setup = files::Setup::from_seed(seed, self.disk(seed), parts);
+                let mut figures = Figures::default();
+                let name = format!("{self}, {setup:?}");
+                let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.figures());
+                (part, figures)
+            }
+        }
+    }
+
+    /// The disk of `seed` below a file system.
+    fn disk(&self, seed: u64) -> history::Setup {
+        let disk = history::Setup::of_seed(seed);
+        let mut dice = Dice::new(!seed);
+        let mode = dice.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
+        history::Setup {
+            policy: if dice.chance(20) { "random,ff" } else { disk.policy },
+            origin: history::Origin::Adopted,
+            tells_holes: true,
+            overlay: (self.store == Store::Overlay).then_some(mode),
+            ..disk
+        }
+    }
+}
+
+fn bare(name: &str, seed: u64) -> (Part, Figures) {
+    let history = History::from_seed(seed);
+    let steps = history.steps.len();
+    let (failure, figures) = match verdict(&history) {
+        Ok(figures) => (None, figures),
+        Err(violation) => {
+            let short = shrink(&history, violation.oracle);
+            let broken = verdict(&short).err().unwrap_or(violation);
+            (Some((format!("{short}\n"), broken.to_string())), Figures::default())
+        }
+    };
+    let name = format!("{name}, seed {seed}");
+    (Part { name, states: 0, transitions: steps as u64, depth: steps, failure }, figures)
+}

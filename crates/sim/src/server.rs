@@ -1,0 +1,434 @@
+//! The volume as it is served, and the machine below it: the only driver of a volume.
+//!
+//! The volume hands out input and output as commands. The server keeps those that are not done yet,
+//! does them one by one in an order that chance decides, and tells of their ends in another
+//! such order. That is all the concurrency that a real server's threads could produce,
+//! since no act on a medium depends on another one that is under way.
+//!
+//! Two axes are free: the store ([`disk`]) and the guest above. A guest implements [`Above`]:
+//! requests that know no file system ([`crate::world`]), or file systems ([`crate::files`]).
+
+pub mod disk;
+mod forensic;
+mod life;
+mod log;
+
+pub use forensic::found;
+
+use crate::dice::Dice;
+use crate::history::Setup;
+use crate::media::SimMedia;
+use crate::medium::{FaultKind, SimMedium};
+use crate::violation::{Oracle, Violation};
+use quietus_core::extents::ExtentMap;
+use quietus_core::ledger::Cause;
+use quietus_core::medium::MediumError;
+use quietus_core::policy::{Policy, Scratch};
+use quietus_core::request::{Buf, Outcome, Request, RequestId};
+use quietus_core::units::{Addr, Extent, Millis, Pos};
+use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Receipt, Volume};
+use quietus_detect::format::Prober;
+use quietus_detect::options::Options;
+
+/// Most turns and ticks until a disk that is left alone has done what is waited for; a hundred
+/// times what any history was seen to need.
+const TURNS_MAX: usize = 100_000;
+/// Most ticks in a row that a disk asks for without doing anything.
+const IDLE_TICKS_MAX: usize = 40;
+/// Milliseconds that each of them but the first comes late.
+const IDLE_TICK_MS: u64 = 50;
+
+/// A moment: one more at each thing that happens.
+pub type Moment = u64;
+
+/// What infers deaths: how much, and below which file systems.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// How much is inferred.
+    pub options: Options,
+    /// The file systems that are known.
+    pub probers: Vec<Prober>,
+}
+
+/// What the server says to the guest, and to whoever judges it.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A reply.
+    Reply(RequestId, Outcome),
+    /// This is dead from here on, since a map shows it free.
+    Died(Extent<Addr>),
+    /// A receipt for something that was not destroyed just now.
+    Late(Receipt),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) setup: Setup,
+    policy: Policy,
+    watched: Option<Watched>,
+    pub(crate) media: SimMedia,
+    /// The part of the disk whose content is on a medium at first, and that content.
+    origin: Vec<u8>,
+    pub(crate) volume: Volume,
+    checkpoint: Option<Checkpoint>,
+    now: Millis,
+    moment: Moment,
+    dice: Dice,
+    /// Input and output that is not done yet.
+    handed: Vec<Io>,
+    /// Done, and not told yet.
+    done: Vec<(IoId, Result<Buf, MediumError>)>,
+    out: Vec<Command>,
+    /// Not heard yet, each with its moment.
+    said: Vec<(Moment, Said)>,
+    scratch: Scratch,
+    log: log::Log,
+    clients: usize,
+    /// Failures of the media in this life of the server.
+    pub(crate) trouble: Vec<FaultKind>,
+    /// Of those, syncs of content that nobody has heard of yet.
+    has_sync_failed: bool,
+    pub(crate) is_latched: bool,
+    pub(crate) is_stopping: bool,
+    /// How far the search for holes, or for space, has come; none when it is over.
+    search_from: Option<u64>,
+    /// The search for space is over, in this life.
+    is_space_known: bool,
+    /// What happened.
+    pub figures: Figures,
+}
+
+/// What happened in a history: that the oracles had something to judge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// Requests that were done.
+    pub done: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Acts of input and output.
+    pub acts: u64,
+    /// Receipts for content that was destroyed.
+    pub shredded: u64,
+    /// Receipts for conservative overwrites.
+    pub scoured: u64,
+    /// Runs that were inferred to be dead.
+    pub inferred: u64,
+    /// Kills and power cuts.
+    pub crashes: u64,
+    /// Power cuts while the disk was being opened.
+    pub cut_in_recovery: u64,
+    /// Failures of a medium that came.
+    pub failures: u64,
+    /// Times that the host became full.
+    pub full: u64,
+    /// Times that all obligations were met and the media were examined.
+    pub examined: u64,
+}
+
+impl Figures {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.refused += other.refused;
+        self.acts += other.acts;
+        self.shredded += other.shredded;
+        self.scoured += other.scoured;
+        self.inferred += other.inferred;
+        self.crashes += other.crashes;
+        self.cut_in_recovery += other.cut_in_recovery;
+        self.failures += other.failures;
+        self.full += other.full;
+        self.examined += other.examined;
+    }
+}
+
+impl Server {
+    /// Passes that are due.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.policy.passes().len()
+    }
+
+    /// How the file system, or each partition, is being watched: whether it was found.
+    #[must_use]
+    pub fn watches(&self, extent: Extent<Addr>) -> bool {
+        let status = self.volume.watch_status().unwrap_or_default();
+        let part = status.parts.iter().find(|it| it.start_bytes == extent.start.0);
+        part.map_or(&status, |it| &it.watch).file_system.is_some()
+    }
+
+    /// Deaths whose evidence is not durable, in blocks.
+    #[must_use]
+    pub fn unproven(&self) -> u64 {
+        let status = self.volume.watch_status().unwrap_or_default();
+        let parts = status.parts.iter().map(|it| &it.watch);
+        let figures = parts.chain([&status]).flat_map(|it| &it.figures);
+        figures.filter(|(name, _)| name.starts_with("dead, evidence")).map(|it| it.1).sum()
+    }
+
+    /// Decides chance from now on.
+    pub fn reseed(&mut self, seed: u64) {
+        self.dice = Dice::new(seed);
+        self.media.all().for_each(|medium| medium.reseed(self.dice.roll()));
+    }
+
+    /// The next moment.
+    pub fn next_moment(&mut self) -> Moment {
+        self.moment += 1;
+        self.moment
+    }
+
+    /// What was said since this was last asked.
+    pub fn take_said(&mut self) -> Vec<(Moment, Said)> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Whether a sync of content failed since this was last asked.
+    pub fn take_sync_failed(&mut self) -> bool {
+        std::mem::take(&mut self.has_sync_failed)
+    }
+
+    /// Request `id` arrives.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn send(&mut self, id: RequestId, request: Request) -> Result<(), Violation> {
+        self.tell(Event::Request(id, request))
+    }
+
+    /// One more client, or one less.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn connect(&mut self, comes: bool) -> Result<(), Violation> {
+        self.clients = if comes { self.clients + 1 } else { self.clients - 1 };
+        self.tell(if comes { Event::Connected } else { Event::Disconnected })
+    }
+
+    /// Tells the volume of `event`, and does what it then wants.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn tell(&mut self, event: Event) -> Result<(), Violation> {
+        self.moment += 1;
+        let mut out = std::mem::take(&mut self.out);
+        self.volume.apply(self.now, event, &mut out);
+        for command in out.drain(..) {
+            match command {
+                Command::Io(io) => self.handed.push(io),
+                Command::Reply(id, outcome) => self.say(Said::Reply(id, outcome)),
+                Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
+                Command::Latched(reason) => self.latched(&reason)?,
+                Command::Died(Cause::Map, extent) => {
+                    self.figures.inferred += 1;
+                    self.say(Said::Died(extent));
+                }
+                Command::Died(..) => {}
+            }
+        }
+        self.out = out;
+        Ok(())
+    }
+
+    fn say(&mut self, what: Said) {
+        self.said.push((self.moment, what));
+    }
+
+    fn latched(&mut self, reason: &str) -> Result<(), Violation> {
+        self.is_latched = true;
+        if !self.has_failed() {
+            return Err(bad_reply(format!("the disk latched, and no medium had failed: {reason}")));
+        }
+        Ok(())
+    }
+
+    /// Whether a medium has failed, which one on a full host has not.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.trouble.iter().any(|it| *it != FaultKind::Full)
+    }
+
+    /// Milliseconds pass.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
+        self.now.0 += ms;
+        self.tell(Event::Tick)
+    }
+
+    /// Whether something happens without time passing.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        let searches = self.search_from.is_some() && self.volume.holes_unknown() && self.watched.is_some();
+        !self.handed.is_empty() || !self.done.is_empty() || !self.log.is_at_rest() || searches
+    }
+
+    /// Whether it owes nothing, and the audit log knows of all that it did.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.volume.is_drained() && self.log.is_at_rest()
+    }
+
+    /// One act of input or output is done, or told to be done.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn turn(&mut self) -> Result<(), Violation> {
+        self.destage();
+        self.search()?;
+        self.turn_log()?;
+        let choices = self.handed.len() + self.done.len();
+        if choices == 0 {
+            return Ok(());
+        }
+        let choice = self.dice.index(choices);
+        if choice < self.handed.len() {
+            let io = self.handed.swap_remove(choice);
+            self.perform(io);
+            return Ok(());
+        }
+        let (id, result) = self.done.swap_remove(choice - self.handed.len());
+        self.tell(Event::Completed(id, result))
+    }
+
+    fn perform(&mut self, io: Io) {
+        self.figures.acts += 1;
+        self.done.push(io.perform(&self.media.get(), &mut self.scratch));
+        let journal = self.media.journal.take_fired();
+        let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
+        self.has_sync_failed |= content.contains(&FaultKind::Sync);
+        self.figures.failures += (content.len() + journal.len()) as u64;
+        self.trouble.extend(content.into_iter().chain(journal));
+    }
+
+    fn destage(&mut self) {
+        if self.dice.chance(self.setup.destage_percent) {
+            self.media.data.destage(self.dice.range(1, 16));
+            self.media.journal.destage(self.dice.range(0, 4));
+            for (_, medium) in self.media.others.iter().filter(|(id, _)| id.is_changed()) {
+                medium.destage(self.dice.range(0, 4));
+            }
+        }
+    }
+
+    /// The search for holes goes on, as it does beside the requests; or, where the
+    /// disk knows what it holds, for space.
+    fn search(&mut self) -> Result<(), Violation> {
+        let Some(from) = self.search_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
+        let to = (from + self.dice.range(1, 16) * 4096).min(self.setup.disk_bytes);
+        let part = Extent::<Pos>::between(from, to);
+        let mut holes = ExtentMap::<Pos, ()>::default();
+        self.media.data.holes().into_iter().for_each(|hole| holes.insert(hole, ()));
+        let on_disk = |it: Extent<Pos>| Extent::new(it.start.0, it.len);
+        let events: Vec<_> = if self.volume.holes_unknown() {
+            holes.within(part).map(|(hole, ())| Event::Hole(on_disk(hole))).collect()
+        } else {
+            holes.gaps(part).into_iter().map(|space| Event::Space(on_disk(space))).collect()
+        };
+        events.into_iter().try_for_each(|event| self.tell(event))?;
+        self.search_from = (to < self.setup.disk_bytes).then_some(to);
+        if self.search_from.is_none() {
+            self.is_space_known = !self.volume.holes_unknown();
+            self.volume.holes_known();
+            if self.watched.is_some() {
+                return self.tell(Event::Tick);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets time pass until the disk wants to do something, for the `n`th time in a row.
+    fn wake_up(&mut self, n: usize) -> Result<(), Violation> {
+        let Some(due) = self.volume.next_wakeup() else {
+            return Err(overdue(format!("nothing will ever happen again: {}", self.state())));
+        };
+        if n > IDLE_TICKS_MAX {
+            return Err(overdue(format!("it wakes up and does nothing: {}", self.state())));
+        }
+        self.now = self.now.max(due);
+        self.pass(if n > 1 { IDLE_TICK_MS } else { 0 })
+    }
+
+    fn state(&self) -> String {
+        let owed: Vec<_> = self.volume.obligations().collect();
+        format!("obligations {owed:?}, now {:?}, wakes {:?}", self.now, self.volume.next_wakeup())
+    }
+}
+
+/// A guest above a server, and what it knows of it.
+pub trait Above {
+    /// How a broken promise is told.
+    type Broken: From<Violation>;
+
+    /// The server.
+    fn server(&mut self) -> &mut Server;
+
+    /// Takes what the server has said.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    fn hear(&mut self) -> Result<(), Self::Broken>;
+
+    /// Requests that wait for a reply, in words.
+    fn pending(&self) -> String;
+
+    /// Whether something of the guest's own is on its way to the server.
+    fn is_sending(&self) -> bool {
+        false
+    }
+
+    /// Something happens: it arrives at the server, is done, or is told to be done.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    fn turn(&mut self) -> Result<(), Self::Broken> {
+        self.server().turn()?;
+        self.hear()
+    }
+
+    /// The server is told of `event`.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    fn tell(&mut self, event: Event) -> Result<(), Self::Broken> {
+        self.server().tell(event)?;
+        self.hear()
+    }
+
+    /// Lets everything happen that can, until `is_enough`.
+    ///
+    /// # Errors
+    /// A promise was broken; or it never is enough.
+    fn until(&mut self, is_enough: impl Fn(&mut Self) -> bool) -> Result<(), Self::Broken> {
+        let mut idle_ticks = 0;
+        for _ in 0..TURNS_MAX {
+            if is_enough(self) {
+                return Ok(());
+            }
+            if self.is_sending() || self.server().is_at_work() {
+                idle_ticks = 0;
+                self.turn()?;
+            } else {
+                idle_ticks += 1;
+                let woken = self.server().wake_up(idle_ticks);
+                woken.map_err(|it| Violation { what: format!("{}, {}", it.what, self.pending()), ..it })?;
+                self.hear()?;
+            }
+        }
+        let (pending, state) = (self.pending(), self.server().state());
+        Err(overdue(format!("after {TURNS_MAX} turns it is still not done: {pending}, {state}")).into())
+    }
+}
+
+/// Something that is owed does not happen.
+#[must_use]
+pub fn overdue(what: String) -> Violation {
+    Violation { oracle: Oracle::Liveness, what }
+}
+
+/// A reply that is not allowed.
+#[must_use]
+pub fn bad_reply(what: String) -> Violation {
+    Violation { oracle: Oracle::Replies, what }
+}

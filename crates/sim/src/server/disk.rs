@@ -1,0 +1,98 @@
+//! What a disk is made of: its media, its store, and how it is created and opened. Nothing else in
+//! the simulator knows how `core` wants them.
+
+use crate::dice::Dice;
+use crate::history::{Origin, Setup};
+use crate::media::SimMedia;
+use crate::medium::{Host, Power, SimMedium};
+use quietus_core::blocks::BlockSet;
+use quietus_core::journal::Shape;
+use quietus_core::media::MediumId;
+use quietus_core::medium::Medium;
+use quietus_core::policy::Policy;
+use quietus_core::store::{Kind, overlay};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
+use std::error::Error;
+use std::sync::Arc;
+
+const DISK: [u8; 16] = *b"a simulated disk";
+/// No overlay needs more space than so many times the disk's.
+const GROWTH_MAX: u64 = 6;
+/// And so much for places that refused writes had: those are destroyed before they are
+/// used again, which has to wait while the host is full.
+const REFUSED_BYTES_MAX: u64 = 3 << 20;
+
+/// What it takes to open the disk of `setup`.
+pub(super) fn opening(
+    setup: &Setup,
+    policy: &Policy,
+    checkpoint: Option<&Checkpoint>,
+    (now, media): (Millis, &SimMedia),
+    dice: &mut Dice,
+) -> Opening {
+    let config = Config {
+        run_bytes_max: setup.run_bytes_max,
+        batch_bytes_max: setup.batch_bytes_max,
+        idle_after_ms: setup.idle_after_ms,
+        deadline_ms: setup.deadline_ms,
+        detect_zeroes: setup.detect_zeroes,
+        ..Config::new(policy.clone())
+    };
+    let mut entropy = [0; 32];
+    entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
+    let size = setup.disk_bytes;
+    let overlay = |mode| Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
+    let store = setup.overlay.map_or(Kind::InPlace, overlay);
+    let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());
+    Opening { config, disk: DISK, size, session, entropy, now, checkpoint, store }
+}
+
+fn shape(setup: &Setup) -> Shape {
+    Shape { half_bytes: setup.half_bytes, slots: setup.slots }
+}
+
+/// The media of a disk that is not made yet.
+pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
+    let (power, host) = (Power::default(), Host::default());
+    let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
+    let journal = fixed(shape(setup).bytes());
+    if setup.overlay.is_none() {
+        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
+        return SimMedia { data, journal, others: Vec::new(), power, host };
+    }
+    let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
+    let data = SimMedium::growing(data_max, passes, true, power.clone()).on_host(&host);
+    let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
+    let journal = journal.on_host(&host);
+    let others = vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))];
+    SimMedia { data, journal, others, power, host }
+}
+
+/// The part of the disk whose content is on a medium at first.
+#[must_use]
+pub fn original(setup: &Setup) -> Extent<Addr> {
+    let bytes = if setup.overlay.is_some() { setup.base_bytes } else { setup.disk_bytes };
+    Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })
+}
+
+fn base_data(setup: &Setup) -> BlockSet {
+    let mut blocks = BlockSet::default();
+    blocks.insert(original(setup));
+    blocks
+}
+
+/// Puts `content` on the medium that is there at first, and makes the journal.
+pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<Checkpoint, Box<dyn Error>> {
+    let whole = Some(Extent::new(0, setup.disk_bytes));
+    let (journal, shape) = (&media.journal, shape(setup));
+    if setup.overlay.is_none() {
+        media.data.write(Pos(0), content, true)?;
+        let held = whole.filter(|_| setup.origin == Origin::Adopted);
+        let dead = whole.filter(|_| setup.origin == Origin::Foreign);
+        return Ok(Volume::format(journal, shape, DISK, held, dead)?);
+    }
+    media.on(MediumId::Base).write(Pos(0), content, true)?;
+    overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
+    Ok(Volume::format(journal, shape, DISK, None, None)?)
+}

@@ -1,0 +1,218 @@
+//! What a laboratory would find on the media, whoever the guest is.
+//!
+//! What is promised, and so what it demands:
+//!
+//! 1. At a receipt for bytes that were *shredded* just now: of all content that was ever
+//!    on the medium there, each byte has as many passes over it as the policy
+//!    has, and none is in the medium's cache, from where it would come back.
+//!    No exception is needed for newer writes: those wait for the receipt.
+//! 2. At a receipt for bytes that were *scoured*: the same, except for the
+//!    content that is there now.
+//! 3. At either, no copy of content of these bytes is in the journal.
+//! 4. When no obligation is left there is no content in the journal at all, no more space
+//!    is taken than is needed, and the base is what it was.
+
+use super::Server;
+use crate::content::{Tag, is_content, marks};
+use crate::remanence::{SECTOR_BYTES, Trace};
+use crate::violation::{Oracle, Violation};
+use quietus_core::media::MediumId;
+use quietus_core::medium::Medium;
+use quietus_core::place::{Place, Places};
+use quietus_core::request::Liveness;
+use quietus_core::store::StoreStatus;
+use quietus_core::store::overlay::{Mode, OverlayStatus};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::volume::{Done, Receipt};
+
+impl Server {
+    /// Checks that the receipt for what was destroyed just now is true.
+    pub(crate) fn judge_receipt(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+        let is_shred = receipt.act == Done::Shredded;
+        self.count(receipt)?;
+        let found = self.survivor(|trace| {
+            self.lacking(trace, receipt.extent).find(|word| is_shred || !self.is_current(trace.tag, *word))
+        });
+        self.report(found, "a receipt")?;
+        self.report(self.copy_in_journal(receipt.extent), "a receipt, a copy in the journal")?;
+        if is_shred { self.judge_cache(receipt.extent) } else { Ok(()) }
+    }
+
+    pub(super) fn count(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+        let is_shred = receipt.act == Done::Shredded;
+        *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
+        let passes = if receipt.act == Done::Overwritten { 1 } else { self.passes() };
+        if usize::from(receipt.passes) == passes {
+            return Ok(());
+        }
+        Err(found(format!("a receipt for {} passes", receipt.passes)))
+    }
+
+    /// Judges a disk that is drained.
+    ///
+    /// # Errors
+    /// What is left.
+    pub fn judge_drained(&mut self) -> Result<(), Violation> {
+        self.figures.examined += 1;
+        let whole = Extent::new(0, self.setup.disk_bytes);
+        self.report(self.copy_in_journal(whole), "all obligations are met, a copy in the journal")?;
+        let journal = Extent::new(0, self.media.journal.size());
+        let visible = self.media.journal.peek(journal, |bytes| marks(bytes).next());
+        if let Some(mark) = visible {
+            return Err(found(format!("{mark:?} can be read from the journal")));
+        }
+        match self.volume.status().store {
+            StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
+            StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
+        }
+    }
+
+    /// A disk in place whose medium was searched has space where it holds data, or
+    /// where something is in doubt, and nowhere else.
+    fn judge_taken(&self) -> Result<(), Violation> {
+        let (status, space) = (self.volume.status(), self.media.data.space());
+        let in_doubt = status.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.ledger_entries as u64;
+        let allowed = status.live_bytes + in_doubt;
+        if self.is_space_known && self.setup.punch && space > allowed {
+            return Err(found(format!("{allowed} bytes are live or in doubt, and {space} take up space")));
+        }
+        Ok(())
+    }
+
+    /// An overlay has no more space than its content needs, and nobody touches
+    /// its base.
+    fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
+        let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
+        let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
+        if overlay.medium_bytes > allowed || space > live {
+            return Err(found(format!("{live} bytes are live, {space} take up space, {overlay:?}")));
+        }
+        let base = self.media.on(MediumId::Base);
+        let is_whole = base.peek(Extent::new(0, base.size()), |bytes| {
+            let (content, rest) = bytes.split_at(self.origin.len());
+            content == self.origin && rest.iter().all(|byte| *byte == 0)
+        });
+        if is_whole { Ok(()) } else { Err(found("the base was changed".into())) }
+    }
+
+    /// The first trace on the data medium that `is_owed` finds part of lacking.
+    #[must_use]
+    pub fn survivor(
+        &self,
+        is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>,
+    ) -> Option<(Trace, Extent<Addr>)> {
+        self.media.data.inspect(|remains| {
+            let mut traces = remains.iter().map(|(_, trace)| trace);
+            traces.find_map(|trace| Some((trace.clone(), is_owed(trace)?)))
+        })
+    }
+
+    fn copy_in_journal(&self, extent: Extent<Addr>) -> Option<(Trace, Extent<Addr>)> {
+        self.media.journal.inspect(|remains| {
+            let mut traces = remains.iter().map(|(_, trace)| trace);
+            traces.find_map(|trace| Some((trace.clone(), self.lacking(trace, extent).next()?)))
+        })
+    }
+
+    /// Words of `trace` that are content of `extent`, and lack passes.
+    pub fn lacking(&self, trace: &Trace, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+        trace.lacking(extent, self.passes())
+    }
+
+    /// Whether `part` of the disk's medium is now what write `tag` wrote there.
+    #[must_use]
+    pub fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
+        let Some(places) = self.place(part) else { return false };
+        places.parts().all(|(place, range)| {
+            let start = part.start.0 + range.start as u64;
+            place.on == MediumId::Data
+                && self.media.data.peek(place.extent, |bytes| is_content(tag, start, bytes))
+        })
+    }
+
+    /// The writes of which content can be read in `block`.
+    #[must_use]
+    pub fn visible_tags(&self, block: Extent<Addr>) -> Vec<Tag> {
+        let bytes = self.place(block).map_or_else(Vec::new, |it| self.read(&it, false));
+        marks(&bytes).map(|it| it.tag).collect()
+    }
+
+    /// All contents that `block`, one of the store's, may have after a crash: where it lies, or
+    /// by any map that may be read then.
+    #[must_use]
+    pub fn possible_contents(&self, block: Extent<Addr>) -> Vec<Vec<u8>> {
+        let in_map = [false, true].map(|durable| self.place_in_map(block, durable));
+        let places = self.volume.place(block).into_iter().chain(in_map.into_iter().flatten());
+        places.flat_map(|it| [self.read(&it, false), self.read(&it, true)]).collect()
+    }
+
+    /// What lies there, in the medium's cache or below it.
+    fn read(&self, places: &Places, durable: bool) -> Vec<u8> {
+        let mut bytes = vec![0; places.bytes() as usize];
+        for (place, part) in places.parts().filter(|(place, _)| place.on != MediumId::Nowhere) {
+            let (medium, copy) = (self.media.on(place.on), |from: &[u8]| bytes[part].copy_from_slice(from));
+            if durable { medium.peek_durable(place.extent, copy) } else { medium.peek(place.extent, copy) }
+        }
+        bytes
+    }
+
+    /// Where `part` of one block lies.
+    fn place(&self, part: Extent<Addr>) -> Option<Places> {
+        self.volume.place(part).or_else(|| self.place_in_map(part, false))
+    }
+
+    /// Where `part` of one block lies, as the map on its medium says, in its cache or below it.
+    fn place_in_map(&self, part: Extent<Addr>, durable: bool) -> Option<Places> {
+        self.setup.overlay?;
+        let map = self.media.on(MediumId::Map);
+        let at = Extent::new(4096 + 4 * (part.start.0 / BLOCK_BYTES), 4);
+        let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("an entry has four bytes"));
+        let entry = if durable { map.peek_durable(at, number) } else { map.peek(at, number) };
+        let (on, start) = match u64::from(entry) {
+            0 => (MediumId::Base, part.start.0),
+            1 => (MediumId::Nowhere, 0),
+            slot => (MediumId::Data, (slot - 2) * BLOCK_BYTES + part.start.0 % BLOCK_BYTES),
+        };
+        Some(Place { on, extent: Extent::new(start, part.len) }.into())
+    }
+
+    /// Objects to a survivor.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Result<(), Violation> {
+        let Some((trace, part)) = survivor else { return Ok(()) };
+        let (has, due) = (trace.passes_within(part).unwrap_or(0), self.passes());
+        let (start, tag) = (part.start.0, trace.tag);
+        Err(found(format!("{when}: {} bytes of {tag:?} at {start} have {has} of {due} passes", part.len)))
+    }
+
+    /// Nothing of `extent` can be read, or would be once the cache is written.
+    fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
+        let place = Extent::<Pos>::new(extent.start.0, extent.len);
+        match self.media.data.peek(place, |bytes| marks(bytes).next()) {
+            Some(mark) => Err(found(format!("a receipt for {extent:?}, and {mark:?} can be read"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What the disk calls dead is zeros.
+    fn judge_dead(&self, whole: Extent<Addr>) -> Result<(), Violation> {
+        let mut at = 0;
+        for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
+            let place = Extent::<Pos>::new(at, len);
+            let zeros = self.media.data.peek(place, |bytes| bytes.iter().all(|byte| *byte == 0));
+            if liveness == Liveness::Dead && !zeros {
+                return Err(found(format!("{len} bytes at {at} are called dead, and are not zeros")));
+            }
+            at += len;
+        }
+        Ok(())
+    }
+}
+
+/// Content is there that should not be.
+#[must_use]
+pub fn found(what: String) -> Violation {
+    Violation { oracle: Oracle::Forensic, what }
+}

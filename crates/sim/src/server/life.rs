@@ -1,0 +1,178 @@
+//! How a server starts, stops and dies.
+
+use super::{Figures, Server, Watched, bad_reply, disk, overdue};
+use crate::dice::Dice;
+use crate::history::Setup;
+use crate::medium::{Fault, SimMedium};
+use crate::violation::Violation;
+use quietus_core::media::MediumId;
+use quietus_core::policy::{Policy, Scratch};
+use quietus_core::units::Millis;
+use quietus_core::volume::{Event, OpenError, Volume};
+use quietus_detect::Disk;
+use std::error::Error;
+
+/// When a history begins.
+const BEGINNING: Millis = Millis(1_000_000);
+
+impl Server {
+    /// The disk of `setup`, just created and opened, where `content` lies at first
+    /// ([`disk::original`]); chance begins with `seed`.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn new(
+        setup: &Setup,
+        content: Vec<u8>,
+        watched: Option<Watched>,
+        seed: u64,
+    ) -> Result<Self, Violation> {
+        let policy: Policy = setup.policy.parse().map_err(|error| bad_reply(format!("{error}")))?;
+        let media = disk::media(setup, policy.passes().len());
+        let checkpoint = disk::create(setup, &content, &media).map_err(|error| cannot("created", &*error))?;
+        let mut dice = Dice::new(seed);
+        let opening = disk::opening(setup, &policy, Some(&checkpoint), (BEGINNING, &media), &mut dice);
+        let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
+        let mut this = Self {
+            setup: setup.clone(),
+            policy,
+            watched,
+            media,
+            origin: content,
+            volume,
+            checkpoint: Some(checkpoint),
+            now: BEGINNING,
+            moment: 1,
+            dice,
+            handed: Vec::new(),
+            done: Vec::new(),
+            out: Vec::new(),
+            said: Vec::new(),
+            scratch: Scratch::default(),
+            log: Default::default(),
+            clients: 0,
+            trouble: Vec::new(),
+            has_sync_failed: false,
+            is_latched: false,
+            is_stopping: false,
+            search_from: None,
+            is_space_known: false,
+            figures: Figures::default(),
+        };
+        this.watch();
+        Ok(this)
+    }
+
+    fn watch(&mut self) {
+        if let Some(Watched { options, probers }) = &self.watched {
+            let disk = Disk::new(self.setup.disk_bytes, probers.clone(), *options);
+            self.volume.watch(Box::new(disk));
+        }
+    }
+
+    /// Plans a failure.
+    pub fn plan(&self, target: MediumId, fault: Fault) {
+        self.media.on(target).plan(fault);
+    }
+
+    /// The host is full from now on, or has space again.
+    pub fn fill_host(&mut self, is_full: bool) {
+        self.figures.full += u64::from(is_full);
+        self.media.host.set_full(is_full);
+    }
+
+    /// Failures that were planned and did not come are forgotten.
+    pub fn heal(&self) {
+        self.media.all().for_each(SimMedium::heal);
+    }
+
+    /// The server is told to stop, and to destroy before what is due if it `drains`.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn stop(&mut self, drains: bool) -> Result<(), Violation> {
+        self.is_stopping = true;
+        self.tell(Event::Stop { drain: drains })
+    }
+
+    /// The server has stopped, and starts again. Says whether the watcher knows again what it
+    /// knew.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn start_again(&mut self) -> Result<bool, Violation> {
+        let mut knows = false;
+        if !self.is_latched {
+            let checkpoint = self.volume.checkpoint();
+            knows = checkpoint.as_ref().is_some_and(|it| !it.watch.is_empty());
+            self.checkpoint = checkpoint.or(self.checkpoint.take());
+        }
+        self.lose_process();
+        self.open(None)?;
+        Ok(knows)
+    }
+
+    /// The server is killed, and starts again.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn kill(&mut self) -> Result<(), Violation> {
+        self.figures.crashes += 1;
+        self.lose_process();
+        self.open(None)
+    }
+
+    /// The power is cut, comes back, and perhaps is cut again by a fuse while
+    /// the server starts.
+    ///
+    /// # Errors
+    /// A promise was broken.
+    pub fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
+        self.figures.crashes += 1;
+        self.lose_process();
+        self.media.cut_power();
+        self.open(again_after)
+    }
+
+    /// What was under way may have been done, in part.
+    fn lose_process(&mut self) {
+        for io in std::mem::take(&mut self.handed) {
+            if self.dice.chance(50) {
+                self.media.tear(io, &mut self.scratch);
+            }
+        }
+        self.done.clear();
+        self.said.clear();
+        self.clients = 0;
+        self.lose_log();
+        self.heal();
+        self.trouble.clear();
+        (self.is_latched, self.is_stopping) = (false, false);
+    }
+
+    fn open(&mut self, fuse: Option<u32>) -> Result<(), Violation> {
+        if let Some(changes) = fuse {
+            self.media.power.light_fuse(changes);
+        }
+        let (checkpoint, host) = (self.checkpoint.as_ref(), (self.now, &self.media));
+        let opening = disk::opening(&self.setup, &self.policy, checkpoint, host, &mut self.dice);
+        let opened = Volume::open(opening, &self.media.get());
+        if self.media.power.is_off() {
+            self.figures.cut_in_recovery += 1;
+            self.media.cut_power();
+            return self.open(None);
+        }
+        self.media.power.restore();
+        self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
+        self.watch();
+        let unknown = self.volume.status().holes_unknown;
+        self.is_space_known = false;
+        let searches = unknown || self.setup.overlay.is_none();
+        self.search_from = (searches && self.setup.tells_holes).then_some(0);
+        self.resume_log()
+    }
+}
+
+fn cannot(what: &str, error: &dyn Error) -> Violation {
+    bad_reply(format!("a new disk cannot be {what}: {error}"))
+}
