@@ -59,7 +59,7 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
     let server = bench.serve(&[]);
     let status = bench.json("status", &[]);
     let space = &status["space"];
-    assert_eq!((&space["live_bytes"], &status["overlay"]["mode"]), (&0.into(), &"packed".into()), "{status}");
+    assert_eq!((&space["live_bytes"], &status["store"]["mode"]), (&0.into(), &"packed".into()), "{status}");
     assert_eq!(space["before"].as_array().map(Vec::len), Some(1), "{status}");
     assert_eq!(bench.json("compact", &[])["done"], true);
     assert_eq!(bench.json("verify", &[])["ok"], true);
