@@ -22,20 +22,20 @@ pub enum Mutant {
     /// A read shows a dead block's content.
     UnmaskedRead,
     /// The map is written before the content that it names is durable.
-    SealMapAlone,
+    CheckpointMapAlone,
     /// A slot is used again though the durable map may name it.
     ReuseAtOnce,
     /// The old slot of what moved is not destroyed.
     SpareResidue,
     /// An obligation is cleared before the map is durable that forgets the slot.
-    MeetUnsealed,
+    MeetBeforeCheckpoint,
     /// A part of a block is written to a slot without the rest of it.
     RaiseNothing,
     /// At a start the map forgets an address that has left its place, whatever it
     /// names there.
     VoidBlindly,
     /// The map is durable before the journal says what it does not name any more.
-    SealBeforeOwed,
+    CheckpointBeforeOwed,
     /// What an address has left is used again before it is destroyed.
     ReuseOwed,
     /// After a crash what is owed at a place is not kept from being used.
@@ -72,13 +72,13 @@ impl Mutant {
         Self::KeepSlots,
         Self::KeepNothing,
         Self::UnmaskedRead,
-        Self::SealMapAlone,
+        Self::CheckpointMapAlone,
         Self::ReuseAtOnce,
         Self::SpareResidue,
-        Self::MeetUnsealed,
+        Self::MeetBeforeCheckpoint,
         Self::RaiseNothing,
         Self::VoidBlindly,
-        Self::SealBeforeOwed,
+        Self::CheckpointBeforeOwed,
         Self::ReuseOwed,
         Self::ForgetOwed,
         Self::ForgetReceipts,

@@ -82,7 +82,7 @@ pub struct OverlayStatus {
     /// Of the map, in memory.
     pub map_resident_bytes: u64,
     /// Of the map, in memory and not durable.
-    pub map_unsealed_bytes: u64,
+    pub map_dirty_bytes: u64,
 }
 
 /// See the module's documentation.
@@ -394,9 +394,9 @@ impl Store for Overlay {
     }
 
     fn map_state(&self) -> MapState {
-        if self.map.is_sealed() && !self.slots.has_limbo() {
+        if self.map.is_durable() && !self.slots.has_limbo() {
             MapState::Durable
-        } else if self.map.unsealed() > self.pages_max() / 2 {
+        } else if self.map.dirty_pages() > self.pages_max() / 2 {
             MapState::Due
         } else {
             MapState::Behind
@@ -405,24 +405,24 @@ impl Store for Overlay {
 
     fn is_durable(&self, extent: Extent<Addr>) -> bool {
         let pages = extent.start.0 / BLOCK_BYTES / PAGE_BLOCKS..=extent.end() / BLOCK_BYTES / PAGE_BLOCKS;
-        self.map.are_sealed(pages)
+        self.map.are_durable(pages)
     }
 
     fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
-        self.slots.seal();
-        self.map.seal()
+        self.slots.begin_checkpoint();
+        self.map.begin_checkpoint()
     }
 
     fn end_checkpoint(&mut self) {
         self.search.outdate();
-        self.slots.sealed();
-        self.map.sealed();
+        self.slots.end_checkpoint();
+        self.map.end_checkpoint();
         self.throw_out();
     }
 
     fn abort_checkpoint(&mut self) {
-        self.slots.left_unsealed();
-        self.map.left_unsealed();
+        self.slots.abort_checkpoint();
+        self.map.abort_checkpoint();
     }
 
     fn background(&mut self, all: bool) -> Option<Chore> {
@@ -487,7 +487,7 @@ impl Store for Overlay {
             purged_bytes: self.purged.len() * BLOCK_BYTES,
             base_bytes: self.based.len() * BLOCK_BYTES,
             map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
-            map_unsealed_bytes: self.map.unsealed() as u64 * map::PAGE_BYTES,
+            map_dirty_bytes: self.map.dirty_pages() as u64 * map::PAGE_BYTES,
         })
     }
 }

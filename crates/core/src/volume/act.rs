@@ -7,7 +7,7 @@
 mod failing;
 
 use super::bytes::slice;
-use super::sealing::Waiter;
+use super::checkpoints::Waiter;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
 use crate::extents::ExtentMap;
@@ -230,7 +230,7 @@ impl Volume {
                 self.store.rebind(content, to.extent);
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
-            Point::Checkpoint => return self.seal(Waiter::Act, out),
+            Point::Checkpoint => return self.want_checkpoint(Waiter::Act, out),
             Point::Record(Record::Saved) => return self.record_held(),
             Point::Record(Record::Restored) => return self.record(&[Change::Release]),
             Point::Record(Record::Erased) => return self.record_met(),

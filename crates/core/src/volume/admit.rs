@@ -1,8 +1,8 @@
 //! Requests: when they may begin, what they do, how they end.
 
 use super::bytes::{mask, zero_blocks};
+use super::checkpoints::Waiter;
 use super::running::{Deaths, Running, Stage};
-use super::sealing::Waiter;
 use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
@@ -265,15 +265,15 @@ impl Volume {
             Op::Scour => (Due::Scour, Cause::Scour),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
-        let must_seal = match due {
+        let needs_checkpoint = match due {
             // An obligation for what lies below would take the place of one that is not met yet.
             Due::Scour => self.state.ledger.overwritten_within(extent).next().is_some(),
             // Else a crash could leave an obligation for a part of a block that has no place of its own.
             _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
         };
-        if must_seal {
-            self.run(id, extent, true, Stage::Seal(deaths));
-            return self.seal(Waiter::Request(id), out);
+        if needs_checkpoint {
+            self.run(id, extent, true, Stage::Checkpoint(deaths));
+            return self.want_checkpoint(Waiter::Request(id), out);
         }
         self.run(id, extent, true, Stage::Oblige(deaths));
         self.oblige_more(id, out);
@@ -302,12 +302,12 @@ impl Volume {
 
     fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if self.is_sealed() {
+        if self.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
             self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
-            self.run(id, nothing, false, Stage::Seal(Deaths::zeros(Vec::new())));
-            self.seal(Waiter::Request(id), out);
+            self.run(id, nothing, false, Stage::Checkpoint(Deaths::zeros(Vec::new())));
+            self.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
@@ -410,17 +410,17 @@ impl Volume {
         if self.overwrites(extent) {
             self.note_overwrite(id, zeros, durable, out);
         } else if durable && !self.store.is_durable(extent) {
-            self.requests.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
-            self.seal(Waiter::Request(id), out);
+            self.requests.running.get_mut(id).stage = Stage::Checkpoint(Deaths::zeros(zeros));
+            self.want_checkpoint(Waiter::Request(id), out);
         } else {
             self.die(id, Deaths::zeros(zeros), out);
         }
     }
 
     /// What `id` wrote, and where that is, is durable.
-    pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn request_checkpointed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
-        let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
+        let Stage::Checkpoint(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
         // Deaths wait for a later commit themselves.
         if !deaths.rest.is_empty() || !self.awaits_met(id) {
             self.die(id, deaths, out);

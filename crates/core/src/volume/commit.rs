@@ -167,7 +167,7 @@ impl Volume {
             }
             self.overwriting_committed(out);
             self.act_committed(seq, out);
-            self.seal_map(out);
+            self.write_map(out);
         }
     }
 

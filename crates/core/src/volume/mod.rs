@@ -22,6 +22,7 @@
 mod act;
 mod admit;
 mod bytes;
+mod checkpoints;
 mod choose;
 mod commit;
 mod dying;
@@ -40,7 +41,6 @@ mod recording;
 mod requests;
 mod running;
 mod schedule;
-mod sealing;
 mod shortage;
 mod space;
 #[cfg(test)]
@@ -168,8 +168,7 @@ pub struct Volume {
     outstanding: outstanding::Outstanding,
     requests: requests::Requests,
     erasing: erasing::Erasing,
-    /// Where content is, being made durable.
-    sealing: sealing::Sealing,
+    checkpoints: checkpoints::Checkpoints,
     schedule: schedule::Schedule,
     latched: Option<String>,
     watching: Option<watching::Watching>,
@@ -209,12 +208,12 @@ impl Volume {
             (Purpose::Page(page), result) => self.page_done(page, result, out),
             (Purpose::VoidNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
-            (Purpose::Seal, Err(error))
+            (Purpose::Checkpoint, Err(error))
                 if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
             {
                 self.latch(&format!("syncing: {error}"), out);
             }
-            (Purpose::Seal, result) => self.seal_io_done(result.err(), out),
+            (Purpose::Checkpoint, result) => self.checkpoint_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
             (Purpose::Act, Err(error)) => self.act_failed(&error, out),
         }
@@ -236,7 +235,7 @@ impl Volume {
         self.drive_act(out);
         self.give_receipts(out);
         self.check_log(out);
-        self.drive_sealing(out);
+        self.drive_checkpoints(out);
         self.commit_pending(out);
         self.note_shortage();
     }
@@ -250,7 +249,7 @@ impl Volume {
             && !self.has_receipts_to_give()
             && !self.commits.journal.has_pending()
             && self.has_seen_all()
-            && self.is_sealed()
+            && self.is_checkpointed()
             && !self.has_chores()
     }
 
@@ -273,7 +272,7 @@ impl Volume {
         self.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
         self.abandon_act();
-        self.sealing.give_up();
+        self.checkpoints.give_up();
         self.commits.undurable.give_up();
         self.void_notes(out);
         for id in self.requests.give_up() {

@@ -1,12 +1,12 @@
 //! Making a disk's journal, and opening a disk after a stop or a crash.
 
+use super::checkpoints::Checkpoints;
 use super::commit::Commits;
 use super::erasing::Erasing;
 use super::outstanding::Outstanding;
 use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
-use super::sealing::Sealing;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
@@ -212,7 +212,7 @@ impl Volume {
             outstanding: Outstanding::default(),
             requests: Requests::default(),
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
-            sealing: Sealing::default(),
+            checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
             watching: None,

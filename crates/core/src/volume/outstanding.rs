@@ -13,7 +13,7 @@ pub(super) enum Purpose {
     /// A step of the erase task under way.
     Act,
     /// A checkpoint.
-    Seal,
+    Checkpoint,
     /// This part of the map is read, or gets space.
     Page(Obstacle),
     /// The notes of what was written over dead bytes are made void.

@@ -153,8 +153,8 @@ impl Volume {
         if durable && self.latched.is_none() {
             let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
             self.meet_overwritten(&parts);
-            self.requests.running.get_mut(id).stage = Stage::Seal(deaths);
-            self.request_sealed(id, out);
+            self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+            self.request_checkpointed(id, out);
         } else {
             self.die(id, deaths, out);
         }

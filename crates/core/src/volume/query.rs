@@ -263,7 +263,7 @@ impl Volume {
         self.outstanding.is_empty()
             && self.requests.is_empty()
             && !self.commits.journal.has_pending()
-            && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
+            && (!self.schedule.stopping || self.is_checkpointed() || self.latched.is_some())
     }
 
     /// Whether it is at rest and owes nothing that it could do unasked.

@@ -45,7 +45,7 @@ impl Requests {
     /// for never happens.
     pub(super) fn give_up(&mut self) -> Vec<RequestId> {
         self.obliging.clear();
-        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
+        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Checkpoint(_)))
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) enum Stage {
     Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
     /// What was written is made durable, and where that is; then these parts
     /// get their obligation.
-    Seal(Deaths),
+    Checkpoint(Deaths),
     /// These parts are still to be given an obligation.
     Oblige(Deaths),
     /// `gap` is being zeroed, so that it has space; then the gaps of `rest` are.

@@ -72,7 +72,7 @@ impl Volume {
 
     /// Whether all that is left to be done unasked is to tidy up.
     pub(super) fn has_only_chores(&self) -> bool {
-        !self.has_queued() && self.erasing.spare.is_empty() && self.is_sealed()
+        !self.has_queued() && self.erasing.spare.is_empty() && self.is_checkpointed()
     }
 
     /// There was no space for a chore: it is tried again later.

@@ -2,7 +2,7 @@
 //! arrival, and what is about to be replaced; what it wants is read; and its verdicts
 //! become obligations once their evidence is durable.
 
-use super::sealing::Waiter;
+use super::checkpoints::Waiter;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -236,7 +236,7 @@ impl Volume {
         if let Some(watching) = &mut self.watching {
             watching.proof = Proof::Syncs;
         }
-        self.seal(Waiter::Proof, out);
+        self.want_checkpoint(Waiter::Proof, out);
     }
 
     /// Begins a batch of evidence, if it is time to and none is under way.

@@ -30,7 +30,7 @@ impl Overlay {
                 self.slots.free(slot, true);
             }
         }
-        let may_show_base = self.based.contains(block) || !self.map.are_sealed(page..=page);
+        let may_show_base = self.based.contains(block) || !self.map.are_durable(page..=page);
         if self.base_data.contains(block) && may_show_base {
             places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }

@@ -217,10 +217,10 @@ pub(super) fn first_block(part: Extent<Pos>) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Map {
     pages: HashMap<u64, Page>,
-    /// Changed since they were last sealed.
+    /// Pages that changed since the last checkpoint began.
     dirty: BTreeSet<u64>,
-    /// Being made durable.
-    sealing: BTreeSet<u64>,
+    /// Pages that the checkpoint under way makes durable.
+    checkpointing: BTreeSet<u64>,
     /// The pages that have space on the host. A page keeps it until the next start, also
     /// one that is all zeros again: a write that counts on it may be under way.
     spacious: BlockSet<Pos>,
@@ -288,7 +288,7 @@ impl Map {
     /// Forgets the pages that are durable and were not used since the last time,
     /// but for those `in_use`.
     pub(super) fn throw_out(&mut self, in_use: &BTreeSet<u64>) {
-        let kept = [in_use, &self.dirty, &self.sealing];
+        let kept = [in_use, &self.dirty, &self.checkpointing];
         self.pages.retain(|page, it| it.was_used.replace(false) || kept.iter().any(|set| set.contains(page)));
     }
 
@@ -296,23 +296,23 @@ impl Map {
         self.pages.len()
     }
 
-    pub(super) fn unsealed(&self) -> usize {
+    pub(super) fn dirty_pages(&self) -> usize {
         self.dirty.len()
     }
 
-    pub(super) fn is_sealed(&self) -> bool {
-        self.dirty.is_empty() && self.sealing.is_empty()
+    pub(super) fn is_durable(&self) -> bool {
+        self.dirty.is_empty() && self.checkpointing.is_empty()
     }
 
-    pub(super) fn are_sealed(&self, pages: RangeInclusive<u64>) -> bool {
-        self.dirty.range(pages.clone()).next().is_none() && self.sealing.range(pages).next().is_none()
+    pub(super) fn are_durable(&self, pages: RangeInclusive<u64>) -> bool {
+        self.dirty.range(pages.clone()).next().is_none() && self.checkpointing.range(pages).next().is_none()
     }
 
     /// The pages that are not durable, as they are now; neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Vec<u8>)> {
-        self.sealing = std::mem::take(&mut self.dirty);
+    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+        self.checkpointing = std::mem::take(&mut self.dirty);
         let mut writes: Vec<(Place, Vec<u8>)> = Vec::new();
-        for page in &self.sealing {
+        for page in &self.checkpointing {
             let (at, bytes) = (place(*page), self.pages[page].bytes());
             if let Some((last, so_far)) = writes.last_mut()
                 && last.extent.end() == at.extent.start.0
@@ -327,12 +327,12 @@ impl Map {
         writes
     }
 
-    pub(super) fn sealed(&mut self) {
-        self.sealing.clear();
+    pub(super) fn end_checkpoint(&mut self) {
+        self.checkpointing.clear();
     }
 
-    pub(super) fn left_unsealed(&mut self) {
-        self.dirty.append(&mut self.sealing);
+    pub(super) fn abort_checkpoint(&mut self) {
+        self.dirty.append(&mut self.checkpointing);
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Slots {
     /// Not named any more, but perhaps by the durable map; free after that.
     limbo: Limbo,
     /// The same, and the map that does not name them is being made durable.
-    sealing: Limbo,
+    checkpointing: Limbo,
     /// Clean, and with space of the host's.
     spare: BlockSet<Pos>,
     shrinking: bool,
@@ -161,23 +161,23 @@ impl Slots {
     }
 
     pub(super) fn has_limbo(&self) -> bool {
-        !self.limbo.is_empty() || !self.sealing.is_empty()
+        !self.limbo.is_empty() || !self.checkpointing.is_empty()
     }
 
-    pub(super) fn seal(&mut self) {
-        self.sealing = std::mem::take(&mut self.limbo);
+    pub(super) fn begin_checkpoint(&mut self) {
+        self.checkpointing = std::mem::take(&mut self.limbo);
     }
 
-    pub(super) fn sealed(&mut self) {
-        let Limbo { clean, residue } = std::mem::take(&mut self.sealing);
+    pub(super) fn end_checkpoint(&mut self) {
+        let Limbo { clean, residue } = std::mem::take(&mut self.checkpointing);
         self.clean.union(&clean);
         self.spare.union(&clean);
         self.residue.union(&residue);
     }
 
     /// The map that does not name them was not made durable.
-    pub(super) fn left_unsealed(&mut self) {
-        let Limbo { clean, residue } = std::mem::take(&mut self.sealing);
+    pub(super) fn abort_checkpoint(&mut self) {
+        let Limbo { clean, residue } = std::mem::take(&mut self.checkpointing);
         self.limbo.clean.union(&clean);
         self.limbo.residue.union(&residue);
     }
