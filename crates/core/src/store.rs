@@ -102,13 +102,13 @@ pub trait Store: Debug + Send {
     fn has_residue(&self) -> bool;
 
     /// The next job of the backlog. One at a time, until [`Store::background_done`].
-    fn background(&mut self, all: bool) -> Option<Chore>;
+    fn background(&mut self, all: bool) -> Option<Job>;
 
     /// `content`, which a job moves, is at its new place.
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>);
 
     /// `job` has ended.
-    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>);
+    fn background_done(&mut self, job: &Job, end: JobEnd<'_>);
 
     /// The space of the data medium that nobody has and that was destroyed; none if that can only be said by
     /// address.
@@ -197,7 +197,7 @@ pub enum Backlog {
 
 /// Work on space that nobody's content lies in, or on where content lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Chore {
+pub enum Job {
     /// Destroy what lies here; it is nobody's.
     Destroy(Vec<Extent<Pos>>),
     /// Give this space back.
@@ -244,9 +244,9 @@ impl StoreStatus {
         }
     }
 
-    /// Bytes there that are free, or could be, and that a store which packs its content would give back.
+    /// Bytes of the medium that background jobs could still give back: free, or still to be destroyed.
     #[must_use]
-    pub fn untidy_bytes(&self) -> u64 {
+    pub fn backlog_bytes(&self) -> u64 {
         match self {
             Self::InPlace => 0,
             Self::Overlay(it) => it.free_bytes + it.residue_bytes,

@@ -2,7 +2,7 @@
 
 use super::held::Held;
 use super::{
-    Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
+    Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -130,13 +130,13 @@ impl Store for InPlace {
         false
     }
 
-    fn background(&mut self, _: bool) -> Option<Chore> {
+    fn background(&mut self, _: bool) -> Option<Job> {
         None
     }
 
     fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
 
-    fn background_done(&mut self, _: &Chore, _: JobEnd<'_>) {}
+    fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
 
     fn vacant(&self) -> Option<BlockSet<Pos>> {
         None

@@ -26,7 +26,7 @@ mod packing;
 mod slots;
 
 use super::held::{Held, outward};
-use super::{Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
+use super::{Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
@@ -425,9 +425,9 @@ impl Store for Overlay {
         self.map.abort_checkpoint();
     }
 
-    fn background(&mut self, all: bool) -> Option<Chore> {
-        if let Some(chore) = self.slots.residue_chore().or_else(|| self.slots.begin_cut()) {
-            return Some(chore);
+    fn background(&mut self, all: bool) -> Option<Job> {
+        if let Some(job) = self.slots.residue_job().or_else(|| self.slots.begin_cut()) {
+            return Some(job);
         }
         if self.mode == Mode::Punch {
             return self.slots.begin_punch();
@@ -435,15 +435,15 @@ impl Store for Overlay {
         if self.search.next.is_none() && self.search.owners.is_empty() && self.is_worth_packing(all) {
             (self.search.next, self.search.is_stale) = (Some(0), false);
         }
-        let chore = self.search_on().or_else(|| self.moves());
-        self.search.is_vain = chore.is_none() && !self.search.is_stale;
-        chore
+        let job = self.search_on().or_else(|| self.moves());
+        self.search.is_vain = job.is_none() && !self.search.is_stale;
+        job
     }
 
     fn backlog(&self, all: bool) -> Backlog {
-        let has_chores = self.slots.has_chores(self.mode == Mode::Punch) || self.is_worth_packing(all);
+        let has_jobs = self.slots.has_jobs(self.mode == Mode::Punch) || self.is_worth_packing(all);
         match self.mode {
-            _ if !has_chores => Backlog::Nothing,
+            _ if !has_jobs => Backlog::Nothing,
             Mode::Packed => Backlog::AtOnce,
             Mode::Lazy | Mode::Punch => Backlog::WhenIdle,
         }
@@ -453,21 +453,20 @@ impl Store for Overlay {
         self.slots.residue() > 0
     }
 
-    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>) {
+    fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
         let is_done = end != JobEnd::GivenUp;
-        if !(is_done && matches!(job, Chore::Search(_))) {
+        if !(is_done && matches!(job, Job::Search(_))) {
             self.search.outdate();
         }
         match (job, end) {
-            (Chore::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
-            (Chore::Punch(slots), _) => self.slots.punched(slots, is_done),
-            (Chore::Shrink(to), _) => self.slots.cut(*to, is_done),
-            (Chore::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
-            (Chore::Move { to, .. }, JobEnd::GivenUp) => {
+            (Job::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
+            (Job::Punch(slots), _) => self.slots.punched(slots, is_done),
+            (Job::Shrink(to), _) => self.slots.cut(*to, is_done),
+            (Job::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
+            (Job::Move { to, .. }, JobEnd::GivenUp) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Chore::Destroy(_) | Chore::Search(_), JobEnd::GivenUp)
-            | (Chore::Move { .. }, JobEnd::Done(_)) => {}
+            (Job::Destroy(_) | Job::Search(_), JobEnd::GivenUp) | (Job::Move { .. }, JobEnd::Done(_)) => {}
         }
     }
 

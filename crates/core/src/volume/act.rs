@@ -16,7 +16,7 @@ use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
 use crate::place::{Place, Places};
 use crate::request::{Buf, Op, Request};
-use crate::store::{Chore, JobEnd};
+use crate::store::{Job, JobEnd};
 use crate::units::{Addr, Extent};
 
 /// An erase task under way.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     /// To give back the space of what was destroyed.
     GiveBack,
     /// A background job of the store.
-    Tidy(Chore),
+    Job(Job),
     /// To destroy what is owed at these places. The runs are the addresses that it was, and
     /// each died for one of these causes.
     Repay { places: Vec<Place>, causes: Vec<Cause> },
@@ -86,7 +86,7 @@ impl Act {
             Kind::Shred | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Keep { .. } | Kind::Tidy(_) => request.op != Op::Flush,
+            Kind::Keep { .. } | Kind::Job(_) => request.op != Op::Flush,
             Kind::Repay { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
@@ -152,8 +152,8 @@ impl Volume {
             if !self.erasing.act.as_ref().is_some_and(|act| act.task.is_at_rest()) {
                 return;
             }
-            if let Some(Act { kind: Kind::Tidy(chore), .. }) = self.end_act() {
-                self.store.background_done(&chore, JobEnd::GivenUp);
+            if let Some(Act { kind: Kind::Job(job), .. }) = self.end_act() {
+                self.store.background_done(&job, JobEnd::GivenUp);
             }
             self.settle(out);
         }
@@ -260,7 +260,7 @@ impl Volume {
                 self.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(run));
             }
-            Kind::GiveBack | Kind::Tidy(_) => unreachable!("it meets no obligation"),
+            Kind::GiveBack | Kind::Job(_) => unreachable!("it meets no obligation"),
             Kind::Keep { suspicious } => {
                 runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
                 self.state.counters.scoured_bytes += bytes;
@@ -300,9 +300,9 @@ impl Volume {
         }
         let Some(act) = self.end_act() else { return };
         match act.kind {
-            Kind::Tidy(chore) => {
+            Kind::Job(job) => {
                 let read = act.task.contents().first().map_or(&[][..], |read| read);
-                self.store.background_done(&chore, JobEnd::Done(read));
+                self.store.background_done(&job, JobEnd::Done(read));
             }
             _ => self.gave_back(&act.runs),
         }

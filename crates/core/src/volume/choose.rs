@@ -21,7 +21,7 @@ const DEMAND_RUNS: u64 = 2;
 impl Volume {
     pub(super) fn choose(&mut self) -> Option<Act> {
         if !self.may_owe_receipts() {
-            return self.space_act().or_else(|| self.tidy_act());
+            return self.space_act().or_else(|| self.job_task());
         }
         let crowded = !self.has_room();
         if crowded {
@@ -32,11 +32,11 @@ impl Volume {
         if self.acts_rest() {
             // What gives way to a write that waits would be given up at once, again and again.
             let is_awaited = self.requests.waiting.demands().next().is_some();
-            return if is_awaited { None } else { self.space_act().or_else(|| self.tidy_act()) };
+            return if is_awaited { None } else { self.space_act().or_else(|| self.job_task()) };
         }
         let urgent = crowded || self.requests.wants_room();
         if !urgent && !self.is_due() {
-            return self.space_act().or_else(|| self.tidy_act());
+            return self.space_act().or_else(|| self.job_task());
         }
         let act = self.due();
         if act.is_none() && self.commits.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
@@ -48,7 +48,7 @@ impl Volume {
             }
             act
         });
-        act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
+        act.or_else(|| self.space_act()).or_else(|| self.job_task())
     }
 
     /// The next act of those that are due: by address and by place in turn.

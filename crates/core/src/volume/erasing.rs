@@ -1,10 +1,10 @@
 //! The state of erasing: the task under way, and what is remembered from one task to the next.
 
 use super::act::Act;
+use super::jobs::Jobs;
 use super::layers::Layers;
 use super::overwriting::Overwriting;
 use super::space::Spare;
-use super::tidy::Jobs;
 use crate::blocks::BlockSet;
 use crate::erase::Seeds;
 use crate::medium::Capabilities;
@@ -94,7 +94,7 @@ mod tests {
     use crate::media::MediumId;
     use crate::place::Place;
     use crate::request::Op;
-    use crate::store::Chore;
+    use crate::store::Job;
     use crate::units::Pos;
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
         assert_eq!(waits(Kind::Keep { suspicious: false }), [true, true, true, true, false]);
-        assert_eq!(waits(Kind::Tidy(Chore::Shrink(Pos(0)))), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Job(Job::Shrink(Pos(0)))), [true, true, true, true, false]);
         assert_eq!(waits(repay()), [false; 5]);
     }
 

@@ -28,6 +28,7 @@ mod commit;
 mod dying;
 mod erasing;
 mod io;
+mod jobs;
 mod layers;
 mod leaving;
 mod open;
@@ -45,7 +46,6 @@ mod shortage;
 mod space;
 #[cfg(test)]
 mod tests;
-mod tidy;
 mod waiting;
 mod watching;
 
@@ -250,7 +250,7 @@ impl Volume {
             && !self.commits.journal.has_pending()
             && self.has_seen_all()
             && self.is_checkpointed()
-            && !self.has_chores()
+            && !self.has_jobs()
     }
 
     /// Where `extent` lies now; none if that is not known in memory.

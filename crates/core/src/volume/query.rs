@@ -213,7 +213,7 @@ impl Volume {
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
         let first = others.fold(idle, Millis::min).max(self.shortage_ends());
-        (!asleep).then_some(if self.has_only_chores() {
+        (!asleep).then_some(if self.has_only_jobs() {
             first.max(self.erasing.jobs.not_before)
         } else {
             first
@@ -243,11 +243,11 @@ impl Volume {
                 && self.has_seen_all())
     }
 
-    /// Whether there is nothing to tidy up, or never will be done.
+    /// Whether no background job is left, or none will ever be done.
     #[must_use]
-    pub fn is_tidy(&self) -> bool {
+    pub fn is_compact(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || (self.erasing.act.is_none() && !self.has_chores())
+        never || (self.erasing.act.is_none() && !self.has_jobs())
     }
 
     /// Whether it is not known yet which blocks hold no data.

@@ -178,7 +178,7 @@ impl Volume {
 
     /// Whether there is something to do that nobody asks for.
     pub(super) fn has_unasked(&self) -> bool {
-        self.has_queued() || !self.erasing.spare.is_empty() || !self.is_checkpointed() || self.has_chores()
+        self.has_queued() || !self.erasing.spare.is_empty() || !self.is_checkpointed() || self.has_jobs()
     }
 }
 

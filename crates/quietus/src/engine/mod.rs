@@ -273,8 +273,8 @@ impl Engine {
 
     /// Waits until nothing that is due is to be destroyed or packed any more, or
     /// `step` says false.
-    pub fn wait_until_tidy(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_tidy(), step)
+    pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
 
     /// Waits until nothing is owed any more or `step` says false; `step` is

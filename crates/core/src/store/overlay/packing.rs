@@ -3,7 +3,7 @@
 
 use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
 use super::{Mode, Overlay, address, in_slot};
-use crate::store::Chore;
+use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
 /// Blocks that move in one act.
@@ -38,7 +38,7 @@ impl Overlay {
 
     /// Goes on to search for who owns the last slots; a part of the map that
     /// has to be read for it.
-    pub(super) fn search_on(&mut self) -> Option<Chore> {
+    pub(super) fn search_on(&mut self) -> Option<Job> {
         let dense = self.dense_slots();
         let end = self.size.div_ceil(BLOCK_BYTES);
         while let Some(next) = self.search.next {
@@ -60,7 +60,7 @@ impl Overlay {
             let absent =
                 (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
             let last = absent.last().unwrap_or(page);
-            return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
+            return Some(Job::Search(Extent::between(map::position(page), map::position(last + 1))));
         }
         None
     }
@@ -92,7 +92,7 @@ impl Overlay {
     }
 
     /// The last blocks that were found, and the first slots that are free.
-    pub(super) fn moves(&mut self) -> Option<Chore> {
+    pub(super) fn moves(&mut self) -> Option<Job> {
         let (mut contents, mut to) = (Vec::new(), Vec::new());
         while contents.len() < MOVES_MAX
             && let Some((slot, block)) = self.search.owners.pop()
@@ -113,7 +113,7 @@ impl Overlay {
         to.sort_unstable();
         let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
         let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
-        (!contents.is_empty()).then_some(Chore::Move { contents, to })
+        (!contents.is_empty()).then_some(Job::Move { contents, to })
     }
 }
 

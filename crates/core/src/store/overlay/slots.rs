@@ -3,11 +3,11 @@
 use super::map::FIRST_SLOT;
 use crate::blocks::BlockSet;
 use crate::mutant::{self, Mutant};
-use crate::store::Chore;
+use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
-/// Most bytes that one chore destroys or gives back.
-const CHORE_BYTES_MAX: u64 = 64 << 20;
+/// Most bytes that one job destroys or gives back.
+const JOB_BYTES_MAX: u64 = 64 << 20;
 /// Longest piece of that.
 const PIECE_BYTES_MAX: u64 = 2 << 20;
 
@@ -15,7 +15,7 @@ const PIECE_BYTES_MAX: u64 = 2 << 20;
 const SLOTS_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64;
 
 /// The slots of the data medium. A slot is in one set at most; in none if it is
-/// named or being written, or a chore has it.
+/// named or being written, or a job has it.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// How many there are.
@@ -182,13 +182,13 @@ impl Slots {
         self.limbo.residue.union(&residue);
     }
 
-    pub(super) fn has_chores(&self, punches: bool) -> bool {
+    pub(super) fn has_jobs(&self, punches: bool) -> bool {
         !self.residue.is_empty() || self.tail().is_some() || punches && !self.spare.is_empty()
     }
 
     /// Some of what has to be destroyed.
-    pub(super) fn residue_chore(&self) -> Option<Chore> {
-        some(&self.residue).map(Chore::Destroy)
+    pub(super) fn residue_job(&self) -> Option<Job> {
+        some(&self.residue).map(Job::Destroy)
     }
 
     /// What there was is destroyed.
@@ -201,10 +201,10 @@ impl Slots {
     }
 
     /// Some free space that the host could have back.
-    pub(super) fn begin_punch(&mut self) -> Option<Chore> {
+    pub(super) fn begin_punch(&mut self) -> Option<Job> {
         let runs = some(&self.spare)?;
         runs.iter().for_each(|run| self.hand_out(*run));
-        Some(Chore::Punch(runs))
+        Some(Job::Punch(runs))
     }
 
     /// The host has it back, or `is_done` is false.
@@ -218,11 +218,11 @@ impl Slots {
     }
 
     /// The end of the medium, if it is free.
-    pub(super) fn begin_cut(&mut self) -> Option<Chore> {
+    pub(super) fn begin_cut(&mut self) -> Option<Job> {
         let tail = self.tail()?;
         self.hand_out(tail);
         self.shrinking = true;
-        Some(Chore::Shrink(tail.start))
+        Some(Job::Shrink(tail.start))
     }
 
     fn tail(&self) -> Option<Extent<Pos>> {
@@ -256,9 +256,9 @@ pub(super) fn extent(slot: u64) -> Extent<Pos> {
     Extent::new(slot * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// The first runs of a set, as many as make a chore.
+/// The first runs of a set, as many as make a job.
 fn some(set: &BlockSet<Pos>) -> Option<Vec<Extent<Pos>>> {
-    let mut left = CHORE_BYTES_MAX;
+    let mut left = JOB_BYTES_MAX;
     let pieces = set.runs().flat_map(|run| run.pieces(PIECE_BYTES_MAX));
     let runs: Vec<_> = pieces
         .take_while(|run| {

@@ -127,22 +127,22 @@ impl Bench {
         self.overlay.locate(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
     }
 
-    /// Does chores until there are none; says which kinds there were.
-    fn tidy(&mut self) -> Vec<&'static str> {
+    /// Does jobs until there are none; says which kinds there were.
+    fn compact(&mut self) -> Vec<&'static str> {
         let mut done = Vec::new();
         while self.overlay.backlog(true) != Backlog::Nothing {
-            let Some(chore) = self.overlay.background(true) else { break };
+            let Some(job) = self.overlay.background(true) else { break };
             let mut read = Vec::new();
-            done.push(match &chore {
-                Chore::Destroy(_) => "destroy",
-                Chore::Punch(_) => "punch",
-                Chore::Shrink(_) => "shrink",
-                Chore::Search(part) => {
+            done.push(match &job {
+                Job::Destroy(_) => "destroy",
+                Job::Punch(_) => "punch",
+                Job::Shrink(_) => "shrink",
+                Job::Search(part) => {
                     read.resize(part.len as usize, 0);
                     self.map.read(part.start, &mut read).unwrap();
                     "search"
                 }
-                Chore::Move { contents, to } => {
+                Job::Move { contents, to } => {
                     for (content, to) in contents.iter().zip(to) {
                         self.load(*content);
                         self.overlay.rebind(*content, *to);
@@ -151,7 +151,7 @@ impl Bench {
                     "move"
                 }
             });
-            self.overlay.background_done(&chore, JobEnd::Done(&read));
+            self.overlay.background_done(&job, JobEnd::Done(&read));
         }
         done.dedup();
         done
@@ -201,7 +201,7 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
     bench.write(blocks(100, 3));
     bench.overlay.unmap(blocks(102, 1));
     bench.checkpoint();
-    let Some(cut @ Chore::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
+    let Some(cut @ Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
     assert_eq!(bench.overlay.begin_write(blocks(200, 1)), WritePlan::AwaitJob);
     assert!(matches!(bench.overlay.begin_write(blocks(100, 2)), WritePlan::To(_)), "it has its slots");
     bench.overlay.background_done(&cut, JobEnd::GivenUp);
@@ -295,7 +295,7 @@ fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
     bench.checkpoint();
     bench.overlay.unmap(blocks(101, 2000));
     bench.checkpoint();
-    assert_eq!(bench.tidy(), ["move", "destroy", "shrink"]);
+    assert_eq!(bench.compact(), ["move", "destroy", "shrink"]);
     assert_eq!(bench.overlay.slots.end(), 500);
     let mut bench = bench.reopen().unwrap();
     let mut slots: Vec<_> =
@@ -310,7 +310,7 @@ fn a_mass_delete_of_everything_moves_nothing() {
     bench.write(blocks(100, 2500));
     bench.overlay.unmap(blocks(0, BLOCKS));
     bench.checkpoint();
-    assert_eq!(bench.tidy(), ["shrink"]);
+    assert_eq!(bench.compact(), ["shrink"]);
     assert_eq!(bench.overlay.slots.end(), 0);
 }
 
@@ -324,7 +324,7 @@ fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
     assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
     assert_eq!(
         bench.overlay.background(false),
-        Some(Chore::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
+        Some(Job::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
     );
 }
 

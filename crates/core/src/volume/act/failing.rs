@@ -6,22 +6,22 @@ use crate::request::Buf;
 use crate::volume::{Command, Volume};
 
 impl Volume {
-    /// What to tidy up and cannot be read stays, and all that there is no space for is
-    /// tried again later. Content that may be in the slots only has to be put back.
+    /// A job that cannot read gives up, and whatever there is no space for is tried again later. Any other
+    /// failure latches: content that may be in the staging slots only has to be put back.
     pub(in crate::volume) fn act_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
         let Some(act) = &mut self.erasing.act else { return };
-        let is_chore = matches!(act.kind, Kind::Tidy(_));
-        if no_space && is_chore && act.task.is_checkpointing() {
+        let is_job = matches!(act.kind, Kind::Job(_));
+        if no_space && is_job && act.task.is_checkpointing() {
             // What moved is at its new place, and the next checkpoint frees the old one.
             return self.act_done(Buf::new());
         }
         let may_wait = no_space && !matches!(act.kind, Kind::Keep { .. });
-        if !(is_chore && act.task.is_reading() || may_wait) {
+        if !(is_job && act.task.is_reading() || may_wait) {
             return self.latch(&format!("destroying: {error}"), out);
         }
         act.task.failed();
-        if is_chore { self.put_off_chores() } else { self.put_off_acts(error, out) }
+        if is_job { self.put_off_jobs() } else { self.put_off_acts(error, out) }
     }
 
     /// There is no space for the part of the map that the death of what is being destroyed
