@@ -26,11 +26,11 @@ pub enum Mutant {
     /// A slot is used again though the durable map may name it.
     ReuseAtOnce,
     /// The old slot of what moved is not destroyed.
-    SpareResidue,
+    SkipResidue,
     /// An obligation is cleared before the map is durable that forgets the slot.
     MeetBeforeCheckpoint,
     /// A part of a block is written to a slot without the rest of it.
-    RaiseNothing,
+    CopyUpNothing,
     /// At a start the map forgets an address that has left its place, whatever it
     /// names there.
     VoidBlindly,
@@ -74,9 +74,9 @@ impl Mutant {
         Self::UnmaskedRead,
         Self::CheckpointMapAlone,
         Self::ReuseAtOnce,
-        Self::SpareResidue,
+        Self::SkipResidue,
         Self::MeetBeforeCheckpoint,
-        Self::RaiseNothing,
+        Self::CopyUpNothing,
         Self::VoidBlindly,
         Self::CheckpointBeforeOwed,
         Self::ReuseOwed,

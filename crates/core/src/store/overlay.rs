@@ -10,7 +10,7 @@
 //!    there: a write is in the map once it has ended ([`Store::end_write`]), and
 //!    the map is written after the content was synced.
 //! 2. A slot is used for something else, or cut off, only once the durable map
-//!    does not name it any more: until then it is in limbo.
+//!    does not name it any more: until then it is pending free.
 //! 3. With a policy that has passes, a slot is used again, or cut off, only once
 //!    what lay in it is destroyed.
 //! 4. No slot is named twice.
@@ -258,7 +258,7 @@ impl Store for Overlay {
         let mut edges = self.geometry().edges(extent);
         let needs_copy = |edge: &Extent<Addr>| !self.is_held(edge.start.0 / BLOCK_BYTES);
         if let Some(edge) = edges.find(needs_copy)
-            && !mutant::is(Mutant::RaiseNothing)
+            && !mutant::is(Mutant::CopyUpNothing)
         {
             return WritePlan::CopyUp(edge);
         }
@@ -394,7 +394,7 @@ impl Store for Overlay {
     }
 
     fn map_state(&self) -> MapState {
-        if self.map.is_durable() && !self.slots.has_limbo() {
+        if self.map.is_durable() && !self.slots.has_pending_free() {
             MapState::Durable
         } else if self.map.dirty_pages() > self.pages_max() / 2 {
             MapState::Due

@@ -237,9 +237,9 @@ impl Volume {
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, seen: bool, out: &mut Vec<Command>) {
-        let block = self.to_raise(&request).next();
+        let block = self.to_copy_up(&request).next();
         if let Some(block) = block {
-            return self.raise(id, request, block, out);
+            return self.copy_up(id, request, block, out);
         }
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
@@ -339,9 +339,9 @@ impl Volume {
         }
         self.begin_overwrite(extent);
         let again = |data| Request { op: Op::Write(data), extent, fua };
-        let places = match self.begin_hold(extent) {
+        let places = match self.allocate(extent) {
             WritePlan::To(places) => places,
-            WritePlan::CopyUp(block) => return self.raise(id, again(data), block, out),
+            WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
             WritePlan::AwaitJob => return self.wait_for(id, again(data), seen, Obstacle::Closed, out),
             WritePlan::NoSpace => {
                 self.blind(extent);
@@ -368,7 +368,7 @@ impl Volume {
         }
         match (result, &mut running.stage) {
             (result, Stage::Look { .. }) => self.shown(id, result, out),
-            (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
+            (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
             (result, Stage::Write { zeros, durable }) => {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);

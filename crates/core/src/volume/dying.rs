@@ -141,7 +141,7 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        let WritePlan::To(places) = self.begin_hold(gap) else {
+        let WritePlan::To(places) = self.allocate(gap) else {
             return self.finish(id, Err(no_place()), out);
         };
         let rest = Extent::between(gap.end(), rest.end());

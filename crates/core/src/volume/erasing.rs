@@ -4,7 +4,7 @@ use super::act::Act;
 use super::jobs::Jobs;
 use super::layers::Layers;
 use super::overwriting::Overwriting;
-use super::space::Spare;
+use super::space::PendingPunch;
 use crate::blocks::BlockSet;
 use crate::erase::Seeds;
 use crate::medium::Capabilities;
@@ -23,7 +23,7 @@ pub(super) struct Erasing {
     pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
     pub(super) overwriting: Overwriting,
-    pub(super) spare: Spare,
+    pub(super) pending_punch: PendingPunch,
     pub(super) jobs: Jobs,
     /// Where the next batch of obligations begins.
     pub(super) sweep: u64,
@@ -45,16 +45,16 @@ impl Erasing {
             fresh,
             layers: Layers::default(),
             overwriting: Overwriting::default(),
-            spare: Spare::new(now),
+            pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             sweep: 0,
             repays_next: false,
         }
     }
 
-    /// Whether no task is under way, and none is wanted for spare space.
+    /// Whether no task is under way, and no space is pending punch.
     pub(super) fn is_quiet(&self) -> bool {
-        self.act.is_none() && self.spare.is_empty()
+        self.act.is_none() && self.pending_punch.is_empty()
     }
 
     /// Whether the task under way keeps `request` from beginning, before which the watcher has to see

@@ -72,7 +72,7 @@ impl Volume {
 
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self) -> bool {
-        !self.has_queued() && self.erasing.spare.is_empty() && self.is_checkpointed()
+        !self.has_queued() && self.erasing.pending_punch.is_empty() && self.is_checkpointed()
     }
 
     /// Tries background jobs again later: there was no space for one.

@@ -27,9 +27,9 @@ pub(super) enum Stage {
     Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
     /// Its only input or output is under way.
     Io,
-    /// A block of which it changes a part gets a place of its own: it is read
-    /// first, then written.
-    Raise { request: Request, block: Extent<Addr>, is_read: bool },
+    /// A block of which the request changes a part gets a place of its own: the block is read, then
+    /// written there.
+    CopyUp { request: Request, block: Extent<Addr>, is_read: bool },
     /// A write is under way; these parts of it are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },
     /// Such a write has ended, over dead bytes, and a note of that is being written.

@@ -40,7 +40,7 @@ impl Volume {
                 self.store.lacks_space(request.extent, dies)
             }
             // What dies as a whole is answered for by the journal.
-            _ => self.to_raise(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
+            _ => self.to_copy_up(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
         };
         place.map(Obstacle::Space)
     }

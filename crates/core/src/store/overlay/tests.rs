@@ -219,7 +219,7 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
-        "a slot in limbo was used"
+        "a slot that is pending free was used"
     );
     let writes = bench.overlay.begin_checkpoint();
     assert_eq!(
@@ -263,7 +263,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
-        "a slot in limbo was used"
+        "a slot that is pending free was used"
     );
     let again = bench.overlay.begin_checkpoint();
     assert_eq!(
