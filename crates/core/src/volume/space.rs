@@ -1,17 +1,15 @@
 //! Space that is given back after what lay there was destroyed.
 //!
-//! That destroys nothing, and a host may take as long for it as for a pass. So
-//! it is no part of a shred that leaves zeros: receipts need not wait for it,
-//! and it is done when nothing is left to be destroyed.
+//! A punch destroys nothing, and a host may take as long for it as for a pass. So a shred that leaves
+//! zeros does not include the punch: receipts need not wait for it, and punches begin when nothing is
+//! left to be destroyed.
 //!
 //! Invariants:
-//! 1. Space is pending_punch only while its content is zeros: what is about to hold data
-//!    is pending_punch no more ([`Volume::allocate`]), and no write begins where a hole is
-//!    being made.
-//! 2. PendingPunch blocks are dead: they are zeros that take up space. A crash, and a
-//!    stop in a hurry, forget which ones are pending_punch and no more than that. Who
-//!    starts the disk finds out where its medium has space ([`Event::Space`]):
-//!    where nothing is held, it is pending_punch.
+//! 1. Space is pending punch only while its content is zeros: a write takes its bytes out of the set
+//!    ([`Volume::allocate`]), and no write begins where a hole is being made.
+//! 2. Blocks that are pending punch are dead: zeros that take up space. A crash, and a stop in a hurry,
+//!    forget which blocks are pending punch, and no more than that. The next start finds out where the
+//!    medium has space ([`Event::Space`]); where the disk has no data, that space is pending punch.
 //!
 //! [`Event::Space`]: super::Event::Space
 
