@@ -81,7 +81,7 @@ impl Obligation {
         matches!(self.due, Due::Shred { .. })
     }
 
-    /// Whether an act is waiting to be done, without any further write.
+    /// Whether an erase task is due for it without any further write.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.due != Due::Suspicious
@@ -137,7 +137,7 @@ impl Ledger {
         self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty() && !self.has_overwritten()
     }
 
-    /// Whether an act is waiting to be done, without any further write.
+    /// Whether an erase task is due for it without any further write.
     #[must_use]
     pub fn has_queued(&self) -> bool {
         !self.dead.is_empty() || !self.scour.is_empty()
@@ -240,7 +240,7 @@ impl Ledger {
         merged(self.queued_within(extent), self.suspicious.within(extent))
     }
 
-    /// The same, of what calls for an act.
+    /// The same, of what calls for an erase task.
     pub fn queued_within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(self.dead.within(extent), self.scour.within(extent))
     }
@@ -273,7 +273,7 @@ impl Ledger {
         }
     }
 
-    /// No obligation that calls for an act is older than this; none if there is
+    /// No obligation that calls for an erase task is older than this; none if there is
     /// no such obligation. Some may have been older that are met by now.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {
@@ -349,7 +349,7 @@ pub struct Counters {
     pub receipts: u64,
     /// Written in passes.
     pub passed_bytes: u64,
-    /// Writes that had to wait for an act (a number).
+    /// How many writes had to wait for an erase task.
     pub revocations: u64,
 }
 

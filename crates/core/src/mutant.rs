@@ -7,8 +7,8 @@
 pub enum Mutant {
     /// A write to a queued block goes straight to the medium.
     ForgetRevocation,
-    /// An act begins before the death that calls for it is durable.
-    ActBeforeCommit,
+    /// An erase task begins before the death that calls for it is durable.
+    TaskBeforeCommit,
     /// A free is replied to before the death is durable.
     ReplyBeforeCommit,
     /// The receipt does not wait for the last sync.
@@ -65,7 +65,7 @@ impl Mutant {
     /// All others.
     pub const ALL: [Self; 24] = [
         Self::ForgetRevocation,
-        Self::ActBeforeCommit,
+        Self::TaskBeforeCommit,
         Self::ReplyBeforeCommit,
         Self::ReceiptBeforeSync,
         Self::FoldPasses,

@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The beginning of `on`: where acts take place that concern all of it.
+    /// The beginning of `on`: the place of an operation on the whole medium.
     #[must_use]
     pub fn all_of(on: MediumId) -> Self {
         Self { on, extent: Extent::new(0, 0) }

@@ -60,7 +60,7 @@ impl Volume {
     }
 
     /// The watcher has seen all that `request` replaces, which had to be before
-    /// an act destroys it: it goes on, or waits for that act, still ahead of all
+    /// a task destroys it: it goes on, or waits for that task, still ahead of all
     /// that came after it.
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
@@ -139,7 +139,7 @@ impl Volume {
         if self.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
-        let is_revoked = waiting.obstacle.is_act() && matches!(waiting.request.op, Op::Write(_));
+        let is_revoked = waiting.obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
         self.state.counters.revocations += u64::from(is_revoked);
         self.fetch_for(waiting.obstacle, out);
         self.requests.waiting.join(waiting);
@@ -170,7 +170,7 @@ impl Volume {
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
         if self.erasing.keeps_out(request, &needs) {
-            return Err(Obstacle::Act);
+            return Err(Obstacle::Task);
         }
         if let Some(obstacle) = self.lacks_space(request) {
             return Err(obstacle);

@@ -50,8 +50,8 @@ enum Step {
 pub(super) enum Waiter {
     /// A request that was carried out.
     Request(RequestId),
-    /// The act under way.
-    Act,
+    /// The task under way.
+    Task,
     /// The watcher's evidence.
     Proof,
     /// Nobody: the checkpoint is due.
@@ -135,7 +135,7 @@ impl Volume {
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_failed(id, &error, out),
-                Waiter::Act => self.act_failed(&error, out),
+                Waiter::Task => self.task_failed(&error, out),
                 Waiter::Proof => self.checkpoints.next.push(waiter),
                 Waiter::Nobody => {}
             }
@@ -150,7 +150,7 @@ impl Volume {
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_checkpointed(id, out),
-                Waiter::Act => self.act_done(Buf::new()),
+                Waiter::Task => self.task_done(Buf::new()),
                 Waiter::Proof => self.proof_done(),
                 Waiter::Nobody => {}
             }

@@ -166,7 +166,7 @@ impl Volume {
                 self.finish_with_buf(id, out);
             }
             self.overwriting_committed(out);
-            self.act_committed(seq, out);
+            self.task_committed(seq, out);
             self.write_map(out);
         }
     }

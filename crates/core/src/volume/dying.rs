@@ -10,7 +10,7 @@ use crate::units::{Addr, Extent};
 
 /// Most pieces of a request that become obligations in one go.
 const PIECES_MAX: usize = 1024;
-/// Entries of the ledger that only acts may use: destroying the middle of an
+/// Entries of the ledger that only tasks may use: destroying the middle of an
 /// entry makes two of it.
 const ENTRIES_RESERVED: usize = 16;
 

@@ -7,11 +7,11 @@ use crate::place::Places;
 use crate::policy::{Pattern, Scratch, Seed};
 use crate::request::Buf;
 
-/// Names one act of input or output.
+/// Names one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u64);
 
-/// One act of input or output.
+/// One I/O operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Io {
     /// Its name, for the event that tells of its end.

@@ -2,7 +2,7 @@
 //! content lies.
 
 use super::Volume;
-use super::act::{Act, Kind, Site};
+use super::task::{EraseTask, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Method, Priority, Zeros};
 use crate::media::MediumId;
 use crate::place::Place;
@@ -38,7 +38,7 @@ impl Jobs {
 
 impl Volume {
     /// The erase task of the next background job, if one is due.
-    pub(super) fn job_task(&mut self) -> Option<Act> {
+    pub(super) fn job_task(&mut self) -> Option<EraseTask> {
         if !self.may_begin_job() {
             return None;
         }
@@ -51,7 +51,7 @@ impl Volume {
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
         let method = method(&job);
-        Some(self.act(Kind::Job(job), runs, method, Priority::Background))
+        Some(self.erase_task(Kind::Job(job), runs, method, Priority::Background))
     }
 
     fn may_begin_job(&mut self) -> bool {

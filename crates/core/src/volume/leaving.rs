@@ -12,7 +12,7 @@
 //! 3. An address leaves its place only while nobody reads there.
 
 use super::Volume;
-use super::act::{Act, Kind, Site};
+use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
@@ -87,7 +87,7 @@ impl Volume {
     }
 
     /// Destroys what is owed by place.
-    pub(super) fn repay(&self) -> Option<Act> {
+    pub(super) fn repay(&self) -> Option<EraseTask> {
         let owed = || self.state.owed.iter();
         let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
@@ -115,7 +115,8 @@ impl Volume {
             record: true,
         };
         let kind = Kind::Repay { places, causes };
-        Some(self.act(kind, runs, Method::Destroy(method), Priority::Due)).filter(|act| !act.runs.is_empty())
+        Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+            .filter(|task| !task.runs.is_empty())
     }
 
     /// The addresses of `places`. One that was in a slot and, for all that the

@@ -4,11 +4,11 @@
 //!
 //! Invariants:
 //! 1. Every death is durable in the journal before the request that caused it
-//!    is replied to, and before any act on it begins.
+//!    is replied to, and before any task on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is met
 //!    and that is durable, or it gets another place ([`leaving`]), or it meets the
-//!    obligation itself ([`overwriting`]): no act can destroy what was written
+//!    obligation itself ([`overwriting`]): no task can destroy what was written
 //!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt ([`crate::erase`]).
@@ -19,7 +19,6 @@
 //!    arrival.
 //! 7. After the first failure of the medium nothing more is written.
 
-mod act;
 mod admit;
 mod bytes;
 mod checkpoints;
@@ -44,6 +43,7 @@ mod running;
 mod schedule;
 mod shortage;
 mod space;
+mod task;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -67,22 +67,22 @@ use outstanding::Purpose;
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The passes of an act.
+    /// The passes of a task.
     pub policy: Policy,
-    /// Acts begin when no request came for so long.
+    /// Tasks begin when no request came for so long.
     pub idle_after_ms: u64,
-    /// Acts begin, idle or not, when the oldest obligation is as old as this.
+    /// Tasks begin, idle or not, when the oldest obligation is as old as this.
     pub deadline_ms: u64,
     /// Treat whole blocks of zeros that are written as deaths.
     pub detect_zeroes: bool,
     /// What the guest frees is dead; else only once the watcher says so too, if
     /// it knows the file system.
     pub trust_discard: bool,
-    /// Refuse what would change the disk, and do no act.
+    /// Refuse what would change the disk, and do no task.
     pub read_only: bool,
-    /// Longest single write of an act; bounds the wait of a request behind it.
+    /// Longest single write of a task; bounds the wait of a request behind it.
     pub run_bytes_max: u64,
-    /// Most bytes that share the syncs of an act.
+    /// Most bytes that share the syncs of a task.
     pub batch_bytes_max: u64,
 }
 
@@ -204,7 +204,7 @@ impl Volume {
         match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Act, Ok(buf)) => self.act_done(buf),
+            (Purpose::Task, Ok(buf)) => self.task_done(buf),
             (Purpose::Page(page), result) => self.page_done(page, result, out),
             (Purpose::VoidNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
@@ -215,7 +215,7 @@ impl Volume {
             }
             (Purpose::Checkpoint, result) => self.checkpoint_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
-            (Purpose::Act, Err(error)) => self.act_failed(&error, out),
+            (Purpose::Task, Err(error)) => self.task_failed(&error, out),
         }
     }
 
@@ -232,7 +232,7 @@ impl Volume {
         self.settle(out);
         self.oblige_waiting(out);
         self.drive_watching(out);
-        self.drive_act(out);
+        self.drive_task(out);
         self.give_receipts(out);
         self.check_log(out);
         self.drive_checkpoints(out);
@@ -271,7 +271,7 @@ impl Volume {
         }
         self.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
-        self.abandon_act();
+        self.abandon_task();
         self.checkpoints.give_up();
         self.commits.undurable.give_up();
         self.void_notes(out);

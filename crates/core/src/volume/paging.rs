@@ -46,7 +46,7 @@ impl Volume {
                 for waiting in self.requests.waiting.take_behind(page) {
                     self.refuse_waiting(&waiting, &error, out);
                 }
-                return self.act_lacks_map(&error, out);
+                return self.task_lacks_map(&error, out);
             }
             (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
             (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),

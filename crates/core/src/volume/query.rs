@@ -38,7 +38,7 @@ pub struct Status {
     pub requests_running: usize,
     /// See above.
     pub requests_waiting: usize,
-    /// An act is going on.
+    /// A task is going on.
     pub destroying: bool,
     /// The passes, by name.
     pub policy: String,
@@ -102,7 +102,7 @@ impl Volume {
             ledger_entries_max: self.commits.journal.shape().entries_max(),
             requests_running: self.requests.running.len(),
             requests_waiting: self.requests.waiting.len(),
-            destroying: self.erasing.act.is_some(),
+            destroying: self.erasing.task.is_some(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             counters: self.state.counters,
@@ -191,7 +191,7 @@ impl Volume {
         &self.config
     }
 
-    /// Changes how it behaves from the next act on.
+    /// Changes how it behaves from the next task on.
     pub fn reconfigure(&mut self, config: Config) {
         self.config = config;
     }
@@ -203,10 +203,10 @@ impl Volume {
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.schedule.now);
-        watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
+        watch.into_iter().chain(self.task_wakeup()).chain(oblige).min()
     }
 
-    fn act_wakeup(&self) -> Option<Millis> {
+    fn task_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
         let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
@@ -224,7 +224,7 @@ impl Volume {
         self.state.ledger.has_queued() || !self.state.owed.is_empty()
     }
 
-    /// No obligation that calls for an act is older than this; none if there is
+    /// No obligation that calls for a task is older than this; none if there is
     /// none.
     pub(super) fn oldest(&self) -> Option<Millis> {
         self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
@@ -247,7 +247,7 @@ impl Volume {
     #[must_use]
     pub fn is_compact(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || (self.erasing.act.is_none() && !self.has_jobs())
+        never || (self.erasing.task.is_none() && !self.has_jobs())
     }
 
     /// Whether it is not known yet which blocks hold no data.
@@ -256,7 +256,7 @@ impl Volume {
         self.erasing.fresh.is_some()
     }
 
-    /// Whether no request, act or commit is under way; an act may have given
+    /// Whether no request, task or commit is under way; a task may have given
     /// way, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

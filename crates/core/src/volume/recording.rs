@@ -4,7 +4,7 @@
 //! 1. A receipt is handed out only when the commit that met its obligation is durable,
 //!    and while no copy can be left of what it is for.
 //! 2. A receipt stays in the journal until the audit log has made it durable.
-//! 3. Receipts take room that obligations have too. Deaths wait for room; acts go on a
+//! 3. Receipts take room that obligations have too. Deaths wait for room; tasks go on a
 //!    while, because each turns obligations into receipts; an audit log that cannot take
 //!    them for long latches the disk. So nobody waits for ever, and memory is bounded.
 
@@ -101,7 +101,7 @@ impl Volume {
         }
     }
 
-    /// Whether acts may make receipts: what they add to the journal has an end.
+    /// Whether tasks may make receipts: what they add to the journal has an end.
     pub(super) fn may_owe_receipts(&self) -> bool {
         self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
     }

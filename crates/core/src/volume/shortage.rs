@@ -22,7 +22,7 @@ pub(super) const RETRY_MS: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     /// Erase tasks that nobody waits for.
-    acts: Millis,
+    tasks: Millis,
     /// Pages of the map, for deaths and for checkpoints that nobody waits for.
     map: Millis,
     /// Nothing else is due.
@@ -52,8 +52,8 @@ impl Volume {
     }
 
     /// Whether there was no space just now for what nobody waits for: erase tasks.
-    pub(super) fn acts_rest(&self) -> bool {
-        self.schedule.now < self.schedule.shortage.acts
+    pub(super) fn tasks_rest(&self) -> bool {
+        self.schedule.now < self.schedule.shortage.tasks
     }
 
     /// The same, of checkpoints.
@@ -63,21 +63,21 @@ impl Volume {
 
     /// All that could begin has begun: what is due besides waits for space.
     pub(super) fn note_shortage(&mut self) {
-        let is_short = self.acts_rest() || self.checkpoints_rest();
+        let is_short = self.tasks_rest() || self.checkpoints_rest();
         self.schedule.shortage.is_all =
             is_short && self.outstanding.is_empty() && (self.schedule.halting || self.is_due());
     }
 
     /// When there is something to do again, if all that is due waits for space.
     pub(super) fn shortage_ends(&self) -> Millis {
-        let Shortage { acts, map, is_all } = self.schedule.shortage;
-        let ends = [acts, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
+        let Shortage { tasks, map, is_all } = self.schedule.shortage;
+        let ends = [tasks, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
         ends.min().unwrap_or_default()
     }
 
     /// There was no space for an erase task.
-    pub(super) fn put_off_acts(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.schedule.shortage.acts = self.retry_at();
+    pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.schedule.shortage.tasks = self.retry_at();
         for waiting in self.requests.waiting.take_demands() {
             self.refuse_waiting(&waiting, error, out);
         }

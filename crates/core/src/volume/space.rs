@@ -14,7 +14,7 @@
 //! [`Event::Space`]: super::Event::Space
 
 use super::Volume;
-use super::act::{Act, Kind, Site};
+use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
 use crate::store::WritePlan;
@@ -143,7 +143,7 @@ impl Volume {
         let overdue = self.is_overdue_since(self.erasing.pending_punch.since);
         let must = !self.schedule.halting && (self.erasing.pending_punch.is_full() || overdue);
         !self.erasing.pending_punch.is_empty()
-            && !self.acts_rest()
+            && !self.tasks_rest()
             && (must || !self.is_at_work() && self.is_due())
     }
 
@@ -155,7 +155,7 @@ impl Volume {
     }
 
     /// The erase task that gives back the first space that is pending punch, if that is due.
-    pub(super) fn space_act(&mut self) -> Option<Act> {
+    pub(super) fn punch_task(&mut self) -> Option<EraseTask> {
         if !self.may_give_back() {
             return None;
         }
@@ -167,7 +167,7 @@ impl Volume {
         }
         let runs = self.erasing.pending_punch.batch(self.config.batch_bytes_max);
         let method = Method::Punch(Site::runs(&holes(&runs)));
-        (!runs.is_empty()).then(|| self.act(Kind::GiveBack, runs, method, Priority::Background))
+        (!runs.is_empty()).then(|| self.erase_task(Kind::GiveBack, runs, method, Priority::Background))
     }
 
     /// Notes that the space of `runs` was given back.

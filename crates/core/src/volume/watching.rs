@@ -259,7 +259,7 @@ impl Volume {
         self.tell_watcher(Observation::Proven);
     }
 
-    /// Makes obligations of verdicts, while acts are due and there is room.
+    /// Makes obligations of verdicts, while tasks are due and there is room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
         if self.holes_unknown() || !self.is_due_since(since) {
@@ -284,7 +284,7 @@ impl Volume {
         let (layers, all) = (self.has_layers(), self.schedule.all_due);
         let watching = self.watching.as_mut()?;
         let (order, erasing) = (&self.requests.order, &self.erasing);
-        // The end of an act that hides content would take the place of the new
+        // The end of a task that hides content would take the place of the new
         // obligation.
         let is_busy = |extent: Extent<Addr>| erasing.hides(extent) || order.overlaps(extent);
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));

@@ -6,7 +6,7 @@ use super::{Mode, Overlay, address, in_slot};
 use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
-/// Blocks that move in one act.
+/// Most blocks that one job moves.
 const MOVES_MAX: usize = 4096;
 /// Blocks at the end of the medium whose owners are remembered at once.
 const OWNERS_MAX: usize = 1 << 18;
