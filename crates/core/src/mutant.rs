@@ -33,7 +33,7 @@ pub enum Mutant {
     CopyUpNothing,
     /// At a start the map forgets an address that has left its place, whatever it
     /// names there.
-    VoidBlindly,
+    UnmapBlindly,
     /// The map is durable before the journal says what it does not name any more.
     CheckpointBeforeOwed,
     /// What an address has left is used again before it is destroyed.
@@ -77,7 +77,7 @@ impl Mutant {
         Self::SkipResidue,
         Self::MeetBeforeCheckpoint,
         Self::CopyUpNothing,
-        Self::VoidBlindly,
+        Self::UnmapBlindly,
         Self::CheckpointBeforeOwed,
         Self::ReuseOwed,
         Self::ForgetOwed,

@@ -4,7 +4,7 @@
 //! or writes. Each answer is closed: who asks has to say what follows from each. A new store is a folder
 //! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
 
-mod held;
+mod allocated;
 mod in_place;
 pub mod overlay;
 
@@ -17,7 +17,7 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::units::{Addr, Extent, Pos};
-use held::{edges, outward};
+use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -31,7 +31,7 @@ pub trait Store: Debug + Send {
     fn status(&self) -> StoreStatus;
 
     /// Bytes in blocks that hold data, or may hold some.
-    fn held_bytes(&self) -> u64;
+    fn allocated_bytes(&self) -> u64;
 
     /// What the store wants to know again after a clean stop ([`Opening::kept`]).
     fn view(&self) -> Vec<u8>;

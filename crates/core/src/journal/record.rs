@@ -23,7 +23,7 @@ pub(super) const LOG_BYTES: u64 = HEAD_BYTES as u64 + 8 + 32;
 const COUNTERS_TAG: u16 = 1;
 const OBLIGE: u16 = 2;
 const CLEAR: u16 = 3;
-const HOLD: u16 = 4;
+const STAGE: u16 = 4;
 const RELEASE: u16 = 5;
 const CLEAN: u16 = 6;
 const OWE: u16 = 7;
@@ -123,11 +123,11 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             put_extent(bytes, extent);
             CLEAR
         }
-        Change::Hold(slot, extent, crc) => {
+        Change::Stage(slot, extent, crc) => {
             put_extent(bytes, extent);
             bytes.extend(slot.0.to_le_bytes());
             bytes.extend(crc.0.to_le_bytes());
-            HOLD
+            STAGE
         }
         Change::Release => RELEASE,
         Change::Clean => CLEAN,
@@ -187,7 +187,7 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         COUNTERS_TAG => "counters",
         OBLIGE => "oblige",
         CLEAR => "clear",
-        HOLD => "hold",
+        STAGE => "stage",
         RELEASE => "release",
         CLEAN => "clean",
         OWE => "owe",
@@ -204,9 +204,9 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         COUNTERS_TAG => Record::Counters(fields.counters()?),
         OBLIGE => Record::Change(Change::Oblige(fields.extent()?, fields.due()?, fields.cause()?)),
         CLEAR => Record::Change(Change::Clear(fields.extent()?)),
-        HOLD => {
+        STAGE => {
             let extent = fields.extent()?;
-            Record::Change(Change::Hold(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
+            Record::Change(Change::Stage(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
         }
         RELEASE => Record::Change(Change::Release),
         OWE => {

@@ -14,7 +14,7 @@
 //! 3. With a policy that has passes, a slot is used again, or cut off, only once
 //!    what lay in it is destroyed.
 //! 4. No slot is named twice.
-//! 5. A block is in at most one of `held`, `purged` and `based`.
+//! 5. A block is in at most one of `allocated`, `purged` and `based`.
 //!
 //! Together they are the order of section 3.2.2: the map entry of what is purged
 //! is durable before the last block moves into its slot, and the map entry of
@@ -25,7 +25,7 @@ mod map;
 mod packing;
 mod slots;
 
-use super::held::{Held, outward};
+use super::allocated::{Allocated, outward};
 use super::{Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -93,7 +93,7 @@ pub struct Overlay {
     base_bytes: u64,
     base_data: Arc<BlockSet>,
     /// In slots.
-    held: Held,
+    allocated: Allocated,
     /// The base holds data there that does not show through any more.
     purged: BlockSet,
     /// The base shows data there.
@@ -124,7 +124,7 @@ impl Overlay {
         let clean = kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         map::check_head(map, disk, size)?;
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
-        let (mut held, mut purged, mut used) =
+        let (mut allocated, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
         let mut spacious = BlockSet::default();
         let (stale, unsaid) = leaving::stale(map, owed, &setup.base_data, read_only)?;
@@ -148,7 +148,7 @@ impl Overlay {
                         return Err(MapError::Twice { block, slot });
                     }
                     used.insert(slots::extent(slot));
-                    held.insert(address);
+                    allocated.insert(address);
                 }
             }
             Ok(())
@@ -159,14 +159,14 @@ impl Overlay {
         let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
         blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
-        based.subtract(&held);
+        based.subtract(&allocated);
         based.subtract(&purged);
         let overlay = Self {
             size,
             mode: setup.mode,
             base_bytes: base.size(),
             base_data: Arc::clone(&setup.base_data),
-            held: Held::new(size, held),
+            allocated: Allocated::new(size, allocated),
             purged,
             based,
             map: Map::new(spacious),
@@ -183,8 +183,8 @@ impl Overlay {
         (first..end).filter_map(move |block| Some((block, address(block).overlap(extent)?)))
     }
 
-    fn is_held(&self, block: u64) -> bool {
-        self.held.blocks().contains(block)
+    fn is_allocated(&self, block: u64) -> bool {
+        self.allocated.blocks().contains(block)
     }
 
     fn slot(&self, block: u64) -> u64 {
@@ -195,11 +195,11 @@ impl Overlay {
     fn has_page(&self, page: u64) -> bool {
         let bytes = PAGE_BLOCKS * BLOCK_BYTES;
         let extent = Extent::new(page * bytes, bytes);
-        self.held.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
+        self.allocated.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
     }
 
     fn place_block(&self, block: u64, part: Extent<Addr>, places: &mut Vec<Place>) {
-        if self.is_held(block) {
+        if self.is_allocated(block) {
             return places.push(in_slot(self.slot(block), part));
         }
         let shown = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
@@ -222,7 +222,7 @@ impl Overlay {
     /// How many pages of the map may be in memory besides those that are not
     /// durable: half a byte for each block, and a few.
     fn pages_max(&self) -> usize {
-        256 + (self.held.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
+        256 + (self.allocated.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
     }
 
     /// Forgets pages of the map, if there are too many.
@@ -251,12 +251,12 @@ impl Store for Overlay {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
-        let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_held(*block)).collect();
+        let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_allocated(*block)).collect();
         if !fresh.is_empty() && self.slots.is_shrinking() {
             return WritePlan::AwaitJob;
         }
         let mut edges = self.geometry().edges(extent);
-        let needs_copy = |edge: &Extent<Addr>| !self.is_held(edge.start.0 / BLOCK_BYTES);
+        let needs_copy = |edge: &Extent<Addr>| !self.is_allocated(edge.start.0 / BLOCK_BYTES);
         if let Some(edge) = edges.find(needs_copy)
             && !mutant::is(Mutant::CopyUpNothing)
         {
@@ -275,8 +275,8 @@ impl Store for Overlay {
             in_slot(slot.unwrap_or_else(|| self.slot(block)), part)
         });
         let places = places.collect();
-        for run in self.held.blocks().runs_within(extent).collect::<Vec<_>>() {
-            self.held.hold(run);
+        for run in self.allocated.blocks().runs_within(extent).collect::<Vec<_>>() {
+            self.allocated.allocate(run);
         }
         WritePlan::To(places)
     }
@@ -294,17 +294,17 @@ impl Store for Overlay {
             self.map.set(block, slot as u32 + FIRST_SLOT);
             self.purged.remove(address(block));
             self.based.remove(address(block));
-            self.held.hold(address(block));
+            self.allocated.allocate(address(block));
         }
     }
 
     fn unmap(&mut self, extent: Extent<Addr>) {
-        let touched: Vec<_> = self.held.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
+        let touched: Vec<_> = self.allocated.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
         let slots: Vec<_> =
             touched.into_iter().flat_map(Self::blocks).map(|(block, _)| (block, self.slot(block))).collect();
-        self.held.void(extent);
+        self.allocated.unmap(extent);
         for (block, slot) in slots {
-            if self.is_held(block) {
+            if self.is_allocated(block) {
                 continue;
             }
             self.slots.free(slot, true);
@@ -315,7 +315,7 @@ impl Store for Overlay {
                 self.map.set(block, BASE);
             }
         }
-        let Some(whole) = self.held.whole_blocks(extent) else { return };
+        let Some(whole) = self.allocated.whole_blocks(extent) else { return };
         for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
                 self.begin_page(block / PAGE_BLOCKS);
@@ -336,20 +336,20 @@ impl Store for Overlay {
     }
 
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let own = self.held.first(extent);
+        let own = self.allocated.first(extent);
         match content {
             Content::Own => own,
             Content::Visible => first_of(own, self.based.first_run(extent)),
             Content::Discardable => {
                 // A block of the base dies as a whole.
-                let based = self.held.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
+                let based = self.allocated.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
                 first_of(own, based.and_then(|run| run.overlap(extent)))
             }
         }
     }
 
-    fn held_bytes(&self) -> u64 {
-        self.held.bytes()
+    fn allocated_bytes(&self) -> u64 {
+        self.allocated.bytes()
     }
 
     fn view(&self) -> Vec<u8> {

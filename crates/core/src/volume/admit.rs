@@ -55,7 +55,7 @@ impl Volume {
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
             Ok(needs) => self.begin(id, waiting.request, needs, out),
-            Err(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
+            Err(obstacle) => self.wait_or_refuse(Waiting { obstacle, ..waiting }, out),
         }
     }
 
@@ -135,7 +135,7 @@ impl Volume {
         }
     }
 
-    fn hold_back(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
+    fn wait_or_refuse(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
@@ -487,7 +487,7 @@ impl Volume {
             return self.finish(id, Err(self.frozen()), out);
         }
         let extent = self.requests.running.get_mut(id).extent;
-        if self.commits.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        if self.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
         } else {
             self.finish_with_buf(id, out);

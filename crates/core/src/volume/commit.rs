@@ -112,7 +112,7 @@ impl Undurable {
 
     /// Whether request `id` has to wait for a death within `extent`; then it is
     /// handed out when that is durable.
-    pub(super) fn holds_up(&mut self, id: RequestId, extent: Extent<Addr>) -> bool {
+    pub(super) fn must_wait_for(&mut self, id: RequestId, extent: Extent<Addr>) -> bool {
         let batches = [&mut self.next, &mut self.under_way];
         let last = batches.into_iter().find(|it| it.deaths.overlaps(extent));
         last.map(|it| it.waiters.push(id)).is_some()
@@ -190,11 +190,11 @@ mod tests {
         let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
         let seq = commits.journal.push(Change::Release);
         commits.undurable.note(dead);
-        assert!(commits.undurable.holds_up(RequestId(1), dead));
-        assert!(!commits.undurable.holds_up(RequestId(2), alive));
+        assert!(commits.undurable.must_wait_for(RequestId(1), dead));
+        assert!(!commits.undurable.must_wait_for(RequestId(2), alive));
         commits.begin(&State::default());
         commits.undurable.note(alive);
-        assert!(commits.undurable.holds_up(RequestId(3), alive));
+        assert!(commits.undurable.must_wait_for(RequestId(3), alive));
         let (ended, mut mark) = commits.write_done();
         assert!(ended == seq && !commits.is_durable(seq));
         assert_eq!(commits.confirm(ended), Some(vec![RequestId(1)]));

@@ -206,7 +206,7 @@ impl Volume {
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Task, Ok(buf)) => self.task_done(buf),
             (Purpose::Page(page), result) => self.page_done(page, result, out),
-            (Purpose::VoidNotes, _) => {}
+            (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
                 if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
@@ -274,7 +274,7 @@ impl Volume {
         self.abandon_task();
         self.checkpoints.give_up();
         self.commits.undurable.give_up();
-        self.void_notes(out);
+        self.invalidate_notes(out);
         for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

@@ -17,7 +17,7 @@ pub(super) enum Purpose {
     /// This part of the map is read, or gets space.
     Page(Obstacle),
     /// The notes of what was written over dead bytes are made invalid.
-    VoidNotes,
+    InvalidateNotes,
 }
 
 /// See the module's documentation.

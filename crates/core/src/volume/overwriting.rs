@@ -231,11 +231,11 @@ impl Volume {
 
     /// The medium failed: nobody waits any more, and content of which there are notes may be
     /// lost when the host's cache forgets it.
-    pub(super) fn void_notes(&mut self, out: &mut Vec<Command>) {
+    pub(super) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
         self.erasing.overwriting.waiters.clear();
         if self.state.ledger.has_overwritten() {
             let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
-            self.io(Purpose::VoidNotes, place, IoOp::Zero, out);
+            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
         }
     }
 }

@@ -74,7 +74,7 @@ impl Volume {
         });
         // A piece counts as a look even if it holds nothing.
         let looks = pieces.flat_map(|(cause, piece)| {
-            self.mortal_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
+            self.discardable_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
         });
         for (n, (cause, bytes)) in looks.enumerate() {
             let counted = waiting.by_cause.entry(cause).or_default();
@@ -94,7 +94,7 @@ impl Volume {
         let dead = ledger.dead().bytes();
         Status {
             size_bytes: self.store.geometry().size,
-            live_bytes: self.store.held_bytes().saturating_sub(dead),
+            live_bytes: self.store.allocated_bytes().saturating_sub(dead),
             queued_bytes: dead + owed.bytes() + ledger.overwritten_bytes(),
             scour_bytes: ledger.scour().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
@@ -149,7 +149,7 @@ impl Volume {
     /// The first run within `extent` that holds data of its own, or may hold some
     /// ([`Content::Own`]).
     #[must_use]
-    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+    pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         self.store.first(Content::Own, extent)
     }
 

@@ -91,8 +91,8 @@ impl Volume {
         let mut rest = extent;
         while !rest.is_empty() {
             let written = fresh.first_run(rest);
-            let void_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.unmap(Extent::between(rest.start.0, void_end));
+            let hole_end = written.map_or(rest.end(), |run| run.start.0);
+            self.store.unmap(Extent::between(rest.start.0, hole_end));
             rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
         }
     }
@@ -114,7 +114,7 @@ impl Volume {
         let size = self.store.geometry().size;
         let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
         let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
-        for part in self.void_parts(blocks) {
+        for part in self.parts_without_data(blocks) {
             let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
             let from = part.start.0.next_multiple_of(BLOCK_BYTES);
             if from < to && !self.erasing.pending_punch.is_full() {

@@ -233,20 +233,19 @@ impl Volume {
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
-            Point::Record(Record::Saved) => return self.record_held(),
+            Point::Record(Record::Saved) => return self.record_staged(),
             Point::Record(Record::Restored) => return self.record(&[Change::Release]),
             Point::Record(Record::Erased) => return self.record_met(),
         }
         self.task_done(Buf::new());
     }
 
-    fn record_held(&mut self) {
+    fn record_staged(&mut self) {
         let task = self.erasing.task.as_ref().expect("a record is of a task");
-        let held = task
-            .slots()
-            .enumerate()
-            .map(|(n, (extent, content))| Change::Hold(Slot(n as u32), extent, Crc(crc32c::crc32c(content))));
-        self.record(&held.collect::<Vec<_>>());
+        let staged = task.slots().enumerate().map(|(n, (extent, content))| {
+            Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
+        });
+        self.record(&staged.collect::<Vec<_>>());
     }
 
     /// Records that the obligations of the task's runs are completed. The steps before this one kept

@@ -115,7 +115,7 @@ impl Volume {
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
         }
-        reused.into_iter().flat_map(|part| self.held_runs(part)).collect()
+        reused.into_iter().flat_map(|part| self.data_runs(part)).collect()
     }
 
     /// The runs that wait for a verdict, or for room in the ledger.
@@ -127,12 +127,12 @@ impl Volume {
     }
 
     /// The parts of `extent` that hold data.
-    pub(super) fn held_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    pub(super) fn data_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
     }
 
     /// The parts of `extent` that show data and can be made to show none.
-    pub(super) fn mortal_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    pub(super) fn discardable_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }
 

@@ -237,8 +237,8 @@ impl Engine {
 
     /// The first run within `extent` that has content of its own: not the base's.
     #[must_use]
-    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.shared.lock().volume.first_held(extent)
+    pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.shared.lock().volume.first_allocated(extent)
     }
 
     /// How it behaves from now on.

@@ -138,7 +138,7 @@ impl Offline {
     fn held(&self) -> impl Iterator<Item = Extent<Addr>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let run = self.0.engine.first_held(Extent::between(at, self.size()))?;
+            let run = self.0.engine.first_allocated(Extent::between(at, self.size()))?;
             let from = run.start.0 / BLOCK_BYTES * BLOCK_BYTES;
             at = run.end().next_multiple_of(BLOCK_BYTES).min(self.size());
             Some(Extent::between(from, at))

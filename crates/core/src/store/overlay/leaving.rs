@@ -22,10 +22,10 @@ impl Overlay {
     pub(super) fn leave_block(&mut self, block: u64) -> Vec<Place> {
         let (whole, page) = (address(block), block / PAGE_BLOCKS);
         let mut places = Vec::new();
-        if self.is_held(block) {
+        if self.is_allocated(block) {
             let slot = self.slot(block);
             places.push(in_slot(slot, whole));
-            self.held.void(whole);
+            self.allocated.unmap(whole);
             if mutant::is(Mutant::ReuseOwed) {
                 self.slots.free(slot, true);
             }
@@ -74,7 +74,7 @@ pub(super) fn stale(
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
             let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
-            if map::entry(map, block)? != named && !mutant::is(Mutant::VoidBlindly) {
+            if map::entry(map, block)? != named && !mutant::is(Mutant::UnmapBlindly) {
                 continue;
             }
             let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };

@@ -33,7 +33,7 @@ impl Overlay {
         if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
             return false;
         }
-        all || self.mode == Mode::Packed || self.slots.clean() > self.held.blocks().len() / DENSE_SLOTS
+        all || self.mode == Mode::Packed || self.slots.clean() > self.allocated.blocks().len() / DENSE_SLOTS
     }
 
     /// Goes on to search for who owns the last slots; a part of the map that
@@ -43,7 +43,7 @@ impl Overlay {
         let end = self.size.div_ceil(BLOCK_BYTES);
         while let Some(next) = self.search.next {
             let rest = Extent::between((next * BLOCK_BYTES).min(self.size), self.size);
-            let Some(run) = self.held.blocks().first_run(rest) else {
+            let Some(run) = self.allocated.blocks().first_run(rest) else {
                 self.search.next = None;
                 self.search.owners.sort_unstable();
                 return None;
@@ -75,7 +75,7 @@ impl Overlay {
 
     /// How many slots would do.
     pub(super) fn dense_slots(&self) -> u64 {
-        self.held.blocks().len() + self.pending.len() as u64
+        self.allocated.blocks().len() + self.pending.len() as u64
     }
 
     pub(super) fn note_owners(&mut self, dense: u64, entries: impl Iterator<Item = (u64, u32)>) {
@@ -97,7 +97,7 @@ impl Overlay {
         while contents.len() < MOVES_MAX
             && let Some((slot, block)) = self.search.owners.pop()
         {
-            if !self.is_held(block) || self.pending.contains_key(&block) {
+            if !self.is_allocated(block) || self.pending.contains_key(&block) {
                 continue;
             }
             let Some(free) = self.slots.take_below(slot) else {

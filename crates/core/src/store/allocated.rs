@@ -12,19 +12,19 @@ pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// The bytes that hold data, or may hold some.
 ///
-/// Invariant: a gap lies in blocks that are held; a block that is all gaps is
-/// not held.
+/// Invariant: a gap lies in blocks that are allocated; a block that is all gaps is
+/// not allocated.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct Allocated {
     /// Of the disk.
     size: u64,
     blocks: BlockSet,
-    /// Parts of held blocks that hold nothing. They may be forgotten: then they
+    /// Parts of allocated blocks that hold nothing. They may be forgotten: then they
     /// are taken for data.
     gaps: ExtentMap<Addr, ()>,
 }
 
-impl Held {
+impl Allocated {
     /// Of a disk of `size` bytes, `blocks` may hold data.
     pub(super) fn new(size: u64, blocks: BlockSet) -> Self {
         Self { size, blocks, gaps: ExtentMap::default() }
@@ -36,7 +36,7 @@ impl Held {
     }
 
     /// `extent` is about to hold data.
-    pub(super) fn hold(&mut self, extent: Extent<Addr>) {
+    pub(super) fn allocate(&mut self, extent: Extent<Addr>) {
         self.leave_gaps(extent);
         self.blocks.insert(extent);
         if !self.gaps.is_empty() {
@@ -45,15 +45,15 @@ impl Held {
     }
 
     /// `extent` holds nothing any more.
-    pub(super) fn void(&mut self, extent: Extent<Addr>) {
+    pub(super) fn unmap(&mut self, extent: Extent<Addr>) {
         let extent = self.padded(extent);
         for block in edges(extent, BLOCK_BYTES) {
             if let Some(part) = block.overlap(extent) {
-                self.void_part(part, block);
+                self.unmap_part(part, block);
             }
         }
         if let Some(blocks) = self.whole_blocks(extent) {
-            self.void_blocks(blocks);
+            self.unmap_blocks(blocks);
         }
     }
 
@@ -90,15 +90,15 @@ impl Held {
         self.blocks.len() * BLOCK_BYTES
     }
 
-    fn holds(&self, block: Extent<Addr>) -> bool {
+    fn has(&self, block: Extent<Addr>) -> bool {
         self.blocks.contains(block.start.0 / BLOCK_BYTES)
     }
 
-    /// Where `extent` covers a part of a block that held nothing, the rest goes
+    /// Where `extent` covers a part of a block that allocated nothing, the rest goes
     /// on to hold nothing.
     fn leave_gaps(&mut self, extent: Extent<Addr>) {
         for block in edges(extent, BLOCK_BYTES) {
-            if !self.holds(block) {
+            if !self.has(block) {
                 self.add_gap(Extent::between(block.start.0, extent.start.0.max(block.start.0)));
                 self.add_gap(Extent::between(extent.end().min(block.end()), block.end()));
             }
@@ -113,18 +113,18 @@ impl Held {
         }
     }
 
-    fn void_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
-        if !self.holds(block) {
+    fn unmap_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
+        if !self.has(block) {
             return;
         }
         self.add_gap(part);
         let gap_bytes: u64 = self.gaps.within(block).map(|(gap, ())| gap.len).sum();
         if gap_bytes == block.len {
-            self.void_blocks(block);
+            self.unmap_blocks(block);
         }
     }
 
-    fn void_blocks(&mut self, blocks: Extent<Addr>) {
+    fn unmap_blocks(&mut self, blocks: Extent<Addr>) {
         self.blocks.remove(blocks);
         self.gaps.remove(blocks);
     }
