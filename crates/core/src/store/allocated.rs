@@ -1,31 +1,29 @@
-//! Which bytes of a disk hold data, to the sector.
+//! The bytes of a disk that have data, to the sector.
 
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
-/// Parts of blocks that are known to hold nothing while the rest does. With one
-/// more, some are forgotten.
+/// Most gaps that are remembered. Further ones are taken for data.
 const GAPS_MAX: usize = 1 << 16;
-/// What begins and ends within such a sector counts as all of it.
+/// Bytes in a sector, which has data as a whole or not at all.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// The bytes that hold data, or may hold some.
+/// The bytes that have data, or may have some.
 ///
 /// Invariant: a gap lies in blocks that are allocated; a block that is all gaps is
 /// not allocated.
 #[derive(Clone, Debug)]
 pub(super) struct Allocated {
-    /// Of the disk.
+    /// The size of the disk, in bytes.
     size: u64,
     blocks: BlockSet,
-    /// Parts of allocated blocks that hold nothing. They may be forgotten: then they
-    /// are taken for data.
+    /// Parts of allocated blocks that have no data. A gap may be forgotten: then it is taken for data.
     gaps: ExtentMap<Addr, ()>,
 }
 
 impl Allocated {
-    /// Of a disk of `size` bytes, `blocks` may hold data.
+    /// A disk of `size` bytes of which `blocks` may have data.
     pub(super) fn new(size: u64, blocks: BlockSet) -> Self {
         Self { size, blocks, gaps: ExtentMap::default() }
     }
@@ -35,7 +33,7 @@ impl Allocated {
         &self.blocks
     }
 
-    /// `extent` is about to hold data.
+    /// Notes that `extent` is about to have data.
     pub(super) fn allocate(&mut self, extent: Extent<Addr>) {
         self.leave_gaps(extent);
         self.blocks.insert(extent);
@@ -57,8 +55,7 @@ impl Allocated {
         }
     }
 
-    /// `extent`, up to the end of the last block if it ends with the disk, which
-    /// may cut that off.
+    /// `extent`, or, if that ends with the disk, `extent` up to the end of the last block.
     pub(super) fn padded(&self, extent: Extent<Addr>) -> Extent<Addr> {
         let end =
             if extent.end() == self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { extent.end() };
@@ -72,7 +69,7 @@ impl Allocated {
         (from < to).then(|| Extent::between(from, to))
     }
 
-    /// The first run within `extent` that holds data, or may hold some.
+    /// The first run within `extent` that has data, or may have some.
     pub(super) fn first(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         let mut rest = extent;
         loop {
@@ -85,7 +82,7 @@ impl Allocated {
         }
     }
 
-    /// Bytes in blocks that hold data, or may hold some.
+    /// How many bytes lie in blocks that have data, or may have some.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks.len() * BLOCK_BYTES
     }
@@ -94,8 +91,7 @@ impl Allocated {
         self.blocks.contains(block.start.0 / BLOCK_BYTES)
     }
 
-    /// Where `extent` covers a part of a block that allocated nothing, the rest goes
-    /// on to hold nothing.
+    /// Notes gaps where `extent` covers a part of a block without data: the rest stays without.
     fn leave_gaps(&mut self, extent: Extent<Addr>) {
         for block in edges(extent, BLOCK_BYTES) {
             if !self.has(block) {

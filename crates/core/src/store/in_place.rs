@@ -13,7 +13,7 @@ use crate::units::{Addr, Extent, Pos};
 /// See the module's documentation.
 ///
 /// Invariants:
-/// 1. What holds no data reads as zeros.
+/// 1. Bytes without data read as zeros.
 /// 2. There is no map: nothing is ever missing, behind, moved or owed by place.
 #[derive(Clone, Debug)]
 pub struct InPlace {
@@ -22,13 +22,13 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// A disk of `size` bytes of which `allocated` may hold data.
+    /// A disk of `size` bytes of which the blocks `allocated` may have data.
     #[must_use]
     pub fn new(size: u64, allocated: BlockSet) -> Self {
         Self { size, allocated: Allocated::new(size, allocated) }
     }
 
-    /// The disk on `data`; and whether it is known which blocks hold data.
+    /// The disk on `data`, and whether it is known which blocks have data.
     pub(super) fn open(opening: &Opening<'_>, data: &dyn Medium) -> Result<(Self, bool), StoreError> {
         let (medium, disk) = (data.size(), opening.size);
         if medium < disk {
@@ -43,7 +43,7 @@ impl InPlace {
     }
 }
 
-/// Until it is known better, every block may hold data.
+/// Every block of a disk: until more is known, each may have data.
 fn everything(size: u64) -> BlockSet {
     let mut allocated = BlockSet::default();
     allocated.insert(Extent::new(0, size));

@@ -1,4 +1,4 @@
-//! An immutable base, and what was changed since, in a file that grows and shrinks.
+//! A store of an immutable base, and of the changed blocks in a file that grows and shrinks.
 //!
 //! *Practical Techniques for Eliminating Storage of Deleted Data*, section 3:
 //! each block of the disk is in the base, purged, or in a slot of the data
@@ -6,11 +6,11 @@
 //! base holds there.
 //!
 //! Invariants:
-//! 1. The durable map names a slot only if what it is named for is durable
-//!    there: a write is in the map once it has ended ([`Store::end_write`]), and
-//!    the map is written after the content was synced.
-//! 2. A slot is used for something else, or cut off, only once the durable map
-//!    does not name it any more: until then it is pending free.
+//! 1. The durable map names a slot only if the content there is durable: a write is in
+//!    the map once it has ended ([`Store::end_write`]), and the map is written after
+//!    the content was synced.
+//! 2. A slot is used again, or cut off, only once the durable map does not name it any
+//!    more: until then it is pending free.
 //! 3. With a policy that has passes, a slot is used again, or cut off, only once
 //!    what lay in it is destroyed.
 //! 4. No slot is named twice.
@@ -48,10 +48,10 @@ use std::sync::Arc;
 pub enum Mode {
     /// The last blocks move into the holes at once.
     Packed,
-    /// They do when the disk is idle, many at a time.
+    /// The last blocks move into the holes when the disk is idle, many at a time.
     #[default]
     Lazy,
-    /// Holes are left to the host's file system.
+    /// Holes are punched, and left to the host's file system.
     Punch,
 }
 
@@ -64,24 +64,24 @@ pub struct Setup {
     pub base_data: Arc<BlockSet>,
 }
 
-/// What there is to know of an overlay. All sizes are bytes.
+/// The state of an overlay. All sizes are bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OverlayStatus {
     /// How space is given back.
     pub mode: Mode,
-    /// Of the data medium.
+    /// The length of the data medium.
     pub medium_bytes: u64,
-    /// There, and free.
+    /// Free space of the data medium.
     pub free_bytes: u64,
-    /// There, nobody's, and still to be destroyed.
+    /// Unallocated space of the data medium that is still to be destroyed.
     pub residue_bytes: u64,
-    /// Read as zeros though the base holds data.
+    /// Blocks that read as zeros although the base has data there.
     pub purged_bytes: u64,
-    /// Shown by the base.
+    /// Blocks that show the data of the base.
     pub base_bytes: u64,
-    /// Of the map, in memory.
+    /// The part of the map that is in memory.
     pub map_resident_bytes: u64,
-    /// Of the map, in memory and not durable.
+    /// The part of the map that is in memory and not durable.
     pub map_dirty_bytes: u64,
 }
 
@@ -92,11 +92,11 @@ pub struct Overlay {
     mode: Mode,
     base_bytes: u64,
     base_data: Arc<BlockSet>,
-    /// In slots.
+    /// The bytes in slots.
     allocated: Allocated,
-    /// The base holds data there that does not show through any more.
+    /// The blocks where the base has data that does not show through any more.
     purged: BlockSet,
-    /// The base shows data there.
+    /// The blocks where the base shows data.
     based: BlockSet,
     map: Map,
     slots: Slots,
@@ -106,12 +106,12 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Reads the map, which forgets what has left its place ([`Opening::owed`]). After anything but a clean
-    /// stop the map is written once more, unless nothing is to be written. What it
-    /// cannot say for want of space the ledger has to say.
+    /// Reads the map. Blocks that have left their places ([`Opening::owed`]) are unmapped; those for which
+    /// the host had no space are returned. After anything but a clean stop the map is written once more,
+    /// unless the disk is read-only.
     ///
     /// # Errors
-    /// [`MapError`]: what does not fit is never guessed at.
+    /// [`MapError`]. A map that contradicts itself is refused.
     pub fn open(
         setup: &Setup,
         opening: Opening<'_>,
@@ -120,7 +120,7 @@ impl Overlay {
         let (data, map, base) = media;
         let Opening { disk, size, kept, secure, read_only, owed, .. } = opening;
         owed.forget_beyond(data.size().next_multiple_of(BLOCK_BYTES));
-        // The free space that holds nothing; unknown after anything but a clean stop.
+        // The free space that is erased; unknown after anything but a clean stop.
         let clean = kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         map::check_head(map, disk, size)?;
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
@@ -191,7 +191,7 @@ impl Overlay {
         u64::from(self.map.get(block) - FIRST_SLOT)
     }
 
-    /// Whether the map of this page is not all zeros.
+    /// Whether page `page` of the map has an entry that is not zero.
     fn has_page(&self, page: u64) -> bool {
         let bytes = PAGE_BLOCKS * BLOCK_BYTES;
         let extent = Extent::new(page * bytes, bytes);
@@ -202,30 +202,29 @@ impl Overlay {
         if self.is_allocated(block) {
             return places.push(in_slot(self.slot(block), part));
         }
-        let shown = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
-        if !self.based.contains(block) || shown.is_empty() {
+        let in_base = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
+        if !self.based.contains(block) || in_base.is_empty() {
             return places.push(nowhere(part.len));
         }
-        places.push(Place { on: MediumId::Base, extent: shown });
-        if shown.len < part.len {
-            places.push(nowhere(part.len - shown.len));
+        places.push(Place { on: MediumId::Base, extent: in_base });
+        if in_base.len < part.len {
+            places.push(nowhere(part.len - in_base.len));
         }
     }
 
-    /// Makes page `page` of the map, if it is all zeros and not in memory.
+    /// Makes page `page` of the map in memory, if the file has no page there.
     fn begin_page(&mut self, page: u64) {
         if !self.map.has(page) && !self.has_page(page) {
             self.map.begin(page);
         }
     }
 
-    /// How many pages of the map may be in memory besides those that are not
-    /// durable: half a byte for each block, and a few.
+    /// How many durable pages of the map may stay in memory: half a byte for each block, and 256 pages.
     fn pages_max(&self) -> usize {
         256 + (self.allocated.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
     }
 
-    /// Forgets pages of the map, if there are too many.
+    /// Drops durable pages of the map from memory, if there are too many.
     fn throw_out(&mut self) {
         if self.map.resident() >= self.pages_max() {
             let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
@@ -495,7 +494,7 @@ fn address(block: u64) -> Extent<Addr> {
     Extent::new(block * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// Where `part` of a block lies when that is in `slot`.
+/// Where `part` of a block lies when the block is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
     Place { on: MediumId::Data, extent: Extent::new(at, part.len) }

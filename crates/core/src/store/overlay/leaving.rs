@@ -1,10 +1,9 @@
-//! Places that are given up while the journal says what is owed there.
+//! Places that blocks leave while the journal says what is owed there.
 //!
-//! An address that has died is written again: it leaves its place, and gets another.
-//! The durable map may name the old place until it is made durable. So the journal
-//! knows the old place before the durable map can forget it; and at the next start
-//! the map forgets an address only where it still names that place (compare and
-//! void): what was written since is somewhere else.
+//! A dead block that is written leaves its place, and gets another. The durable map may name the old place
+//! until the next checkpoint. So the journal knows the old place before the durable map can forget it. The
+//! next start unmaps a block only where the map still names that place (compare and unmap): newer content
+//! is somewhere else.
 
 use super::{Overlay, address, in_slot, map};
 use crate::blocks::BlockSet;
@@ -39,7 +38,7 @@ impl Overlay {
         places
     }
 
-    /// `block` reads as zeros from now on.
+    /// Unmaps `block`: it reads as zeros from now on.
     fn forget_block(&mut self, block: u64) {
         self.search.outdate();
         self.based.remove(address(block));
@@ -55,13 +54,12 @@ fn forgotten(block: u64, base_data: &BlockSet) -> u32 {
     if base_data.contains(block) { PURGED } else { BASE }
 }
 
-/// Blocks of the base that have died, for which the map could not say so: the host has no
-/// space for it. Why each died.
+/// Dead blocks of the base that the map could not forget, because the host has no space for it, and why
+/// each died.
 pub type Unsaid = Vec<(Extent<Addr>, Cause)>;
 
-/// The blocks that the map on its medium names where `owed` says that nothing lies
-/// any more. Unless it is `read_only`, the map forgets them there too; those for which
-/// there is no space are not among them.
+/// The blocks that the map still names at places that are `owed`. Unless the disk is `read_only`, they are
+/// unmapped on the medium too; those for which the host has no space come second.
 pub(super) fn stale(
     map: &dyn Medium,
     owed: &Owed,
