@@ -47,7 +47,7 @@ impl Cause {
     }
 }
 
-/// What is to be done with some bytes.
+/// How some bytes are to be destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// Shred: the bytes are dead, and read as zeros. With `no_hole` the zeros are themselves data, and keep

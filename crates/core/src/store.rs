@@ -111,7 +111,7 @@ pub trait Store: Debug + Send {
 
     /// The unallocated space of the data medium that was erased; none if the store knows that by address
     /// only.
-    fn vacant(&self) -> Option<BlockSet<Pos>>;
+    fn unallocated(&self) -> Option<BlockSet<Pos>>;
 }
 
 /// The abilities of a store, and its units.
@@ -325,7 +325,7 @@ pub struct Opened {
     /// Whether the store knows which blocks have no data. If not, every block counts as data.
     pub knows_holes: bool,
     /// Dead blocks that the map could not forget, because the host had no space for it, and why each died.
-    /// They are owed by address again.
+    /// These blocks are owed by address again.
     pub unsaid: Unsaid,
 }
 

@@ -39,7 +39,7 @@ impl Head {
     /// Reads a head from its bytes.
     ///
     /// # Errors
-    /// [`HeadError`].
+    /// Why the bytes are not a head that this program can use.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeadError> {
         let mut fields = Fields(bytes);
         let head = (|| {
@@ -180,7 +180,7 @@ impl RawFrame {
         is_whole.then(|| (Self { kind, generation, seq, records: records.to_vec() }, whole))
     }
 
-    /// What it says.
+    /// The frame, with its records read.
     ///
     /// # Errors
     /// The first record that this program cannot use.

@@ -132,14 +132,14 @@ pub struct Slots {
     pub dirty: bool,
 }
 
-/// What the journal says, in memory: the sum of all changes.
+/// The content of the journal, in memory: the sum of all changes.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The host's session.
     pub session: u64,
     /// The obligations.
     pub ledger: Ledger,
-    /// What is owed by place.
+    /// The dead content that is owed by place.
     pub owed: Owed,
     /// The staging slots.
     pub slots: Slots,

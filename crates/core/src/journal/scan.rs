@@ -9,7 +9,7 @@ use crate::units::{BLOCK_BYTES, Millis, Pos};
 /// Bytes of a half that are read at once in search of frames.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What was read from a journal.
+/// A journal that was read.
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// The journal's head.

@@ -138,7 +138,7 @@ impl Store for InPlace {
 
     fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
 
-    fn vacant(&self) -> Option<BlockSet<Pos>> {
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
         None
     }
 }

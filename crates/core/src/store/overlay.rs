@@ -355,7 +355,7 @@ impl Store for Overlay {
         self.slots.destroyed().to_bytes()
     }
 
-    fn vacant(&self) -> Option<BlockSet<Pos>> {
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
         Some(self.slots.destroyed().clone())
     }
 

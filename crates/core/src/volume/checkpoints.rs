@@ -27,7 +27,7 @@ pub(super) struct Checkpoints {
     /// Why a write of the map failed: the host had no space.
     failed: Option<MediumError>,
     waiters: Vec<Waiter>,
-    /// Those who wait for the next checkpoint.
+    /// The waiters of the next checkpoint.
     next: Vec<Waiter>,
 }
 

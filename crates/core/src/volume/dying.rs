@@ -93,7 +93,7 @@ impl Volume {
         let first = {
             let ledger = &self.state.ledger;
             // Bytes that were written over can die again. Nothing else takes their obligation away.
-            let owed = ledger.within(run).filter(|(_, it)| has_place || it.is_dead()).next();
+            let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
             let overwritten = ledger.overwritten_within(run).next().filter(|_| due == Due::Scour);
             let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
             first.map(|(found, it)| (found, *it))

@@ -15,7 +15,7 @@ use crate::units::{Addr, Extent};
 /// Most runs of the disk that are remembered.
 const PARTS_MAX: usize = 1 << 16;
 
-/// What is known of some bytes.
+/// Knowledge of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layer {
     /// The content there is about to be written there once more.

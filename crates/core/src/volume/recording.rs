@@ -46,7 +46,8 @@ impl Recording {
 
     /// Notes that commit `seq` is durable.
     pub(super) fn committed(&mut self, seq: u64) {
-        while let Some((_, end)) = self.committing.pop_front_if(|(first, _)| *first <= seq) {
+        while let Some((_, end)) = self.committing.front().copied().filter(|(first, _)| *first <= seq) {
+            self.committing.pop_front();
             self.durable = end;
         }
     }

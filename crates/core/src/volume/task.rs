@@ -317,11 +317,9 @@ impl Volume {
         task.recording = None;
         task.steps.done(Buf::new());
         if task.steps.is_over()
-            && let Some(task) = self.end_task()
+            && let Some(EraseTask { kind: Kind::Repay { places, .. }, .. }) = self.end_task()
         {
-            if let Kind::Repay { places, .. } = task.kind {
-                self.repaid(&places);
-            }
+            self.repaid(&places);
         }
         self.give_receipts(out);
     }

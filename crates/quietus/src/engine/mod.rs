@@ -231,8 +231,8 @@ impl Engine {
     /// The space of the medium that is nobody's, and destroyed; none of a disk in
     /// place.
     #[must_use]
-    pub fn vacant(&self) -> Option<BlockSet<Pos>> {
-        self.shared.lock().volume.vacant()
+    pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
+        self.shared.lock().volume.unallocated()
     }
 
     /// The first run within `extent` that has content of its own: not the base's.
