@@ -44,7 +44,7 @@ pub enum MapError {
     #[error("the map cannot be read: {0}")]
     Medium(#[from] MediumError),
     /// The bytes are not a valid map.
-    #[error("the map cannot be used: {0}; restore the map together with the data")]
+    #[error("the map is damaged: {0}; restore the map together with the data")]
     Damaged(&'static str),
     /// The map belongs to another disk.
     #[error("the map belongs to another disk, or to one of another size; restore the map of this disk")]
@@ -108,7 +108,7 @@ fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
 pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<(), MapError> {
     let expected = head(disk, size);
     if map.size() < map_bytes(size) {
-        return Err(MapError::Damaged("the file is too short"));
+        return Err(MapError::Damaged("the file was cut off"));
     }
     let mut found = vec![0; expected.len()];
     map.read(Pos(0), &mut found)?;
