@@ -50,6 +50,6 @@ fuzz_target!(|data: &[u8]| {
     bytes.resize(shape.bytes() as usize, 0);
     if let Ok(found) = scan(&Bytes(bytes), [0; 16], SIZE, 0) {
         assert!(found.state.ledger.iter().all(|(extent, _)| extent.end() <= SIZE));
-        assert!(found.state.slots.held.keys().all(|slot| slot.0 < shape.slots));
+        assert!(found.state.slots.staged.keys().all(|slot| slot.0 < shape.slots));
     }
 });

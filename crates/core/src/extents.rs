@@ -4,7 +4,7 @@ use crate::units::{Address, Extent};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// What an [`ExtentMap`] holds for an extent.
+/// The value of an extent in an [`ExtentMap`].
 pub trait Value: Clone {
     /// The value of the two extents as one, if they may become one.
     fn merged(&self, next: &Self) -> Option<Self>;
@@ -66,7 +66,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         })
     }
 
-    /// What lies within `extent`, ascending, cut to it.
+    /// The entries within `extent`, ascending, cut to it.
     pub fn within(&self, extent: Extent<A>) -> impl Iterator<Item = (Extent<A>, &V)> {
         self.iter_from(extent.start.get())
             .take_while(move |(found, _)| found.start.get() < extent.end())
@@ -79,7 +79,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         self.within(extent).next().is_some()
     }
 
-    /// The parts of `extent` that it does not hold, ascending.
+    /// The parts of `extent` that the map has no entry for, ascending.
     #[must_use]
     pub fn gaps(&self, extent: Extent<A>) -> Vec<Extent<A>> {
         let mut gaps = Vec::new();

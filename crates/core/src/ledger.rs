@@ -4,7 +4,7 @@ use crate::extents::{ExtentMap, Value};
 use crate::units::{Addr, Extent, Millis};
 use serde::{Deserialize, Serialize};
 
-/// Who said that something is dead.
+/// Why bytes are dead: who said so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -17,18 +17,18 @@ pub enum Cause {
     ZeroBlock = 2,
     /// The owner's direct call.
     Purge = 3,
-    /// The owner asked for what lies below the content.
+    /// The owner asked to destroy what lies below the content.
     Scour = 4,
-    /// It was on the medium before the disk was created there.
+    /// The bytes were on the medium before the disk was created there.
     Creation = 5,
-    /// The file system's allocation map shows it free.
+    /// The file system's allocation map shows the block free.
     Map = 6,
-    /// It may hold content of a file that is gone.
+    /// The block may have content of a file that is gone.
     Generation = 7,
 }
 
 impl Cause {
-    /// All of them, in the order of their numbers in the formats.
+    /// All causes, in the order of their numbers in the formats.
     pub const ALL: [Self; 8] = [
         Self::Trim,
         Self::WriteZeroes,
@@ -47,30 +47,30 @@ impl Cause {
     }
 }
 
-/// What is to be done with some bytes.
+/// How some bytes are to be destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
-    /// They are dead: shred them, so that they read as zeros. With `no_hole`
-    /// the zeros are themselves data: their space is kept.
+    /// Shred: the bytes are dead, and read as zeros. With `no_hole` the zeros are themselves data, and keep
+    /// their space.
     Shred {
         /// Keep the space allocated.
         no_hole: bool,
     },
-    /// What lies below them may be dead: overwrite them conservatively.
+    /// Overwrite conservatively: content below the present one may be dead.
     Scour,
-    /// They were overwritten conservatively, and what was kept may itself be
-    /// dead: destroy it before the next write.
+    /// Destroy before the next write: the bytes were overwritten conservatively, and the content that was
+    /// kept may itself be dead.
     Suspicious,
 }
 
-/// One entry of the ledger.
+/// An entry of the ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Obligation {
-    /// What is to be done.
+    /// How the bytes are to be destroyed.
     pub due: Due,
-    /// Why.
+    /// Why the bytes are dead.
     pub cause: Cause,
-    /// Since when.
+    /// When the obligation arose.
     pub since: Millis,
 }
 
@@ -81,7 +81,7 @@ impl Obligation {
         matches!(self.due, Due::Shred { .. })
     }
 
-    /// Whether an act is waiting to be done, without any further write.
+    /// Whether the obligation calls for an erase task without any further write.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.due != Due::Suspicious
@@ -100,11 +100,10 @@ const REVIEW_MAX: usize = 32;
 
 type Entries = ExtentMap<Addr, Obligation>;
 
-/// What must be destroyed. Deaths of one byte merge: dead five times, it is
-/// destroyed once.
+/// The obligations by address. Deaths of one byte merge: a byte that died five times is destroyed once.
 ///
-/// Each kind of obligation has a table of its own, so that how much there is of
-/// one, and where its first one is, takes no look at the others.
+/// Each kind of obligation has a table of its own, so that its size and its first entry are known without a
+/// look at the others.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     dead: Entries,
@@ -114,18 +113,18 @@ pub struct Ledger {
     age: Age,
 }
 
-/// Dead bytes that the guest wrote over, where the new content is itself the pass: live again
-/// to every reader, and owed until a sync. Memory alone knows; to the journal they are dead.
+/// Dead bytes that the guest wrote over, where the new content is itself the pass: live again to every
+/// reader, and owed until a sync. Known in memory only; to the journal the bytes are dead.
 #[derive(Clone, Debug, Default)]
 struct Overwritten {
-    /// No sync began since.
+    /// Bytes written after the last sync began.
     unsynced: Entries,
-    /// A sync is under way that began after them.
+    /// Bytes that the sync under way covers.
     syncing: Entries,
 }
 
 impl Ledger {
-    /// How many entries it has: what was overwritten takes two in the journal.
+    /// How many entries the ledger has. Bytes that were written over take two each in the journal.
     #[must_use]
     pub fn len(&self) -> usize {
         self.dead.len() + self.scour.len() + self.suspicious.len() + 2 * self.overwritten_len()
@@ -137,25 +136,25 @@ impl Ledger {
         self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty() && !self.has_overwritten()
     }
 
-    /// Whether an act is waiting to be done, without any further write.
+    /// Whether an obligation calls for an erase task without any further write.
     #[must_use]
     pub fn has_queued(&self) -> bool {
         !self.dead.is_empty() || !self.scour.is_empty()
     }
 
-    /// Where bytes are dead.
+    /// The dead bytes.
     #[must_use]
     pub fn dead(&self) -> &ExtentMap<Addr, Obligation> {
         &self.dead
     }
 
-    /// Where bytes are to be overwritten conservatively.
+    /// The bytes to be overwritten conservatively.
     #[must_use]
     pub fn scour(&self) -> &ExtentMap<Addr, Obligation> {
         &self.scour
     }
 
-    /// Where bytes are suspicious.
+    /// The suspicious bytes.
     #[must_use]
     pub fn suspicious(&self) -> &ExtentMap<Addr, Obligation> {
         &self.suspicious
@@ -167,25 +166,25 @@ impl Ledger {
         !self.overwritten.unsynced.is_empty() || !self.overwritten.syncing.is_empty()
     }
 
-    /// Whether some were since the last sync began.
+    /// Whether dead bytes were written over since the last sync began.
     #[must_use]
     pub fn has_unsynced(&self) -> bool {
         !self.overwritten.unsynced.is_empty()
     }
 
-    /// How many such bytes there are.
+    /// How many bytes were written over and are still owed.
     #[must_use]
     pub fn overwritten_bytes(&self) -> u64 {
         self.overwritten.unsynced.bytes() + self.overwritten.syncing.bytes()
     }
 
-    /// How many entries they are.
+    /// How many entries those bytes are.
     #[must_use]
     pub fn overwritten_len(&self) -> usize {
         self.overwritten.unsynced.len() + self.overwritten.syncing.len()
     }
 
-    /// Where they are within `extent`, ascending.
+    /// The bytes within `extent` that were written over, ascending.
     pub fn overwritten_within(
         &self,
         extent: Extent<Addr>,
@@ -194,7 +193,7 @@ impl Ledger {
         merged(unsynced.within(extent), syncing.within(extent))
     }
 
-    /// The guest has written over `extent`: what was dead there is live, and owed until a sync.
+    /// Notes that the guest has written over `extent`: dead bytes there are live, and owed until a sync.
     pub fn overwrite(&mut self, extent: Extent<Addr>) {
         let dead: Vec<_> = self.dead.within(extent).map(|(part, it)| (part, *it)).collect();
         for (part, it) in dead {
@@ -203,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// A sync begins.
+    /// Notes that a sync begins.
     ///
     /// # Panics
     /// If one is under way.
@@ -212,7 +211,7 @@ impl Ledger {
         self.overwritten.syncing = std::mem::take(&mut self.overwritten.unsynced);
     }
 
-    /// What that sync, which has ended, destroyed for good: neighbours as one.
+    /// The bytes that the sync destroyed for good, adjacent ones as one run.
     #[must_use]
     pub fn synced(&self) -> Vec<Extent<Addr>> {
         let mut runs = ExtentMap::<Addr, ()>::default();
@@ -220,27 +219,27 @@ impl Ledger {
         runs.iter().map(|(run, ())| run).collect()
     }
 
-    /// What was overwritten, ascending.
+    /// The bytes that were written over, ascending.
     pub fn overwritten(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(self.overwritten.unsynced.iter(), self.overwritten.syncing.iter())
     }
 
-    /// All entries, ascending, those too.
+    /// All entries, ascending, also those of bytes that were written over.
     pub fn all(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(self.iter(), self.overwritten())
     }
 
-    /// All entries but what was overwritten, ascending.
+    /// All entries except those of bytes that were written over, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(merged(self.dead.iter(), self.scour.iter()), self.suspicious.iter())
     }
 
-    /// What lies within `extent`, ascending, cut to it.
+    /// The obligations within `extent`, ascending, cut to it.
     pub fn within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(self.queued_within(extent), self.suspicious.within(extent))
     }
 
-    /// The same, of what calls for an act.
+    /// The obligations within `extent` that call for an erase task, ascending, cut to it.
     pub fn queued_within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
         merged(self.dead.within(extent), self.scour.within(extent))
     }
@@ -251,7 +250,7 @@ impl Ledger {
         self.within(extent).next().is_some()
     }
 
-    /// Makes `obligation` the one of `extent`, whatever that had before.
+    /// Gives `extent` this obligation, whatever it had before.
     pub fn insert(&mut self, extent: Extent<Addr>, obligation: Obligation) {
         self.remove(extent);
         let entries = match obligation.due {
@@ -265,7 +264,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing is owed within `extent` any more.
+    /// Removes all obligations within `extent`.
     pub fn remove(&mut self, extent: Extent<Addr>) {
         let Overwritten { unsynced, syncing } = &mut self.overwritten;
         for entries in [&mut self.dead, &mut self.scour, &mut self.suspicious, unsynced, syncing] {
@@ -273,14 +272,14 @@ impl Ledger {
         }
     }
 
-    /// No obligation that calls for an act is older than this; none if there is
-    /// no such obligation. Some may have been older that are met by now.
+    /// A time that no obligation is older than; none if no obligation calls for an erase task. Older
+    /// obligations may have been completed by now.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {
         self.age.oldest.filter(|_| self.has_queued())
     }
 
-    /// Looks at some more entries for the oldest that is left, at `now`.
+    /// Looks at some more entries in search of the oldest that is left, at `now`.
     pub fn review(&mut self, now: Millis) {
         let Age { from, so_far, .. } = self.age;
         let (mut from, mut so_far) = (from, if from == 0 { now } else { so_far });
@@ -297,15 +296,14 @@ impl Ledger {
     }
 }
 
-/// How old the oldest obligation is. Entries come and go and merge; so the
-/// answer is a limit that is found anew by one walk over all entries after
-/// another, a few at a time.
+/// The age of the oldest obligation. Entries come and go and merge; so the answer is a limit, which walks
+/// over all entries, a few at a time, find anew.
 #[derive(Clone, Copy, Debug, Default)]
 struct Age {
     oldest: Option<Millis>,
     /// Where the walk under way goes on; 0: where it begins.
     from: u64,
-    /// The oldest that it has met.
+    /// The oldest entry that the walk has found so far.
     so_far: Millis,
 }
 
@@ -329,31 +327,30 @@ fn merged<'a>(
     })
 }
 
-/// What has been counted since the disk was created. Every figure is bytes,
-/// or a number of things where it says so.
+/// The counters since the disk was created. The unit is bytes unless the comment says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Deaths (a number), by [`Cause`].
+    /// How many deaths, by [`Cause`].
     pub deaths: [u64; 8],
     /// Bytes that died, by [`Cause`].
     pub dead_bytes: [u64; 8],
-    /// Freed although dead already.
+    /// Bytes that were freed although dead already.
     pub freed_again_bytes: u64,
-    /// Freed although they never held data.
+    /// Bytes that were freed although they never had data.
     pub freed_unwritten_bytes: u64,
-    /// Shredded, with a receipt.
+    /// Bytes that were shredded, with a receipt.
     pub destroyed_bytes: u64,
-    /// Overwritten conservatively, with a receipt.
+    /// Bytes that were overwritten conservatively, with a receipt.
     pub scoured_bytes: u64,
-    /// Receipts (a number): the next one has this number.
+    /// How many receipts; also the number of the next one.
     pub receipts: u64,
-    /// Written in passes.
+    /// Bytes that passes have written.
     pub passed_bytes: u64,
-    /// Writes that had to wait for an act (a number).
+    /// How many writes had to wait for an erase task.
     pub revocations: u64,
 }
 
-/// Numbers that [`Counters`] is made of.
+/// How many numbers [`Counters`] has.
 pub const COUNTERS: usize = 23;
 
 impl Counters {
@@ -363,7 +360,7 @@ impl Counters {
         self.dead_bytes[cause as usize] += bytes;
     }
 
-    /// As numbers, in the order of the journal's format.
+    /// The numbers, in the order of the journal's format.
     #[must_use]
     pub fn to_array(&self) -> [u64; COUNTERS] {
         let mut all = [0; COUNTERS];
@@ -381,7 +378,7 @@ impl Counters {
         all
     }
 
-    /// From [`Counters::to_array`].
+    /// The counters from [`Counters::to_array`].
     #[must_use]
     pub fn from_array(all: [u64; COUNTERS]) -> Self {
         let mut counters = Self::default();

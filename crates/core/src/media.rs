@@ -2,14 +2,14 @@
 
 use crate::medium::Medium;
 
-/// Names a medium of a disk. A new one is a line here, and one where the disk is opened.
+/// The name of a medium of a disk. A new medium is a line here, and one where the disk is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MediumId {
-    /// Holds the disk's content.
+    /// The disk's content.
     Data,
-    /// Holds the journal.
+    /// The journal.
     Journal,
-    /// Says where content lies, if no rule does.
+    /// The map, which says where content lies, if no fixed rule does.
     Map,
     /// The image that shows through where the disk was not changed; only read.
     Base,
@@ -43,7 +43,7 @@ impl<T> MediaTable<T> {
         Self([const { None }; MediumId::COUNT]).with(MediumId::Data, data).with(MediumId::Journal, journal)
     }
 
-    /// The same, and `value` for `id`.
+    /// The same table with `value` for `id`.
     ///
     /// # Panics
     /// For [`MediumId::Nowhere`], which is no medium.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// events, so that the threads of a server may overlap them and the simulator
 /// may reorder them.
 pub trait Medium {
-    /// Its size in bytes.
+    /// The size of the medium, in bytes.
     fn size(&self) -> u64;
 
     /// Fills `into` with what lies at `pos`.
@@ -75,20 +75,18 @@ pub trait Medium {
         Ok(())
     }
 
-    /// Cuts off all bytes from `bytes` on. Only called on a medium that grows
-    /// with what is written.
+    /// Shortens the medium to `bytes`. Only called on a medium that grows with what is written.
     ///
     /// # Errors
     /// [`MediumError`]; it may then be cut off, or not.
     fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
         Err(MediumError {
             kind: MediumErrorKind::Io,
-            message: format!("cutting it off at {bytes}: it has a fixed size"),
+            message: format!("cannot shorten the medium to {bytes} bytes: its size is fixed"),
         })
     }
 
-    /// Where the next byte from `pos` on lies that may not be zero: a medium
-    /// that cannot say, says `pos`.
+    /// Where the next byte from `pos` on lies that may not be zero: `pos` if the medium cannot say.
     fn next_data(&self, pos: Pos) -> Pos {
         pos
     }
@@ -99,11 +97,11 @@ pub trait Medium {
         let _ = extent;
     }
 
-    /// What it can do.
+    /// The abilities of the medium.
     fn capabilities(&self) -> Capabilities;
 }
 
-/// What a [`Medium`] can do.
+/// The abilities of a [`Medium`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// [`Medium::punch`] works: freed space reads as zeros.
@@ -114,9 +112,9 @@ pub struct Capabilities {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct MediumError {
-    /// What to do about it.
+    /// The kind, which decides how the failure is handled.
     pub kind: MediumErrorKind,
-    /// What it was, in words.
+    /// The operation that failed, and why, in words.
     pub message: String,
 }
 

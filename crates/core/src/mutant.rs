@@ -1,54 +1,52 @@
-//! Deliberate defects. The simulator is only worth its name if it finds them;
-//! without the feature `mutants` none can be switched on and the compiler
-//! removes the question.
+//! Deliberate defects, which the simulator must find. Without the feature `mutants` none can be switched
+//! on, and the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
     /// A write to a queued block goes straight to the medium.
     ForgetRevocation,
-    /// An act begins before the death that calls for it is durable.
-    ActBeforeCommit,
+    /// An erase task begins before the death that calls for it is durable.
+    TaskBeforeCommit,
     /// A free is replied to before the death is durable.
     ReplyBeforeCommit,
     /// The receipt does not wait for the last sync.
     ReceiptBeforeSync,
     /// Passes are not synced between one another, so that a cache folds them.
     FoldPasses,
-    /// The journal's copy of kept content is not erased.
+    /// The journal's copy of staged content is not erased.
     KeepSlots,
     /// A conservative overwrite does not log the content first.
     KeepNothing,
     /// A read shows a dead block's content.
     UnmaskedRead,
     /// The map is written before the content that it names is durable.
-    SealMapAlone,
+    CheckpointMapAlone,
     /// A slot is used again though the durable map may name it.
     ReuseAtOnce,
-    /// The old slot of what moved is not destroyed.
-    SpareResidue,
+    /// The old slot of content that moved is not destroyed.
+    SkipResidue,
     /// An obligation is cleared before the map is durable that forgets the slot.
-    MeetUnsealed,
+    MeetBeforeCheckpoint,
     /// A part of a block is written to a slot without the rest of it.
-    RaiseNothing,
-    /// At a start the map forgets an address that has left its place, whatever it
-    /// names there.
-    VoidBlindly,
+    CopyUpNothing,
+    /// A start unmaps a block that has left its place, whatever place the map names.
+    UnmapBlindly,
     /// The map is durable before the journal says what it does not name any more.
-    SealBeforeOwed,
-    /// What an address has left is used again before it is destroyed.
+    CheckpointBeforeOwed,
+    /// A place that a block has left is used again before it is destroyed.
     ReuseOwed,
-    /// After a crash what is owed at a place is not kept from being used.
+    /// After a crash a place that is owed is used for new content.
     ForgetOwed,
     /// A snapshot of the journal leaves out the receipts that are owed.
     ForgetReceipts,
-    /// A receipt is handed out before the commit that met its obligation is durable.
+    /// A receipt is handed out before the commit that completed its obligation is durable.
     ReceiptBeforeCommit,
-    /// What was written over dead bytes is not noted.
+    /// A write over dead bytes is not noted.
     NoteNothing,
     /// Dead bytes are shown as soon as a write over them begins.
     OverwriteEarly,
-    /// What was written over counts as destroyed before it is synced.
+    /// Bytes that were written over count as destroyed before they are synced.
     OverwrittenUnsynced,
     /// A flush is replied to before the journal knows durably what lives again.
     FlushBeforeMet,
@@ -62,26 +60,26 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Those that show below a watcher only.
+    /// The mutants that show below a watcher only.
     pub const WATCHED: [Self; 2] = [Self::TellOfRefused, Self::DieDuringOverwrite];
 
-    /// All others.
+    /// All other mutants.
     pub const ALL: [Self; 24] = [
         Self::ForgetRevocation,
-        Self::ActBeforeCommit,
+        Self::TaskBeforeCommit,
         Self::ReplyBeforeCommit,
         Self::ReceiptBeforeSync,
         Self::FoldPasses,
         Self::KeepSlots,
         Self::KeepNothing,
         Self::UnmaskedRead,
-        Self::SealMapAlone,
+        Self::CheckpointMapAlone,
         Self::ReuseAtOnce,
-        Self::SpareResidue,
-        Self::MeetUnsealed,
-        Self::RaiseNothing,
-        Self::VoidBlindly,
-        Self::SealBeforeOwed,
+        Self::SkipResidue,
+        Self::MeetBeforeCheckpoint,
+        Self::CopyUpNothing,
+        Self::UnmapBlindly,
+        Self::CheckpointBeforeOwed,
         Self::ReuseOwed,
         Self::ForgetOwed,
         Self::ForgetReceipts,

@@ -1,8 +1,8 @@
 //! Content to be destroyed, by the place where it lies.
 //!
-//! An address that has died and is written again gets another place where a
-//! store can give it one. What lay at the old place has no address any more; here
-//! is what is owed there, why, and which address it was.
+//! A dead address that is written again gets another place, where a store can give it one. The content of
+//! the old place has no address any more: this table says what is owed there, why, and which address named
+//! the place.
 
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::Cause;
@@ -13,22 +13,22 @@ use crate::units::{Addr, Extent, Millis, Pos};
 /// Content that is owed at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Debt {
-    /// Its address less its place: side by side on the disk is side by side there.
+    /// The address minus the place: the same for all bytes of the entry.
     shift: u64,
-    /// Why it died.
+    /// Why the content died.
     pub cause: Cause,
-    /// Since when.
+    /// When the obligation arose.
     pub since: Millis,
 }
 
 impl Debt {
-    /// What lies from place `from` on and was at `address`.
+    /// The debt of content that begins at place `from`, and whose first byte was at `address`.
     #[must_use]
     pub fn new(from: Pos, address: Addr, cause: Cause, since: Millis) -> Self {
         Self { shift: address.0.wrapping_sub(from.0), cause, since }
     }
 
-    /// The address of `place`, a part of what is owed.
+    /// The address of `place`, a part of the entry.
     #[must_use]
     pub fn address(&self, place: Extent<Pos>) -> Extent<Addr> {
         Extent::new(place.start.0.wrapping_add(self.shift), place.len)
@@ -45,16 +45,16 @@ impl Value for Debt {
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct Owed {
-    /// On the data medium.
+    /// The entries on the data medium.
     data: ExtentMap<Pos, Debt>,
-    /// In the base, where nothing is destroyed: owed is that it does not show.
+    /// The entries in the base, where nothing is destroyed: the base must only not show there.
     base: ExtentMap<Pos, Debt>,
-    /// Nothing is older, and perhaps what is left is younger.
+    /// A time that no entry is older than.
     oldest: Option<Millis>,
 }
 
 impl Owed {
-    /// How many entries it has.
+    /// How many entries the table has.
     #[must_use]
     pub fn len(&self) -> usize {
         self.data.len() + self.base.len()
@@ -66,7 +66,7 @@ impl Owed {
         self.data.is_empty() && self.base.is_empty()
     }
 
-    /// No entry is older than this; none if there is none.
+    /// A time that no entry is older than; none if there is no entry.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {
         self.oldest.filter(|_| !self.is_empty())
@@ -78,7 +78,7 @@ impl Owed {
         self.data.bytes()
     }
 
-    /// What is owed on the data medium.
+    /// The entries on the data medium.
     #[must_use]
     pub fn data(&self) -> &ExtentMap<Pos, Debt> {
         &self.data
@@ -90,19 +90,19 @@ impl Owed {
         data.chain(self.base.iter().map(|(extent, it)| (Place { on: MediumId::Base, extent }, it)))
     }
 
-    /// `debt` is owed at `place` from now on.
+    /// Adds `debt`, owed at `place`.
     pub fn insert(&mut self, place: Place, debt: Debt) {
         self.oldest = Some(self.oldest().map_or(debt.since, |oldest| oldest.min(debt.since)));
         self.on(place).insert(place.extent, debt);
     }
 
-    /// Nothing is owed at `place` any more.
+    /// Removes everything owed at `place`.
     pub fn remove(&mut self, place: Place) {
         self.on(place).remove(place.extent);
     }
 
-    /// Forgets what would lie behind the end of the data medium, at `end`: a
-    /// power cut took it away with the growth of the medium, which was not durable.
+    /// Removes the entries beyond `end`, where the data medium ends: a power cut undid the growth of the
+    /// medium, which was not durable.
     pub fn forget_beyond(&mut self, end: u64) {
         self.data.remove(Extent::between(end, u64::MAX));
     }

@@ -4,24 +4,24 @@ use crate::media::MediumId;
 use crate::units::{Extent, Pos};
 use std::ops::Range;
 
-/// Where bytes lie that lie side by side.
+/// A run of bytes on one medium.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
-    /// On which medium.
+    /// The medium.
     pub on: MediumId,
-    /// Where there.
+    /// The bytes of the medium.
     pub extent: Extent<Pos>,
 }
 
 impl Place {
-    /// The beginning of `on`: where acts take place that concern all of it.
+    /// The beginning of `on`: the place of an operation on the whole medium.
     #[must_use]
     pub fn all_of(on: MediumId) -> Self {
         Self { on, extent: Extent::new(0, 0) }
     }
 }
 
-/// Where some bytes lie, in their order: in one place or in several.
+/// The places where some bytes lie, in their order: one or several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
     first: Place,
@@ -46,7 +46,7 @@ impl FromIterator<Place> for Places {
 }
 
 impl Places {
-    /// Appends a place; one with the last if it goes on where that ends.
+    /// Appends a place, or extends the last one if `place` goes on where that ends.
     pub fn push(&mut self, place: Place) {
         let last = self.rest.last_mut().unwrap_or(&mut self.first);
         if last.on == place.on && (last.on == MediumId::Nowhere || last.extent.end() == place.extent.start.0)
@@ -57,18 +57,18 @@ impl Places {
         }
     }
 
-    /// The first, or only one.
+    /// The first place.
     #[must_use]
     pub fn first(&self) -> Place {
         self.first
     }
 
-    /// All, in order.
+    /// All places, in order.
     pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
         std::iter::once(self.first).chain(self.rest.iter().copied())
     }
 
-    /// All, each with the part of the bytes that lies there.
+    /// All places, each with the part of the bytes that lies there.
     pub fn parts(&self) -> impl Iterator<Item = (Place, Range<usize>)> + '_ {
         let mut from = 0;
         self.iter().map(move |place| {
@@ -104,7 +104,7 @@ impl Places {
         self.parts().try_for_each(|(place, part)| write(place, &from[part]))
     }
 
-    /// How many bytes lie there.
+    /// How many bytes lie in all places together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.iter().map(|place| place.extent.len).sum()

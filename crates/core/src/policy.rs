@@ -8,12 +8,12 @@ use std::str::FromStr;
 /// Most passes that a policy may have.
 pub const PASSES_MAX: usize = 100;
 
-/// What one pass writes.
+/// The content that one pass writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// These bytes, over and over, from the start of the extent.
     Bytes(Vec<u8>),
-    /// Bytes that nobody knows.
+    /// Random bytes that nobody knows.
     Random,
 }
 
@@ -24,7 +24,7 @@ impl Pattern {
         Self::Bytes(vec![0])
     }
 
-    /// Whether it leaves zeros.
+    /// Whether the pass leaves zeros.
     #[must_use]
     pub fn is_zeros(&self) -> bool {
         matches!(self, Self::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0))
@@ -38,7 +38,7 @@ impl Pattern {
                 let mut nonce = [0; 12];
                 nonce[..8].copy_from_slice(&seed.nonce.to_le_bytes());
                 into.fill(0);
-                // Its limit is 256 GiB, far above what a buffer holds.
+                // The limit of ChaCha is 256 GiB, far above the size of any buffer.
                 ChaCha8::new(&seed.entropy.into(), &nonce.into()).apply_keystream(into);
             }
         }
@@ -50,7 +50,7 @@ impl Pattern {
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     memory: Vec<u8>,
-    /// What the memory holds, from its first aligned byte on.
+    /// The pattern in the memory, from its first aligned byte on.
     holds: Option<Pattern>,
 }
 

@@ -1,8 +1,8 @@
-//! Receipts that are owed: what was destroyed, and is not in the audit log yet.
+//! Receipts that are owed: they say what was destroyed, and are not in the audit log yet.
 //!
-//! An obligation that is met becomes a receipt in the same journal frame, and stays one
-//! until the audit log has made it durable. So a crash can lose neither: whoever finds
-//! the receipt in the journal hands it to the audit log again.
+//! An obligation that is completed becomes a receipt in the same journal frame, and the receipt stays
+//! in the journal until the audit log has made it durable. So a crash loses neither: the next start
+//! hands the receipt to the audit log again.
 //!
 //! Receipts have numbers, in the order in which they arose, from 0 on since the disk was
 //! created. The audit log says up to which number it has them, so that none is written
@@ -13,7 +13,7 @@ use crate::units::{Addr, Extent};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// How an obligation was met.
+/// How an obligation was completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Done {
@@ -27,12 +27,12 @@ pub enum Done {
     Freed,
 }
 
-/// Says that dead content is gone: the last sync of the medium came before.
+/// A statement that dead content is gone. The last sync of the medium came before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {
-    /// How the obligation was met.
+    /// How the obligation was completed.
     pub act: Done,
-    /// Who said that the bytes were dead.
+    /// Why the bytes were dead.
     pub cause: Cause,
     /// Passes over each byte.
     pub passes: u16,
@@ -43,9 +43,9 @@ pub struct Receipt {
 /// The end of the audit log, as far as the journal knows that it is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogHead {
-    /// Lines in the log since the disk was created.
+    /// How many lines the log has since the disk was created.
     pub lines: u64,
-    /// SHA-256 of the last one; zeros if there is none.
+    /// The SHA-256 of the last line; zeros if there is none.
     pub hash: [u8; 32],
 }
 
@@ -56,7 +56,7 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// How many there are.
+    /// How many receipts wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
@@ -68,7 +68,7 @@ impl Receipts {
         self.queue.is_empty()
     }
 
-    /// All of them, in order.
+    /// All receipts that wait, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Receipt> {
         self.queue.iter()
     }
@@ -77,7 +77,7 @@ impl Receipts {
         self.queue.push_back(receipt);
     }
 
-    /// The audit log has the first `count`.
+    /// Removes the first `count` receipts: the audit log has them.
     pub(crate) fn recorded(&mut self, count: u64) {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.queue.len());
         self.queue.drain(..count);

@@ -1,4 +1,4 @@
-//! What a front end may ask of a disk, and what it is told.
+//! The requests of front ends to a disk, and the replies.
 
 use crate::units::{Addr, Extent};
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A payload. It travels by move, from the front end to the medium or back,
-/// and is never copied on the way.
+/// A payload. Moves from the front end to the medium or back, and is never copied on the way.
 #[derive(Clone)]
 pub enum Buf {
-    /// Memory of its own. What is read is always such.
+    /// Memory of its own. Content that is read always comes so.
     Owned(Vec<u8>),
-    /// Memory of a front end, for a write without a copy. Nobody may change the bytes until the request
-    /// has ended: the watcher would take others for what is on the medium.
+    /// Memory of a front end, for a write without a copy. Nobody may change the bytes until the request has
+    /// ended: otherwise the watcher would see other bytes than the medium gets.
     Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
 }
 
@@ -94,22 +93,22 @@ impl fmt::Debug for Buf {
     }
 }
 
-/// Names a request that is under way; chosen by the caller, unique among those.
+/// The number of a request, chosen by the caller, unique among the requests under way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
 /// One request of a front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// With which bytes of the disk; empty for [`Op::Flush`].
+    /// The bytes of the disk; empty for [`Op::Flush`].
     pub extent: Extent<Addr>,
     /// Reply only when the effect is durable (NBD's FUA).
     pub fua: bool,
 }
 
-/// What a [`Request`] asks for.
+/// The operation of a [`Request`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Read the bytes.
@@ -117,7 +116,7 @@ pub enum Op {
     /// Read the bytes for the owner of the disk, who copies it: the guest is as idle
     /// as before, and has not seen them.
     Copy,
-    /// Write these; as long as the extent.
+    /// Write these bytes, as many as the extent has.
     Write(Buf),
     /// The bytes are dead (TRIM). They read as zeros from now on.
     Trim,
@@ -134,7 +133,7 @@ pub enum Op {
     Flush,
     /// The owner of the disk declares the bytes dead (the direct call).
     Purge,
-    /// Read, in order with writes: what the disk's own watcher wants to see.
+    /// Read the bytes for the disk's own watcher, in order with writes.
     Look,
     /// Destroy what lies below the bytes' present content, and keep that
     /// (a conservative overwrite, "Life or Death at Block-Level", section 7.2.1).
@@ -142,21 +141,21 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether it changes what the disk holds.
+    /// Whether the operation changes the content of the disk.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self, Self::Read | Self::Copy | Self::Look | Self::Cache | Self::Flush)
     }
 
-    /// Whether it waits for earlier writes to the same bytes, and later ones for it.
+    /// Whether the operation waits for earlier writes to the same bytes, and later writes wait for it.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.is_write() || *self == Self::Look
     }
 }
 
-/// How a request ended. The buffer is the bytes read; for a write it is the
-/// payload's, handed back to be used again; else empty.
+/// The reply to a request. The buffer has the bytes of a read, or the payload of a write, handed back to
+/// be used again; otherwise it is empty.
 pub type Outcome = Result<Buf, Refusal>;
 
 /// Why a request was refused.
@@ -168,7 +167,7 @@ pub enum Refusal {
     /// The medium failed earlier, and nothing is written since.
     #[error("the disk was made read-only by a failure: {0}")]
     Latched(String),
-    /// Not within the disk, or a payload of another length.
+    /// The extent is not within the disk, or the payload has another length.
     #[error("out of range: {0}")]
     Invalid(&'static str),
     /// The host has no space left.
@@ -177,7 +176,7 @@ pub enum Refusal {
     /// The medium failed.
     #[error("input/output error: {0}")]
     Io(String),
-    /// Cannot be done, or not fast.
+    /// The disk cannot do this, or not fast.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
     /// The disk is being stopped.
@@ -185,18 +184,18 @@ pub enum Refusal {
     ShuttingDown,
 }
 
-/// What the disk knows of some bytes.
+/// The state of some bytes of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {
-    /// They hold data.
+    /// The bytes have data.
     Live,
-    /// They hold none: never written, or destroyed.
+    /// The bytes have no data: never written, or destroyed.
     Dead,
-    /// They are dead, read as zeros, and wait for their destruction.
+    /// The bytes are dead, read as zeros, and wait for their destruction.
     Queued,
-    /// They hold data, and what lies below it may be dead content. It is
-    /// destroyed before the next write.
+    /// The bytes have data that may be dead content, or lie above some. All of it is destroyed before the
+    /// next write.
     Suspicious,
 }
 

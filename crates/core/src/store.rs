@@ -1,10 +1,10 @@
 //! The only part that knows where bytes live.
 //!
-//! A store is asked what it can do ([`Geometry`]), where bytes are, and where they may go; it never reads
-//! or writes. Each answer is closed: who asks has to say what follows from each. A new store is a folder
+//! A store says what it can do ([`Geometry`]), where bytes are, and where they may go; it never reads or
+//! writes. Each answer is a closed enum, so that a caller has to handle every case. A new store is a folder
 //! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
 
-mod held;
+mod allocated;
 mod in_place;
 pub mod overlay;
 
@@ -17,34 +17,34 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::units::{Addr, Extent, Pos};
-use held::{edges, outward};
+use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
 /// Where the content of a disk lives, and which of it is data.
 pub trait Store: Debug + Send {
-    /// What the store can do, and in which units. Never changes.
+    /// The abilities of the store, and its units. Never changes.
     fn geometry(&self) -> Geometry;
 
-    /// What an owner wants to know of the store.
+    /// The state of the store, for the owner of the disk.
     fn status(&self) -> StoreStatus;
 
-    /// Bytes in blocks that hold data, or may hold some.
-    fn held_bytes(&self) -> u64;
+    /// How many bytes lie in blocks that have data, or may have some.
+    fn allocated_bytes(&self) -> u64;
 
-    /// What the store wants to know again after a clean stop ([`Opening::kept`]).
+    /// The bytes that the store gets back after a clean stop ([`Opening::kept`]).
     fn view(&self) -> Vec<u8>;
 
     /// The first run within `extent` of such `content`, or of what may be such.
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>>;
 
-    /// The first part of the store's own metadata that has to be read before the store is asked anything
-    /// else of `extent`. Whoever needs several extents asks for all of them first, and changes nothing
-    /// before none is missing.
+    /// The first part of the store's own metadata that has to be read before any other question about
+    /// `extent`. A caller that needs several extents asks for all of them first, and changes nothing before
+    /// no metadata is missing.
     fn missing(&self, extent: Extent<Addr>) -> Option<Place>;
 
-    /// Metadata that was missing.
+    /// Takes metadata that was missing.
     fn loaded(&mut self, place: Place, bytes: &[u8]);
 
     /// Where `extent` is read.
@@ -53,30 +53,29 @@ pub trait Store: Debug + Send {
     /// If something is [missing](Store::missing); likewise the other methods that take addresses.
     fn locate(&self, extent: Extent<Addr>) -> Places;
 
-    /// `extent` is about to be written; where to. What is there now stays where it is, and is found
-    /// there, until [`Store::end_write`].
+    /// Begins a write of `extent`, and says where the bytes go. The present content stays in its place, and
+    /// is found there, until [`Store::end_write`].
     fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan;
 
-    /// A write of `extent` that got its [places](WritePlan::To) has ended: all of it `is_there`, or some
-    /// of it may be.
+    /// Ends a write of `extent` that got its [places](WritePlan::To). All bytes were written if `is_there`,
+    /// else perhaps some.
     fn end_write(&mut self, extent: Extent<Addr>, is_there: bool);
 
-    /// `extent` reads as zeros, and holds no data any more.
+    /// Forgets where `extent` lies: it reads as zeros, and has no data any more.
     fn unmap(&mut self, extent: Extent<Addr>);
 
-    /// `block`, which is dead, is about to be written, and reads as zeros from now on. Returns where its
-    /// content lies, which is used again after [`Store::reclaim`]; nothing if the new content goes there too.
+    /// Unmaps `block`, which is dead and about to be written. Returns the places of its content, which are
+    /// used again after [`Store::reclaim`]; no place if the new content goes to the same one.
     fn leave(&mut self, block: Extent<Addr>) -> Vec<Place>;
 
-    /// What lay in these places of the data medium is destroyed, and nothing that is durable names it.
+    /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 
-    /// The first part of the map that has no space on the host yet and that a write of `extent` changes, or,
-    /// if it `dies`, its death. Nothing of the kind is begun before that part has
-    /// [its space](Store::reserved).
+    /// The first part of the map that has no space on the host yet, and that a write of `extent` (or, with
+    /// `dies`, its death) changes. The change may begin once that part has [its space](Store::reserved).
     fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place>;
 
-    /// This part of the map has space on the host, and keeps it.
+    /// Notes that this part of the map has space on the host, and keeps it.
     fn reserved(&mut self, place: Place);
 
     /// How far the map that is durable is behind the one in memory.
@@ -85,48 +84,48 @@ pub trait Store: Debug + Send {
     /// Whether the durable map says where `extent` is.
     fn is_durable(&self, extent: Extent<Addr>) -> bool;
 
-    /// Begins a checkpoint: what has to be written to make the map durable as it is now, once the content
-    /// is. One at a time.
+    /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is.
+    /// One checkpoint at a time.
     fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)>;
 
-    /// What [`Store::begin_checkpoint`] said is durable.
+    /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);
 
-    /// What [`Store::begin_checkpoint`] said is not durable: the host had no space for some of it.
+    /// Aborts a checkpoint: the host had no space for some of its writes.
     fn abort_checkpoint(&mut self);
 
-    /// What there is to do in the background: with `all`, even what is hardly worth it.
+    /// How urgent the background jobs are; with `all`, also those that are hardly worth it.
     fn backlog(&self, all: bool) -> Backlog;
 
     /// Whether there may be copies of content in space that nobody has.
     fn has_residue(&self) -> bool;
 
-    /// The next job of the backlog. One at a time, until [`Store::background_done`].
-    fn background(&mut self, all: bool) -> Option<Chore>;
+    /// The next background job. One at a time, until [`Store::background_done`].
+    fn background(&mut self, all: bool) -> Option<Job>;
 
-    /// `content`, which a job moves, is at its new place.
+    /// Notes that a job has moved `content` to the place `to`.
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>);
 
-    /// `job` has ended.
-    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>);
+    /// Ends `job`.
+    fn background_done(&mut self, job: &Job, end: JobEnd<'_>);
 
-    /// The space of the data medium that nobody has and that was destroyed; none if that can only be said by
-    /// address.
-    fn vacant(&self) -> Option<BlockSet<Pos>>;
+    /// The unallocated space of the data medium that was erased; none if the store knows that by address
+    /// only.
+    fn unallocated(&self) -> Option<BlockSet<Pos>>;
 }
 
-/// What a store can do, and in which units.
+/// The abilities of a store, and its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes of the disk that the guest sees.
+    /// The size of the disk that the guest sees, in bytes.
     pub size: u64,
-    /// Bytes that have one place, and change it together. One if each byte has its own.
+    /// Bytes in a block, which has one place as a whole. One if each byte has its own place.
     pub block_bytes: u64,
-    /// New content of an address goes where the old content lies. So it waits until what died there is
-    /// destroyed, and zeros are left there after that. Else new content gets another place, and what is
-    /// destroyed is unmapped.
+    /// Whether new content goes where the old content of its address lies. Such a write waits until dead
+    /// content there is destroyed, and destruction leaves zeros. Otherwise new content gets another place,
+    /// and destroyed content is unmapped.
     pub overwrites_in_place: bool,
-    /// Zeros can keep their space (NBD's NO_HOLE): a write gets its places at once, or there are none left.
+    /// Whether zeros can keep their space (NBD's NO_HOLE): a write gets its places at once, or none is left.
     pub keeps_space_of_zeros: bool,
 }
 
@@ -138,8 +137,7 @@ impl Geometry {
         Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
     }
 
-    /// The blocks of which `extent` covers a part only: none, one or two. The last block of a disk is as
-    /// long as the disk has it.
+    /// The blocks that `extent` covers in part only: none, one or two. The last block ends with the disk.
     pub fn edges(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
         let (size, end) = (self.size, extent.end());
         let end = if end == size { size.next_multiple_of(self.block_bytes) } else { end };
@@ -151,66 +149,66 @@ impl Geometry {
 /// Kinds of content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// What could be destroyed: it has a place of its own.
+    /// Content with a place of its own, where it could be destroyed.
     Own,
-    /// What the guest can read that is data.
+    /// Content that the guest can read and that is not just zeros.
     Visible,
-    /// What the guest can read, and can be made to read as zeros.
+    /// Content that the guest can read, and that can be made to read as zeros.
     Discardable,
 }
 
-/// What becomes of a write.
+/// How a write goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WritePlan {
-    /// The bytes go here; [`Store::end_write`] is to tell of their end.
+    /// Write the bytes to these places, then call [`Store::end_write`].
     To(Places),
-    /// First this block is to be written as a whole, with what it shows now: the write covers a part of it,
-    /// and the rest lies where the new content cannot go.
+    /// First write this block as a whole, with what it shows now: the write covers a part of it, and the
+    /// rest lies where new content cannot go.
     CopyUp(Extent<Addr>),
-    /// Nothing gets a new place until the job that is under way has ended.
+    /// Try again after the job under way: until then nothing gets a new place.
     AwaitJob,
-    /// No place is left. That is the end of this request, and of no other.
+    /// Refuse this request, and no other: no place is left.
     NoSpace,
 }
 
 /// How far the durable map is behind the one in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapState {
-    /// Nothing has changed since.
+    /// Nothing has changed since the last checkpoint.
     Durable,
-    /// Something has.
+    /// Something has changed.
     Behind,
-    /// So much has that it should be made durable.
+    /// So much has changed that a checkpoint is due.
     Due,
 }
 
-/// What there is to do in the background.
+/// How urgent the background jobs are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backlog {
-    /// Nothing.
+    /// There is no job.
     Nothing,
-    /// Something, when the disk is idle.
+    /// There are jobs for when the disk is idle.
     WhenIdle,
-    /// Something, now.
+    /// There are jobs to begin now.
     AtOnce,
 }
 
-/// Work on space that nobody's content lies in, or on where content lies.
+/// A background job: work on unallocated space, or on where content lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Chore {
-    /// Destroy what lies here; it is nobody's.
+pub enum Job {
+    /// Destroy the residue here.
     Destroy(Vec<Extent<Pos>>),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
-    /// Cut the medium off here.
+    /// Shorten the medium: it is to end here.
     Shrink(Pos),
     /// Read this part of the map.
     Search(Extent<Pos>),
     /// Copy content to another place.
     Move {
-        /// The content.
+        /// The content, by address.
         contents: Vec<Extent<Addr>>,
-        /// To here: a place for each.
+        /// The new place of each.
         to: Vec<Extent<Pos>>,
     },
 }
@@ -218,13 +216,13 @@ pub enum Chore {
 /// How a job ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobEnd<'a> {
-    /// The job is done; with what was read, if it was to read.
+    /// The job is done; the bytes are what it read, if it had to read.
     Done(&'a [u8]),
     /// The job was given up before its end.
     GivenUp,
 }
 
-/// What an owner wants to know of a store.
+/// The state of a store, for the owner of the disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum StoreStatus {
@@ -235,7 +233,7 @@ pub enum StoreStatus {
 }
 
 impl StoreStatus {
-    /// Bytes that nobody has and that are still to be destroyed.
+    /// Bytes of residue: unallocated, and still to be destroyed.
     #[must_use]
     pub fn residue_bytes(&self) -> u64 {
         match self {
@@ -244,16 +242,16 @@ impl StoreStatus {
         }
     }
 
-    /// Bytes there that are free, or could be, and that a store which packs its content would give back.
+    /// Bytes of the medium that background jobs could still give back: free, or still to be destroyed.
     #[must_use]
-    pub fn untidy_bytes(&self) -> u64 {
+    pub fn backlog_bytes(&self) -> u64 {
         match self {
             Self::InPlace => 0,
             Self::Overlay(it) => it.free_bytes + it.residue_bytes,
         }
     }
 
-    /// Bytes of the data medium, if packing can make it shorter.
+    /// The length of the data medium in bytes, if packing can make it shorter.
     #[must_use]
     pub fn packed_bytes(&self) -> Option<u64> {
         match self {
@@ -279,15 +277,16 @@ pub struct Opening<'a> {
     pub kind: &'a Kind,
     /// The disk's identity.
     pub disk: [u8; 16],
-    /// Bytes of the disk.
+    /// The size of the disk, in bytes.
     pub size: u64,
-    /// What the store wanted to know again, if the last stop was a clean one.
+    /// The [view](Store::view) that the last stop kept, if that was a clean one.
     pub kept: Option<&'a [u8]>,
-    /// Free space may hold what has to be destroyed.
+    /// Whether free space may have residue that has to be destroyed.
     pub secure: bool,
-    /// Nothing is written.
+    /// Whether nothing may be written.
     pub read_only: bool,
-    /// What is owed by place. What a crash took away with its medium is removed.
+    /// The dead content that is owed by place. Entries beyond the end of the medium, which a crash took
+    /// away, are removed.
     pub owed: &'a mut Owed,
 }
 
@@ -295,7 +294,7 @@ pub struct Opening<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The medium is shorter than the disk.
-    #[error("the medium has {medium} bytes, and the disk {disk}: restore the medium")]
+    #[error("the medium has {medium} bytes, fewer than the {disk} of the disk; restore the medium")]
     Short {
         /// Bytes of the medium.
         medium: u64,
@@ -318,15 +317,15 @@ pub enum StoreError {
     Medium(#[from] MediumError),
 }
 
-/// A store that was opened, and what has to be known besides.
+/// A store that was opened, and what the volume has to know besides.
 #[derive(Debug)]
 pub struct Opened {
     /// The store.
     pub store: Box<dyn Store>,
-    /// The store knows which blocks hold no data. Else it takes all of them for data.
+    /// Whether the store knows which blocks have no data. If not, every block counts as data.
     pub knows_holes: bool,
-    /// Blocks that have died, for which the host had no space to say so, and why each died: they are owed
-    /// by address again.
+    /// Dead blocks that the map could not forget, because the host had no space for it, and why each died.
+    /// These blocks are owed by address again.
     pub unsaid: Unsaid,
 }
 

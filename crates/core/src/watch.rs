@@ -69,21 +69,21 @@ impl Attached {
     }
 }
 
-/// What was inferred of some bytes.
+/// An inference about some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Their present content is dead.
+    /// The present content of the bytes is dead.
     Dead,
-    /// What lies below their present content is dead; that may be too.
+    /// The content below the present one is dead; the present one may be dead too.
     Scour,
 }
 
-/// What content that was inferred to be dead, or that may be, waits for.
+/// The reason why content that is dead, or may be, has no verdict yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WaitsFor {
-    /// Durable evidence, and then for its turn.
+    /// Durable evidence, and then its turn.
     Proof,
-    /// Whatever names it to go, or all that may name it to be known.
+    /// The end of all references to it, or knowledge of all blocks that may refer to it.
     Names,
     /// A newer map, or activity: the map that shows it free may be older than the last write.
     Settling,
@@ -94,14 +94,14 @@ pub enum WaitsFor {
 /// Runs that wait, each for one thing; of each thing disjoint.
 pub type Waits<'a> = Box<dyn Iterator<Item = (WaitsFor, Extent<Addr>)> + 'a>;
 
-/// Which verdicts are asked for.
+/// The verdicts that are asked for.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// Also where only what lies below the content may be dead.
+    /// Also verdicts on bytes where only content below the present one may be dead.
     pub layers: bool,
-    /// Also what may settle itself if it is given time.
+    /// Also verdicts on bytes that time may settle.
     pub all: bool,
-    /// Where a change is under way: those bytes are not handed out yet.
+    /// Whether a change of an extent is under way, on which no verdict is handed out yet.
     pub is_busy: &'a dyn Fn(Extent<Addr>) -> bool,
 }
 
@@ -110,8 +110,8 @@ pub struct Scope<'a> {
 pub struct Moment {
     /// The time.
     pub now: Millis,
-    /// How many clients are connected. Each may send again what another one had under
-    /// way, and while there are two it may arrive from both.
+    /// How many clients are connected. A client may send again what another one had under way, and while
+    /// there are two, a request may arrive from both.
     pub clients: usize,
     /// What is between the guest and the disk.
     pub attached: Attached,
@@ -199,7 +199,7 @@ impl Observation<'_> {
     }
 }
 
-/// What is left to be done.
+/// The work that is left for a watcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agenda {
     /// Since when deaths wait for their evidence to be made durable.
@@ -211,7 +211,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// What is left to be done of both.
+    /// The work that is left of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let earlier = |a: Option<Millis>, b: Option<Millis>| a.into_iter().chain(b).min();
@@ -225,80 +225,79 @@ impl Agenda {
 
 /// Infers from what it observes of some bytes which of them have died.
 pub trait Observer: Send + std::fmt::Debug {
-    /// Something happens.
+    /// Takes one observation.
     fn observe(&mut self, at: Moment, observation: Observation<'_>);
 
-    /// Whose present content must be seen ([`Observation::Overwriting`]) before `extent` gets
-    /// a new one; in order, disjoint, each within the disk. They may go beyond `extent`.
+    /// The extents whose present content must be seen ([`Observation::Overwriting`]) before `extent` gets
+    /// new content; in order, disjoint, each within the disk. Some may go beyond `extent`.
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// Something to be read ([`Observation::Given`]), in order with the changes that arrive.
+    /// The next extent to be read ([`Observation::Given`]), in order with the changes that arrive.
     fn wants(&mut self) -> Option<Extent<Addr>>;
 
-    /// What is left to be done.
+    /// The work that is left.
     fn agenda(&self) -> Agenda;
 
-    /// The next thing to be done, if any, that `scope` allows.
+    /// The next verdict that `scope` allows, if any.
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)>;
 
-    /// The runs that wait for a verdict, whether they hold data or not.
+    /// The runs that wait for a verdict, whether they have data or not.
     fn waiting(&self) -> Waits<'_>;
 
-    /// The parts of `extent` whose present content may be dead, so that it is
-    /// to be destroyed before `extent` is written. They count as destroyed.
-    /// Asked before the write is observed ([`Observation::Arrived`]).
+    /// The parts of `extent` whose present content may be dead, and has to be destroyed before `extent` is
+    /// written. From now on these parts count as destroyed. Called before the write is observed
+    /// ([`Observation::Arrived`]).
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// What is to be known again after a clean stop; none where a start without it knows
-    /// as much.
+    /// The bytes that [`Watcher::restore`] gets after a clean stop; none where a start without them knows as
+    /// much.
     fn view(&self) -> Option<Vec<u8>>;
 }
 
 /// Observes one disk, whatever is or will be on it.
 pub trait Watcher: Observer {
-    /// Gives back the view of the last stop; nothing was written since, and nothing
-    /// has been observed yet.
+    /// Takes the view of the last stop. Nothing was written since, and nothing has been observed yet.
     fn restore(&mut self, view: Vec<u8>);
 
-    /// Whether something is known to be watched at `extent`, or at a part of it.
+    /// Whether a file system is watched at `extent`, or at a part of it.
     fn watches(&self, extent: Extent<Addr>) -> bool;
 
-    /// What is known of the disk.
+    /// The state of the watcher.
     fn status(&self) -> WatchStatus;
 }
 
-/// What a [`Watcher`] knows of the disk.
+/// The state of a [`Watcher`].
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WatchStatus {
     /// The file system, if one is known: `ext2`.
     pub file_system: Option<String>,
-    /// What is going on, in words; why nothing is inferred, if that is so.
+    /// The current state in words; why nothing is inferred, if that is so.
     pub state: String,
-    /// Its properties ("Life or Death at Block-Level", table 2), by name.
+    /// The properties of the file system ("Life or Death at Block-Level", table 2), by name.
     pub properties: Vec<(String, bool)>,
-    /// What can be inferred (table 5), by name.
+    /// The kinds of death that can be inferred (table 5), by name.
     pub inferred: Vec<(String, bool)>,
     /// Figures, by name: blocks, unless the name says otherwise.
     pub figures: Vec<(String, u64)>,
     /// How much of the search through an existing file system is done and to
     /// be done, in bytes, while it goes on.
     pub progress: Option<(u64, u64)>,
-    /// What it knows of each partition, if the disk has some; the fields above
-    /// are then about the disk as a whole.
+    /// The state of each partition, if the disk has some; the fields above are then about the disk as a
+    /// whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartStatus>,
 }
 
-/// What a [`Watcher`] knows of one partition.
+/// The state of a [`Watcher`] of one partition.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PartStatus {
-    /// Its number, as Linux counts.
+    /// The number of the partition, as Linux counts.
     pub number: u32,
-    /// Its first byte on the disk.
+    /// Where the partition begins, in bytes from the start of the disk.
     pub start_bytes: u64,
-    /// How many bytes it has.
+    /// The length of the partition, in bytes.
     pub len_bytes: u64,
-    /// What is known of it.
+    /// The state of its watcher.
     #[serde(flatten)]
     pub watch: WatchStatus,
 }

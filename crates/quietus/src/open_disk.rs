@@ -68,8 +68,8 @@ impl OpenDisk {
     }
 }
 
-/// Bytes still to be destroyed or packed.
+/// Bytes still to be destroyed or given back.
 #[must_use]
-pub(crate) fn untidy_bytes(status: &Status) -> u64 {
-    status.queued_bytes + status.scour_bytes + status.store.untidy_bytes()
+pub(crate) fn backlog_bytes(status: &Status) -> u64 {
+    status.queued_bytes + status.scour_bytes + status.store.backlog_bytes()
 }

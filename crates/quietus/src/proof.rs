@@ -172,7 +172,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
     fn new(engine: &'a Engine, step: F) -> Self {
         Self {
             engine,
-            dead_has_no_place: engine.vacant().is_some(),
+            dead_has_no_place: engine.unallocated().is_some(),
             step,
             buf: vec![0; PIECE_BYTES as usize],
             bytes: BTreeMap::new(),
@@ -194,7 +194,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     /// Reads what is nobody's on the medium of an overlay.
     fn look_at_vacant(&mut self) -> Result<(), ProofError> {
-        let Some(vacant) = self.engine.vacant() else { return Ok(()) };
+        let Some(vacant) = self.engine.unallocated() else { return Ok(()) };
         let residue = self.engine.status().store.residue_bytes();
         *self.bytes.entry("queued".into()).or_default() += residue;
         for run in vacant.runs() {
@@ -263,7 +263,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     /// Whether some of what lies there is dead by now.
     fn is_dead(&self, there: Extent<Pos>) -> bool {
-        if let Some(vacant) = self.engine.vacant() {
+        if let Some(vacant) = self.engine.unallocated() {
             return vacant.first_run(there).is_some();
         }
         let extent = Extent::new(there.start.0, there.len);

@@ -119,7 +119,7 @@ impl<S: Clone> Destroy<S> {
             steps.pop();
         }
         steps.push(Step::at(Action::Forget, self.forget));
-        if self.checkpoint && !mutant::is(Mutant::MeetUnsealed) {
+        if self.checkpoint && !mutant::is(Mutant::MeetBeforeCheckpoint) {
             steps.push(Step::once(Action::Checkpoint));
         }
         if self.record {

@@ -159,7 +159,7 @@ impl<S: Clone> Task<S> {
         let max = match step.action {
             Action::Fill(_) if shares => FILLS_AT_WORK_MAX,
             Action::Fill(_) => FILLS_MAX,
-            // What is read is kept in order, and holes in one file wait for one another anyway.
+            // Content that is read is kept in order, and holes in one file wait for one another anyway.
             _ => 1,
         };
         is_time && !self.is_futile && self.under_way < max && self.begun < step.parts()

@@ -23,7 +23,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Its bytes: [`HALVES_AT`] of them.
+    /// The bytes of the head: [`HALVES_AT`] of them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = HEAD_MAGIC.to_vec();
@@ -36,10 +36,10 @@ impl Head {
         bytes
     }
 
-    /// From its bytes.
+    /// Reads a head from its bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Why the bytes are not a head that this program can use.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeadError> {
         let mut fields = Fields(bytes);
         let head = (|| {
@@ -68,9 +68,9 @@ impl Head {
 /// Why a head cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeadError {
-    /// It is no head, or a bit of it flipped.
+    /// The magic, the checksum or the sizes are wrong.
     Damaged,
-    /// It is of another version.
+    /// The format has this version, which is unknown.
     Version(u32),
 }
 
@@ -98,29 +98,29 @@ pub(super) fn mark(generation: u64) -> Vec<u8> {
 pub struct Frame {
     /// A snapshot or a delta.
     pub kind: FrameKind,
-    /// Of the half: one more at each snapshot.
+    /// The generation of the half: one more at each snapshot.
     pub generation: u64,
-    /// Its number: one more at each commit.
+    /// The number of the frame: one more at each commit.
     pub seq: u64,
-    /// The figures as of this commit.
+    /// The counters as of this commit.
     pub counters: Counters,
     /// The end of the audit log as of this commit.
     pub log: LogHead,
-    /// What changed, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
 /// The kinds of [`Frame`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
-    /// All that there is.
+    /// The whole state.
     Snapshot = 1,
-    /// What changed since the frame before.
+    /// The changes since the frame before.
     Delta = 2,
 }
 
 impl Frame {
-    /// Its bytes, padded to whole sectors.
+    /// The bytes of the frame, padded to whole sectors.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = FRAME_MAGIC.to_vec();
@@ -180,7 +180,7 @@ impl RawFrame {
         is_whole.then(|| (Self { kind, generation, seq, records: records.to_vec() }, whole))
     }
 
-    /// What it says.
+    /// The frame, with its records read.
     ///
     /// # Errors
     /// The first record that this program cannot use.

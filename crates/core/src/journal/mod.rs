@@ -1,4 +1,4 @@
-//! The journal: durable obligations, and slots for content that is in flight.
+//! The journal: durable obligations, and staging slots for content that is in flight.
 //!
 //! Layout (byte by byte in `docs/formats/journal.md`): a head, two halves, the
 //! slots and the notes. A half is a mark, a snapshot of the ledger, and the changes since,
@@ -40,7 +40,7 @@ pub const HALVES_AT: u64 = 4096;
 /// The version of the format that this code writes and reads.
 pub const VERSION: u32 = 3;
 
-/// Names a slot.
+/// The number of a staging slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u32);
 
@@ -49,7 +49,7 @@ pub struct Slot(pub u32);
 pub struct Shape {
     /// Bytes in each half; a multiple of [`SECTOR_BYTES`].
     pub half_bytes: u64,
-    /// Slots.
+    /// How many staging slots.
     pub slots: u32,
 }
 
@@ -80,7 +80,7 @@ impl Shape {
     }
 
     /// How many obligations and receipts fit, so that a snapshot of them with
-    /// every slot held takes half a half at the most.
+    /// every slot in use takes half a half at most.
     #[must_use]
     pub fn entries_max(self) -> usize {
         let heads = 2 * SECTOR_BYTES + record::COUNTERS_BYTES + record::LOG_BYTES;
@@ -92,58 +92,58 @@ impl Shape {
 /// One change to what the journal says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// `extent` has this obligation now, whatever it had before.
+    /// `extent` has this obligation from now on, whatever it had before.
     Oblige(Extent<Addr>, Due, Cause),
-    /// What was dead in `extent` was written over: live, and owed until a sync. In snapshots
-    /// only, and only in the host's session that has this number (see [`Note`]).
+    /// The guest wrote over dead bytes in `extent`: they are live, and owed until a sync. Only in snapshots,
+    /// and valid only in the host's session with this number (see [`Note`]).
     Overwritten(Extent<Addr>, u64),
-    /// `extent` has no obligation any more: what was owed there is owed by place.
+    /// `extent` has no obligation any more: its dead content is owed by place.
     Clear(Extent<Addr>),
-    /// The obligations of `extent` were met, with so many passes over each byte: each
-    /// becomes a receipt.
+    /// The obligations of `extent` are completed, with so many passes over each byte: each becomes a
+    /// receipt.
     Meet(Extent<Addr>, Done, u16),
-    /// `slot` holds the content of `extent`, which is being overwritten.
-    Hold(Slot, Extent<Addr>, Crc),
-    /// Everything held is back in its place. The slots still hold it.
+    /// `slot` has the content of `extent`, which is being overwritten.
+    Stage(Slot, Extent<Addr>, Crc),
+    /// All staged content is back in its place. The slots still have copies of it.
     Release,
-    /// The slots have been overwritten.
+    /// The staging slots have been overwritten.
     Clean,
-    /// What lies here was at this address until it died: it is to be destroyed,
-    /// and the address has another place now, or none.
+    /// The dead content of this address lies at this place and is to be destroyed there. The address has
+    /// another place by now, or none.
     Owe(Place, Addr, Cause),
-    /// Nothing is owed here any more: receipts say what was destroyed.
+    /// Nothing is owed at this place any more: receipts say what was destroyed.
     Paid(Place),
     /// The audit log does not have this receipt yet.
     Receipt(Receipt),
-    /// The audit log has so many receipts more, the oldest first.
+    /// The audit log has this many more receipts, the oldest first.
     Recorded(u64),
 }
 
-/// A CRC-32C of a slot's content.
+/// The CRC-32C of a slot's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc(pub u32);
 
-/// What is in the slots.
+/// The content of the staging slots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// Content that may be nowhere else.
-    pub held: BTreeMap<Slot, (Extent<Addr>, Crc)>,
-    /// Slots hold, or may hold, content.
+    /// The staged content, which may be nowhere else.
+    pub staged: BTreeMap<Slot, (Extent<Addr>, Crc)>,
+    /// Whether the slots have content, or may have.
     pub dirty: bool,
 }
 
-/// What the journal says, in memory: the sum of all changes.
+/// The content of the journal, in memory: the sum of all changes.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The host's session.
     pub session: u64,
     /// The obligations.
     pub ledger: Ledger,
-    /// What is owed by place.
+    /// The dead content that is owed by place.
     pub owed: Owed,
-    /// The slots.
+    /// The staging slots.
     pub slots: Slots,
-    /// The figures.
+    /// The counters.
     pub counters: Counters,
     /// Receipts that the audit log does not have yet.
     pub receipts: Receipts,
@@ -162,11 +162,11 @@ impl State {
             Change::Overwritten(..) => {}
             Change::Clear(extent) => self.ledger.remove(extent),
             Change::Meet(extent, act, passes) => self.meet(extent, act, passes),
-            Change::Hold(slot, extent, crc) => {
-                self.slots.held.insert(slot, (extent, crc));
+            Change::Stage(slot, extent, crc) => {
+                self.slots.staged.insert(slot, (extent, crc));
                 self.slots.dirty = true;
             }
-            Change::Release => self.slots.held.clear(),
+            Change::Release => self.slots.staged.clear(),
             Change::Clean => self.slots.dirty = false,
             Change::Owe(place, address, cause) => {
                 let dead = self.ledger.dead().within(Extent::new(address.0, place.extent.len));
@@ -199,36 +199,37 @@ impl State {
         let obligations = self.ledger.all().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
         let overwritten = self.ledger.overwritten();
         let overwritten = overwritten.map(|(extent, _)| Change::Overwritten(extent, self.session));
-        let held = self.slots.held.iter().map(|(slot, (extent, crc))| Change::Hold(*slot, *extent, *crc));
+        let staged =
+            self.slots.staged.iter().map(|(slot, (extent, crc))| Change::Stage(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
         let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
         let mut changes: Vec<Change> =
-            obligations.chain(overwritten).chain(held).chain(owed).chain(receipts).collect();
-        if self.slots.dirty && self.slots.held.is_empty() {
-            // Held once and released: dirty, and nothing more to say.
-            changes.push(Change::Hold(Slot(0), Extent::default(), Crc(0)));
+            obligations.chain(overwritten).chain(staged).chain(owed).chain(receipts).collect();
+        if self.slots.dirty && self.slots.staged.is_empty() {
+            // Staged once and released: the slots are dirty, and that is all.
+            changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
             changes.push(Change::Release);
         }
         changes
     }
 }
 
-/// The writing end of the journal. Sans I/O: it says which bytes go where.
+/// The writing end of the journal. Does no I/O: says which bytes go where.
 #[derive(Clone, Debug)]
 pub struct Journal {
     shape: Shape,
     half: usize,
     generation: u64,
-    /// Of the last frame made.
+    /// The number of the last frame made.
     seq: u64,
-    /// Where the next frame goes, from the start of the half.
+    /// Where the next frame goes, in bytes from the start of the half.
     cursor: u64,
     pending: Vec<Change>,
 }
 
-/// Bytes to make durable, by one write and then perhaps another.
+/// The writes of one commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
     /// Where the frame goes.
@@ -237,31 +238,31 @@ pub struct Commit {
     pub bytes: Vec<u8>,
     /// All changes up to this number are durable with it.
     pub seq: u64,
-    /// A mark to write, in its own time, once the frame is durable.
+    /// A mark, and where it goes: to be written once the frame is durable, with no hurry.
     pub mark: Option<(Pos, Vec<u8>)>,
 }
 
 impl Journal {
-    /// The journal of `shape` in which `recovered` was found; its next commit
-    /// is a snapshot in the other half.
+    /// A journal of `shape` whose last frame has this half, generation and number. The next commit is a
+    /// snapshot in the other half.
     #[must_use]
     pub fn resume(shape: Shape, half: usize, generation: u64, seq: u64) -> Self {
         Self { shape, half, generation, seq, cursor: shape.half_bytes, pending: Vec::new() }
     }
 
-    /// Its shape.
+    /// How large the journal is.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The last frame made.
+    /// The name of the last frame made.
     #[must_use]
     pub fn position(&self) -> FrameId {
         FrameId { generation: self.generation, seq: self.seq }
     }
 
-    /// Notes `change` for the next commit, and says that commit's number.
+    /// Adds `change` to the next commit; returns that commit's number.
     pub fn push(&mut self, change: Change) -> u64 {
         self.pending.push(change);
         self.seq + 1
@@ -273,7 +274,7 @@ impl Journal {
         !self.pending.is_empty()
     }
 
-    /// The next commit. `state` has all pending changes applied.
+    /// Makes the next commit. `state` has all pending changes applied.
     pub fn commit(&mut self, state: &State) -> Commit {
         self.seq += 1;
         let changes = std::mem::take(&mut self.pending);
@@ -286,7 +287,7 @@ impl Journal {
         Commit { pos, bytes: frame, seq: self.seq, mark: None }
     }
 
-    /// A snapshot into the other half.
+    /// Makes a commit that is a snapshot in the other half.
     fn rotate(&mut self, state: &State) -> Commit {
         let old = (self.shape.half(self.half), frame::mark(self.generation));
         self.half = 1 - self.half;

@@ -8,7 +8,7 @@
 //! 1. A note counts only in the session of the host that wrote it: a power cut may keep a
 //!    note and lose the content.
 //! 2. A note counts for obligations up to one frame. Bytes that die again do so in a later one.
-//! 3. A note is overwritten only once a commit has durably met all that it speaks of.
+//! 3. A note is overwritten only once a commit has durably completed its obligations.
 
 use super::{Shape, State};
 use crate::medium::{Medium, MediumError};
@@ -16,9 +16,9 @@ use crate::units::{Addr, Extent, Pos};
 
 /// Bytes of one note.
 const NOTE_BYTES: u64 = 64;
-/// How many there is room for.
+/// How many notes there is room for.
 pub const NOTES: u64 = 1024;
-/// Bytes of all of them.
+/// Bytes of all notes.
 pub(super) const NOTES_BYTES: u64 = NOTES * NOTE_BYTES;
 
 /// A frame, by its generation and its number.
@@ -43,7 +43,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Its bytes.
+    /// The bytes of the note.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let [durable, made] = self.up_to;
@@ -68,7 +68,7 @@ impl Note {
         Some(Self { session, extent, up_to: [frame()?, frame()?] })
     }
 
-    /// Up to which frame of `generation` it counts.
+    /// The last frame of `generation` that the note counts for.
     fn seq(&self, generation: u64) -> Option<u64> {
         self.up_to.iter().find(|it| it.generation == generation).map(|it| it.seq)
     }
@@ -93,7 +93,7 @@ impl Shape {
 pub(super) struct Notes(Vec<(u64, Extent<Addr>)>);
 
 impl Notes {
-    /// Those of `session` for `generation`, on a disk of `size` bytes.
+    /// Reads the notes of `session` for `generation`, on a disk of `size` bytes.
     pub(super) fn read(
         journal: &dyn Medium,
         shape: Shape,
@@ -106,7 +106,7 @@ impl Notes {
         Ok(Self(notes.filter_map(|it| Some((it.seq(generation)?, it.extent))).collect()))
     }
 
-    /// Frame `seq` was applied to `state`: so are the notes up to it.
+    /// Applies the notes up to frame `seq`, which was applied to `state`.
     pub(super) fn apply(&mut self, seq: u64, state: &mut State) {
         self.0.retain(|(up_to, extent)| {
             let is_next = *up_to == seq;

@@ -1,7 +1,7 @@
 //! The records of a frame: a tag and a length, and then as many bytes.
 //!
-//! A record that this program does not know is an error that names it, and no
-//! damage: a newer program wrote it, and what it says may not be passed over.
+//! An unknown record is an error that names its tag, and not damage: a newer program wrote the record, and
+//! what it says may not be ignored.
 
 use super::{Change, Crc, Slot};
 use crate::fields::Fields;
@@ -23,7 +23,7 @@ pub(super) const LOG_BYTES: u64 = HEAD_BYTES as u64 + 8 + 32;
 const COUNTERS_TAG: u16 = 1;
 const OBLIGE: u16 = 2;
 const CLEAR: u16 = 3;
-const HOLD: u16 = 4;
+const STAGE: u16 = 4;
 const RELEASE: u16 = 5;
 const CLEAN: u16 = 6;
 const OWE: u16 = 7;
@@ -41,11 +41,11 @@ const IN_BASE: u8 = 1;
 /// The content of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Record {
-    /// The figures as of the frame.
+    /// The counters as of the frame.
     Counters(Counters),
     /// The end of the audit log as of the frame.
     Log(LogHead),
-    /// Something has changed.
+    /// A change of the state.
     Change(Change),
 }
 
@@ -57,31 +57,31 @@ pub enum RecordError {
     Tag {
         /// The tag.
         tag: u16,
-        /// Bytes behind its head.
+        /// Bytes of the record behind its head.
         len: usize,
     },
     /// A record whose length does not fit its kind.
     #[error("a record `{name}` of {len} bytes")]
     Length {
-        /// Its kind.
+        /// The kind of the record.
         name: &'static str,
-        /// Bytes behind its head.
+        /// Bytes of the record behind its head.
         len: usize,
     },
-    /// One of its fields has a value that is unknown.
+    /// A record with a field of an unknown value.
     #[error("a record `{name}` whose field `{field}` is {value}")]
     Field {
-        /// Its kind.
+        /// The kind of the record.
         name: &'static str,
         /// The field.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         value: u64,
     },
     /// The first records of a frame, and no others, are of the counters and of the audit log.
     #[error("a frame that does not begin with one record `counters` and one record `log`")]
     Head,
-    /// The frame ends within it.
+    /// A record that the end of the frame cuts off.
     #[error("a record that goes on behind the end of its frame")]
     Cut,
 }
@@ -123,11 +123,11 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             put_extent(bytes, extent);
             CLEAR
         }
-        Change::Hold(slot, extent, crc) => {
+        Change::Stage(slot, extent, crc) => {
             put_extent(bytes, extent);
             bytes.extend(slot.0.to_le_bytes());
             bytes.extend(crc.0.to_le_bytes());
-            HOLD
+            STAGE
         }
         Change::Release => RELEASE,
         Change::Clean => CLEAN,
@@ -187,7 +187,7 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         COUNTERS_TAG => "counters",
         OBLIGE => "oblige",
         CLEAR => "clear",
-        HOLD => "hold",
+        STAGE => "stage",
         RELEASE => "release",
         CLEAN => "clean",
         OWE => "owe",
@@ -204,9 +204,9 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         COUNTERS_TAG => Record::Counters(fields.counters()?),
         OBLIGE => Record::Change(Change::Oblige(fields.extent()?, fields.due()?, fields.cause()?)),
         CLEAR => Record::Change(Change::Clear(fields.extent()?)),
-        HOLD => {
+        STAGE => {
             let extent = fields.extent()?;
-            Record::Change(Change::Hold(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
+            Record::Change(Change::Stage(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
         }
         RELEASE => Record::Change(Change::Release),
         OWE => {

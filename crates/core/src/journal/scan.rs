@@ -6,40 +6,40 @@ use super::{FrameKind, HALVES_AT, Head, RawFrame, RecordError, SECTOR_BYTES, Sha
 use crate::medium::{Medium, MediumError};
 use crate::units::{BLOCK_BYTES, Millis, Pos};
 
-/// How much of a half is read at once in search of frames.
+/// Bytes of a half that are read at once in search of frames.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a journal said.
+/// A journal that was read.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// Its head.
+    /// The journal's head.
     pub head: Head,
-    /// The sum of its changes. Every obligation is as old as can be.
+    /// The sum of the changes. Every obligation counts as overdue.
     pub state: State,
-    /// The half that it was found in.
+    /// The half that the snapshot was found in (0 or 1).
     pub half: usize,
-    /// Of the last frame.
+    /// The generation of the last frame.
     pub generation: u64,
-    /// Of the last frame.
+    /// The number of the last frame.
     pub seq: u64,
 }
 
 /// Why a journal cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JournalError {
-    /// It cannot be read.
+    /// The medium cannot be read.
     #[error("the journal cannot be read: {0}")]
     Medium(#[from] MediumError),
-    /// It is of another version.
+    /// The journal has another version of the format.
     #[error("the journal is of version {0}; this program knows version {VERSION}: use the one that wrote it")]
     Version(u32),
-    /// It belongs to another disk.
+    /// The journal belongs to another disk.
     #[error("the journal belongs to another disk: put the right file back")]
     OtherDisk,
-    /// It says what this program does not know.
+    /// A frame has a record that this program does not know.
     #[error("the journal has {0}; use the program that wrote it")]
     Record(#[from] RecordError),
-    /// It is not what was written.
+    /// The bytes are not what was written.
     #[error(
         "the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew"
     )]
@@ -61,7 +61,7 @@ pub fn scan(
         return Err(JournalError::OtherDisk);
     }
     if journal.size() < head.shape.bytes() {
-        return Err(JournalError::Damaged("it is too short"));
+        return Err(JournalError::Damaged("the file is too short"));
     }
     let halves =
         [0, 1].map(|which| Half { journal, start: head.shape.half(which), len: head.shape.half_bytes });
@@ -72,25 +72,25 @@ pub fn scan(
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
     if state.receipts.len() as u64 > state.counters.receipts {
-        return Err(JournalError::Damaged("it holds more receipts than were ever given"));
+        return Err(JournalError::Damaged("more receipts wait than the counter says were given"));
     }
     Ok(Recovered { head, state, half, generation, seq })
 }
 
 fn read_head(journal: &dyn Medium) -> Result<Head, JournalError> {
     if journal.size() < HALVES_AT {
-        return Err(JournalError::Damaged("it is too short"));
+        return Err(JournalError::Damaged("the file is too short"));
     }
     let mut bytes = vec![0; HALVES_AT as usize];
     journal.read(Pos(0), &mut bytes)?;
     Head::from_bytes(&bytes).map_err(|error| match error {
-        HeadError::Damaged => JournalError::Damaged("its head makes no sense"),
+        HeadError::Damaged => JournalError::Damaged("bad magic or checksum in the head at offset 0"),
         HeadError::Version(version) => JournalError::Version(version),
     })
 }
 
-/// A half of the journal, read piece by piece: most of it is empty, and a server
-/// of many disks has no use for as much memory.
+/// A half of the journal. Read piece by piece: most of a half is empty, and a server of many disks
+/// should not spend memory on that.
 struct Half<'a> {
     journal: &'a dyn Medium,
     start: Pos,
@@ -98,14 +98,14 @@ struct Half<'a> {
 }
 
 impl Half<'_> {
-    /// `len` bytes from `at` on, as far as it goes.
+    /// `len` bytes from `at` on, or fewer at the end of the half.
     fn read(&self, at: u64, len: u64) -> Result<Vec<u8>, JournalError> {
         let mut bytes = vec![0; len.min(self.len.saturating_sub(at)) as usize];
         self.journal.read(Pos(self.start.0 + at), &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The frame at `at`, if one is there whole, and where it ends.
+    /// The frame at `at`, if there is a whole one, and where that ends.
     fn frame(&self, at: u64) -> Result<Option<(RawFrame, u64)>, JournalError> {
         let head = self.read(at, SECTOR_BYTES)?;
         let bytes = match RawFrame::bytes(&head) {
@@ -115,23 +115,23 @@ impl Half<'_> {
         Ok(RawFrame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
     }
 
-    /// Its snapshot, and where that ends.
+    /// The snapshot of the half, and where that ends.
     fn snapshot(&self) -> Result<Option<(RawFrame, u64)>, JournalError> {
         Ok(self.frame(SECTOR_BYTES)?.filter(|(frame, _)| frame.kind == FrameKind::Snapshot))
     }
 }
 
-/// The half to go by, with its snapshot and where that ends.
+/// The half with the newest snapshot, that snapshot, and where it ends.
 fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, RawFrame, u64), JournalError> {
     let found = [halves[0].snapshot()?, halves[1].snapshot()?];
     let (half, (snapshot, end)) = (0..)
         .zip(found)
         .filter_map(|(half, found)| Some((half, found?)))
         .max_by_key(|(_, (snapshot, _))| snapshot.generation)
-        .ok_or(JournalError::Damaged("it has no snapshot"))?;
-    // Marked: a newer snapshot was durable once. Now it cannot be read.
+        .ok_or(JournalError::Damaged("no valid snapshot in either half"))?;
+    // The mark says that a newer snapshot was durable once. That one cannot be read now.
     if halves[half].read(0, SECTOR_BYTES)? == frame::mark(snapshot.generation) {
-        return Err(JournalError::Damaged("its newest snapshot cannot be read"));
+        return Err(JournalError::Damaged("the newest snapshot is invalid"));
     }
     Ok((half, snapshot, end))
 }
@@ -159,17 +159,17 @@ impl Replay {
         self.seq = frame.seq;
         for change in frame.changes {
             if !change.is_within(self.size) {
-                return Err(JournalError::Damaged("it names bytes beyond the disk"));
+                return Err(JournalError::Damaged("a record names bytes beyond the end of the disk"));
             }
             self.state.apply(change, Millis(0));
         }
         self.notes.apply(self.seq, &mut self.state);
-        // The figures of a frame include its changes.
+        // The counters of a frame include its changes.
         (self.state.counters, self.state.log) = (frame.counters, frame.log);
         Ok(())
     }
 
-    /// Applies what follows in `half` from `at` on.
+    /// Applies the frames that follow in `half` from `at` on.
     fn replay(&mut self, half: &Half<'_>, mut at: u64) -> Result<(), JournalError> {
         while let Some((frame, end)) = half.frame(at)?.filter(|(frame, _)| self.is_next(frame)) {
             at = end;
@@ -180,7 +180,7 @@ impl Replay {
             let sectors = (piece..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize));
             for (at, _) in sectors.filter(|(_, sector)| RawFrame::bytes(sector).is_some()) {
                 if half.frame(at)?.is_some_and(|(frame, _)| self.is_later(&frame)) {
-                    return Err(JournalError::Damaged("a frame in its middle makes no sense"));
+                    return Err(JournalError::Damaged("a frame before the last one is invalid"));
                 }
             }
         }
@@ -197,15 +197,14 @@ impl Replay {
 }
 
 impl super::Change {
-    /// Whether the bytes that it speaks of are of a disk of `size` bytes. What has
-    /// a place of its own has that by whole blocks.
+    /// Whether the bytes that the change names lie within a disk of `size` bytes. Places are whole blocks.
     fn is_within(&self, size: u64) -> bool {
         match self {
             Self::Oblige(extent, ..)
             | Self::Overwritten(extent, _)
             | Self::Clear(extent)
             | Self::Meet(extent, ..)
-            | Self::Hold(_, extent, _) => extent.end() <= size,
+            | Self::Stage(_, extent, _) => extent.end() <= size,
             Self::Owe(place, address, _) => {
                 let parts = [place.extent.start.0, place.extent.len, address.0];
                 let end = address.0.checked_add(place.extent.len);
@@ -221,8 +220,8 @@ impl super::Change {
 fn check_slots(state: &State, shape: Shape) -> Result<(), JournalError> {
     let sane = state
         .slots
-        .held
+        .staged
         .iter()
         .all(|(slot, (extent, _))| slot.0 < shape.slots && extent.len <= super::SLOT_BYTES);
-    sane.then_some(()).ok_or(JournalError::Damaged("it names a slot that is none"))
+    sane.then_some(()).ok_or(JournalError::Damaged("a record names a slot beyond the last one"))
 }

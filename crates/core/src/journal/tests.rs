@@ -121,14 +121,14 @@ fn what_was_committed_comes_back_across_many_rotations() {
 #[test]
 fn held_slots_and_the_dirt_they_leave_come_back() {
     let mut bench = Bench::new();
-    bench.change(Change::Hold(Slot(1), Extent::new(8192, 100), Crc(7)));
+    bench.change(Change::Stage(Slot(1), Extent::new(8192, 100), Crc(7)));
     bench.commit();
     assert_eq!(bench.scan().unwrap().state.slots, bench.state.slots);
     bench.change(Change::Release);
     for n in 0..40 {
         bench.die(n % 3 * 65536);
         let slots = bench.scan().unwrap().state.slots;
-        assert!(slots.held.is_empty() && slots.dirty, "after {n}");
+        assert!(slots.staged.is_empty() && slots.dirty, "after {n}");
     }
     bench.change(Change::Clean);
     bench.commit();
@@ -237,7 +237,7 @@ fn a_full_ledger_with_all_slots_held_fits_its_half() {
             state.apply(Change::Oblige(Extent::new(n * 1024, 512), Due::Suspicious, Cause::Scour), Millis(0));
         }
         for slot in 0..shape.slots {
-            state.apply(Change::Hold(Slot(slot), Extent::new(0, 1), Crc(0)), Millis(0));
+            state.apply(Change::Stage(Slot(slot), Extent::new(0, 1), Crc(0)), Millis(0));
         }
         let mut journal = Journal::resume(shape, 0, 5, 5);
         let commit = journal.commit(&state);

@@ -1,8 +1,8 @@
 //! The disk image or block device as it is: byte n lives at n.
 
-use super::held::Held;
+use super::allocated::Allocated;
 use super::{
-    Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
+    Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -13,22 +13,22 @@ use crate::units::{Addr, Extent, Pos};
 /// See the module's documentation.
 ///
 /// Invariants:
-/// 1. What holds no data reads as zeros.
+/// 1. Bytes without data read as zeros.
 /// 2. There is no map: nothing is ever missing, behind, moved or owed by place.
 #[derive(Clone, Debug)]
 pub struct InPlace {
     size: u64,
-    held: Held,
+    allocated: Allocated,
 }
 
 impl InPlace {
-    /// A disk of `size` bytes of which `held` may hold data.
+    /// A disk of `size` bytes of which the blocks `allocated` may have data.
     #[must_use]
-    pub fn new(size: u64, held: BlockSet) -> Self {
-        Self { size, held: Held::new(size, held) }
+    pub fn new(size: u64, allocated: BlockSet) -> Self {
+        Self { size, allocated: Allocated::new(size, allocated) }
     }
 
-    /// The disk on `data`; and whether it is known which blocks hold data.
+    /// The disk on `data`, and whether it is known which blocks have data.
     pub(super) fn open(opening: &Opening<'_>, data: &dyn Medium) -> Result<(Self, bool), StoreError> {
         let (medium, disk) = (data.size(), opening.size);
         if medium < disk {
@@ -37,17 +37,17 @@ impl InPlace {
         if !opening.owed.is_empty() {
             return Err(StoreError::OwesByPlace(opening.owed.len()));
         }
-        let held = opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-        let knows = held.is_some();
-        Ok((Self::new(disk, held.unwrap_or_else(|| everything(disk))), knows))
+        let allocated = opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
+        let knows = allocated.is_some();
+        Ok((Self::new(disk, allocated.unwrap_or_else(|| everything(disk))), knows))
     }
 }
 
-/// Until it is known better, every block may hold data.
+/// Every block of a disk: until more is known, each may have data.
 fn everything(size: u64) -> BlockSet {
-    let mut held = BlockSet::default();
-    held.insert(Extent::new(0, size));
-    held
+    let mut allocated = BlockSet::default();
+    allocated.insert(Extent::new(0, size));
+    allocated
 }
 
 impl Store for InPlace {
@@ -59,17 +59,17 @@ impl Store for InPlace {
         StoreStatus::InPlace
     }
 
-    fn held_bytes(&self) -> u64 {
-        self.held.bytes()
+    fn allocated_bytes(&self) -> u64 {
+        self.allocated.bytes()
     }
 
     fn view(&self) -> Vec<u8> {
-        self.held.blocks().to_bytes()
+        self.allocated.blocks().to_bytes()
     }
 
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         match content {
-            Content::Own | Content::Visible | Content::Discardable => self.held.first(extent),
+            Content::Own | Content::Visible | Content::Discardable => self.allocated.first(extent),
         }
     }
 
@@ -84,14 +84,14 @@ impl Store for InPlace {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
-        self.held.hold(extent);
+        self.allocated.allocate(extent);
         WritePlan::To(self.locate(extent))
     }
 
     fn end_write(&mut self, _: Extent<Addr>, _: bool) {}
 
     fn unmap(&mut self, extent: Extent<Addr>) {
-        self.held.void(extent);
+        self.allocated.unmap(extent);
     }
 
     fn leave(&mut self, _: Extent<Addr>) -> Vec<Place> {
@@ -130,15 +130,15 @@ impl Store for InPlace {
         false
     }
 
-    fn background(&mut self, _: bool) -> Option<Chore> {
+    fn background(&mut self, _: bool) -> Option<Job> {
         None
     }
 
     fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
 
-    fn background_done(&mut self, _: &Chore, _: JobEnd<'_>) {}
+    fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
 
-    fn vacant(&self) -> Option<BlockSet<Pos>> {
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
         None
     }
 }

@@ -1,4 +1,4 @@
-//! An immutable base, and what was changed since, in a file that grows and shrinks.
+//! A store of an immutable base, and of the changed blocks in a file that grows and shrinks.
 //!
 //! *Practical Techniques for Eliminating Storage of Deleted Data*, section 3:
 //! each block of the disk is in the base, purged, or in a slot of the data
@@ -6,15 +6,15 @@
 //! base holds there.
 //!
 //! Invariants:
-//! 1. The durable map names a slot only if what it is named for is durable
-//!    there: a write is in the map once it has ended ([`Store::end_write`]), and
-//!    the map is written after the content was synced.
-//! 2. A slot is used for something else, or cut off, only once the durable map
-//!    does not name it any more: until then it is in limbo.
+//! 1. The durable map names a slot only if the content there is durable: a write is in
+//!    the map once it has ended ([`Store::end_write`]), and the map is written after
+//!    the content was synced.
+//! 2. A slot is used again, or cut off, only once the durable map does not name it any
+//!    more: until then it is pending free.
 //! 3. With a policy that has passes, a slot is used again, or cut off, only once
 //!    what lay in it is destroyed.
 //! 4. No slot is named twice.
-//! 5. A block is in at most one of `held`, `purged` and `based`.
+//! 5. A block is in at most one of `allocated`, `purged` and `based`.
 //!
 //! Together they are the order of section 3.2.2: the map entry of what is purged
 //! is durable before the last block moves into its slot, and the map entry of
@@ -25,8 +25,8 @@ mod map;
 mod packing;
 mod slots;
 
-use super::held::{Held, outward};
-use super::{Backlog, Chore, Content, Geometry, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
+use super::allocated::{Allocated, outward};
+use super::{Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
@@ -48,10 +48,10 @@ use std::sync::Arc;
 pub enum Mode {
     /// The last blocks move into the holes at once.
     Packed,
-    /// They do when the disk is idle, many at a time.
+    /// The last blocks move into the holes when the disk is idle, many at a time.
     #[default]
     Lazy,
-    /// Holes are left to the host's file system.
+    /// Holes are punched, and left to the host's file system.
     Punch,
 }
 
@@ -64,25 +64,25 @@ pub struct Setup {
     pub base_data: Arc<BlockSet>,
 }
 
-/// What there is to know of an overlay. All sizes are bytes.
+/// The state of an overlay. All sizes are bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OverlayStatus {
     /// How space is given back.
     pub mode: Mode,
-    /// Of the data medium.
+    /// The length of the data medium.
     pub medium_bytes: u64,
-    /// There, and free.
+    /// Free space of the data medium.
     pub free_bytes: u64,
-    /// There, nobody's, and still to be destroyed.
+    /// Unallocated space of the data medium that is still to be destroyed.
     pub residue_bytes: u64,
-    /// Read as zeros though the base holds data.
+    /// Blocks that read as zeros although the base has data there.
     pub purged_bytes: u64,
-    /// Shown by the base.
+    /// Blocks that show the data of the base.
     pub base_bytes: u64,
-    /// Of the map, in memory.
+    /// The part of the map that is in memory.
     pub map_resident_bytes: u64,
-    /// Of the map, in memory and not durable.
-    pub map_unsealed_bytes: u64,
+    /// The part of the map that is in memory and not durable.
+    pub map_dirty_bytes: u64,
 }
 
 /// See the module's documentation.
@@ -92,11 +92,11 @@ pub struct Overlay {
     mode: Mode,
     base_bytes: u64,
     base_data: Arc<BlockSet>,
-    /// In slots.
-    held: Held,
-    /// The base holds data there that does not show through any more.
+    /// The bytes in slots.
+    allocated: Allocated,
+    /// The blocks where the base has data that does not show through any more.
     purged: BlockSet,
-    /// The base shows data there.
+    /// The blocks where the base shows data.
     based: BlockSet,
     map: Map,
     slots: Slots,
@@ -106,12 +106,12 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Reads the map, which forgets what has left its place ([`Opening::owed`]). After anything but a clean
-    /// stop the map is written once more, unless nothing is to be written. What it
-    /// cannot say for want of space the ledger has to say.
+    /// Reads the map. Blocks that have left their places ([`Opening::owed`]) are unmapped; those for which
+    /// the host had no space are returned. After anything but a clean stop the map is written once more,
+    /// unless the disk is read-only.
     ///
     /// # Errors
-    /// [`MapError`]: what does not fit is never guessed at.
+    /// [`MapError`]. A map that contradicts itself is refused.
     pub fn open(
         setup: &Setup,
         opening: Opening<'_>,
@@ -120,11 +120,11 @@ impl Overlay {
         let (data, map, base) = media;
         let Opening { disk, size, kept, secure, read_only, owed, .. } = opening;
         owed.forget_beyond(data.size().next_multiple_of(BLOCK_BYTES));
-        // The free space that holds nothing; unknown after anything but a clean stop.
+        // The free space that is erased; unknown after anything but a clean stop.
         let clean = kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         map::check_head(map, disk, size)?;
         let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
-        let (mut held, mut purged, mut used) =
+        let (mut allocated, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
         let mut spacious = BlockSet::default();
         let (stale, unsaid) = leaving::stale(map, owed, &setup.base_data, read_only)?;
@@ -148,7 +148,7 @@ impl Overlay {
                         return Err(MapError::Twice { block, slot });
                     }
                     used.insert(slots::extent(slot));
-                    held.insert(address);
+                    allocated.insert(address);
                 }
             }
             Ok(())
@@ -159,14 +159,14 @@ impl Overlay {
         let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
         blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
-        based.subtract(&held);
+        based.subtract(&allocated);
         based.subtract(&purged);
         let overlay = Self {
             size,
             mode: setup.mode,
             base_bytes: base.size(),
             base_data: Arc::clone(&setup.base_data),
-            held: Held::new(size, held),
+            allocated: Allocated::new(size, allocated),
             purged,
             based,
             map: Map::new(spacious),
@@ -183,49 +183,48 @@ impl Overlay {
         (first..end).filter_map(move |block| Some((block, address(block).overlap(extent)?)))
     }
 
-    fn is_held(&self, block: u64) -> bool {
-        self.held.blocks().contains(block)
+    fn is_allocated(&self, block: u64) -> bool {
+        self.allocated.blocks().contains(block)
     }
 
     fn slot(&self, block: u64) -> u64 {
         u64::from(self.map.get(block) - FIRST_SLOT)
     }
 
-    /// Whether the map of this page is not all zeros.
+    /// Whether page `page` of the map has an entry that is not zero.
     fn has_page(&self, page: u64) -> bool {
         let bytes = PAGE_BLOCKS * BLOCK_BYTES;
         let extent = Extent::new(page * bytes, bytes);
-        self.held.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
+        self.allocated.blocks().first_run(extent).is_some() || self.purged.first_run(extent).is_some()
     }
 
     fn place_block(&self, block: u64, part: Extent<Addr>, places: &mut Vec<Place>) {
-        if self.is_held(block) {
+        if self.is_allocated(block) {
             return places.push(in_slot(self.slot(block), part));
         }
-        let shown = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
-        if !self.based.contains(block) || shown.is_empty() {
+        let in_base = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
+        if !self.based.contains(block) || in_base.is_empty() {
             return places.push(nowhere(part.len));
         }
-        places.push(Place { on: MediumId::Base, extent: shown });
-        if shown.len < part.len {
-            places.push(nowhere(part.len - shown.len));
+        places.push(Place { on: MediumId::Base, extent: in_base });
+        if in_base.len < part.len {
+            places.push(nowhere(part.len - in_base.len));
         }
     }
 
-    /// Makes page `page` of the map, if it is all zeros and not in memory.
+    /// Makes page `page` of the map in memory, if the file has no page there.
     fn begin_page(&mut self, page: u64) {
         if !self.map.has(page) && !self.has_page(page) {
             self.map.begin(page);
         }
     }
 
-    /// How many pages of the map may be in memory besides those that are not
-    /// durable: half a byte for each block, and a few.
+    /// How many durable pages of the map may stay in memory: half a byte for each block, and 256 pages.
     fn pages_max(&self) -> usize {
-        256 + (self.held.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
+        256 + (self.allocated.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
     }
 
-    /// Forgets pages of the map, if there are too many.
+    /// Drops durable pages of the map from memory, if there are too many.
     fn throw_out(&mut self) {
         if self.map.resident() >= self.pages_max() {
             let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
@@ -251,14 +250,14 @@ impl Store for Overlay {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
-        let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_held(*block)).collect();
+        let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_allocated(*block)).collect();
         if !fresh.is_empty() && self.slots.is_shrinking() {
             return WritePlan::AwaitJob;
         }
         let mut edges = self.geometry().edges(extent);
-        let needs_copy = |edge: &Extent<Addr>| !self.is_held(edge.start.0 / BLOCK_BYTES);
+        let needs_copy = |edge: &Extent<Addr>| !self.is_allocated(edge.start.0 / BLOCK_BYTES);
         if let Some(edge) = edges.find(needs_copy)
-            && !mutant::is(Mutant::RaiseNothing)
+            && !mutant::is(Mutant::CopyUpNothing)
         {
             return WritePlan::CopyUp(edge);
         }
@@ -275,8 +274,8 @@ impl Store for Overlay {
             in_slot(slot.unwrap_or_else(|| self.slot(block)), part)
         });
         let places = places.collect();
-        for run in self.held.blocks().runs_within(extent).collect::<Vec<_>>() {
-            self.held.hold(run);
+        for run in self.allocated.blocks().runs_within(extent).collect::<Vec<_>>() {
+            self.allocated.allocate(run);
         }
         WritePlan::To(places)
     }
@@ -294,17 +293,17 @@ impl Store for Overlay {
             self.map.set(block, slot as u32 + FIRST_SLOT);
             self.purged.remove(address(block));
             self.based.remove(address(block));
-            self.held.hold(address(block));
+            self.allocated.allocate(address(block));
         }
     }
 
     fn unmap(&mut self, extent: Extent<Addr>) {
-        let touched: Vec<_> = self.held.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
+        let touched: Vec<_> = self.allocated.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
         let slots: Vec<_> =
             touched.into_iter().flat_map(Self::blocks).map(|(block, _)| (block, self.slot(block))).collect();
-        self.held.void(extent);
+        self.allocated.unmap(extent);
         for (block, slot) in slots {
-            if self.is_held(block) {
+            if self.is_allocated(block) {
                 continue;
             }
             self.slots.free(slot, true);
@@ -315,7 +314,7 @@ impl Store for Overlay {
                 self.map.set(block, BASE);
             }
         }
-        let Some(whole) = self.held.whole_blocks(extent) else { return };
+        let Some(whole) = self.allocated.whole_blocks(extent) else { return };
         for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
                 self.begin_page(block / PAGE_BLOCKS);
@@ -336,27 +335,27 @@ impl Store for Overlay {
     }
 
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        let own = self.held.first(extent);
+        let own = self.allocated.first(extent);
         match content {
             Content::Own => own,
             Content::Visible => first_of(own, self.based.first_run(extent)),
             Content::Discardable => {
                 // A block of the base dies as a whole.
-                let based = self.held.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
+                let based = self.allocated.whole_blocks(extent).and_then(|whole| self.based.first_run(whole));
                 first_of(own, based.and_then(|run| run.overlap(extent)))
             }
         }
     }
 
-    fn held_bytes(&self) -> u64 {
-        self.held.bytes()
+    fn allocated_bytes(&self) -> u64 {
+        self.allocated.bytes()
     }
 
     fn view(&self) -> Vec<u8> {
         self.slots.destroyed().to_bytes()
     }
 
-    fn vacant(&self) -> Option<BlockSet<Pos>> {
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
         Some(self.slots.destroyed().clone())
     }
 
@@ -394,9 +393,9 @@ impl Store for Overlay {
     }
 
     fn map_state(&self) -> MapState {
-        if self.map.is_sealed() && !self.slots.has_limbo() {
+        if self.map.is_durable() && !self.slots.has_pending_free() {
             MapState::Durable
-        } else if self.map.unsealed() > self.pages_max() / 2 {
+        } else if self.map.dirty_pages() > self.pages_max() / 2 {
             MapState::Due
         } else {
             MapState::Behind
@@ -405,29 +404,29 @@ impl Store for Overlay {
 
     fn is_durable(&self, extent: Extent<Addr>) -> bool {
         let pages = extent.start.0 / BLOCK_BYTES / PAGE_BLOCKS..=extent.end() / BLOCK_BYTES / PAGE_BLOCKS;
-        self.map.are_sealed(pages)
+        self.map.are_durable(pages)
     }
 
     fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
-        self.slots.seal();
-        self.map.seal()
+        self.slots.begin_checkpoint();
+        self.map.begin_checkpoint()
     }
 
     fn end_checkpoint(&mut self) {
         self.search.outdate();
-        self.slots.sealed();
-        self.map.sealed();
+        self.slots.end_checkpoint();
+        self.map.end_checkpoint();
         self.throw_out();
     }
 
     fn abort_checkpoint(&mut self) {
-        self.slots.left_unsealed();
-        self.map.left_unsealed();
+        self.slots.abort_checkpoint();
+        self.map.abort_checkpoint();
     }
 
-    fn background(&mut self, all: bool) -> Option<Chore> {
-        if let Some(chore) = self.slots.residue_chore().or_else(|| self.slots.begin_cut()) {
-            return Some(chore);
+    fn background(&mut self, all: bool) -> Option<Job> {
+        if let Some(job) = self.slots.residue_job().or_else(|| self.slots.begin_cut()) {
+            return Some(job);
         }
         if self.mode == Mode::Punch {
             return self.slots.begin_punch();
@@ -435,15 +434,15 @@ impl Store for Overlay {
         if self.search.next.is_none() && self.search.owners.is_empty() && self.is_worth_packing(all) {
             (self.search.next, self.search.is_stale) = (Some(0), false);
         }
-        let chore = self.search_on().or_else(|| self.moves());
-        self.search.is_vain = chore.is_none() && !self.search.is_stale;
-        chore
+        let job = self.search_on().or_else(|| self.moves());
+        self.search.is_vain = job.is_none() && !self.search.is_stale;
+        job
     }
 
     fn backlog(&self, all: bool) -> Backlog {
-        let has_chores = self.slots.has_chores(self.mode == Mode::Punch) || self.is_worth_packing(all);
+        let has_jobs = self.slots.has_jobs(self.mode == Mode::Punch) || self.is_worth_packing(all);
         match self.mode {
-            _ if !has_chores => Backlog::Nothing,
+            _ if !has_jobs => Backlog::Nothing,
             Mode::Packed => Backlog::AtOnce,
             Mode::Lazy | Mode::Punch => Backlog::WhenIdle,
         }
@@ -453,21 +452,20 @@ impl Store for Overlay {
         self.slots.residue() > 0
     }
 
-    fn background_done(&mut self, job: &Chore, end: JobEnd<'_>) {
+    fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
         let is_done = end != JobEnd::GivenUp;
-        if !(is_done && matches!(job, Chore::Search(_))) {
+        if !(is_done && matches!(job, Job::Search(_))) {
             self.search.outdate();
         }
         match (job, end) {
-            (Chore::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
-            (Chore::Punch(slots), _) => self.slots.punched(slots, is_done),
-            (Chore::Shrink(to), _) => self.slots.cut(*to, is_done),
-            (Chore::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
-            (Chore::Move { to, .. }, JobEnd::GivenUp) => {
+            (Job::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
+            (Job::Punch(slots), _) => self.slots.punched(slots, is_done),
+            (Job::Shrink(to), _) => self.slots.cut(*to, is_done),
+            (Job::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
+            (Job::Move { to, .. }, JobEnd::GivenUp) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Chore::Destroy(_) | Chore::Search(_), JobEnd::GivenUp)
-            | (Chore::Move { .. }, JobEnd::Done(_)) => {}
+            (Job::Destroy(_) | Job::Search(_), JobEnd::GivenUp) | (Job::Move { .. }, JobEnd::Done(_)) => {}
         }
     }
 
@@ -487,7 +485,7 @@ impl Store for Overlay {
             purged_bytes: self.purged.len() * BLOCK_BYTES,
             base_bytes: self.based.len() * BLOCK_BYTES,
             map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
-            map_unsealed_bytes: self.map.unsealed() as u64 * map::PAGE_BYTES,
+            map_dirty_bytes: self.map.dirty_pages() as u64 * map::PAGE_BYTES,
         })
     }
 }
@@ -496,7 +494,7 @@ fn address(block: u64) -> Extent<Addr> {
     Extent::new(block * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// Where `part` of a block lies when that is in `slot`.
+/// Where `part` of a block lies when the block is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
     Place { on: MediumId::Data, extent: Extent::new(at, part.len) }

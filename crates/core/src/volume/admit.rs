@@ -1,8 +1,8 @@
-//! Requests: when they may begin, what they do, how they end.
+//! Requests: when they may begin, how they are carried out, and how they end.
 
 use super::bytes::{mask, zero_blocks};
+use super::checkpoints::Waiter;
 use super::running::{Deaths, Running, Stage};
-use super::sealing::Waiter;
 use super::waiting::{Obstacle, Waiting};
 use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
@@ -39,8 +39,7 @@ impl Volume {
         self.admit(id, request, reused, out);
     }
 
-    /// Begins a request, or lets it wait. What it finds `reused` has to be
-    /// destroyed before.
+    /// Begins a request, or lets it wait. The `reused` bytes have to be destroyed before.
     pub(super) fn admit(
         &mut self,
         id: RequestId,
@@ -55,13 +54,12 @@ impl Volume {
         let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
             Ok(needs) => self.begin(id, waiting.request, needs, out),
-            Err(obstacle) => self.hold_back(Waiting { obstacle, ..waiting }, out),
+            Err(obstacle) => self.wait_or_refuse(Waiting { obstacle, ..waiting }, out),
         }
     }
 
-    /// The watcher has seen all that `request` replaces, which had to be before
-    /// an act destroys it: it goes on, or waits for that act, still ahead of all
-    /// that came after it.
+    /// Goes on with `request`: the watcher has seen all content that it replaces, which had to come before
+    /// an erase task destroys that. A request that waits for such a task stays ahead of later ones.
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
         let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
@@ -70,8 +68,8 @@ impl Volume {
         }
     }
 
-    /// `request`, which had been admitted, waits once more; the watcher has `seen` all that it replaces,
-    /// or is asked again.
+    /// Lets `request`, which had been admitted, wait once more. If the watcher has not `seen` all content
+    /// that it replaces, the watcher is asked again.
     pub(super) fn wait_for(
         &mut self,
         id: RequestId,
@@ -88,8 +86,7 @@ impl Volume {
         self.requests.waiting.join(waiting);
     }
 
-    /// Notes that `reused` is to be destroyed; what there is no room for, it
-    /// returns.
+    /// Makes the `reused` bytes suspicious; returns those for which the ledger has no room.
     fn suspect_if_room(
         &mut self,
         mut reused: Vec<Extent<Addr>>,
@@ -103,15 +100,14 @@ impl Volume {
         reused
     }
 
-    /// Why `request` is refused, if it is. Every refusal that does not depend on
-    /// how the request goes is given here, before the watcher is told of it: a
-    /// change that never takes place must not be taken for one.
+    /// Why `request` is refused, if it is. All refusals that are known in advance are given here, before the
+    /// watcher observes the request: a change that never takes place must not be observed.
     fn refuse(&self, request: &Request) -> Option<Refusal> {
         if request.extent.end() > self.store.geometry().size {
-            return Some(Refusal::Invalid("beyond the end of the disk"));
+            return Some(Refusal::Invalid("the extent ends beyond the disk"));
         }
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
-            return Some(Refusal::Invalid("the payload is of another length"));
+            return Some(Refusal::Invalid("the payload and the extent differ in length"));
         }
         if self.schedule.stopping {
             return Some(Refusal::ShuttingDown);
@@ -126,20 +122,20 @@ impl Volume {
     fn unsupported(&self, op: &Op) -> Option<Refusal> {
         match op {
             Op::Zero { no_hole: true, fast: true } if self.store.geometry().keeps_space_of_zeros => {
-                Some(Refusal::NotSupported("zeros that keep their space take time"))
+                Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
             Op::Scour if self.config.policy.passes().is_empty() => {
-                Some(Refusal::NotSupported("the policy destroys nothing"))
+                Some(Refusal::NotSupported("the policy has no passes"))
             }
             _ => None,
         }
     }
 
-    fn hold_back(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
+    fn wait_or_refuse(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
-        let is_revoked = waiting.obstacle.is_act() && matches!(waiting.request.op, Op::Write(_));
+        let is_revoked = waiting.obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
         self.state.counters.revocations += u64::from(is_revoked);
         self.fetch_for(waiting.obstacle, out);
         self.requests.waiting.join(waiting);
@@ -152,14 +148,14 @@ impl Volume {
         }
     }
 
-    /// What those are told who wait for what a latched disk never does.
+    /// The refusal of a request that waits for something that a latched disk never does.
     pub(super) fn frozen(&self) -> Refusal {
         let reason = self.latched.clone().unwrap_or_default();
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }
 
-    /// What the watcher has to see before a request that may begin, in order; or
-    /// why it may not.
+    /// The extents that the watcher has to see before the request, in order; or why the request may not
+    /// begin.
     fn ready(&self, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
         if !self.requests.order.is_first(waiting.id) {
@@ -170,7 +166,7 @@ impl Volume {
         }
         let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
         if self.erasing.keeps_out(request, &needs) {
-            return Err(Obstacle::Act);
+            return Err(Obstacle::Task);
         }
         if let Some(obstacle) = self.lacks_space(request) {
             return Err(obstacle);
@@ -187,7 +183,7 @@ impl Volume {
         self.lacks_map(request, &needs).map_or(Ok(needs), Err)
     }
 
-    /// Begins what had to wait and need not any more.
+    /// Begins the requests whose obstacle is gone.
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             while let Some(waiting) = self.requests.waiting.take_first() {
@@ -207,7 +203,7 @@ impl Volume {
         }
     }
 
-    /// Carries a request out, once the watcher was shown what it `needs` to see.
+    /// Shows the watcher the extents that it `needs` to see, then carries the request out.
     fn begin(
         &mut self,
         id: RequestId,
@@ -222,7 +218,7 @@ impl Volume {
         }
     }
 
-    /// Reads `seen`, which `request` is about to replace, for the watcher.
+    /// Reads the extent `seen` for the watcher: `request` is about to replace content there.
     fn show(
         &mut self,
         id: RequestId,
@@ -237,9 +233,9 @@ impl Volume {
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, seen: bool, out: &mut Vec<Command>) {
-        let block = self.to_raise(&request).next();
+        let block = self.to_copy_up(&request).next();
         if let Some(block) = block {
-            return self.raise(id, request, block, out);
+            return self.copy_up(id, request, block, out);
         }
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
@@ -265,22 +261,22 @@ impl Volume {
             Op::Scour => (Due::Scour, Cause::Scour),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
-        let must_seal = match due {
-            // An obligation for what lies below would take the place of one that is not met yet.
+        let needs_checkpoint = match due {
+            // An obligation for what lies below would replace one that is not completed yet.
             Due::Scour => self.state.ledger.overwritten_within(extent).next().is_some(),
-            // Else a crash could leave an obligation for a part of a block that has no place of its own.
+            // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
             _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
         };
-        if must_seal {
-            self.run(id, extent, true, Stage::Seal(deaths));
-            return self.seal(Waiter::Request(id), out);
+        if needs_checkpoint {
+            self.run(id, extent, true, Stage::Checkpoint(deaths));
+            return self.want_checkpoint(Waiter::Request(id), out);
         }
         self.run(id, extent, true, Stage::Oblige(deaths));
         self.oblige_more(id, out);
     }
 
-    /// Whether a request is under way that changes bytes of `extent`, or reads some
-    /// that were not dead for it.
+    /// Whether a request is under way that changes bytes of `extent`, or reads some that were not dead when
+    /// it began.
     pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
         self.requests.running.touches(extent)
     }
@@ -302,12 +298,12 @@ impl Volume {
 
     fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if self.is_sealed() {
+        if self.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
             self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
-            self.run(id, nothing, false, Stage::Seal(Deaths::zeros(Vec::new())));
-            self.seal(Waiter::Request(id), out);
+            self.run(id, nothing, false, Stage::Checkpoint(Deaths::zeros(Vec::new())));
+            self.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
@@ -332,16 +328,16 @@ impl Volume {
         self.leave_places(extent);
         let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
         if is_all(&zeros, extent) && !self.store.geometry().overwrites_in_place {
-            // No place is taken for it, only to be given back.
+            // A place for zeros would only have to be given back.
             self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
             self.requests.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
         self.begin_overwrite(extent);
         let again = |data| Request { op: Op::Write(data), extent, fua };
-        let places = match self.begin_hold(extent) {
+        let places = match self.allocate(extent) {
             WritePlan::To(places) => places,
-            WritePlan::CopyUp(block) => return self.raise(id, again(data), block, out),
+            WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
             WritePlan::AwaitJob => return self.wait_for(id, again(data), seen, Obstacle::Closed, out),
             WritePlan::NoSpace => {
                 self.blind(extent);
@@ -367,8 +363,8 @@ impl Volume {
             self.store.end_write(gap, result.is_ok());
         }
         match (result, &mut running.stage) {
-            (result, Stage::Look { .. }) => self.shown(id, result, out),
-            (result, Stage::Raise { .. }) => self.raise_more(id, result, out),
+            (result, Stage::Look { .. }) => self.old_content_read(id, result, out),
+            (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
             (result, Stage::Write { zeros, durable }) => {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);
@@ -410,25 +406,25 @@ impl Volume {
         if self.overwrites(extent) {
             self.note_overwrite(id, zeros, durable, out);
         } else if durable && !self.store.is_durable(extent) {
-            self.requests.running.get_mut(id).stage = Stage::Seal(Deaths::zeros(zeros));
-            self.seal(Waiter::Request(id), out);
+            self.requests.running.get_mut(id).stage = Stage::Checkpoint(Deaths::zeros(zeros));
+            self.want_checkpoint(Waiter::Request(id), out);
         } else {
             self.end_write(id, zeros, durable, out);
         }
     }
 
-    /// What `id` wrote, and where that is, is durable.
-    pub(super) fn request_sealed(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    /// Goes on with request `id` after its checkpoint.
+    pub(super) fn request_checkpointed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
-        let Stage::Seal(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
+        let Stage::Checkpoint(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
         // Deaths wait for a later commit themselves.
         if !deaths.rest.is_empty() || !self.awaits_met(id) {
             self.die(id, deaths, out);
         }
     }
 
-    /// A part of what is about to be replaced has been read.
-    fn shown(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    /// Shows the watcher old content that was read for request `id`, and goes on.
+    fn old_content_read(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
         let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } =
             self.requests.running.take(id)
         else {
@@ -453,7 +449,7 @@ impl Volume {
         }
     }
 
-    /// What the watcher wanted to see has been read.
+    /// Ends a read that the watcher asked for.
     fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
         let Running { extent, masks, .. } = self.requests.running.take(id);
         if let Ok(content) = &mut result {
@@ -468,7 +464,7 @@ impl Volume {
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
         if !is_read && !extent.is_empty() {
-            // It was told of a change that did not take place.
+            // The watcher was told of a change that did not take place.
             self.blind(extent);
         }
         if !is_read && error.kind == MediumErrorKind::Io {
@@ -487,7 +483,7 @@ impl Volume {
             return self.finish(id, Err(self.frozen()), out);
         }
         let extent = self.requests.running.get_mut(id).extent;
-        if self.commits.undurable.holds_up(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        if self.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
             if !self.store.geometry().overwrites_in_place {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
@@ -504,7 +500,7 @@ impl Volume {
     }
 }
 
-/// Whether what is written to `extent` is nothing but whole blocks of zeros.
+/// Whether `data`, written to `extent`, is nothing but whole blocks of zeros.
 pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
     is_all(&zero_blocks(extent, data), extent)
 }

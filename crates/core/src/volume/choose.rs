@@ -1,7 +1,7 @@
-//! Which act is next, and what it consists of.
+//! The choice of the next erase task, and of the bytes that it works on.
 
-use super::act::{Act, Kind, Site};
 use super::bytes::slice;
+use super::task::{EraseTask, Kind, Site};
 use super::{Config, Volume};
 use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
 use crate::journal::{Change, SLOT_BYTES, Slot};
@@ -12,62 +12,62 @@ use crate::place::Place;
 use crate::request::{Buf, Op};
 use crate::units::{Addr, Extent, Millis};
 
-/// Most obligations that are looked at for one that is ready.
+/// Most obligations to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
-/// A write that waits for its bytes takes this many runs with it, so that those
-/// behind it need not wait as well.
+/// The shred that a write waits for also takes dead bytes near that write, within a window of this many
+/// runs, so that the writes behind it need not wait as well.
 const DEMAND_RUNS: u64 = 2;
 
 impl Volume {
-    pub(super) fn choose(&mut self) -> Option<Act> {
+    pub(super) fn choose(&mut self) -> Option<EraseTask> {
         if !self.may_owe_receipts() {
-            return self.space_act().or_else(|| self.tidy_act());
+            return self.punch_task().or_else(|| self.job_task());
         }
         let crowded = !self.has_room();
         if crowded {
             self.coarsen();
-        } else if let Some(act) = self.demanded() {
-            return Some(act);
+        } else if let Some(task) = self.demanded() {
+            return Some(task);
         }
-        if self.acts_rest() {
-            // What gives way to a write that waits would be given up at once, again and again.
+        if self.tasks_rest() {
+            // A background task would give way to the waiting write at once, again and again.
             let is_awaited = self.requests.waiting.demands().next().is_some();
-            return if is_awaited { None } else { self.space_act().or_else(|| self.tidy_act()) };
+            return if is_awaited { None } else { self.punch_task().or_else(|| self.job_task()) };
         }
         let urgent = crowded || self.requests.wants_room();
         if !urgent && !self.is_due() {
-            return self.space_act().or_else(|| self.tidy_act());
+            return self.punch_task().or_else(|| self.job_task());
         }
-        let act = self.due();
-        if act.is_none() && self.commits.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
+        let task = self.due();
+        if task.is_none() && self.commits.undurable.is_empty() && !self.has_unasked() && self.has_seen_all() {
             self.schedule.all_due = false;
         }
-        let act = act.map(|mut act| {
+        let task = task.map(|mut task| {
             if urgent {
-                act.hurry();
+                task.hurry();
             }
-            act
+            task
         });
-        act.or_else(|| self.space_act()).or_else(|| self.tidy_act())
+        task.or_else(|| self.punch_task()).or_else(|| self.job_task())
     }
 
-    /// The next act of those that are due: by address and by place in turn.
-    fn due(&mut self) -> Option<Act> {
+    /// The next of the tasks that are due. Residue owed by place and by address take turns.
+    fn due(&mut self) -> Option<EraseTask> {
         let first = if self.erasing.takes_turns() { self.repay() } else { None };
         first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
-    /// Whether it is time for what has been pending since `since`.
+    /// Whether work that has been pending since `since` is due.
     pub(super) fn is_due_since(&self, since: Millis) -> bool {
         self.schedule.is_due_since(since, &self.config)
     }
 
-    /// Whether what has been pending since `since` waits for nothing any more.
+    /// Whether work that has been pending since `since` is past its deadline.
     pub(super) fn is_overdue_since(&self, since: Millis) -> bool {
         self.schedule.is_overdue_since(since, &self.config)
     }
 
-    /// Whether acts may go on although nobody waits for them.
+    /// Whether tasks may go on although nobody waits for them.
     pub(super) fn is_due(&mut self) -> bool {
         if self.schedule.halting {
             return false;
@@ -78,7 +78,7 @@ impl Volume {
         if !self.is_overdue() {
             return false;
         }
-        // What was that old may have been met.
+        // The oldest obligation may be completed by now.
         self.state.ledger.review(self.schedule.now);
         self.is_overdue()
     }
@@ -87,9 +87,8 @@ impl Volume {
         self.oldest().is_some_and(|since| self.is_overdue_since(since))
     }
 
-    /// Makes one of suspicious extents that lie close together, by suspecting
-    /// what is between them: that costs overwrites later, and room in the
-    /// ledger never runs out.
+    /// Joins suspicious extents that lie close together, by suspecting the bytes between them. So the
+    /// ledger always has room; the price is more overwrites later.
     fn coarsen(&mut self) {
         let limit = self.commits.journal.shape().entries_max() / 2;
         let mut gap_bytes_max = self.config.run_bytes_max;
@@ -114,8 +113,8 @@ impl Volume {
         }
     }
 
-    /// The act that the first write waits for.
-    fn demanded(&mut self) -> Option<Act> {
+    /// The task that the first write waits for.
+    fn demanded(&mut self) -> Option<EraseTask> {
         let extent = self.requests.waiting.demands().next()?.request.extent;
         let window = self.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
@@ -129,9 +128,9 @@ impl Volume {
         self.shred(runs, it.due, Priority::Urgent)
     }
 
-    /// Destroys what is suspicious before all writes that wait for that, as far
-    /// as the slots go, so that they share the syncs.
-    fn shred_then_write(&mut self) -> Option<Act> {
+    /// Destroys the suspicious bytes below all writes that wait for that, as many as the staging slots can
+    /// take, so that those writes share the syncs.
+    fn shred_then_write(&mut self) -> Option<EraseTask> {
         let slots = self.commits.journal.shape().slots;
         let mut left = u64::from(slots);
         let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
@@ -140,7 +139,7 @@ impl Volume {
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
             if !waiting.seen && !self.needs(request).is_empty() {
-                // The watcher wants to see by now what is about to go.
+                // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
                 let taken = self.pieces_for_slots(owed(), &mut left);
@@ -152,12 +151,12 @@ impl Volume {
         self.keep(runs, Some(contents))
     }
 
-    /// The first act that is due from where the last one ended, with as much of
-    /// its kind as shares its syncs.
-    fn swept(&mut self) -> Option<Act> {
+    /// The next task in the sweep over the disk, with as many obligations of the same kind as share its
+    /// syncs. The sweep goes on where the last task ended.
+    fn swept(&mut self) -> Option<EraseTask> {
         let (first, it) = self.first_ready()?;
         let rest = Extent::between(first.start.0, self.store.geometry().size);
-        let act = match it.due {
+        let task = match it.due {
             Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
             Due::Scour => {
                 let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
@@ -168,17 +167,17 @@ impl Volume {
             Due::Suspicious => None,
         };
         self.erasing.sweep =
-            act.as_ref().and_then(|act| act.runs.last()).map_or(self.erasing.sweep, |run| run.end());
-        act
+            task.as_ref().and_then(|task| task.runs.last()).map_or(self.erasing.sweep, |run| run.end());
+        task
     }
 
-    /// The first obligation, from where the last act ended, that an act may begin
-    /// for. What is not ready waits for the end of something that is under way;
-    /// so a look at some is enough, and at the others another time.
+    /// The first obligation, from where the last task ended, that a task may begin for. An obligation that
+    /// is not ready waits for the end of something that is under way; so one call looks at a few, and the
+    /// next call at others.
     fn first_ready(&mut self) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
         for from in [self.erasing.sweep, 0] {
-            // Not from within a block that can only die as a whole.
+            // A block that can only die as a whole is taken from its start.
             let from = self.store.geometry().together(Extent::new(from, 1)).start.0;
             let rest = Extent::between(from.min(self.store.geometry().size), self.store.geometry().size);
             let mut looked = self.state.ledger.queued_within(rest).take(left);
@@ -197,15 +196,15 @@ impl Volume {
         None
     }
 
-    /// Whether the act that `it` calls for may begin: its evidence is durable,
-    /// and nobody is reading what would change under him.
+    /// Whether the task that `it` calls for may begin: the obligation is durable, and no request uses bytes
+    /// that the task would change.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::ActBeforeCommit) || !self.commits.undurable.overlaps(extent);
+        let durable = mutant::is(Mutant::TaskBeforeCommit) || !self.commits.undurable.overlaps(extent);
         let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 
-    /// Runs within `extent` for which `due` is ready, as many as share one task.
+    /// The runs within `extent` that are ready for `due`, as many as one task takes.
     fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
@@ -215,8 +214,7 @@ impl Volume {
         runs
     }
 
-    /// As many of these extents, cut to pieces, as the slots that are left can
-    /// hold.
+    /// Pieces of these extents, as many as fit into the `left` staging slots.
     fn pieces_for_slots<'a>(
         &self,
         extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
@@ -237,9 +235,9 @@ impl Volume {
         runs
     }
 
-    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<Act> {
+    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<EraseTask> {
         let fixed = self.store.geometry().overwrites_in_place;
-        // A block that is only freed needs no zeros; the part of one does.
+        // A block that is freed as a whole needs no zeros; a part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
         let zeros = if fixed && self.erasing.capabilities.punch && due != (Due::Shred { no_hole: true }) {
             Zeros::Holes(Site::runs(&holes(&runs)))
@@ -256,10 +254,10 @@ impl Volume {
             checkpoint: !fixed,
             record: true,
         };
-        (!runs.is_empty()).then(|| self.act(Kind::Shred, runs, Method::Destroy(method), priority))
+        (!runs.is_empty()).then(|| self.erase_task(Kind::Shred, runs, Method::Destroy(method), priority))
     }
 
-    fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<Act> {
+    fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {
         if runs.is_empty() || runs.iter().any(|run| self.is_busy(*run)) {
             return None;
         }
@@ -273,7 +271,7 @@ impl Volume {
             staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
             staging_medium: Site::all_of(MediumId::Journal),
         };
-        Some(self.act(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
+        Some(self.erase_task(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -1,4 +1,4 @@
-//! The journal's commits: one at a time, and what each one's end sets free.
+//! The journal's commits, one at a time, and who waits for each.
 
 use super::recording::Recording;
 use super::{Command, Purpose, Volume, io::IoOp};
@@ -9,7 +9,7 @@ use crate::place::Place;
 use crate::request::RequestId;
 use crate::units::{Addr, Extent, Pos};
 
-/// The journal, how far its commits are, and how far its receipts.
+/// The journal, and how far its commits and receipts are.
 #[derive(Debug)]
 pub(super) struct Commits {
     pub(super) journal: Journal,
@@ -18,7 +18,7 @@ pub(super) struct Commits {
     /// All frames up to this one are durable.
     pub(super) durable: FrameId,
     pub(super) undurable: Undurable,
-    /// The commit that said last what is owed by place.
+    /// The number of the last commit that moved dead content to a place.
     pub(super) left_seq: u64,
 }
 
@@ -32,7 +32,7 @@ impl Commits {
         seq <= self.durable.seq
     }
 
-    /// The next commit begins, with all that `state` is to be by then. Returns where to write what.
+    /// Begins the next commit, with everything in `state`. Returns its write.
     fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
         let commit = self.journal.commit(state);
         self.undurable.begin();
@@ -40,7 +40,7 @@ impl Commits {
         (commit.pos, commit.bytes)
     }
 
-    /// A write of the commit under way has ended. Returns the write that follows it.
+    /// Ends a write of the commit under way. Returns the write that follows.
     fn write_done(&mut self) -> (u64, Option<(Pos, Vec<u8>)>) {
         let mut committing = self.under_way.take().expect("a commit ends once");
         let (seq, mark) = (committing.seq, committing.mark.take());
@@ -48,7 +48,7 @@ impl Commits {
         (seq, mark)
     }
 
-    /// Commit `seq` is durable. Returns who waited for that, the first time.
+    /// Notes that commit `seq` is durable. Returns who waited for that; none if it was known before.
     fn confirm(&mut self, seq: u64) -> Option<Vec<RequestId>> {
         let is_news = seq > self.durable.seq;
         if is_news {
@@ -63,12 +63,12 @@ impl Commits {
 #[derive(Debug)]
 struct Committing {
     seq: u64,
-    /// To be written after it.
+    /// The mark to be written after the frame.
     mark: Option<(Pos, Vec<u8>)>,
 }
 
-/// Deaths that are not durable, and who waits for that. Those of one commit share
-/// its end, and there are two at most: the one under way, and the next.
+/// Deaths that are not durable, and who waits for them: those of the commit under way, and those of the
+/// next one.
 #[derive(Debug, Default)]
 pub(super) struct Undurable {
     under_way: Batch,
@@ -78,7 +78,7 @@ pub(super) struct Undurable {
 #[derive(Debug, Default)]
 struct Batch {
     deaths: ExtentMap<Addr, ()>,
-    /// What is owed by place since then.
+    /// The places of the data medium that something is owed at since then.
     places: ExtentMap<Pos, ()>,
     waiters: Vec<RequestId>,
 }
@@ -88,19 +88,19 @@ impl Undurable {
         self.under_way.deaths.is_empty() && self.next.deaths.is_empty()
     }
 
-    /// `extent` has died.
+    /// Notes that `extent` has died.
     pub(super) fn note(&mut self, extent: Extent<Addr>) {
         self.next.deaths.insert(extent, ());
     }
 
-    /// What lies at `place` is owed.
+    /// Notes that the content of `place` is owed.
     pub(super) fn note_place(&mut self, place: Place) {
         if place.on == MediumId::Data {
             self.next.places.insert(place.extent, ());
         }
     }
 
-    /// Whether it is not durable yet that something is owed at `place`.
+    /// Whether something is owed at `place` that the journal does not say durably yet.
     pub(super) fn has(&self, place: Place) -> bool {
         let has = |it: &Batch| it.places.overlaps(place.extent);
         place.on == MediumId::Data && (has(&self.next) || has(&self.under_way))
@@ -110,25 +110,25 @@ impl Undurable {
         self.next.deaths.overlaps(extent) || self.under_way.deaths.overlaps(extent)
     }
 
-    /// Whether request `id` has to wait for a death within `extent`; then it is
-    /// handed out when that is durable.
-    pub(super) fn holds_up(&mut self, id: RequestId, extent: Extent<Addr>) -> bool {
+    /// Whether request `id` has to wait for a death within `extent`. If so, the request is returned when the
+    /// death is durable.
+    pub(super) fn must_wait_for(&mut self, id: RequestId, extent: Extent<Addr>) -> bool {
         let batches = [&mut self.next, &mut self.under_way];
         let last = batches.into_iter().find(|it| it.deaths.overlaps(extent));
         last.map(|it| it.waiters.push(id)).is_some()
     }
 
-    /// All that has died is in the commit that begins.
+    /// Moves all deaths to the commit that begins.
     fn begin(&mut self) {
         self.under_way = std::mem::take(&mut self.next);
     }
 
-    /// The commit is durable; returns who waited for it.
+    /// Ends the commit under way, which is durable; returns who waited for it.
     fn end(&mut self) -> Vec<RequestId> {
         std::mem::take(&mut self.under_way).waiters
     }
 
-    /// Nobody waits any more: the medium has failed.
+    /// Forgets who waits: the medium has failed.
     pub(super) fn give_up(&mut self) {
         self.next.waiters.clear();
         self.under_way.waiters.clear();
@@ -136,8 +136,7 @@ impl Undurable {
 }
 
 impl Volume {
-    /// Makes `change` now in memory, and with the next commit on the medium.
-    /// Returns that commit's number.
+    /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
         let receipts = self.state.counters.receipts;
         self.state.apply(change, self.schedule.now);
@@ -166,8 +165,8 @@ impl Volume {
                 self.finish_with_buf(id, out);
             }
             self.overwriting_committed(out);
-            self.act_committed(seq, out);
-            self.seal_map(out);
+            self.task_committed(seq, out);
+            self.write_map(out);
         }
     }
 
@@ -190,11 +189,11 @@ mod tests {
         let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
         let seq = commits.journal.push(Change::Release);
         commits.undurable.note(dead);
-        assert!(commits.undurable.holds_up(RequestId(1), dead));
-        assert!(!commits.undurable.holds_up(RequestId(2), alive));
+        assert!(commits.undurable.must_wait_for(RequestId(1), dead));
+        assert!(!commits.undurable.must_wait_for(RequestId(2), alive));
         commits.begin(&State::default());
         commits.undurable.note(alive);
-        assert!(commits.undurable.holds_up(RequestId(3), alive));
+        assert!(commits.undurable.must_wait_for(RequestId(3), alive));
         let (ended, mut mark) = commits.write_done();
         assert!(ended == seq && !commits.is_durable(seq));
         assert_eq!(commits.confirm(ended), Some(vec![RequestId(1)]));

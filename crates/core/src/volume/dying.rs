@@ -1,4 +1,4 @@
-//! How what a request frees gets its obligations.
+//! Deaths: how the bytes that a request frees get their obligations.
 
 use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
@@ -8,14 +8,13 @@ use crate::request::RequestId;
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
-/// Most pieces of a request that become obligations in one go.
+/// Most pieces of requests that become obligations in one event.
 const PIECES_MAX: usize = 1024;
-/// Entries of the ledger that only acts may use: destroying the middle of an
-/// entry makes two of it.
+/// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
 const ENTRIES_RESERVED: usize = 16;
 
 impl Volume {
-    /// `deaths` of `id` get their obligation, if there are any.
+    /// Gives the `deaths` of request `id` their obligations, or finishes the request if there are none.
     pub(super) fn die(&mut self, id: RequestId, deaths: Deaths, out: &mut Vec<Command>) {
         if deaths.rest.is_empty() {
             return self.finish_with_buf(id, out);
@@ -24,7 +23,7 @@ impl Volume {
         self.oblige_more(id, out);
     }
 
-    /// Goes on with requests that waited for room in the ledger.
+    /// Goes on with the requests that wait for room in the ledger.
     pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
         let mut left = PIECES_MAX;
         while left > 0
@@ -35,12 +34,12 @@ impl Volume {
         }
     }
 
-    /// Gives as much of the request its obligations as there is room for.
+    /// Makes obligations of the deaths of request `id`, as many as there is room for.
     pub(super) fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
         self.oblige_some(id, &mut { PIECES_MAX }, out);
     }
 
-    /// The same, and not more than `left` pieces.
+    /// The same, for at most `left` pieces.
     fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
         let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.requests.running.get_mut(id).stage else {
             return;
@@ -69,13 +68,12 @@ impl Volume {
         self.has_room_for(0)
     }
 
-    /// Whether there is room for so many entries, and then for one more.
+    /// Whether the ledger has room for `entries`, and then for one more.
     pub(super) fn has_room_for(&self, entries: usize) -> bool {
         self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
     }
 
-    /// Gives the first run of data within `extent` its obligation; returns
-    /// what lies behind it.
+    /// Gives the first run of data within `extent` its obligation; returns the rest of `extent`.
     pub(super) fn oblige_first(
         &mut self,
         extent: Extent<Addr>,
@@ -90,11 +88,11 @@ impl Volume {
             return None;
         };
         self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
-        // Below what has no place of its own there is nothing: it dies by whole blocks.
+        // Bytes without a place of their own have nothing below them, and die by whole blocks.
         let has_place = self.store.first(Content::Own, run).is_some();
         let first = {
             let ledger = &self.state.ledger;
-            // What was written over can die again. Nothing else takes its obligation away.
+            // Bytes that were written over can die again. Nothing else takes their obligation away.
             let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
             let overwritten = ledger.overwritten_within(run).next().filter(|_| due == Due::Scour);
             let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
@@ -126,22 +124,22 @@ impl Volume {
         self.state.counters.died(cause, extent.len);
     }
 
-    /// Zeros, one after the other, the parts of `rest` that hold nothing, so
-    /// that they have space; then the request waits for its commit.
+    /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the
+    /// request waits for its commit.
     pub(super) fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.await_commit(id, out);
         }
-        let held = self.store.first(Content::Own, rest);
-        let gap_end = held.map_or(rest.end(), |run| run.start.0);
+        let data = self.store.first(Content::Own, rest);
+        let gap_end = data.map_or(rest.end(), |run| run.start.0);
         let gap = Extent::<Addr>::between(rest.start.0, gap_end);
-        if let (true, Some(held)) = (gap.is_empty(), held) {
-            return self.provide_more(id, Extent::between(held.end(), rest.end()), out);
+        if let (true, Some(data)) = (gap.is_empty(), data) {
+            return self.provide_more(id, Extent::between(data.end(), rest.end()), out);
         }
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        let WritePlan::To(places) = self.begin_hold(gap) else {
+        let WritePlan::To(places) = self.allocate(gap) else {
             return self.finish(id, Err(no_place()), out);
         };
         let rest = Extent::between(gap.end(), rest.end());

@@ -1,10 +1,10 @@
-//! The state of erasing: the task under way, and what is remembered from one task to the next.
+//! The state of erasing: the erase task under way, and what lasts from one task to the next.
 
-use super::act::Act;
+use super::jobs::Jobs;
 use super::layers::Layers;
 use super::overwriting::Overwriting;
-use super::space::Spare;
-use super::tidy::Jobs;
+use super::space::PendingPunch;
+use super::task::EraseTask;
 use crate::blocks::BlockSet;
 use crate::erase::Seeds;
 use crate::medium::Capabilities;
@@ -14,18 +14,18 @@ use crate::units::{Addr, Extent, Millis};
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Erasing {
-    /// The task under way.
-    pub(super) act: Option<Act>,
+    /// The erase task under way.
+    pub(super) task: Option<EraseTask>,
     pub(super) seeds: Seeds,
     /// Capabilities of the data medium.
     pub(super) capabilities: Capabilities,
-    /// Written since the disk was opened; none once all holes are known.
+    /// The bytes written since the disk was opened; none once all holes are known.
     pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
     pub(super) overwriting: Overwriting,
-    pub(super) spare: Spare,
+    pub(super) pending_punch: PendingPunch,
     pub(super) jobs: Jobs,
-    /// Where the next batch of obligations begins.
+    /// Where the sweep over the obligations goes on, in bytes from the start of the disk.
     pub(super) sweep: u64,
     /// The next task prefers residue that is owed by place to residue that is owed by address.
     repays_next: bool,
@@ -39,47 +39,48 @@ impl Erasing {
         now: Millis,
     ) -> Self {
         Self {
-            act: None,
+            task: None,
             seeds: Seeds::new(entropy),
             capabilities,
             fresh,
             layers: Layers::default(),
             overwriting: Overwriting::default(),
-            spare: Spare::new(now),
+            pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             sweep: 0,
             repays_next: false,
         }
     }
 
-    /// Whether no task is under way, and none is wanted for spare space.
+    /// Whether no task is under way, and no space is pending punch.
     pub(super) fn is_quiet(&self) -> bool {
-        self.act.is_none() && self.spare.is_empty()
+        self.task.is_none() && self.pending_punch.is_empty()
     }
 
-    /// Whether the task under way keeps `request` from beginning, before which the watcher has to see
-    /// what it `needs`.
+    /// Whether the task under way keeps `request` from beginning. The watcher has to see the extents
+    /// `needs` before that.
     pub(super) fn keeps_out(&self, request: &Request, needs: &[Extent<Addr>]) -> bool {
-        let keeps_out = |act: &Act| act.excludes(request) || needs.iter().any(|seen| act.hides(*seen));
-        self.act.as_ref().is_some_and(keeps_out)
+        let keeps_out =
+            |task: &EraseTask| task.excludes(request) || needs.iter().any(|seen| task.hides(*seen));
+        self.task.as_ref().is_some_and(keeps_out)
     }
 
     /// Whether the task under way overwrites content of `extent` that will be put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
-        self.act.as_ref().is_some_and(|act| act.hides(extent))
+        self.task.as_ref().is_some_and(|task| task.hides(extent))
     }
 
-    /// Whether the task under way is about bytes of `extent` where they lie now.
+    /// Whether the task under way works on bytes of `extent` where they lie now.
     pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
-        self.act.as_ref().is_some_and(|act| act.is_at(extent))
+        self.task.as_ref().is_some_and(|task| task.is_at(extent))
     }
 
     /// Whether the task under way, if there is one, destroys nothing.
     pub(super) fn destroys_nothing(&self) -> bool {
-        self.act.as_ref().is_none_or(Act::gives_back)
+        self.task.as_ref().is_none_or(EraseTask::gives_back)
     }
 
-    /// Whether what is owed by place has its turn, which it has every other time.
+    /// Whether residue that is owed by place has its turn: every other time.
     pub(super) fn takes_turns(&mut self) -> bool {
         self.repays_next = !self.repays_next;
         self.repays_next
@@ -88,13 +89,13 @@ impl Erasing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::act::{Kind, Site};
+    use super::super::task::{Kind, Site};
     use super::*;
     use crate::erase::{Method, Priority, Task};
     use crate::media::MediumId;
     use crate::place::Place;
     use crate::request::Op;
-    use crate::store::Chore;
+    use crate::store::Job;
     use crate::units::Pos;
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
@@ -104,7 +105,7 @@ mod tests {
         let mut erasing = Erasing::new([0; 32], Capabilities::default(), None, Millis(0));
         let method = Method::Punch(vec![Site::Run(AT)]);
         let task = Task::new(method, &"clear".parse().unwrap(), Priority::Due);
-        erasing.act = Some(Act::new(kind, vec![AT], task));
+        erasing.task = Some(EraseTask::new(kind, vec![AT], task));
         erasing
     }
 
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
         assert_eq!(waits(Kind::Keep { suspicious: false }), [true, true, true, true, false]);
-        assert_eq!(waits(Kind::Tidy(Chore::Shrink(Pos(0)))), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Job(Job::Shrink(Pos(0)))), [true, true, true, true, false]);
         assert_eq!(waits(repay()), [false; 5]);
     }
 

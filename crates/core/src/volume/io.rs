@@ -1,5 +1,4 @@
-//! Input and output as data: what to do with which media, decided here and done
-//! elsewhere.
+//! I/O operations as data: decided here, and carried out elsewhere.
 
 use crate::media::Media;
 use crate::medium::MediumError;
@@ -7,41 +6,41 @@ use crate::place::Places;
 use crate::policy::{Pattern, Scratch, Seed};
 use crate::request::Buf;
 
-/// Names one act of input or output.
+/// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u64);
 
-/// One act of input or output.
+/// One I/O operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// Its name, for the event that tells of its end.
+    /// The number, for [`Event::Completed`](super::Event::Completed).
     pub id: IoId,
-    /// Where.
+    /// The places to work on, in order.
     pub at: Places,
-    /// What.
+    /// The operation.
     pub op: IoOp,
 }
 
-/// What to do with a medium.
+/// An operation on media.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IoOp {
     /// Read all bytes of the places.
     Read,
-    /// Write these, as many as the places have.
+    /// Write bytes.
     Write {
-        /// They.
+        /// The bytes, as many as the places have.
         data: Buf,
-        /// And make them durable.
+        /// Make them durable before the operation ends.
         durable: bool,
     },
     /// Write a pass.
     Fill {
-        /// With what.
+        /// The content of the pass.
         pattern: Pattern,
-        /// For a random pattern.
+        /// The seed of a random pattern.
         seed: Seed,
     },
-    /// Make everything durable that was written before.
+    /// Make everything durable that was written to these media before.
     Sync,
     /// Give the space back.
     Punch,
@@ -51,12 +50,12 @@ pub enum IoOp {
     Reserve,
     /// Bring into the host's cache.
     Prefetch,
-    /// Cut off the medium where the place begins.
+    /// Shorten the medium: it ends where the place begins.
     Shrink,
 }
 
 impl Io {
-    /// Does it. `scratch` is memory to make a pass in.
+    /// Carries the operation out. `scratch` is memory to make a pass in.
     ///
     /// # Errors
     /// The medium's.
@@ -66,7 +65,7 @@ impl Io {
 }
 
 fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> Result<Buf, MediumError> {
-    // What is only read is never changed, whatever is asked for.
+    // A medium that is only read is never changed, whatever the operation.
     let changes = !matches!(op, IoOp::Read | IoOp::Prefetch);
     let there = at.parts().filter(|(place, _)| !changes || place.on.is_changed());
     let mut there = there.filter_map(|(place, part)| Some((media.get(place.on)?, place.extent, part)));

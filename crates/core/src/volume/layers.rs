@@ -1,25 +1,24 @@
-//! Where nothing lies below the present content: there a conservative overwrite
-//! would destroy nothing.
+//! Bytes with nothing below their present content, where a conservative overwrite would destroy nothing.
 //!
 //! Invariants:
-//! 1. Since `Bare` bytes were destroyed, all that was put there is what is about
-//!    to be written there once more.
-//! 2. Since `Single` bytes held nothing, or were `Bare`, they were written once.
-//! 3. It is known of nothing else, and may be forgotten: by a crash, a stop, and
-//!    where it is too much to remember. Then anything may lie there.
+//! 1. After `Bare` bytes were destroyed, only the content was put there that is about to be written there
+//!    once more.
+//! 2. `Single` bytes were written once since they had no data, or were `Bare`.
+//! 3. Nothing is known of other bytes: anything may lie below them. A crash, a stop, and a table that is
+//!    full forget what was known.
 
 use super::{Command, Volume};
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
 use crate::units::{Addr, Extent};
 
-/// Most parts of the disk that this is remembered of.
+/// Most runs of the disk that are remembered.
 const PARTS_MAX: usize = 1 << 16;
 
-/// What is known of some bytes.
+/// Knowledge of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layer {
-    /// What lies there is about to be written there once more.
+    /// The content there is about to be written there once more.
     Bare,
     /// Nothing lies below the present content.
     Single,
@@ -36,8 +35,7 @@ impl Value for Layer {
 pub(super) struct Layers(ExtentMap<Addr, Layer>);
 
 impl Layers {
-    /// The first part of `extent` that has something below its content, or may
-    /// have, or else has not; and which it is.
+    /// The first part of `extent` that is `Single` all through, or nowhere; and which of the two.
     fn first(&self, extent: Extent<Addr>) -> (Extent<Addr>, bool) {
         let mut singles = self.0.within(extent).filter(|(_, it)| **it == Layer::Single);
         match singles.next() {
@@ -49,13 +47,13 @@ impl Layers {
         }
     }
 
-    /// What is known of `run` holds no more.
+    /// Forgets what is known of `run`.
     pub(super) fn forget(&mut self, run: Extent<Addr>) {
         self.0.remove(run);
     }
 
-    /// All below `run` was destroyed, and its content put back, which is `suspicious`; or else is about
-    /// to be replaced.
+    /// Notes that everything below `run` was destroyed. The content there was put back and is `suspicious`,
+    /// or is about to be written once more.
     pub(super) fn rewritten(&mut self, run: Extent<Addr>, suspicious: bool) {
         self.forget(run);
         self.note(run, if suspicious { Layer::Single } else { Layer::Bare });
@@ -69,22 +67,22 @@ impl Layers {
 }
 
 impl Volume {
-    /// `extent` is about to be written; what holds nothing is not held yet.
+    /// Notes that `extent` is about to be written, before the store allocates it.
     pub(super) fn cover(&mut self, extent: Extent<Addr>) {
         if !self.has_layers() {
             return self.erasing.layers.0.remove(extent);
         }
-        let mut lone = self.void_parts(extent);
+        let mut lone = self.parts_without_data(extent);
         let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
         lone.extend(bare.map(|(part, _)| part));
         self.erasing.layers.0.remove(extent);
         lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
     }
 
-    /// The parts of `extent` that hold nothing.
-    pub(super) fn void_parts(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+    /// The parts of `extent` without data.
+    pub(super) fn parts_without_data(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let (mut from, mut parts) = (extent.start.0, Vec::new());
-        for run in self.held_runs(extent) {
+        for run in self.data_runs(extent) {
             parts.push(Extent::between(from, run.start.0));
             from = run.end();
         }
@@ -93,8 +91,8 @@ impl Volume {
         parts
     }
 
-    /// What lies below the first part of `extent` may be dead, and its content
-    /// too. Returns what lies behind that part.
+    /// Gives the first part of `extent` its obligation: its content, or what lies below, may be dead.
+    /// Returns the rest of `extent`.
     pub(super) fn oblige_below(
         &mut self,
         extent: Extent<Addr>,

@@ -1,18 +1,17 @@
-//! Writes to what has died, where content has no fixed place: they get another
-//! place, and wait for nothing.
+//! Writes to dead blocks where content has no fixed place: they get another place, and wait for nothing.
 //!
 //! Invariants:
-//! 1. One frame of the journal says what is owed at the old place and that the
-//!    address owes nothing any more; and that frame is durable before the map is
-//!    that names the new place: else a crash could leave both the new content and
-//!    the death of its address.
-//! 2. What is owed at a place is met when it has its passes and the durable map
-//!    does not name it. The place is used again only once the journal does not
-//!    name it either: else a start after a crash would destroy what lies there.
+//! 1. One frame of the journal says both that the old place is owed and that the
+//!    address owes nothing any more. That frame is durable before the map that names
+//!    the new place. Otherwise a crash could leave both the new content and the death
+//!    of its address.
+//! 2. A place that is owed is completed when it has its passes and the durable map
+//!    does not name it. The place is used again only once the journal does not name
+//!    it either. Otherwise a start after a crash would destroy new content.
 //! 3. An address leaves its place only while nobody reads there.
 
 use super::Volume;
-use super::act::{Act, Kind, Site};
+use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
@@ -22,14 +21,14 @@ use crate::place::Place;
 use crate::store::Content;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
-/// The part of the disk's size that may be owed by place: so much larger can its
-/// medium get by writes that do not wait.
+/// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
+/// by writes that do not wait.
 const OWED_SHARE: u64 = 4;
-/// Most places that are looked at for one that is ready.
+/// Most places to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 
 impl Volume {
-    /// Whether a write of `extent` can get another place than what has died there.
+    /// Whether a write of `extent` can get another place than the dead content there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
         let geometry = self.store.geometry();
         let whole = geometry.together(extent);
@@ -46,19 +45,18 @@ impl Volume {
             && owing.all(|part| self.is_all_dead(part))
     }
 
-    /// Whether `blocks` have died as a whole, and lie somewhere.
+    /// Whether `blocks` are dead as a whole, and each has a place.
     fn is_all_dead(&self, blocks: Extent<Addr>) -> bool {
         let dead: u64 = self.state.ledger.dead().within(blocks).map(|(dead, _)| dead.len).sum();
         dead == blocks.len && blocks.pieces(BLOCK_BYTES).all(|block| self.lies_somewhere(block))
     }
 
-    /// Whether `block` shows content, dead or not, that lies in some place.
+    /// Whether the content of `block`, dead or not, has a place.
     fn lies_somewhere(&self, block: Extent<Addr>) -> bool {
         self.store.first(Content::Visible, block).is_some()
     }
 
-    /// What has died within `extent`, which is about to be written, leaves its
-    /// place.
+    /// Makes the dead blocks within `extent`, which is about to be written, leave their places.
     pub(super) fn leave_places(&mut self, extent: Extent<Addr>) {
         let geometry = self.store.geometry();
         if geometry.overwrites_in_place {
@@ -86,8 +84,8 @@ impl Volume {
         }
     }
 
-    /// Destroys what is owed by place.
-    pub(super) fn repay(&self) -> Option<Act> {
+    /// The erase task that destroys content owed by place, if some is ready.
+    pub(super) fn repay(&self) -> Option<EraseTask> {
         let owed = || self.state.owed.iter();
         let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
@@ -104,7 +102,7 @@ impl Volume {
         let taken = self.limits().batch(pieces, |(place, _)| place.extent.len);
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
         let (runs, causes) = self.once_each(&places, &addresses).into_iter().unzip();
-        // In the base nothing is destroyed.
+        // Nothing is destroyed in the base.
         let slots = places.iter().filter(|place| place.on == MediumId::Data);
         let method = Destroy {
             residue: slots.copied().map(Site::Place).collect(),
@@ -115,11 +113,12 @@ impl Volume {
             record: true,
         };
         let kind = Kind::Repay { places, causes };
-        Some(self.act(kind, runs, Method::Destroy(method), Priority::Due)).filter(|act| !act.runs.is_empty())
+        Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+            .filter(|task| !task.runs.is_empty())
     }
 
-    /// The addresses of `places`. One that was in a slot and, for all that the
-    /// durable map says, in the base died once.
+    /// The addresses of `places`, each once: a block can be owed both in a slot and in the base, where the
+    /// durable map may still show it.
     fn once_each(&self, places: &[Place], addresses: &[(Extent<Addr>, Cause)]) -> Vec<(Extent<Addr>, Cause)> {
         let (mut slots, mut died) = (ExtentMap::default(), Vec::new());
         for (place, (address, cause)) in places.iter().zip(addresses) {
@@ -134,7 +133,7 @@ impl Volume {
         died
     }
 
-    /// The journal says that nothing is owed at `places` any more.
+    /// Frees `places`: the journal says durably that nothing is owed there any more.
     pub(super) fn repaid(&mut self, places: &[Place]) {
         let data = places.iter().filter(|it| it.on == MediumId::Data).map(|it| it.extent);
         let data: Vec<Extent<Pos>> = data.collect();

@@ -1,14 +1,14 @@
 //! The volume: one disk, as a state machine without input, output or a clock.
 //!
-//! It is told of [`Event`]s in order of arrival and answers with [`Command`]s.
+//! [`Volume::apply`] takes [`Event`]s in order of arrival, and answers with [`Command`]s.
 //!
 //! Invariants:
 //! 1. Every death is durable in the journal before the request that caused it
-//!    is replied to, and before any act on it begins.
+//!    is replied to, and before any erase task on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
-//! 3. A write to a byte with an obligation waits until the obligation is met
-//!    and that is durable, or it gets another place ([`leaving`]), or it meets the
-//!    obligation itself ([`overwriting`]): no act can destroy what was written
+//! 3. A write to a byte with an obligation waits until the obligation is completed
+//!    and that is durable, or it gets another place ([`leaving`]), or it completes the
+//!    obligation itself ([`overwriting`]): no erase task can destroy what was written
 //!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt ([`crate::erase`]).
@@ -19,14 +19,16 @@
 //!    arrival.
 //! 7. After the first failure of the medium nothing more is written.
 
-mod act;
 mod admit;
 mod bytes;
+mod checkpoints;
 mod choose;
 mod commit;
+mod copy_up;
 mod dying;
 mod erasing;
 mod io;
+mod jobs;
 mod layers;
 mod leaving;
 mod open;
@@ -35,17 +37,15 @@ mod outstanding;
 mod overwriting;
 mod paging;
 mod query;
-mod raise;
 mod recording;
 mod requests;
 mod running;
 mod schedule;
-mod sealing;
 mod shortage;
 mod space;
+mod task;
 #[cfg(test)]
 mod tests;
-mod tidy;
 mod waiting;
 mod watching;
 
@@ -68,22 +68,22 @@ use outstanding::Purpose;
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The passes of an act.
+    /// The passes of an erase task.
     pub policy: Policy,
-    /// Acts begin when no request came for so long.
+    /// Erase tasks begin when no request came for this long, in milliseconds.
     pub idle_after_ms: u64,
-    /// Acts begin, idle or not, when the oldest obligation is as old as this.
+    /// Erase tasks begin, idle or not, when the oldest obligation is this old, in milliseconds.
     pub deadline_ms: u64,
     /// Treat whole blocks of zeros that are written as deaths.
     pub detect_zeroes: bool,
-    /// What the guest frees is dead; else only once the watcher says so too, if
-    /// it knows the file system.
+    /// Whether a free of the guest counts as a death. If not, and if the watcher knows the file system, the
+    /// death waits until the watcher infers it too.
     pub trust_discard: bool,
-    /// Refuse what would change the disk, and do no act.
+    /// Refuse requests that would change the disk, and begin no erase task.
     pub read_only: bool,
-    /// Longest single write of an act; bounds the wait of a request behind it.
+    /// Longest single write of an erase task, in bytes; bounds the wait of a request behind it.
     pub run_bytes_max: u64,
-    /// Most bytes that share the syncs of an act.
+    /// Most bytes that share the syncs of an erase task.
     pub batch_bytes_max: u64,
 }
 
@@ -104,33 +104,33 @@ impl Config {
     }
 }
 
-/// What a volume is told.
+/// An input of a volume.
 #[derive(Debug)]
 pub enum Event {
     /// A request arrived.
     Request(RequestId, Request),
-    /// What a [`Command::Io`] asked for has been done, or has failed.
+    /// The operation of a [`Command::Io`] has ended, or has failed.
     Completed(IoId, Result<Buf, MediumError>),
     /// Time has passed.
     Tick,
     /// A client has been connected, and will send requests.
     Connected,
-    /// It is gone, and sends no more.
+    /// A client has been disconnected, and sends no more.
     Disconnected,
     /// The guest is attached so from now on.
     Attached(Attached),
-    /// Everything queued is due now.
+    /// All obligations are due now.
     ShredNow,
-    /// No new requests. Everything queued is due now, or, without `drain`,
-    /// left for the next start.
+    /// The disk is being stopped: no new requests. All obligations are due now, or, without `drain`, left
+    /// for the next start.
     Stop {
-        /// Destroy what is queued.
+        /// Destroy everything that is owed before the stop.
         drain: bool,
     },
     /// The audit log is durable up to `head`, with all receipts before number
     /// `receipts`.
     Recorded {
-        /// The first receipt that is not there.
+        /// The number of the first receipt that the log does not have.
         receipts: u64,
         /// The end of the log.
         head: LogHead,
@@ -140,22 +140,22 @@ pub enum Event {
     /// The medium has no space allocated here: it reads as zeros. Ignored
     /// where the disk was written to since it was opened.
     Hole(Extent<Addr>),
-    /// The medium has space allocated here. Where the disk holds nothing that is
-    /// given back. Ignored while holes are unknown.
+    /// The medium has space allocated here, which is given back where the disk has no data. Ignored while
+    /// holes are unknown.
     Space(Extent<Addr>),
 }
 
-/// What a volume wants done.
+/// An output of a volume: something to be done.
 #[derive(Debug)]
 pub enum Command {
-    /// Input or output; its end is to be told with [`Event::Completed`].
+    /// An I/O operation. Answer its end with [`Event::Completed`].
     Io(Io),
     /// A request has ended.
     Reply(RequestId, Outcome),
-    /// Something has died, and its obligation is durable or soon will be.
+    /// Bytes have died; the obligation is durable, or will be with the next commit.
     Died(Cause, Extent<Addr>),
-    /// Something has been destroyed: the receipt with this number is to be put into
-    /// the audit log, of which [`Event::Recorded`] is to tell.
+    /// Bytes have been destroyed: put the receipt with this number into the audit log, then send
+    /// [`Event::Recorded`].
     Receipt(u64, Receipt),
     /// From now on nothing is written: why.
     Latched(String),
@@ -171,18 +171,16 @@ pub struct Volume {
     outstanding: outstanding::Outstanding,
     requests: requests::Requests,
     erasing: erasing::Erasing,
-    /// Where content is, being made durable.
-    sealing: sealing::Sealing,
+    checkpoints: checkpoints::Checkpoints,
     schedule: schedule::Schedule,
     latched: Option<String>,
     watching: Option<watching::Watching>,
-    /// What the watcher knew at the last stop, until there is one.
+    /// The watcher's view of the last stop, until a watcher takes it.
     watch_view: Vec<u8>,
 }
 
 impl Volume {
-    /// Takes one event that happened at `now`, and appends what follows from
-    /// it to `out`.
+    /// Takes one event that happened at `now`, and appends the commands that follow from it to `out`.
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
         self.schedule.pass(now);
         match event {
@@ -209,22 +207,22 @@ impl Volume {
         match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Act, Ok(buf)) => self.act_done(buf),
+            (Purpose::Task, Ok(buf)) => self.task_done(buf),
             (Purpose::Page(page), result) => self.page_done(page, result, out),
-            (Purpose::VoidNotes, _) => {}
+            (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
-            (Purpose::Seal, Err(error))
+            (Purpose::Checkpoint, Err(error))
                 if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
             {
                 self.latch(&format!("syncing: {error}"), out);
             }
-            (Purpose::Seal, result) => self.seal_io_done(result.err(), out),
+            (Purpose::Checkpoint, result) => self.checkpoint_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
-            (Purpose::Act, Err(error)) => self.act_failed(&error, out),
+            (Purpose::Task, Err(error)) => self.task_failed(&error, out),
         }
     }
 
-    /// Does what can be done now, besides the requests under way.
+    /// Does everything that can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
             self.schedule.nothing_left();
@@ -237,15 +235,15 @@ impl Volume {
         self.settle(out);
         self.oblige_waiting(out);
         self.drive_watching(out);
-        self.drive_act(out);
+        self.drive_task(out);
         self.give_receipts(out);
         self.check_log(out);
-        self.drive_sealing(out);
+        self.drive_checkpoints(out);
         self.commit_pending(out);
         self.note_shortage();
     }
 
-    /// Whether there is nothing but requests under way: the common case.
+    /// Whether there is nothing to do besides the requests under way: the common case.
     fn is_quiet(&self) -> bool {
         self.state.ledger.is_empty()
             && self.state.owed.is_empty()
@@ -254,11 +252,11 @@ impl Volume {
             && !self.has_receipts_to_give()
             && !self.commits.journal.has_pending()
             && self.has_seen_all()
-            && self.is_sealed()
-            && !self.has_chores()
+            && self.is_checkpointed()
+            && !self.has_jobs()
     }
 
-    /// Where `extent` lies now; none if that is not known in memory.
+    /// Where `extent` lies now; none if that part of the map is not in memory.
     #[must_use]
     pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
         self.store.missing(extent).is_none().then(|| self.store.locate(extent))
@@ -276,10 +274,10 @@ impl Volume {
         }
         self.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
-        self.abandon_act();
-        self.sealing.give_up();
+        self.abandon_task();
+        self.checkpoints.give_up();
         self.commits.undurable.give_up();
-        self.void_notes(out);
+        self.invalidate_notes(out);
         for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }
@@ -287,7 +285,7 @@ impl Volume {
     }
 }
 
-/// How a failure of the medium is told to the one who asked.
+/// The refusal of a request for which the medium failed.
 fn refusal(error: &MediumError) -> Refusal {
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
@@ -295,13 +293,13 @@ fn refusal(error: &MediumError) -> Refusal {
     }
 }
 
-/// How a request ends that has no place to write to.
+/// The refusal of a write that got no place.
 fn no_place() -> Refusal {
-    Refusal::NoSpace("the disk has as many blocks of its own as it can name: free some".into())
+    Refusal::NoSpace("the overlay has no slot left; free some blocks of the disk".into())
 }
 
-/// Whether a request of this kind has to be refused once the disk is latched
-/// or read-only. A flush too: it would promise what was lost.
+/// Whether a request of this kind has to be refused once the disk is latched. A flush too: its reply would
+/// promise that lost content is durable.
 fn needs_medium_writes(op: &Op) -> bool {
     op.is_write() || *op == Op::Flush
 }

@@ -1,12 +1,12 @@
-//! Making a disk's journal, and opening a disk after a stop or a crash.
+//! Making a disk's journal; opening a disk after a stop or a crash.
 
+use super::checkpoints::Checkpoints;
 use super::commit::Commits;
 use super::erasing::Erasing;
 use super::outstanding::Outstanding;
 use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
-use super::sealing::Sealing;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
@@ -28,60 +28,60 @@ const VIEW_VERSION: u32 = 1;
 /// What a disk needs to be opened.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// How it shall behave.
+    /// How the volume behaves.
     pub config: Config,
     /// The disk's identity.
     pub disk: [u8; 16],
-    /// Its size in bytes.
+    /// The size of the disk, in bytes.
     pub size: u64,
-    /// The host's session: the same number as long as what was written to the media is on them
-    /// or in a cache above them, and another one after that may have been lost.
+    /// The host's session. The number stays the same as long as everything written to the media is on them
+    /// or in a cache above them; after a possible loss of that cache the number is another one.
     pub session: u64,
-    /// Bytes that nobody knows, new at each opening.
+    /// Secret random bytes, new at each opening.
     pub entropy: [u8; 32],
     /// The time.
     pub now: Millis,
-    /// The last stop's checkpoint, if there was one.
+    /// The view that the last stop left, if that was a clean one.
     pub checkpoint: Option<Checkpoint>,
     /// Which store the disk has.
     pub store: store::Kind,
 }
 
-/// What was known at a clean stop.
+/// What a clean stop keeps for the next start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Checkpoint {
-    /// Of the journal's last frame at the stop.
+    /// The generation of the journal's last frame at the stop.
     pub generation: u64,
-    /// Of the same frame.
+    /// The number of that frame.
     pub seq: u64,
-    /// What the store knew ([`Store::view`]).
+    /// The view of the store ([`Store::view`]).
     pub store: Vec<u8>,
-    /// What the watcher knew.
+    /// The view of the watcher.
     pub watch: Vec<u8>,
 }
 
 /// Why a disk cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its journal cannot be used.
+    /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Its medium cannot be used.
+    /// The medium cannot be used.
     #[error("the medium cannot be used: {0}")]
     Medium(#[from] MediumError),
-    /// Its store cannot be used.
+    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Content under a conservative overwrite is not where it was put.
+    /// A staging slot of the journal does not have the content that was put there.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
-    /// It was not stopped cleanly, and must be written to.
+    /// The last stop was not clean, and the disk has to be written to.
     #[error("the disk was not stopped cleanly while it kept content in the journal: serve it writable once")]
     NeedsRecovery,
 }
 
 impl Checkpoint {
-    /// Its bytes, for the file `view`.
+    /// The bytes of the file `view`.
     #[must_use]
     pub fn to_bytes(&self, disk: [u8; 16]) -> Vec<u8> {
         let mut bytes = VIEW_MAGIC.to_vec();
@@ -96,8 +96,8 @@ impl Checkpoint {
         bytes
     }
 
-    /// The checkpoint of disk `disk` in these bytes, if they are whole. One
-    /// that is not is no loss: what it says can be found out again.
+    /// The checkpoint of disk `disk` in these bytes, if they are whole. Losing a checkpoint costs time only:
+    /// a start finds out the same from the media.
     #[must_use]
     pub fn from_bytes(bytes: &[u8], disk: [u8; 16]) -> Option<Self> {
         let (body, crc) = bytes.split_last_chunk::<4>()?;
@@ -120,9 +120,9 @@ impl Checkpoint {
 }
 
 impl Volume {
-    /// Writes an empty journal, and says which checkpoint goes with it: `held`
-    /// may hold data. `dead` lies on the medium and belongs to nobody: it reads
-    /// as zeros from now on, and is destroyed.
+    /// Writes an empty journal; returns the checkpoint that goes with it. The bytes `allocated` may hold
+    /// data. The bytes `dead` are on the medium and belong to nobody: they read as zeros from now on, and
+    /// are destroyed.
     ///
     /// # Errors
     /// The journal's medium failed.
@@ -130,7 +130,7 @@ impl Volume {
         journal: &dyn Medium,
         shape: Shape,
         disk: [u8; 16],
-        held: Option<Extent<Addr>>,
+        allocated: Option<Extent<Addr>>,
         dead: Option<Extent<Addr>>,
     ) -> Result<Checkpoint, MediumError> {
         let mut state = State::default();
@@ -147,16 +147,15 @@ impl Volume {
         journal.write(Pos(0), &Head { shape, disk }.to_bytes(), false)?;
         journal.sync()?;
         let mut blocks = BlockSet::default();
-        held.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
+        allocated.into_iter().chain(dead).for_each(|extent| blocks.insert(extent));
         let FrameId { generation, seq } = writer.position();
         Ok(Checkpoint { generation, seq, store: blocks.to_bytes(), watch: Vec::new() })
     }
 
-    /// Opens a disk: reads its journal, puts content back that was under a
-    /// conservative overwrite, and says what is owed.
+    /// Opens a disk: reads its journal, and puts staged content back in its place.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing was changed then that cannot be done again.
+    /// [`OpenError`]. After an error the same call can be made again.
     pub fn open(mut opening: Opening, media: &Media<'_>) -> Result<Self, OpenError> {
         let journal = *media.journal();
         let mut found = journal::scan(journal, opening.disk, opening.size, opening.session)?;
@@ -181,13 +180,13 @@ impl Volume {
             found.state.apply(Change::Oblige(block, Due::Shred { no_hole: false }, cause), Millis(0));
         }
         if opening.config.read_only {
-            if !found.state.slots.held.is_empty() {
+            if !found.state.slots.staged.is_empty() {
                 return Err(OpenError::NeedsRecovery);
             }
         } else {
             settle_overwritten(&mut found.state, *media.data())?;
             restore(&mut found, &mut *store, media)?;
-            found.state.slots.dirty |= slots_hold_something(shape, journal)?;
+            found.state.slots.dirty |= slots_have_content(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
@@ -212,7 +211,7 @@ impl Volume {
             outstanding: Outstanding::default(),
             requests: Requests::default(),
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
-            sealing: Sealing::default(),
+            checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
             watching: None,
@@ -222,8 +221,8 @@ impl Volume {
     }
 }
 
-/// What the guest wrote over dead bytes before the server was killed is in the host's cache: a
-/// sync makes it durable, and meets the obligations.
+/// Syncs what the guest wrote over dead bytes before the server was killed, which is in the host's cache.
+/// The sync completes their obligations.
 fn settle_overwritten(state: &mut State, data: &dyn Medium) -> Result<(), MediumError> {
     if !state.ledger.has_overwritten() {
         return Ok(());
@@ -237,14 +236,14 @@ fn settle_overwritten(state: &mut State, data: &dyn Medium) -> Result<(), Medium
     Ok(())
 }
 
-/// Puts content back that was being kept when the disk stopped. Where it has no
-/// place any more, it was not durable, and nobody was told so.
+/// Puts staged content back in its place. Content without a place was not durable before the stop, and
+/// nobody was told that it was.
 fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> Result<(), OpenError> {
-    if found.state.slots.held.is_empty() {
+    if found.state.slots.staged.is_empty() {
         return Ok(());
     }
     let journal = *media.journal();
-    for (slot, (extent, crc)) in &found.state.slots.held {
+    for (slot, (extent, crc)) in &found.state.slots.staged {
         let mut content = vec![0; extent.len as usize];
         journal.read(found.head.shape.slot(*slot), &mut content)?;
         if Crc(crc32c::crc32c(&content)) != *crc {
@@ -257,25 +256,25 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
         })?;
     }
     media.data().sync()?;
-    let extents: Vec<_> = found.state.slots.held.values().map(|(extent, _)| *extent).collect();
+    let extents: Vec<_> = found.state.slots.staged.values().map(|(extent, _)| *extent).collect();
     found.state.apply(Change::Release, Millis(0));
     for extent in extents {
-        // Some passes may be missing below what was put back just now.
+        // Some passes may be missing below the content that was put back.
         found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
     }
     Ok(())
 }
 
-/// Whether content was put into the slots, perhaps without a note of it: the
-/// note comes after the content, and a crash or a failure between the two.
-fn slots_hold_something(shape: Shape, journal: &dyn Medium) -> Result<bool, MediumError> {
+/// Whether the slots have content, also where the journal does not say so: a crash can come between the
+/// content and its record.
+fn slots_have_content(shape: Shape, journal: &dyn Medium) -> Result<bool, MediumError> {
     let mut bytes = vec![0; (u64::from(shape.slots) * SLOT_BYTES) as usize];
     journal.read(shape.slot(Slot(0)), &mut bytes)?;
     Ok(bytes.iter().any(|byte| *byte != 0))
 }
 
-/// Destroys what the slots may hold. The journal still says that they are held,
-/// until the next snapshot: so that comes first, if content was put back.
+/// Destroys the content of the slots. The journal says that they are in use until the next snapshot; so a
+/// snapshot comes first, if content was put back.
 fn erase_slots(
     found: &mut Recovered,
     writer: &mut Journal,

@@ -1,5 +1,4 @@
-//! Changes of the same bytes are carried out in order of arrival: who waits for
-//! whom.
+//! The order of changes: changes of the same bytes are carried out in order of arrival.
 //!
 //! Each byte knows the last change to arrive for it that has not ended. A change
 //! follows those alone: all earlier ones end before them. So a change costs as
@@ -15,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Order {
     last: ExtentMap<Addr, Change>,
     members: HashMap<RequestId, Member>,
-    /// How often evidence was cut.
+    /// How many cuts of evidence there were.
     cuts: u64,
     /// Changes that had arrived at the last cut, and have not ended.
     before_cut: usize,
@@ -35,15 +34,15 @@ impl Value for Change {
 #[derive(Debug)]
 struct Member {
     bytes: Extent<Addr>,
-    /// How many others have to end before it may begin.
+    /// How many others have to end before this one may begin.
     ahead: usize,
     followers: Vec<RequestId>,
-    /// The cuts before it arrived.
+    /// How many cuts there were before this change arrived.
     cuts: u64,
 }
 
 impl Order {
-    /// Change `id` of `bytes` arrives.
+    /// Adds change `id` of `bytes`, which arrives.
     pub(super) fn enter(&mut self, id: RequestId, bytes: Extent<Addr>) {
         let ahead: BTreeSet<RequestId> = self.last.within(bytes).map(|(_, it)| it.0).collect();
         for other in &ahead {
@@ -56,7 +55,7 @@ impl Order {
         self.last.insert(bytes, Change(id));
     }
 
-    /// Change `id` has ended; returns those that may begin now.
+    /// Ends change `id`; returns the changes that may begin now.
     pub(super) fn leave(&mut self, id: RequestId) -> Vec<RequestId> {
         let freed = self.retire(id);
         if let Some(member) = self.members.remove(&id) {
@@ -92,8 +91,8 @@ impl Order {
         self.last.overlaps(extent)
     }
 
-    /// Evidence is cut: [`Order::is_cut_complete`] tells when all changes that
-    /// have arrived have ended.
+    /// Marks a cut of evidence: [`Order::is_cut_complete`] tells when all changes that have arrived by now
+    /// have ended.
     pub(super) fn cut(&mut self) {
         self.cuts += 1;
         self.before_cut = self.members.len();

@@ -1,4 +1,4 @@
-//! Input and output that is under way, and what each is for.
+//! The I/O operations under way, and the purpose of each.
 
 use super::IoId;
 use super::waiting::Obstacle;
@@ -11,13 +11,13 @@ pub(super) enum Purpose {
     Request(RequestId),
     Commit,
     /// A step of the erase task under way.
-    Act,
+    Task,
     /// A checkpoint.
-    Seal,
+    Checkpoint,
     /// This part of the map is read, or gets space.
     Page(Obstacle),
-    /// The notes of what was written over dead bytes are made void.
-    VoidNotes,
+    /// The notes of what was written over dead bytes are made invalid.
+    InvalidateNotes,
 }
 
 /// See the module's documentation.
@@ -25,12 +25,12 @@ pub(super) enum Purpose {
 pub(super) struct Outstanding {
     next: u64,
     purposes: HashMap<IoId, Purpose>,
-    /// What is being done with the map.
+    /// The parts of the map that are being read, or are getting space.
     pages: HashSet<Obstacle>,
 }
 
 impl Outstanding {
-    /// Input or output for `purpose` begins.
+    /// Begins an I/O operation for `purpose`.
     pub(super) fn begin(&mut self, purpose: Purpose) -> IoId {
         let id = IoId(self.next);
         self.next += 1;
@@ -41,9 +41,9 @@ impl Outstanding {
         id
     }
 
-    /// Input or output has ended. Returns its purpose.
+    /// Ends an I/O operation; returns its purpose.
     pub(super) fn end(&mut self, id: IoId) -> Purpose {
-        let purpose = self.purposes.remove(&id).expect("each completion is of an act handed out, once");
+        let purpose = self.purposes.remove(&id).expect("each operation completes once");
         if let Purpose::Page(page) = purpose {
             self.pages.remove(&page);
         }

@@ -1,14 +1,14 @@
-//! Writes over what has died, where the new content goes to the same place: with a policy of
-//! one pass such a write is itself the pass, and waits for nothing.
+//! Writes over dead bytes where the new content goes to the same place. With a policy of one pass
+//! such a write is itself the pass, and waits for nothing.
 //!
 //! Invariants:
 //! 1. Bytes are dead until the write over them has ended and a [note](crate::journal::Note) says
-//!    so: nobody reads what it replaces, and a kill of the server undoes nothing that was shown.
+//!    so. Nobody reads the old content, and a kill of the server undoes nothing that was shown.
 //!    No erase task begins there meanwhile.
-//! 2. The obligation is met by a sync that began after the write had ended. Until then the
+//! 2. A sync that began after the write had ended completes the obligation. Until then the
 //!    journal calls the bytes dead, and after a power cut they are.
-//! 3. Whoever asked for durable content, by FUA or a flush, is answered when the journal says
-//!    durably that the obligation is met: else a power cut would undo what was promised.
+//! 3. A FUA write or a flush is answered when the journal says durably that the obligation is
+//!    completed. Otherwise a power cut would undo what was promised.
 
 use super::io::IoOp;
 use super::running::{Deaths, Stage};
@@ -24,37 +24,37 @@ use crate::request::{Buf, RequestId};
 use crate::units::{Addr, Extent, Millis};
 use std::collections::BTreeSet;
 
-/// Obligations are met after so long at the latest, unasked.
+/// How long such a write may wait for a sync that nobody asks for, in milliseconds.
 const UNSYNCED_MS_MAX: u64 = 1000;
-/// Entries that one more write over dead bytes may need: the dead ones before and behind, and
-/// its own, which takes two.
+/// Entries of the ledger that one more write over dead bytes may need: the dead parts before and behind,
+/// and two for its own bytes.
 const ENTRIES_NEEDED: usize = 4;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Overwriting {
-    /// Dead bytes that writes under way go to.
+    /// The dead bytes that writes under way go to.
     under_way: ExtentMap<Addr, ()>,
-    /// When the first one ended that no sync covers, if there is one.
+    /// When the first write ended that no sync covers, if there is one.
     since: Millis,
-    /// The last commit that meets obligations so.
+    /// The number of the last commit that completes such obligations.
     met_seq: u64,
-    /// Requests that wait for a commit.
+    /// Requests that wait for a commit, with its number.
     waiters: Vec<(u64, RequestId)>,
     notes: Notes,
 }
 
-/// Which notes are still needed, by their numbers.
+/// The notes that are still needed, by their numbers.
 #[derive(Debug, Default)]
 struct Notes {
     next: u64,
-    /// Those that are being written, or whose writes are.
+    /// The notes that are being written.
     under_way: BTreeSet<u64>,
-    /// The sync under way, or the last one, covers those before.
+    /// The sync under way, or the last one, covers the notes before this number.
     syncing: u64,
-    /// The commit after that sync, likewise.
+    /// The commit after the last sync covers the notes before this number.
     met: u64,
-    /// Those before are needed no more.
+    /// The notes before this number are needed no more.
     done: u64,
 }
 
@@ -63,14 +63,14 @@ impl Notes {
         self.next - self.done < NOTES
     }
 
-    /// Whether they should soon be needed no more.
+    /// Whether so many notes are in use that a sync is wanted.
     fn is_crowded(&self) -> bool {
         self.next - self.syncing >= NOTES / 2
     }
 }
 
 impl Overwriting {
-    /// The parts of `extent` that no such write is under way to.
+    /// The parts of `extent` that no write over dead bytes is under way to.
     pub(super) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.under_way.gaps(extent)
     }
@@ -85,7 +85,7 @@ impl Volume {
         one_pass && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
     }
 
-    /// A write of `extent` begins.
+    /// Notes that a write of `extent` begins.
     pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
         if self.state.ledger.dead().overlaps(extent) {
             self.erasing.overwriting.under_way.insert(extent, ());
@@ -100,12 +100,12 @@ impl Volume {
         self.erasing.overwriting.under_way.overlaps(extent)
     }
 
-    /// A write of `extent` has failed: what was dead there is.
+    /// Notes that a write of `extent` has failed: dead bytes there stay dead.
     pub(super) fn give_up_overwrite(&mut self, extent: Extent<Addr>) {
         self.erasing.overwriting.under_way.remove(extent);
     }
 
-    /// The write of `id` has ended, over dead bytes: notes that.
+    /// Writes the note of request `id`, whose write over dead bytes has ended.
     pub(super) fn note_overwrite(
         &mut self,
         id: RequestId,
@@ -130,7 +130,7 @@ impl Volume {
         self.io(Purpose::Request(id), place, IoOp::Write { data: data.into(), durable: false }, out);
     }
 
-    /// The note of `id` is written, or is not.
+    /// Goes on with request `id` after the write of its note.
     pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
@@ -170,11 +170,11 @@ impl Volume {
             return self.finish(id, Err(self.frozen()), out);
         }
         self.meet_overwritten(&parts);
-        self.requests.running.get_mut(id).stage = Stage::Seal(deaths);
-        self.request_sealed(id, out);
+        self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+        self.request_checkpointed(id, out);
     }
 
-    /// A sync begins.
+    /// Notes that a sync begins.
     pub(super) fn begin_overwritten_sync(&mut self) {
         self.state.ledger.begin_sync();
         let notes = &mut self.erasing.overwriting.notes;
@@ -184,7 +184,7 @@ impl Volume {
         }
     }
 
-    /// That sync has ended.
+    /// Completes the obligations that the sync covers, which has ended.
     pub(super) fn end_overwritten_sync(&mut self) {
         self.meet_overwritten(&self.state.ledger.synced());
         self.erasing.overwriting.notes.met = self.erasing.overwriting.notes.syncing;
@@ -200,7 +200,7 @@ impl Volume {
         }
     }
 
-    /// Whether all that was met so is durably met, and nothing is owed.
+    /// Whether all obligations of bytes that were written over are durably completed.
     pub(super) fn is_overwritten_met(&self) -> bool {
         !self.state.ledger.has_overwritten() && self.is_met_durable()
     }
@@ -209,7 +209,7 @@ impl Volume {
         self.commits.durable.seq >= self.erasing.overwriting.met_seq || mutant::is(Mutant::FlushBeforeMet)
     }
 
-    /// Whether `id` has to wait for what was met to be durable; then that ends it.
+    /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
     pub(super) fn awaits_met(&mut self, id: RequestId) -> bool {
         if self.is_met_durable() {
             return false;
@@ -219,7 +219,7 @@ impl Volume {
         true
     }
 
-    /// A commit is durable.
+    /// Ends the requests that waited for a commit that is durable now.
     pub(super) fn overwriting_committed(&mut self, out: &mut Vec<Command>) {
         let durable = self.commits.durable.seq;
         if self.is_met_durable() {
@@ -230,26 +230,26 @@ impl Volume {
         ready.into_iter().for_each(|(_, id)| self.finish_with_buf(id, out));
     }
 
-    /// Whether what was written over should be synced although nobody asks.
+    /// Whether bytes that were written over should be synced although nobody asks.
     pub(super) fn wants_overwritten_sync(&self) -> bool {
         let is_crowded = self.erasing.overwriting.notes.is_crowded() || !self.has_room();
         let is_old = self.schedule.now.since(self.erasing.overwriting.since) >= UNSYNCED_MS_MAX;
         self.state.ledger.has_unsynced() && (is_crowded || is_old)
     }
 
-    /// When it should, at the latest.
+    /// When such a sync is due at the latest.
     pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
         let latest = Millis(self.erasing.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
         self.state.ledger.has_unsynced().then_some(latest)
     }
 
-    /// The medium failed: nobody waits any more, and content of which there are notes may be
-    /// lost when the host's cache forgets it.
-    pub(super) fn void_notes(&mut self, out: &mut Vec<Command>) {
+    /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
+    /// forgets it. Nobody waits any more.
+    pub(super) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
         self.erasing.overwriting.waiters.clear();
         if self.state.ledger.has_overwritten() {
             let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
-            self.io(Purpose::VoidNotes, place, IoOp::Zero, out);
+            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
         }
     }
 }

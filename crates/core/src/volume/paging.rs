@@ -1,4 +1,4 @@
-//! Parts of the map that are read, or given space on the host, when something needs them.
+//! Parts of the map are read, or given space on the host, when something needs them.
 
 use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp};
@@ -7,23 +7,21 @@ use crate::request::Buf;
 use crate::units::{Addr, Extent};
 
 impl Volume {
-    /// Whether the map for `extent` is in memory; if not, it is being read.
+    /// Whether the map of `extent` is in memory. If not, begins to read it.
     pub(super) fn has_map(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> bool {
         let Some(place) = self.store.missing(extent) else { return true };
         self.fetch_for(Obstacle::Page(place), out);
         false
     }
 
-    /// Whether the map has space on the host for the death of `extent`; if not, it is being
-    /// taken.
+    /// Whether the map has space on the host for the death of `extent`. If not, begins to take some.
     pub(super) fn has_map_space(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> bool {
         let Some(place) = self.store.lacks_space(extent, true) else { return true };
         self.fetch_for(Obstacle::Space(place), out);
         false
     }
 
-    /// Reads the part of the map that a request waits for, or takes space for it, if that
-    /// is its `obstacle`.
+    /// Removes `obstacle` if that is a part of the map: begins to read it, or to take space for it.
     pub(super) fn fetch_for(&mut self, obstacle: Obstacle, out: &mut Vec<Command>) {
         let (place, op) = match obstacle {
             Obstacle::Page(place) => (place, IoOp::Read),
@@ -46,7 +44,7 @@ impl Volume {
                 for waiting in self.requests.waiting.take_behind(page) {
                     self.refuse_waiting(&waiting, &error, out);
                 }
-                return self.act_lacks_map(&error, out);
+                return self.task_lacks_map(&error, out);
             }
             (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
             (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),

@@ -1,4 +1,4 @@
-//! What can be asked of a volume at any time.
+//! Questions that a volume answers at any time.
 
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
@@ -12,69 +12,68 @@ use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most runs that are looked at to find out how much waits: meanwhile the guest waits too.
+/// Most runs to look at when waiting bytes are counted: meanwhile the guest waits too.
 const WAITING_RUNS_MAX: usize = 1 << 16;
-/// Most bytes in one such run, so that a look at it has a limit.
+/// Most bytes in one such run, so that a look at a run has a limit.
 const WAITING_RUN_BYTES_MAX: u64 = 256 << 20;
 
-/// What a volume knows of itself. All sizes are bytes.
+/// The state of a volume. All sizes are bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the disk.
+    /// The size of the disk.
     pub size_bytes: u64,
-    /// In blocks that hold live data, or may hold some.
+    /// Blocks that have live data, or may have some.
     pub live_bytes: u64,
-    /// Dead, and waiting to be destroyed.
+    /// Dead bytes that are still to be destroyed.
     pub queued_bytes: u64,
-    /// Waiting to be overwritten conservatively.
+    /// Bytes that are still to be overwritten conservatively.
     pub scour_bytes: u64,
-    /// Suspicious.
+    /// Suspicious bytes.
     pub suspicious_bytes: u64,
-    /// Entries of the ledger (a number).
+    /// How many entries the ledger has.
     pub ledger_entries: usize,
-    /// Most entries that it may have.
+    /// How many entries the ledger may have.
     pub ledger_entries_max: usize,
-    /// Requests under way, and those that wait (numbers).
+    /// How many requests are under way.
     pub requests_running: usize,
-    /// See above.
+    /// How many requests wait.
     pub requests_waiting: usize,
-    /// An act is going on.
+    /// Whether an erase task is under way.
     pub destroying: bool,
     /// The passes, by name.
     pub policy: String,
-    /// Why nothing is written any more, if that is so.
+    /// Why the disk is latched; none if it is not.
     pub latched: Option<String>,
-    /// What was counted since the disk was created.
+    /// The counters since the disk was created.
     pub counters: Counters,
-    /// Whether some of the live blocks may hold none: the search for holes
-    /// after a crash is not over.
+    /// Whether the search for holes after a crash is not over: some live blocks may have no data.
     pub holes_unknown: bool,
-    /// What the watcher knows; none if nothing is to be inferred.
+    /// The state of the watcher; none if detection is off.
     pub watch: Option<crate::watch::WatchStatus>,
-    /// What its store knows.
+    /// The state of the store.
     pub store: StoreStatus,
 }
 
-/// Content that the watcher will call dead, or may.
+/// Content that the watcher will call dead, or may call dead.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitingBytes {
-    /// Bytes that hold data, or may hold some, by what they wait for.
+    /// Bytes that have data, or may have some, by what they wait for.
     pub by_cause: BTreeMap<WaitsFor, u64>,
-    /// The runs were too many to look at them all: more bytes may wait.
+    /// Whether there were too many runs to count, so that more bytes may wait.
     pub at_least: bool,
 }
 
 impl Volume {
-    /// How much waits for a verdict.
+    /// How many bytes wait for a verdict.
     #[must_use]
     pub fn waiting_bytes(&self) -> WaitingBytes {
         let mut waiting = WaitingBytes::default();
         let pieces = self.waiting_runs().flat_map(|(cause, extent)| {
             extent.pieces(WAITING_RUN_BYTES_MAX).map(move |piece| (cause, piece))
         });
-        // A piece counts as a look even if it holds nothing.
+        // A piece counts as a look even if it has no data.
         let looks = pieces.flat_map(|(cause, piece)| {
-            self.mortal_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
+            self.discardable_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
         });
         for (n, (cause, bytes)) in looks.enumerate() {
             let counted = waiting.by_cause.entry(cause).or_default();
@@ -87,14 +86,14 @@ impl Volume {
         waiting
     }
 
-    /// What it knows of itself.
+    /// The state of the volume.
     #[must_use]
     pub fn status(&self) -> Status {
         let (ledger, owed) = (&self.state.ledger, &self.state.owed);
         let dead = ledger.dead().bytes();
         Status {
             size_bytes: self.store.geometry().size,
-            live_bytes: self.store.held_bytes().saturating_sub(dead),
+            live_bytes: self.store.allocated_bytes().saturating_sub(dead),
             queued_bytes: dead + owed.bytes() + ledger.overwritten_bytes(),
             scour_bytes: ledger.scour().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
@@ -102,7 +101,7 @@ impl Volume {
             ledger_entries_max: self.commits.journal.shape().entries_max(),
             requests_running: self.requests.running.len(),
             requests_waiting: self.requests.waiting.len(),
-            destroying: self.erasing.act.is_some(),
+            destroying: self.erasing.task.is_some(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             counters: self.state.counters,
@@ -112,8 +111,8 @@ impl Volume {
         }
     }
 
-    /// What it knows of `extent`, from its start on: at most `runs_max`
-    /// lengths, each of another liveness than the one before.
+    /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes
+    /// and another liveness than the one before.
     #[must_use]
     pub fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
         let mut runs: Vec<(u64, Liveness)> = Vec::new();
@@ -146,22 +145,19 @@ impl Volume {
         }
     }
 
-    /// The first run within `extent` that holds data of its own, or may hold some
-    /// ([`Content::Own`]).
+    /// The first run within `extent` that has data of its own, or may have some ([`Content::Own`]).
     #[must_use]
-    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+    pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         self.store.first(Content::Own, extent)
     }
 
-    /// The space of the medium that is nobody's, and destroyed, if content has no
-    /// fixed place.
+    /// The unallocated space of the data medium that was erased; none where content has a fixed place.
     #[must_use]
-    pub fn vacant(&self) -> Option<BlockSet<Pos>> {
-        self.store.vacant()
+    pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
+        self.store.unallocated()
     }
 
-    /// Obligations, by address: what is to be done there, why, and since when. Then
-    /// those whose address has another place by now.
+    /// The obligations, each with its address. Those whose address has another place by now come last.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, Obligation)> {
         let size = self.store.geometry().size;
         let owed = self.state.owed.iter().map(move |(place, debt)| {
@@ -173,47 +169,47 @@ impl Volume {
         self.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
     }
 
-    /// The end of the audit log, as the journal has it.
+    /// The end of the audit log, as the journal knows it.
     #[must_use]
     pub fn log_head(&self) -> LogHead {
         self.state.log
     }
 
-    /// Receipts that the audit log does not have yet (a number).
+    /// How many receipts the audit log does not have yet.
     #[must_use]
     pub fn receipts_waiting(&self) -> usize {
         self.state.receipts.len()
     }
 
-    /// How it behaves.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Changes how it behaves from the next act on.
+    /// Changes the configuration, from the next erase task on.
     pub fn reconfigure(&mut self, config: Config) {
         self.config = config;
     }
 
-    /// When it wants to be told that time has passed, if nothing else happens.
+    /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.schedule.now);
-        watch.into_iter().chain(self.act_wakeup()).chain(oblige).min()
+        watch.into_iter().chain(self.task_wakeup()).chain(oblige).min()
     }
 
-    fn act_wakeup(&self) -> Option<Millis> {
+    fn task_wakeup(&self) -> Option<Millis> {
         let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
         let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
         let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
         let first = others.fold(idle, Millis::min).max(self.shortage_ends());
-        (!asleep).then_some(if self.has_only_chores() {
+        (!asleep).then_some(if self.has_only_jobs() {
             first.max(self.erasing.jobs.not_before)
         } else {
             first
@@ -224,14 +220,13 @@ impl Volume {
         self.state.ledger.has_queued() || !self.state.owed.is_empty()
     }
 
-    /// No obligation that calls for an act is older than this; none if there is
-    /// none.
+    /// A time that no obligation is older than; none if no obligation calls for an erase task.
     pub(super) fn oldest(&self) -> Option<Millis> {
         self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
     }
 
-    /// Whether what was due by [`Event::ShredNow`](super::Event::ShredNow) has
-    /// been destroyed, or never will be.
+    /// Whether everything due by [`Event::ShredNow`](super::Event::ShredNow) has been destroyed, or never
+    /// will be.
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
@@ -243,30 +238,29 @@ impl Volume {
                 && self.has_seen_all())
     }
 
-    /// Whether there is nothing to tidy up, or never will be done.
+    /// Whether no background job is left, or none will ever be done.
     #[must_use]
-    pub fn is_tidy(&self) -> bool {
+    pub fn is_compact(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
-        never || (self.erasing.act.is_none() && !self.has_chores())
+        never || (self.erasing.task.is_none() && !self.has_jobs())
     }
 
-    /// Whether it is not known yet which blocks hold no data.
+    /// Whether the search for holes is not over: some blocks may have no data.
     #[must_use]
     pub fn holes_unknown(&self) -> bool {
         self.erasing.fresh.is_some()
     }
 
-    /// Whether no request, act or commit is under way; an act may have given
-    /// way, to go on later.
+    /// Whether no request, erase task or commit is under way. A task may have paused, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.outstanding.is_empty()
             && self.requests.is_empty()
             && !self.commits.journal.has_pending()
-            && (!self.schedule.stopping || self.is_sealed() || self.latched.is_some())
+            && (!self.schedule.stopping || self.is_checkpointed() || self.latched.is_some())
     }
 
-    /// Whether it is at rest and owes nothing that it could do unasked.
+    /// Whether the volume is at rest, and no work is left that it could do unasked.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let never = self.latched.is_some() || self.config.read_only;
@@ -275,8 +269,7 @@ impl Volume {
 }
 
 impl Volume {
-    /// What a clean stop keeps: which blocks hold data. Valid only if nothing
-    /// is written to the journal after it.
+    /// The checkpoint that a clean stop keeps. Valid only if nothing is written to the journal after it.
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
         let known = self.erasing.fresh.is_none() && self.latched.is_none() && self.is_at_rest();

@@ -1,12 +1,12 @@
 //! Receipts on their way to the audit log.
 //!
 //! Invariants:
-//! 1. A receipt is handed out only when the commit that met its obligation is durable,
-//!    and while no copy can be left of what it is for.
+//! 1. A receipt is handed out only when the commit that completed its obligation is durable,
+//!    and while no copy of the destroyed content can be left.
 //! 2. A receipt stays in the journal until the audit log has made it durable.
-//! 3. Receipts take room that obligations have too. Deaths wait for room; acts go on a
-//!    while, because each turns obligations into receipts; an audit log that cannot take
-//!    them for long latches the disk. So nobody waits for ever, and memory is bounded.
+//! 3. Receipts and obligations share the room in the ledger. Deaths wait for room; erase tasks
+//!    go on a while, because each turns obligations into receipts; an audit log that fails for
+//!    long latches the disk. So nobody waits for ever, and memory is bounded.
 
 use super::{Command, Volume};
 use crate::journal::Change;
@@ -17,23 +17,23 @@ use std::collections::VecDeque;
 /// How far receipts have come, by their numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Recording {
-    /// The journal has those before durably.
+    /// The journal durably has the receipts before this number.
     durable: u64,
-    /// The commits that make more of them durable, in order: its number, and up to which.
+    /// The commits that make more receipts durable: the number of each, and the end of its receipts.
     committing: VecDeque<(u64, u64)>,
-    /// Those before were handed out.
+    /// The receipts before this number were handed out.
     given: u64,
     /// Why the audit log cannot be written, since the last time that it could.
     stuck: Option<String>,
 }
 
 impl Recording {
-    /// After a start: the journal's receipts are all to be handed out.
+    /// The state after a start: receipts `first..end` of the journal are to be handed out again.
     pub(super) fn resume(first: u64, end: u64) -> Self {
         Self { durable: end, given: first, ..Self::default() }
     }
 
-    /// Commit `seq` has those before `end`.
+    /// Notes that commit `seq` has the receipts before `end`.
     pub(super) fn note(&mut self, seq: u64, end: u64) {
         if mutant::is(Mutant::ReceiptBeforeCommit) {
             self.durable = end;
@@ -44,7 +44,7 @@ impl Recording {
         }
     }
 
-    /// Commit `seq` is durable.
+    /// Notes that commit `seq` is durable.
     pub(super) fn committed(&mut self, seq: u64) {
         let count = self.committing.partition_point(|(commit, _)| *commit <= seq);
         self.durable = self.committing.drain(..count).next_back().map_or(self.durable, |(_, end)| end);
@@ -52,7 +52,7 @@ impl Recording {
 }
 
 impl Volume {
-    /// Hands receipts out, once no copy can be left of what they are for.
+    /// Hands receipts out, once no copy of the destroyed content can be left.
     pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
         if !self.has_receipts_to_give() || self.store.has_residue() {
             return;
@@ -68,10 +68,10 @@ impl Volume {
         self.commits.recording.given < self.commits.recording.durable
     }
 
-    /// The audit log, which ends with `head`, has all receipts before number `receipts`.
+    /// Notes that the audit log, which ends with `head`, has all receipts before number `receipts`.
     pub(super) fn recorded(&mut self, receipts: u64, head: LogHead) {
         let first = self.first_receipt();
-        // No further than to what can be in the log.
+        // The log cannot have receipts that were not handed out.
         let receipts = receipts.clamp(first, self.commits.recording.durable);
         self.commits.recording.stuck = None;
         self.commits.recording.given = self.commits.recording.given.max(receipts);
@@ -86,7 +86,7 @@ impl Volume {
         self.commits.recording.stuck = Some(reason);
     }
 
-    /// The disk can go on no longer without the audit log.
+    /// Latches the disk if the audit log has failed for too long.
     pub(super) fn check_log(&mut self, out: &mut Vec<Command>) {
         if self.state.receipts.len() < self.commits.journal.shape().entries_max() / 4 {
             return;
@@ -100,12 +100,12 @@ impl Volume {
         }
     }
 
-    /// Whether acts may make receipts: what they add to the journal has an end.
+    /// Whether erase tasks may make receipts: the room for them is limited.
     pub(super) fn may_owe_receipts(&self) -> bool {
         self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
     }
 
-    /// Entries of the ledger, and receipts, which take the same room.
+    /// How many entries the ledger has, receipts included: they share its room.
     pub(super) fn entries(&self) -> usize {
         self.state.ledger.len() + self.state.owed.len() + self.state.receipts.len()
     }

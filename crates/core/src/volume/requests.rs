@@ -1,5 +1,4 @@
-//! The requests that have arrived and not ended: those under way, and those that wait for one thing or
-//! another.
+//! The requests that have arrived and not ended: those under way, and those that wait.
 
 use super::order::Order;
 use super::running::{Stage, Table};
@@ -10,49 +9,49 @@ use std::collections::VecDeque;
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Which change follows which.
+    /// The order of changes of the same bytes.
     pub(super) order: Order,
     /// Requests under way.
     pub(super) running: Table,
-    /// Requests under way for whose deaths the ledger had no room, or no time.
+    /// Requests under way for whose deaths the ledger had no room, or one event no time.
     pub(super) obliging: VecDeque<RequestId>,
     /// Requests that cannot begin yet.
     pub(super) waiting: Queue,
 }
 
 impl Requests {
-    /// Whether none is under way, and none waits.
+    /// Whether no request is under way, and none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether none waits for anything but its input or output.
+    /// Whether no request waits for anything but its I/O operation.
     pub(super) fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.obliging.is_empty()
     }
 
-    /// Whether one waits for the ledger to shrink.
+    /// Whether a request waits for room in the ledger.
     pub(super) fn wants_room(&self) -> bool {
         !self.obliging.is_empty() || self.waiting.wants_room()
     }
 
-    /// Change `id` has ended, or never will begin: those that follow it are tried again.
+    /// Ends change `id`, which was carried out or refused: the changes behind it are tried again.
     pub(super) fn leave(&mut self, id: RequestId) {
         self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
-    /// Change `id` has had its effect, and waits only to be answered: those that follow it are
+    /// Change `id` has had its effect, and waits only to be answered: the changes that follow it are
     /// tried.
     pub(super) fn retire(&mut self, id: RequestId) {
         self.running.retire(id);
         self.order.retire(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
-    /// The medium has failed. Returns those that no input or output is under way for: what they wait
-    /// for never happens.
+    /// Gives up, because the medium has failed. Returns the requests with no I/O operation under way: what
+    /// they wait for never happens.
     pub(super) fn give_up(&mut self) -> Vec<RequestId> {
         self.obliging.clear();
-        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Seal(_)))
+        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Checkpoint(_)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The requests that have begun: by name, and by the bytes that they touch.
+//! The requests that have begun: by number, and by the bytes that they touch.
 
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
@@ -10,38 +10,36 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) extent: Extent<Addr>,
-    /// Later ones to the same bytes wait for it.
+    /// Whether later changes of the same bytes wait for this request.
     pub(super) is_ordered: bool,
     pub(super) stage: Stage,
-    /// Parts that were dead when it began: zeros to a reader.
+    /// The parts that were dead when the request began, and read as zeros.
     pub(super) masks: Vec<Extent<Addr>>,
-    /// Payload to hand back.
+    /// The payload to hand back.
     pub(super) buf: Buf,
 }
 
 /// How far a request has come.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// The watcher is shown what is about to be replaced: `seen` now, then the
-    /// rest, the next one last.
+    /// Old content is being read for the watcher: `seen` now, then `rest`, from its end.
     Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
-    /// Its only input or output is under way.
+    /// The only I/O operation of the request is under way.
     Io,
-    /// A block of which it changes a part gets a place of its own: it is read
-    /// first, then written.
-    Raise { request: Request, block: Extent<Addr>, is_read: bool },
-    /// A write is under way; these parts of it are zeros, and dead after it.
+    /// A block of which the request changes a part gets a place of its own: the block is read, then
+    /// written there.
+    CopyUp { request: Request, block: Extent<Addr>, is_read: bool },
+    /// The write is under way; the parts `zeros` are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },
-    /// Such a write has ended, over dead bytes, and a note of that is being written.
+    /// The write has ended, over dead bytes, and a note of that is being written.
     Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
-    /// What was written is made durable, and where that is; then these parts
-    /// get their obligation.
-    Seal(Deaths),
+    /// A checkpoint is awaited; then these parts get their obligation.
+    Checkpoint(Deaths),
     /// These parts are still to be given an obligation.
     Oblige(Deaths),
-    /// `gap` is being zeroed, so that it has space; then the gaps of `rest` are.
+    /// `gap` is being zeroed, so that it has space; the gaps of `rest` follow.
     Provide { gap: Extent<Addr>, rest: Extent<Addr> },
-    /// A commit with its last change is awaited.
+    /// The commit with the last change of the request is awaited.
     Commit,
 }
 
@@ -54,20 +52,19 @@ pub(super) struct Deaths {
 }
 
 impl Deaths {
-    /// Of blocks of zeros that were written.
+    /// The deaths of blocks of zeros that were written.
     pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
         Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
     }
 }
 
-/// All of them.
+/// The requests that have begun.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     all: HashMap<RequestId, Running>,
-    /// What the ordered ones touch, each its own bytes.
+    /// The bytes that ordered requests touch; no two share any.
     changing: ExtentMap<Addr, ()>,
-    /// How many of the others read each byte, where it was not dead when they
-    /// began.
+    /// How many of the other requests read each byte that was not dead when they began.
     exposed: ExtentMap<Addr, Readers>,
 }
 
@@ -123,23 +120,22 @@ impl Table {
         }
     }
 
-    /// Those in a stage that `is_it`.
+    /// The requests whose stage `is_it`.
     pub(super) fn in_stage(&self, is_it: impl Fn(&Stage) -> bool) -> Vec<RequestId> {
         self.all.iter().filter(|(_, it)| is_it(&it.stage)).map(|(id, _)| *id).collect()
     }
 
-    /// Whether one changes bytes of `extent`, or reads some that were not dead
-    /// when it began.
+    /// Whether a request changes bytes of `extent`, or reads some that were not dead when it began.
     pub(super) fn touches(&self, extent: Extent<Addr>) -> bool {
         self.changing.overlaps(extent) || self.reads(extent)
     }
 
-    /// Whether one reads bytes of `extent` that were not dead when it began.
+    /// Whether a request reads bytes of `extent` that were not dead when it began.
     pub(super) fn reads(&self, extent: Extent<Addr>) -> bool {
         self.exposed.overlaps(extent)
     }
 
-    /// So many more reads are under way over `extent`.
+    /// Notes that `more` reads are under way over `extent`.
     fn count(&mut self, extent: Extent<Addr>, more: i32) {
         let mut parts: Vec<_> = self.exposed.gaps(extent).into_iter().map(|gap| (gap, 0)).collect();
         parts.extend(self.exposed.within(extent).map(|(part, it)| (part, it.0)));
@@ -153,7 +149,7 @@ impl Table {
 }
 
 impl Running {
-    /// The parts that it reads and that were not dead when it began.
+    /// The parts that the request reads and that were not dead when it began.
     fn exposed(&self) -> impl Iterator<Item = Extent<Addr>> + use<> {
         let mut from = self.extent.start.0;
         let ends = self.masks.iter().map(|mask| (mask.start.0, mask.end()));

@@ -4,8 +4,8 @@ use super::Config;
 use super::shortage::Shortage;
 use crate::units::Millis;
 
-/// A guest is at work when its last request is not as old as this, unless the
-/// disk counts as idle even sooner.
+/// A guest is at work when its last request is younger than this, in milliseconds; sooner if the disk counts
+/// as idle sooner.
 const AT_WORK_MS: u64 = 50;
 
 /// See the module's documentation.
@@ -14,13 +14,13 @@ pub(super) struct Schedule {
     pub(super) now: Millis,
     /// When a guest last asked for something.
     last_request: Millis,
-    /// Everything queued is due.
+    /// Whether all obligations are due.
     pub(super) all_due: bool,
-    /// No request is taken any more.
+    /// Whether no request is taken any more.
     pub(super) stopping: bool,
-    /// Nothing is done that nobody waits for.
+    /// Whether no work is done that nobody waits for.
     pub(super) halting: bool,
-    /// What waits for space on the host.
+    /// The work that lacked space on the host.
     pub(super) shortage: Shortage,
 }
 
@@ -30,33 +30,33 @@ impl Schedule {
         Self { now, last_request: now, all_due: false, stopping: false, halting: false, shortage }
     }
 
-    /// Time has passed. It never goes back.
+    /// Notes that it is `now`. Time never goes back.
     pub(super) fn pass(&mut self, now: Millis) {
         self.now = self.now.max(now);
     }
 
-    /// A guest asks for something.
+    /// Notes a request of a guest.
     pub(super) fn request_arrived(&mut self) {
         self.last_request = self.now;
     }
 
-    /// Everything queued is due before the stop, or, without `drain`, left for the next start.
+    /// Begins the stop: all obligations are due before it, or, without `drain`, left for the next start.
     pub(super) fn stop(&mut self, drain: bool) {
         (self.stopping, self.halting, self.all_due) = (true, !drain, drain);
     }
 
-    /// All that was due has been done.
+    /// Notes that all due work has been done.
     pub(super) fn nothing_left(&mut self) {
         self.all_due = self.stopping && !self.halting;
     }
 
-    /// Whether it is time for what has been pending since `since`.
+    /// Whether work that has been pending since `since` is due.
     pub(super) fn is_due_since(&self, since: Millis, config: &Config) -> bool {
         let is_idle = self.now.since(self.last_request) >= config.idle_after_ms;
         !self.halting && (self.all_due || is_idle || self.is_overdue_since(since, config))
     }
 
-    /// Whether what has been pending since `since` waits for nothing any more.
+    /// Whether work that has been pending since `since` is past its deadline.
     pub(super) fn is_overdue_since(&self, since: Millis, config: &Config) -> bool {
         self.now.since(since) >= config.deadline_ms
     }

@@ -4,7 +4,7 @@
 //! 1. A write begins only when the pages of the map that it changes have space on the
 //!    host ([`Store::lacks_space`](crate::store::Store::lacks_space)). So a flush after it
 //!    needs none, where the host keeps what it gave.
-//! 2. Want of space alone latches nothing. Whoever asked is told; what nobody asked for
+//! 2. Lack of space alone does not latch the disk. Whoever asked is told; what nobody asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use super::admit::all_zeros;
@@ -15,17 +15,17 @@ use crate::mutant::{self, Mutant};
 use crate::request::{Op, Request};
 use crate::units::{Addr, Extent, Millis};
 
-/// After so long there may be space for what there was none.
+/// How long work that lacked space rests before it is tried again, in milliseconds.
 pub(super) const RETRY_MS: u64 = 10_000;
 
-/// What waits for space, and until when.
+/// The work that lacked space, and until when it rests.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
-    /// Erase tasks that nobody waits for.
-    acts: Millis,
-    /// Pages of the map, for deaths and for checkpoints that nobody waits for.
+    /// When erase tasks that nobody waits for may begin again.
+    tasks: Millis,
+    /// When pages of the map are written again for deaths, and for checkpoints that nobody waits for.
     map: Millis,
-    /// Nothing else is due.
+    /// Whether nothing else is due.
     is_all: bool,
 }
 
@@ -39,52 +39,51 @@ impl Volume {
                 let dies = self.config.detect_zeroes && all_zeros(request.extent, data);
                 self.store.lacks_space(request.extent, dies)
             }
-            // What dies as a whole is answered for by the journal.
-            _ => self.to_raise(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
+            // The journal keeps the death of a whole block.
+            _ => self.to_copy_up(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
         };
         place.map(Obstacle::Space)
     }
 
-    /// Whether the death of `run` needs a page of the map that there was no space for
-    /// just now.
+    /// Whether the death of `run` has to rest: it needs a page of the map that lacked space just now.
     pub(super) fn must_wait(&self, run: Extent<Addr>) -> bool {
         self.schedule.now < self.schedule.shortage.map && self.store.lacks_space(run, true).is_some()
     }
 
-    /// Whether there was no space just now for what nobody waits for: erase tasks.
-    pub(super) fn acts_rest(&self) -> bool {
-        self.schedule.now < self.schedule.shortage.acts
+    /// Whether erase tasks that nobody waits for rest, because one lacked space just now.
+    pub(super) fn tasks_rest(&self) -> bool {
+        self.schedule.now < self.schedule.shortage.tasks
     }
 
-    /// The same, of checkpoints.
+    /// Whether checkpoints that nobody waits for rest, because one lacked space just now.
     pub(super) fn checkpoints_rest(&self) -> bool {
         self.schedule.now < self.schedule.shortage.map
     }
 
-    /// All that could begin has begun: what is due besides waits for space.
+    /// Notes whether all due work waits for space, after everything that could begin has begun.
     pub(super) fn note_shortage(&mut self) {
-        let is_short = self.acts_rest() || self.checkpoints_rest();
+        let is_short = self.tasks_rest() || self.checkpoints_rest();
         self.schedule.shortage.is_all =
             is_short && self.outstanding.is_empty() && (self.schedule.halting || self.is_due());
     }
 
-    /// When there is something to do again, if all that is due waits for space.
+    /// When work may begin again, if all due work waits for space.
     pub(super) fn shortage_ends(&self) -> Millis {
-        let Shortage { acts, map, is_all } = self.schedule.shortage;
-        let ends = [acts, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
+        let Shortage { tasks, map, is_all } = self.schedule.shortage;
+        let ends = [tasks, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
         ends.min().unwrap_or_default()
     }
 
-    /// There was no space for an erase task.
-    pub(super) fn put_off_acts(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.schedule.shortage.acts = self.retry_at();
+    /// Lets erase tasks rest: one lacked space.
+    pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.schedule.shortage.tasks = self.retry_at();
         for waiting in self.requests.waiting.take_demands() {
             self.refuse_waiting(&waiting, error, out);
         }
         self.refuse_obliging(error, out);
     }
 
-    /// There was no space for a page of the map.
+    /// Lets changes of the map rest: a page lacked space.
     pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.schedule.shortage.map = self.retry_at();
         self.refuse_obliging(error, out);
@@ -94,7 +93,7 @@ impl Volume {
         Millis(self.schedule.now.0.saturating_add(RETRY_MS))
     }
 
-    /// What dies waits for room in the ledger, which may not come before there is space.
+    /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.
     fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         if !self.has_room() {
             for id in std::mem::take(&mut self.requests.obliging) {
@@ -103,7 +102,7 @@ impl Volume {
         }
     }
 
-    /// A request that did not begin is refused.
+    /// Refuses a request that did not begin.
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
         // The watcher was told of a change that does not take place.
         self.blind(waiting.request.extent);

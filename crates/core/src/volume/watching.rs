@@ -1,8 +1,8 @@
-//! The volume's side of the watcher: it observes every change in order of
-//! arrival, and what is about to be replaced; what it wants is read; and its verdicts
-//! become obligations once their evidence is durable.
+//! The volume's side of the watcher. The watcher observes every change in order of arrival, and content
+//! that is about to be replaced. The volume reads what the watcher asks for, and turns verdicts into
+//! obligations once their evidence is durable.
 
-use super::sealing::Waiter;
+use super::checkpoints::Waiter;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -15,11 +15,11 @@ use crate::watch::{
     Agenda, Attached, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher,
 };
 
-/// Reads for the watcher that are under way at once.
+/// Most reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
-/// Verdicts that become obligations in one go.
+/// Most verdicts that become obligations in one event.
 const VERDICTS_MAX: usize = 1024;
-/// Requests from here on are the volume's own.
+/// The number of the volume's first own request.
 const OWN_REQUESTS: u64 = 1 << 63;
 
 /// The watcher, and what is under way for it.
@@ -33,13 +33,13 @@ pub(super) struct Watching {
     looks: usize,
     next_look: u64,
     proof: Proof,
-    /// What is left of a verdict that the ledger has had no room for.
+    /// The rest of a verdict for which the ledger had no room.
     verdict: Vec<(Extent<Addr>, Verdict)>,
-    /// Since when the deaths are known whose evidence was cut last.
+    /// Since when the deaths of the last batch of evidence are known.
     since: Millis,
 }
 
-/// How far the evidence is that was cut.
+/// The state of the batch of evidence.
 #[derive(Debug, Default)]
 enum Proof {
     #[default]
@@ -75,13 +75,13 @@ impl Volume {
         self.watching = (!self.config.read_only).then_some(watching);
     }
 
-    /// What the watcher knows, if there is one.
+    /// The state of the watcher, if there is one.
     #[must_use]
     pub fn watch_status(&self) -> Option<WatchStatus> {
         self.watching.as_ref().map(|it| it.watcher.status())
     }
 
-    /// So many more clients are connected.
+    /// Notes that `more` clients are connected.
     pub(super) fn connected(&mut self, more: isize) {
         if let Some(watching) = &mut self.watching {
             watching.clients = watching.clients.saturating_add_signed(more);
@@ -89,7 +89,7 @@ impl Volume {
         self.tell_watcher(Observation::Clients);
     }
 
-    /// The watcher, if there is one, observes this.
+    /// Passes `observation` to the watcher, if there is one.
     fn tell_watcher(&mut self, observation: Observation<'_>) {
         if let Some(watching) = &mut self.watching {
             watching.tell(self.schedule.now, observation);
@@ -104,15 +104,15 @@ impl Volume {
         self.tell_watcher(Observation::Attached);
     }
 
-    /// Whether a free of the guest's own waits until the watcher says so too.
+    /// Whether a free of the guest is ignored, because only the watcher is trusted.
     pub(super) fn distrusts(&self, request: &Request) -> bool {
         request.op == Op::Trim
             && !self.config.trust_discard
             && self.watching.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
     }
 
-    /// `request` arrives. Returns what may be dead there, and must be destroyed
-    /// before it is written over.
+    /// Lets the watcher observe that `request` arrives. Returns the bytes that may be dead and have to be
+    /// destroyed before they are written over.
     pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
         let (layers, extent) = (self.has_layers(), request.extent);
         let Some(watching) = &mut self.watching else { return Vec::new() };
@@ -122,14 +122,14 @@ impl Volume {
             }
             return Vec::new();
         };
-        // With one pass the write itself is all that would be done.
+        // With a policy of one pass, the write itself is enough.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
         watching.tell(self.schedule.now, Observation::Arrived { extent, content });
         reused.extend(watching.take_back(extent));
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
         }
-        reused.into_iter().flat_map(|part| self.held_runs(part)).collect()
+        reused.into_iter().flat_map(|part| self.data_runs(part)).collect()
     }
 
     /// The runs that wait for a verdict, or for room in the ledger.
@@ -140,23 +140,23 @@ impl Volume {
         })
     }
 
-    /// The parts of `extent` that hold data.
-    pub(super) fn held_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    /// The parts of `extent` that have data.
+    pub(super) fn data_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
     }
 
-    /// The parts of `extent` that show data and can be made to show none.
-    pub(super) fn mortal_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    /// The parts of `extent` that are discardable: they show data and can be made to show none.
+    pub(super) fn discardable_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }
 
-    /// Whether more than the next write itself is needed to destroy content.
+    /// Whether one write is not enough to destroy content.
     pub(super) fn has_layers(&self) -> bool {
         self.config.policy.passes().len() > 1
     }
 
-    /// The first part of `extent` that owes nothing yet is about to be written,
-    /// and may hold dead content. Returns what lies behind it.
+    /// Makes the first part of `extent` without an obligation suspicious: it may have dead content, and is
+    /// about to be written. Returns the rest of `extent`.
     pub(super) fn suspect_first(
         &mut self,
         extent: Extent<Addr>,
@@ -178,7 +178,7 @@ impl Volume {
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
-    /// What has to be read before `request` may begin.
+    /// The extents that the watcher has to see before `request` may begin.
     pub(super) fn needs(&self, request: &Request) -> Vec<Extent<Addr>> {
         match (&self.watching, content(&request.op)) {
             (Some(watching), Some(_)) => watching.watcher.needs(request.extent),
@@ -191,7 +191,7 @@ impl Volume {
         self.io(Purpose::Request(id), self.store.locate(seen), IoOp::Read, out);
     }
 
-    /// The parts of `extent` that are dead: zeros to whoever looks.
+    /// The parts of `extent` that are dead, and read as zeros.
     pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent);
         dead.map(|(extent, _)| extent).collect()
@@ -203,12 +203,12 @@ impl Volume {
         }
     }
 
-    /// What the watcher knows of `extent` may be wrong from now on.
+    /// Tells the watcher that its knowledge of `extent` may be wrong from now on.
     pub(super) fn blind(&mut self, extent: Extent<Addr>) {
         self.tell_watcher(Observation::Given { extent, content: None });
     }
 
-    /// What the watcher wanted to read has been read.
+    /// Hands the watcher the result of a read that it asked for.
     pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
         if let Some(watching) = &mut self.watching {
             watching.looks -= 1;
@@ -216,7 +216,7 @@ impl Volume {
         self.tell_watcher(Observation::Given { extent, content: result.as_deref().ok() });
     }
 
-    /// Reads, proves and obliges what can be now.
+    /// Does what can be done now for the watcher: reads, evidence, verdicts.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
         if self.watching.is_none() || self.schedule.halting {
             return;
@@ -239,8 +239,7 @@ impl Volume {
         }
     }
 
-    /// Makes the evidence durable: all changes that had arrived are completed,
-    /// then the medium is synced.
+    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
     fn prove(&mut self, out: &mut Vec<Command>) {
         self.cut();
         let awaits = self.watching.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
@@ -250,10 +249,10 @@ impl Volume {
         if let Some(watching) = &mut self.watching {
             watching.proof = Proof::Syncs;
         }
-        self.seal(Waiter::Proof, out);
+        self.want_checkpoint(Waiter::Proof, out);
     }
 
-    /// Begins a batch of evidence, if it is time to and none is under way.
+    /// Begins a batch of evidence, if one is due and none is under way.
     fn cut(&mut self) {
         let watching = self.watching.as_ref().filter(|it| matches!(it.proof, Proof::None));
         let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
@@ -273,7 +272,7 @@ impl Volume {
         self.tell_watcher(Observation::Proven);
     }
 
-    /// Makes obligations of verdicts, while acts are due and there is room.
+    /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
         if self.holes_unknown() || !self.is_due_since(since) {
@@ -298,8 +297,7 @@ impl Volume {
         let (layers, all) = (self.has_layers(), self.schedule.all_due);
         let watching = self.watching.as_mut()?;
         let (order, erasing) = (&self.requests.order, &self.erasing);
-        // The end of an act that hides content would take the place of the new
-        // obligation.
+        // The end of a task that hides content would overwrite the new obligation.
         let is_busy = |extent: Extent<Addr>| {
             erasing.hides(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
         };
@@ -307,7 +305,7 @@ impl Volume {
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
 
-    /// When something is to be done for the watcher, if nothing else happens.
+    /// When there is something to do for the watcher, if nothing else happens.
     pub(super) fn watch_wakeup(&self) -> Option<Millis> {
         let watching = self.watching.as_ref()?;
         let idle = self.schedule.idle_at(&self.config);
@@ -315,25 +313,25 @@ impl Volume {
         let agenda = watching.watcher.agenda();
         let Agenda { unproven_since, wakes_at, .. } = agenda;
         let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
-        // What is pending past that time, while the watcher waits for a time of its own, waits for that.
+        // Once the disk is idle, pending work waits for the time that the watcher has named, if any.
         let waits = wakes_at.is_some() && idle <= self.schedule.now;
         let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
         proof.into_iter().chain(wakes_at).min()
     }
 
-    /// Whether nothing more follows, but with time, from what was observed.
+    /// Whether nothing more follows from what was observed, unless time passes.
     pub(super) fn has_seen_all(&self) -> bool {
         self.watching.as_ref().is_none_or(|it| it.is_idle(it.watcher.agenda()))
     }
 
-    /// The disk is being stopped: a search that is not over is given up.
+    /// Tells the watcher to give up its search: the disk is being stopped.
     pub(super) fn stop_searching(&mut self) {
         self.tell_watcher(Observation::Stopping);
     }
 
-    /// What the watcher wants to know again: nothing, if it would forget what is
-    /// left of a verdict.
+    /// The view that the watcher gets back after a clean stop. Empty while a verdict is not carried out,
+    /// which the view would not contain.
     pub(super) fn watch_view(&self) -> Vec<u8> {
         let watching = self.watching.as_ref().filter(|it| it.verdict.is_empty());
         watching.and_then(|it| it.watcher.view()).unwrap_or_default()
@@ -349,7 +347,7 @@ impl Watching {
         self.watcher.observe(Moment { now, clients: self.clients, attached: self.attached }, observation);
     }
 
-    /// `extent` changes: verdicts that were not carried out are void there.
+    /// Takes back verdicts on `extent` that were not carried out, because it changes. Returns its parts.
     fn take_back(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut taken = Vec::new();
         for (run, verdict) in std::mem::take(&mut self.verdict) {
@@ -366,7 +364,7 @@ impl Watching {
     }
 }
 
-/// The runs in `extent`, in order, of which `first` finds the first one.
+/// The runs in `extent`, in order; `first` finds the first run of an extent.
 fn runs_of(
     extent: Extent<Addr>,
     first: impl Fn(Extent<Addr>) -> Option<Extent<Addr>>,
@@ -379,7 +377,7 @@ fn runs_of(
     })
 }
 
-/// What the present content is replaced with, if it is.
+/// The content that `op` replaces the present one with, if it does.
 fn content(op: &Op) -> Option<Content<'_>> {
     match op {
         Op::Write(bytes) => Some(Content::Bytes(bytes)),

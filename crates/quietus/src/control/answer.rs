@@ -7,7 +7,7 @@ use crate::audit_log::Checked;
 use crate::copy::copy;
 use crate::disk::{Size, Step};
 use crate::export::{Export, carry_out};
-use crate::open_disk::{OpenDisk, untidy_bytes};
+use crate::open_disk::{OpenDisk, backlog_bytes};
 use crate::proof;
 use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Request};
@@ -132,10 +132,10 @@ impl OpenDisk {
         let Some(bytes_before) = medium_bytes(&before) else {
             return Err(format!("cannot compact {}: it is not an overlay", self.dir.name()));
         };
-        let total = untidy_bytes(&before);
+        let total = backlog_bytes(&before);
         self.engine.shred_now();
-        let done = self.engine.wait_until_tidy(|status| {
-            let left = untidy_bytes(status);
+        let done = self.engine.wait_until_compact(|status| {
+            let left = backlog_bytes(status);
             step(total.saturating_sub(left), total.max(left))
         });
         let after = self.engine.status();

@@ -239,14 +239,14 @@ impl Engine {
     /// The space of the medium that is nobody's, and destroyed; none of a disk in
     /// place.
     #[must_use]
-    pub fn vacant(&self) -> Option<BlockSet<Pos>> {
-        self.shared.lock().volume.vacant()
+    pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
+        self.shared.lock().volume.unallocated()
     }
 
     /// The first run within `extent` that has content of its own: not the base's.
     #[must_use]
-    pub fn first_held(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.shared.lock().volume.first_held(extent)
+    pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.shared.lock().volume.first_allocated(extent)
     }
 
     /// How it behaves from now on.
@@ -281,8 +281,8 @@ impl Engine {
 
     /// Waits until nothing that is due is to be destroyed or packed any more, or
     /// `step` says false.
-    pub fn wait_until_tidy(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_tidy(), step)
+    pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
 
     /// Waits until nothing is owed any more or `step` says false; `step` is

@@ -17,7 +17,7 @@ pub use rebase::{Rebased, rebase};
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};
 use crate::engine::StartError;
 use crate::export::{Export, carry_out, liveness_runs};
-use crate::open_disk::{OpenDisk, untidy_bytes};
+use crate::open_disk::{OpenDisk, backlog_bytes};
 use quietus_core::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
@@ -116,10 +116,10 @@ impl Offline {
 
     /// Destroys and packs what there is to be.
     fn drain(&self, step: Step<'_>) -> Result<(), OfflineError> {
-        let total = untidy_bytes(&self.0.engine.status());
+        let total = backlog_bytes(&self.0.engine.status());
         self.0.engine.shred_now();
         let drained = self.0.engine.wait_until_drained(|status| {
-            let left = untidy_bytes(status);
+            let left = backlog_bytes(status);
             step(total.saturating_sub(left), total.max(left))
         });
         match self.0.engine.status().latched {
@@ -138,7 +138,7 @@ impl Offline {
     fn held(&self) -> impl Iterator<Item = Extent<Addr>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let run = self.0.engine.first_held(Extent::between(at, self.size()))?;
+            let run = self.0.engine.first_allocated(Extent::between(at, self.size()))?;
             let from = run.start.0 / BLOCK_BYTES * BLOCK_BYTES;
             at = run.end().next_multiple_of(BLOCK_BYTES).min(self.size());
             Some(Extent::between(from, at))

@@ -1,10 +1,9 @@
-//! Places that are given up while the journal says what is owed there.
+//! Places that blocks leave while the journal says what is owed there.
 //!
-//! An address that has died is written again: it leaves its place, and gets another.
-//! The durable map may name the old place until it is made durable. So the journal
-//! knows the old place before the durable map can forget it; and at the next start
-//! the map forgets an address only where it still names that place (compare and
-//! void): what was written since is somewhere else.
+//! A dead block that is written leaves its place, and gets another. The durable map may name the old place
+//! until the next checkpoint. So the journal knows the old place before the durable map can forget it. The
+//! next start unmaps a block only where the map still names that place (compare and unmap): newer content
+//! is somewhere else.
 
 use super::{Overlay, address, in_slot, map};
 use crate::blocks::BlockSet;
@@ -22,15 +21,15 @@ impl Overlay {
     pub(super) fn leave_block(&mut self, block: u64) -> Vec<Place> {
         let (whole, page) = (address(block), block / PAGE_BLOCKS);
         let mut places = Vec::new();
-        if self.is_held(block) {
+        if self.is_allocated(block) {
             let slot = self.slot(block);
             places.push(in_slot(slot, whole));
-            self.held.void(whole);
+            self.allocated.unmap(whole);
             if mutant::is(Mutant::ReuseOwed) {
                 self.slots.free(slot, true);
             }
         }
-        let may_show_base = self.based.contains(block) || !self.map.are_sealed(page..=page);
+        let may_show_base = self.based.contains(block) || !self.map.are_durable(page..=page);
         if self.base_data.contains(block) && may_show_base {
             places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }
@@ -39,7 +38,7 @@ impl Overlay {
         places
     }
 
-    /// `block` reads as zeros from now on.
+    /// Unmaps `block`: it reads as zeros from now on.
     fn forget_block(&mut self, block: u64) {
         self.search.outdate();
         self.based.remove(address(block));
@@ -55,13 +54,12 @@ fn forgotten(block: u64, base_data: &BlockSet) -> u32 {
     if base_data.contains(block) { PURGED } else { BASE }
 }
 
-/// Blocks of the base that have died, for which the map could not say so: the host has no
-/// space for it. Why each died.
+/// Dead blocks of the base that the map could not forget, because the host has no space for it, and why
+/// each died.
 pub type Unsaid = Vec<(Extent<Addr>, Cause)>;
 
-/// The blocks that the map on its medium names where `owed` says that nothing lies
-/// any more. Unless it is `read_only`, the map forgets them there too; those for which
-/// there is no space are not among them.
+/// The blocks that the map still names at places that are `owed`. Unless the disk is `read_only`, they are
+/// unmapped on the medium too; those for which the host has no space come second.
 pub(super) fn stale(
     map: &dyn Medium,
     owed: &Owed,
@@ -74,7 +72,7 @@ pub(super) fn stale(
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
             let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
-            if map::entry(map, block)? != named && !mutant::is(Mutant::VoidBlindly) {
+            if map::entry(map, block)? != named && !mutant::is(Mutant::UnmapBlindly) {
                 continue;
             }
             let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };

@@ -1,10 +1,10 @@
-//! The map: what each block of the disk is, four bytes a block, in a file.
+//! The map of an overlay: a file with four bytes for each block of the disk.
 //!
-//! Its format: `docs/formats/disk.md`. Only the pages of it that are needed are
-//! in memory, and those that are not durable.
+//! The format: `docs/formats/disk.md`. In memory are the pages that are needed, and those that are not
+//! durable.
 //!
-//! Invariant: an entry counts by itself. A page that a crash wrote in part, sector
-//! by sector, is one of which some entries are old, and both are true.
+//! Invariant: each entry counts by itself. After a crash some sectors of a page may be old and others new;
+//! the entries of both are true.
 
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -21,55 +21,55 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 pub const MAP_HEAD_BYTES: u64 = PAGE_BYTES;
 /// Blocks that a page maps.
 pub(super) const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
-/// The base shows through.
+/// The entry of a block where the base shows through.
 pub(super) const BASE: u32 = 0;
-/// It reads as zeros.
+/// The entry of a block that reads as zeros.
 pub(super) const PURGED: u32 = 1;
-/// It is in the first slot; one more for each slot that follows.
+/// The entry of a block in the first slot; one more for each slot that follows.
 pub(super) const FIRST_SLOT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"QUIETMAP";
 const VERSION: u32 = 1;
-/// Largest disk: slots are named with 32 bits.
+/// The largest disk, in bytes: an entry names a slot with 32 bits.
 const SIZE_BYTES_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64 * BLOCK_BYTES;
 /// Bytes read at once when a disk is opened.
 const SCAN_BYTES: usize = 1 << 20;
-/// Longest write of the map.
+/// Longest write of the map, in bytes.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why a map cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
-    /// Its medium.
+    /// The medium failed.
     #[error("the map cannot be read: {0}")]
     Medium(#[from] MediumError),
-    /// It is no map.
-    #[error("the map is damaged: {0}; restore it together with the data")]
+    /// The bytes are not a valid map.
+    #[error("the map is damaged: {0}; restore the map together with the data")]
     Damaged(&'static str),
-    /// It is another disk's.
-    #[error("the map is of another disk, or of one of another size; restore the one of this disk")]
+    /// The map belongs to another disk.
+    #[error("the map belongs to another disk, or to one of another size; restore the map of this disk")]
     Foreign,
-    /// An entry names a slot that is not there.
+    /// An entry names a slot beyond the end of the data.
     #[error(
-        "block {block} is said to be in slot {slot}, and the data has {slots} slots: \
-         it was cut off; restore it together with the map"
+        "the map puts block {block} into slot {slot}, and the data has only {slots} slots; \
+         restore the data together with the map"
     )]
     Beyond {
-        /// Of the disk.
+        /// The block, by its number on the disk.
         block: u64,
-        /// Of the data.
+        /// The slot that the entry names.
         slot: u64,
-        /// How many there are.
+        /// How many slots the data has.
         slots: u64,
     },
     /// Two entries name one slot.
     #[error(
-        "block {block} is said to be in slot {slot}, and so is another: the map is damaged; restore it together with the data"
+        "the map puts block {block} and another one into slot {slot}; restore the map together with the data"
     )]
     Twice {
-        /// Of the disk.
+        /// The second block with that slot.
         block: u64,
-        /// Of the data.
+        /// The slot that both name.
         slot: u64,
     },
     /// The disk is larger than a map can be.
@@ -108,20 +108,20 @@ fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
 pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<(), MapError> {
     let expected = head(disk, size);
     if map.size() < map_bytes(size) {
-        return Err(MapError::Damaged("it was cut off"));
+        return Err(MapError::Damaged("the file was cut off"));
     }
     let mut found = vec![0; expected.len()];
     map.read(Pos(0), &mut found)?;
     let (body, crc) = found.split_at(found.len() - 4);
     if !body.starts_with(MAGIC) || crc32c::crc32c(body).to_le_bytes() != crc {
-        return Err(MapError::Damaged("its head is none"));
+        return Err(MapError::Damaged("bad magic or checksum in the header at offset 0"));
     }
     if found == expected { Ok(()) } else { Err(MapError::Foreign) }
 }
 
-/// Tells every entry that is not [`BASE`], in order. With `rewrite` what was read
-/// is written once more, and synced: a sync that failed in an earlier life may
-/// have left it in the host's cache only, where it counts as clean.
+/// Passes every entry that is not [`BASE`] to `tell`, in order. With `rewrite`, everything that was read is
+/// written once more, and synced: after a failed sync of an earlier run it may be in the host's cache only,
+/// where it counts as clean.
 pub(super) fn scan(
     map: &dyn Medium,
     size: u64,
@@ -148,7 +148,7 @@ pub(super) fn scan(
         for (n, entry) in bytes[..len].as_chunks::<4>().0.iter().enumerate() {
             let (block, entry) = ((at - MAP_HEAD_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
             if entry != BASE && block >= blocks {
-                return Err(MapError::Damaged("it names blocks beyond the end of the disk"));
+                return Err(MapError::Damaged("an entry lies beyond the end of the disk"));
             }
             if entry != BASE {
                 tell(block, entry)?;
@@ -158,19 +158,19 @@ pub(super) fn scan(
     }
 }
 
-/// The entry of `block`, as it is on the medium.
+/// Reads the entry of `block` from the medium.
 pub(super) fn entry(map: &dyn Medium, block: u64) -> Result<u32, MediumError> {
     let mut entry = [0; 4];
     map.read(Pos(MAP_HEAD_BYTES + 4 * block), &mut entry)?;
     Ok(u32::from_le_bytes(entry))
 }
 
-/// Makes `entry` the one of `block`, on the medium.
+/// Writes the entry of `block` to the medium.
 pub(super) fn put(map: &dyn Medium, block: u64, entry: u32) -> Result<(), MediumError> {
     map.write(Pos(MAP_HEAD_BYTES + 4 * block), &entry.to_le_bytes(), false)
 }
 
-/// Writes pages that were read at `at`, but for those that were never written.
+/// Writes the pages that were read at `at` once more, except pages that were never written.
 fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError> {
     for (page, from) in bytes.chunks(PAGE_BYTES as usize).zip((at..).step_by(PAGE_BYTES as usize)) {
         if page.iter().any(|byte| *byte != 0) || map.next_data(Pos(from)).0 < from + page.len() as u64 {
@@ -217,24 +217,24 @@ pub(super) fn first_block(part: Extent<Pos>) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Map {
     pages: HashMap<u64, Page>,
-    /// Changed since they were last sealed.
+    /// Pages that changed since the last checkpoint began.
     dirty: BTreeSet<u64>,
-    /// Being made durable.
-    sealing: BTreeSet<u64>,
-    /// The pages that have space on the host. A page keeps it until the next start, also
-    /// one that is all zeros again: a write that counts on it may be under way.
+    /// Pages that the checkpoint under way makes durable.
+    checkpointing: BTreeSet<u64>,
+    /// The pages that have space on the host. A page keeps its space until the next start, even when it is
+    /// all zeros again: a write that relies on the space may be under way.
     spacious: BlockSet<Pos>,
 }
 
 #[derive(Debug)]
 struct Page {
     entries: Box<[u32]>,
-    /// Since pages were last thrown out.
+    /// Whether the page was used since pages were last dropped.
     was_used: Cell<bool>,
 }
 
 impl Map {
-    /// None in memory; these `pages` have space.
+    /// A map with no page in memory; the pages `spacious` have space on the host.
     pub(super) fn new(spacious: BlockSet<Pos>) -> Self {
         Self { spacious, ..Self::default() }
     }
@@ -285,10 +285,9 @@ impl Map {
         self.pages.insert(page, Page::new(entries.collect()));
     }
 
-    /// Forgets the pages that are durable and were not used since the last time,
-    /// but for those `in_use`.
+    /// Drops the pages that are durable and were not used since the last time, except those `in_use`.
     pub(super) fn throw_out(&mut self, in_use: &BTreeSet<u64>) {
-        let kept = [in_use, &self.dirty, &self.sealing];
+        let kept = [in_use, &self.dirty, &self.checkpointing];
         self.pages.retain(|page, it| it.was_used.replace(false) || kept.iter().any(|set| set.contains(page)));
     }
 
@@ -296,23 +295,23 @@ impl Map {
         self.pages.len()
     }
 
-    pub(super) fn unsealed(&self) -> usize {
+    pub(super) fn dirty_pages(&self) -> usize {
         self.dirty.len()
     }
 
-    pub(super) fn is_sealed(&self) -> bool {
-        self.dirty.is_empty() && self.sealing.is_empty()
+    pub(super) fn is_durable(&self) -> bool {
+        self.dirty.is_empty() && self.checkpointing.is_empty()
     }
 
-    pub(super) fn are_sealed(&self, pages: RangeInclusive<u64>) -> bool {
-        self.dirty.range(pages.clone()).next().is_none() && self.sealing.range(pages).next().is_none()
+    pub(super) fn are_durable(&self, pages: RangeInclusive<u64>) -> bool {
+        self.dirty.range(pages.clone()).next().is_none() && self.checkpointing.range(pages).next().is_none()
     }
 
-    /// The pages that are not durable, as they are now; neighbours as one.
-    pub(super) fn seal(&mut self) -> Vec<(Place, Vec<u8>)> {
-        self.sealing = std::mem::take(&mut self.dirty);
+    /// Begins a checkpoint: the pages that are not durable, adjacent ones as one write.
+    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+        self.checkpointing = std::mem::take(&mut self.dirty);
         let mut writes: Vec<(Place, Vec<u8>)> = Vec::new();
-        for page in &self.sealing {
+        for page in &self.checkpointing {
             let (at, bytes) = (place(*page), self.pages[page].bytes());
             if let Some((last, so_far)) = writes.last_mut()
                 && last.extent.end() == at.extent.start.0
@@ -327,12 +326,12 @@ impl Map {
         writes
     }
 
-    pub(super) fn sealed(&mut self) {
-        self.sealing.clear();
+    pub(super) fn end_checkpoint(&mut self) {
+        self.checkpointing.clear();
     }
 
-    pub(super) fn left_unsealed(&mut self) {
-        self.dirty.append(&mut self.sealing);
+    pub(super) fn abort_checkpoint(&mut self) {
+        self.dirty.append(&mut self.checkpointing);
     }
 }
 
@@ -341,7 +340,7 @@ impl Page {
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 
-    /// As it is in the file.
+    /// The bytes of the page in the file.
     fn bytes(&self) -> Vec<u8> {
         self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
     }

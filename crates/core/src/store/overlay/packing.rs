@@ -1,30 +1,29 @@
-//! Packing: the last blocks of the medium are found, and move into the first free
-//! slots.
+//! Packing: finds the last blocks of the medium, and moves them into the first free slots.
 
 use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
 use super::{Mode, Overlay, address, in_slot};
-use crate::store::Chore;
+use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
-/// Blocks that move in one act.
+/// Most blocks that one job moves.
 const MOVES_MAX: usize = 4096;
-/// Blocks at the end of the medium whose owners are remembered at once.
+/// Most slots at the end of the medium whose blocks are remembered at once.
 const OWNERS_MAX: usize = 1 << 18;
-/// Bytes of the map that are read at once to find them.
+/// Bytes of the map that one search job reads.
 const SEARCH_BYTES: u64 = 1 << 20;
-/// In how many blocks one free slot is not worth moving another for.
+/// Lazy packing waits until there is more than one free slot for this many blocks.
 const DENSE_SLOTS: u64 = 4096;
 
-/// Who owns the slots at the end of the medium.
+/// The search for the blocks that own the slots at the end of the medium.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The first block whose page was not looked at; none while nobody searches.
+    /// The first block whose page is still to be searched; none while no search is under way.
     pub(super) next: Option<u64>,
-    /// Slot and block, the last slot last once the search is over.
+    /// Slots and their blocks; once the search is over, in the order of the slots.
     pub(super) owners: Vec<(u64, u64)>,
-    /// Something has changed since it began.
+    /// The map has changed since the search began.
     pub(super) is_stale: bool,
-    /// Nobody was found, and nothing has changed since it began.
+    /// The search found no block to move, and the map has not changed since it began.
     pub(super) is_vain: bool,
 }
 
@@ -33,17 +32,16 @@ impl Overlay {
         if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
             return false;
         }
-        all || self.mode == Mode::Packed || self.slots.clean() > self.held.blocks().len() / DENSE_SLOTS
+        all || self.mode == Mode::Packed || self.slots.clean() > self.allocated.blocks().len() / DENSE_SLOTS
     }
 
-    /// Goes on to search for who owns the last slots; a part of the map that
-    /// has to be read for it.
-    pub(super) fn search_on(&mut self) -> Option<Chore> {
+    /// Goes on with the search; returns a job if a part of the map has to be read for it.
+    pub(super) fn search_on(&mut self) -> Option<Job> {
         let dense = self.dense_slots();
         let end = self.size.div_ceil(BLOCK_BYTES);
         while let Some(next) = self.search.next {
             let rest = Extent::between((next * BLOCK_BYTES).min(self.size), self.size);
-            let Some(run) = self.held.blocks().first_run(rest) else {
+            let Some(run) = self.allocated.blocks().first_run(rest) else {
                 self.search.next = None;
                 self.search.owners.sort_unstable();
                 return None;
@@ -60,12 +58,12 @@ impl Overlay {
             let absent =
                 (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
             let last = absent.last().unwrap_or(page);
-            return Some(Chore::Search(Extent::between(map::position(page), map::position(last + 1))));
+            return Some(Job::Search(Extent::between(map::position(page), map::position(last + 1))));
         }
         None
     }
 
-    /// This part of the map was read to find them.
+    /// Takes a part of the map that was read for the search.
     pub(super) fn searched(&mut self, part: Extent<Pos>, read: &[u8]) {
         let (dense, first) = (self.dense_slots(), map::first_block(part));
         let entries = read.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
@@ -73,9 +71,9 @@ impl Overlay {
         self.search.next = Some(first + part.len / 4);
     }
 
-    /// How many slots would do.
+    /// How many slots a packed medium would have.
     pub(super) fn dense_slots(&self) -> u64 {
-        self.held.blocks().len() + self.pending.len() as u64
+        self.allocated.blocks().len() + self.pending.len() as u64
     }
 
     pub(super) fn note_owners(&mut self, dense: u64, entries: impl Iterator<Item = (u64, u32)>) {
@@ -85,19 +83,19 @@ impl Overlay {
             .filter(|(slot, _)| *slot >= dense);
         self.search.owners.extend(last);
         if self.search.owners.len() > 2 * OWNERS_MAX {
-            // The last ones first: the others are found by another search.
+            // The last slots are kept: another search finds the others.
             self.search.owners.sort_unstable_by(|one, other| other.cmp(one));
             self.search.owners.truncate(OWNERS_MAX);
         }
     }
 
-    /// The last blocks that were found, and the first slots that are free.
-    pub(super) fn moves(&mut self) -> Option<Chore> {
+    /// A job that moves the last blocks found into the first free slots.
+    pub(super) fn moves(&mut self) -> Option<Job> {
         let (mut contents, mut to) = (Vec::new(), Vec::new());
         while contents.len() < MOVES_MAX
             && let Some((slot, block)) = self.search.owners.pop()
         {
-            if !self.is_held(block) || self.pending.contains_key(&block) {
+            if !self.is_allocated(block) || self.pending.contains_key(&block) {
                 continue;
             }
             let Some(free) = self.slots.take_below(slot) else {
@@ -108,17 +106,17 @@ impl Overlay {
             contents.push((slot, Extent::between(whole.start.0, whole.end().min(self.size))));
             to.push(free);
         }
-        // Both ascending, so that what lay side by side is read and written at once.
+        // Both in ascending order, so that adjacent slots are read and written at once.
         contents.sort_unstable_by_key(|(slot, _)| *slot);
         to.sort_unstable();
         let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
         let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
-        (!contents.is_empty()).then_some(Chore::Move { contents, to })
+        (!contents.is_empty()).then_some(Job::Move { contents, to })
     }
 }
 
 impl Search {
-    /// Who owns what has changed.
+    /// Notes that the map has changed.
     pub(super) fn outdate(&mut self) {
         (self.is_stale, self.is_vain) = (true, false);
     }

@@ -1,44 +1,45 @@
-//! The slots: which of them are free, and since when, and what they hold.
+//! The slots of the data medium: which are free, which must be destroyed first, and which have to wait
+//! for a checkpoint.
 
 use super::map::FIRST_SLOT;
 use crate::blocks::BlockSet;
 use crate::mutant::{self, Mutant};
-use crate::store::Chore;
+use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
-/// Most bytes that one chore destroys or gives back.
-const CHORE_BYTES_MAX: u64 = 64 << 20;
-/// Longest piece of that.
+/// Most bytes that one background job destroys or gives back.
+const JOB_BYTES_MAX: u64 = 64 << 20;
+/// Longest run of such a job, in bytes.
 const PIECE_BYTES_MAX: u64 = 2 << 20;
 
-/// Most slots: the map names them with 32 bits.
+/// Most slots that there can be: the map names a slot with 32 bits.
 const SLOTS_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64;
 
-/// The slots of the data medium. A slot is in one set at most; in none if it is
-/// named or being written, or a chore has it.
+/// The slots of the data medium. A slot is in one set at most, and in none while the map names it, a
+/// write fills it, or a job works on it. (`pending_punch` is a part of `clean`.)
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// How many there are.
+    /// How many slots the medium has.
     end: u64,
-    /// How many there can be.
+    /// How many slots there can be.
     max: u64,
-    /// What free slots hold has to be destroyed.
+    /// Whether the content of a slot is destroyed before the slot is used again.
     secure: bool,
-    /// Free.
+    /// Free slots that nothing has to be destroyed in.
     clean: BlockSet<Pos>,
-    /// Free, once they are destroyed.
+    /// Slots that are free once their content is destroyed.
     residue: BlockSet<Pos>,
-    /// Not named any more, but perhaps by the durable map; free after that.
-    limbo: Limbo,
-    /// The same, and the map that does not name them is being made durable.
-    sealing: Limbo,
-    /// Clean, and with space of the host's.
-    spare: BlockSet<Pos>,
+    /// Slots that the map in memory no longer names, but the durable map may.
+    pending_free: PendingFree,
+    /// The same; the checkpoint under way makes the map durable that does not name them.
+    checkpointing: PendingFree,
+    /// Clean slots that take up space on the host.
+    pending_punch: BlockSet<Pos>,
     shrinking: bool,
 }
 
 #[derive(Debug, Default)]
-struct Limbo {
+struct PendingFree {
     clean: BlockSet<Pos>,
     residue: BlockSet<Pos>,
 }
@@ -49,24 +50,24 @@ impl Slots {
         Self { end, max: SLOTS_MAX, secure, ..Self::default() }
     }
 
-    /// All but the `used` ones are free: the `clean` ones hold nothing.
+    /// Frees all slots but the `used` ones. Nothing has to be destroyed in the `clean` ones.
     pub(super) fn adopt(&mut self, used: &BlockSet<Pos>, clean: &BlockSet<Pos>) {
         let mut free = BlockSet::default();
         free.insert(Extent::new(0, self.end * BLOCK_BYTES));
         free.subtract(used);
         if !self.secure {
             self.clean = free.clone();
-            self.spare = free;
+            self.pending_punch = free;
             return;
         }
         self.residue = free.clone();
         self.residue.subtract(clean);
         free.subtract(&self.residue);
         self.clean = free.clone();
-        self.spare = free;
+        self.pending_punch = free;
     }
 
-    /// There can be only so many.
+    /// Lowers the number of slots that there can be.
     #[cfg(test)]
     pub(super) fn limit(&mut self, max: u64) {
         self.max = max;
@@ -76,22 +77,22 @@ impl Slots {
         self.end
     }
 
-    /// Whether none is free.
+    /// Whether no slot is free.
     pub(super) fn is_full(&self) -> bool {
         self.clean.is_empty()
     }
 
-    /// How many are free.
+    /// How many slots are free.
     pub(super) fn clean(&self) -> u64 {
         self.clean.len()
     }
 
-    /// How many have to be destroyed.
+    /// How many slots have to be destroyed.
     pub(super) fn residue(&self) -> u64 {
         self.residue.len()
     }
 
-    /// Those that hold nothing, for a start after a clean stop.
+    /// The free slots in which nothing has to be destroyed, for a start after a clean stop.
     pub(super) fn destroyed(&self) -> &BlockSet<Pos> {
         &self.clean
     }
@@ -100,12 +101,12 @@ impl Slots {
         self.shrinking
     }
 
-    /// Whether there are so many slots, free or new ones.
+    /// Whether there are `count` slots to be had, free or new ones.
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.clean.len() + self.max.saturating_sub(self.end) >= count as u64
     }
 
-    /// `count` slots to be written: the first that are free, then new ones.
+    /// Takes `count` slots for a write: the first free ones, then new ones.
     pub(super) fn take(&mut self, count: usize) -> Vec<u64> {
         let mut taken = Vec::with_capacity(count);
         while taken.len() < count {
@@ -125,7 +126,7 @@ impl Slots {
         taken
     }
 
-    /// The first that is free, if it lies before `slot`.
+    /// Takes the first free slot, if it lies before `slot`.
     pub(super) fn take_below(&mut self, slot: u64) -> Option<u64> {
         let run = self.clean.first_run(Extent::new(0, slot * BLOCK_BYTES))?;
         let first = run.start.0 / BLOCK_BYTES;
@@ -135,94 +136,94 @@ impl Slots {
 
     fn hand_out(&mut self, run: Extent<Pos>) {
         self.clean.remove(run);
-        self.spare.remove(run);
+        self.pending_punch.remove(run);
     }
 
-    /// `slot` is not named any more; what lay there `is_destroyed`, or is not.
+    /// Notes that the map names `slot` no more; its content `is_destroyed`, or is not.
     pub(super) fn free(&mut self, slot: u64, is_destroyed: bool) {
         if mutant::is(Mutant::ReuseAtOnce) {
             return self.clean.insert(extent(slot));
         }
-        let is_clean = is_destroyed || !self.secure || mutant::is(Mutant::SpareResidue);
-        let limbo = &mut self.limbo;
-        let set = if is_clean { &mut limbo.clean } else { &mut limbo.residue };
+        let is_clean = is_destroyed || !self.secure || mutant::is(Mutant::SkipResidue);
+        let pending_free = &mut self.pending_free;
+        let set = if is_clean { &mut pending_free.clean } else { &mut pending_free.residue };
         set.insert(extent(slot));
     }
 
-    /// `slot` was written to, and never named.
+    /// Gives back `slot`, which may have been written to, and which the map never named.
     pub(super) fn release(&mut self, slot: u64) {
         let slot = extent(slot);
         if self.secure {
             self.residue.insert(slot);
         } else {
             self.clean.insert(slot);
-            self.spare.insert(slot);
+            self.pending_punch.insert(slot);
         }
     }
 
-    pub(super) fn has_limbo(&self) -> bool {
-        !self.limbo.is_empty() || !self.sealing.is_empty()
+    pub(super) fn has_pending_free(&self) -> bool {
+        !self.pending_free.is_empty() || !self.checkpointing.is_empty()
     }
 
-    pub(super) fn seal(&mut self) {
-        self.sealing = std::mem::take(&mut self.limbo);
+    pub(super) fn begin_checkpoint(&mut self) {
+        self.checkpointing = std::mem::take(&mut self.pending_free);
     }
 
-    pub(super) fn sealed(&mut self) {
-        let Limbo { clean, residue } = std::mem::take(&mut self.sealing);
+    pub(super) fn end_checkpoint(&mut self) {
+        let PendingFree { clean, residue } = std::mem::take(&mut self.checkpointing);
         self.clean.union(&clean);
-        self.spare.union(&clean);
+        self.pending_punch.union(&clean);
         self.residue.union(&residue);
     }
 
-    /// The map that does not name them was not made durable.
-    pub(super) fn left_unsealed(&mut self) {
-        let Limbo { clean, residue } = std::mem::take(&mut self.sealing);
-        self.limbo.clean.union(&clean);
-        self.limbo.residue.union(&residue);
+    /// Keeps the slots pending: the map that does not name them was not made durable.
+    pub(super) fn abort_checkpoint(&mut self) {
+        let PendingFree { clean, residue } = std::mem::take(&mut self.checkpointing);
+        self.pending_free.clean.union(&clean);
+        self.pending_free.residue.union(&residue);
     }
 
-    pub(super) fn has_chores(&self, punches: bool) -> bool {
-        !self.residue.is_empty() || self.tail().is_some() || punches && !self.spare.is_empty()
+    pub(super) fn has_jobs(&self, punches: bool) -> bool {
+        !self.residue.is_empty() || self.tail().is_some() || punches && !self.pending_punch.is_empty()
     }
 
-    /// Some of what has to be destroyed.
-    pub(super) fn residue_chore(&self) -> Option<Chore> {
-        some(&self.residue).map(Chore::Destroy)
+    /// A job that destroys some of the residue.
+    pub(super) fn residue_job(&self) -> Option<Job> {
+        some(&self.residue).map(Job::Destroy)
     }
 
-    /// What there was is destroyed.
+    /// Notes that the content of `slots` is destroyed.
     pub(super) fn cleaned(&mut self, slots: &[Extent<Pos>]) {
         for run in slots {
             self.residue.remove(*run);
             self.clean.insert(*run);
-            self.spare.insert(*run);
+            self.pending_punch.insert(*run);
         }
     }
 
-    /// Some free space that the host could have back.
-    pub(super) fn begin_punch(&mut self) -> Option<Chore> {
-        let runs = some(&self.spare)?;
+    /// A job that gives some free space back to the host.
+    pub(super) fn begin_punch(&mut self) -> Option<Job> {
+        let runs = some(&self.pending_punch)?;
         runs.iter().for_each(|run| self.hand_out(*run));
-        Some(Chore::Punch(runs))
+        Some(Job::Punch(runs))
     }
 
-    /// The host has it back, or `is_done` is false.
+    /// Ends such a job: the host has the space back if `is_done`.
     pub(super) fn punched(&mut self, slots: &[Extent<Pos>], is_done: bool) {
         for run in slots {
             self.clean.insert(*run);
             if !is_done {
-                self.spare.insert(*run);
+                self.pending_punch.insert(*run);
             }
         }
     }
 
-    /// The end of the medium, if it is free.
-    pub(super) fn begin_cut(&mut self) -> Option<Chore> {
+    /// A job that cuts off the end of the medium, if that is free.
+    pub(super) fn begin_cut(&mut self) -> Option<Job> {
         let tail = self.tail()?;
         self.hand_out(tail);
         self.shrinking = true;
-        Some(Chore::Shrink(tail.start))
+        Some(Job::Shrink(tail.start))
     }
 
     fn tail(&self) -> Option<Extent<Pos>> {
@@ -230,7 +231,7 @@ impl Slots {
         (last.end() == self.end * BLOCK_BYTES).then_some(last)
     }
 
-    /// The medium ends at `to` now, or `is_done` is false.
+    /// Ends such a job: the medium ends at `to` now if `is_done`.
     pub(super) fn cut(&mut self, to: Pos, is_done: bool) {
         self.shrinking = false;
         if is_done {
@@ -245,20 +246,20 @@ impl Slots {
     }
 }
 
-impl Limbo {
+impl PendingFree {
     fn is_empty(&self) -> bool {
         self.clean.is_empty() && self.residue.is_empty()
     }
 }
 
-/// Where `slot` lies.
+/// Where `slot` lies on the data medium.
 pub(super) fn extent(slot: u64) -> Extent<Pos> {
     Extent::new(slot * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// The first runs of a set, as many as make a chore.
+/// The first runs of `set`, as many as one job takes.
 fn some(set: &BlockSet<Pos>) -> Option<Vec<Extent<Pos>>> {
-    let mut left = CHORE_BYTES_MAX;
+    let mut left = JOB_BYTES_MAX;
     let pieces = set.runs().flat_map(|run| run.pieces(PIECE_BYTES_MAX));
     let runs: Vec<_> = pieces
         .take_while(|run| {

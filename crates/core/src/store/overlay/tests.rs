@@ -117,7 +117,7 @@ impl Bench {
         places
     }
 
-    fn seal(&mut self) {
+    fn checkpoint(&mut self) {
         self.overlay.begin_checkpoint().iter().for_each(|write| self.map.put(write));
         self.overlay.end_checkpoint();
     }
@@ -127,31 +127,31 @@ impl Bench {
         self.overlay.locate(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
     }
 
-    /// Does chores until there are none; says which kinds there were.
-    fn tidy(&mut self) -> Vec<&'static str> {
+    /// Does jobs until there are none; says which kinds there were.
+    fn compact(&mut self) -> Vec<&'static str> {
         let mut done = Vec::new();
         while self.overlay.backlog(true) != Backlog::Nothing {
-            let Some(chore) = self.overlay.background(true) else { break };
+            let Some(job) = self.overlay.background(true) else { break };
             let mut read = Vec::new();
-            done.push(match &chore {
-                Chore::Destroy(_) => "destroy",
-                Chore::Punch(_) => "punch",
-                Chore::Shrink(_) => "shrink",
-                Chore::Search(part) => {
+            done.push(match &job {
+                Job::Destroy(_) => "destroy",
+                Job::Punch(_) => "punch",
+                Job::Shrink(_) => "shrink",
+                Job::Search(part) => {
                     read.resize(part.len as usize, 0);
                     self.map.read(part.start, &mut read).unwrap();
                     "search"
                 }
-                Chore::Move { contents, to } => {
+                Job::Move { contents, to } => {
                     for (content, to) in contents.iter().zip(to) {
                         self.load(*content);
                         self.overlay.rebind(*content, *to);
                     }
-                    self.seal();
+                    self.checkpoint();
                     "move"
                 }
             });
-            self.overlay.background_done(&chore, JobEnd::Done(&read));
+            self.overlay.background_done(&job, JobEnd::Done(&read));
         }
         done.dedup();
         done
@@ -175,7 +175,7 @@ fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
     bench.overlay.unmap(blocks(2, 2));
     bench.overlay.unmap(blocks(50, 2));
     assert_eq!(bench.on(blocks(2, 2)), [(MediumId::Nowhere, 0, 8192)]);
-    bench.seal();
+    bench.checkpoint();
     let mut bench = bench.reopen().unwrap();
     assert_eq!(bench.on(blocks(1, 3)), [(MediumId::Base, 4096, 4096), (MediumId::Nowhere, 0, 8192)]);
     assert_eq!(bench.overlay.purged.len(), 2, "where the base holds nothing nothing is noted");
@@ -200,8 +200,8 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 3));
     bench.overlay.unmap(blocks(102, 1));
-    bench.seal();
-    let Some(cut @ Chore::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
+    bench.checkpoint();
+    let Some(cut @ Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
     assert_eq!(bench.overlay.begin_write(blocks(200, 1)), WritePlan::AwaitJob);
     assert!(matches!(bench.overlay.begin_write(blocks(100, 2)), WritePlan::To(_)), "it has its slots");
     bench.overlay.background_done(&cut, JobEnd::GivenUp);
@@ -214,20 +214,20 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
 fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
-    bench.seal();
+    bench.checkpoint();
     bench.overlay.unmap(blocks(100, 1));
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
-        "a slot in limbo was used"
+        "a slot that is pending free was used"
     );
-    let sealing = bench.overlay.begin_checkpoint();
+    let writes = bench.overlay.begin_checkpoint();
     assert_eq!(
         bench.write(blocks(201, 1)).first().extent.start,
         Pos(2 * BLOCK_BYTES),
         "the map is not written"
     );
-    sealing.iter().for_each(|write| bench.map.put(write));
+    writes.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
 }
@@ -236,9 +236,9 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
 fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_start() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(0, 2900));
-    bench.seal();
+    bench.checkpoint();
     bench.overlay.unmap(blocks(0, 2800));
-    bench.seal();
+    bench.checkpoint();
     assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), false), None);
     bench.map.1.take();
     let mut bench = bench.reopen().unwrap();
@@ -255,7 +255,7 @@ fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_st
 fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
-    bench.seal();
+    bench.checkpoint();
     bench.overlay.unmap(blocks(100, 1));
     let first = bench.overlay.begin_checkpoint();
     bench.overlay.abort_checkpoint();
@@ -263,7 +263,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     assert_eq!(
         bench.write(blocks(200, 1)).first().extent.start,
         Pos(BLOCK_BYTES),
-        "a slot in limbo was used"
+        "a slot that is pending free was used"
     );
     let again = bench.overlay.begin_checkpoint();
     assert_eq!(
@@ -292,10 +292,10 @@ fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
 fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 2500));
-    bench.seal();
+    bench.checkpoint();
     bench.overlay.unmap(blocks(101, 2000));
-    bench.seal();
-    assert_eq!(bench.tidy(), ["move", "destroy", "shrink"]);
+    bench.checkpoint();
+    assert_eq!(bench.compact(), ["move", "destroy", "shrink"]);
     assert_eq!(bench.overlay.slots.end(), 500);
     let mut bench = bench.reopen().unwrap();
     let mut slots: Vec<_> =
@@ -309,8 +309,8 @@ fn a_mass_delete_of_everything_moves_nothing() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 2500));
     bench.overlay.unmap(blocks(0, BLOCKS));
-    bench.seal();
-    assert_eq!(bench.tidy(), ["shrink"]);
+    bench.checkpoint();
+    assert_eq!(bench.compact(), ["shrink"]);
     assert_eq!(bench.overlay.slots.end(), 0);
 }
 
@@ -318,13 +318,13 @@ fn a_mass_delete_of_everything_moves_nothing() {
 fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
-    bench.seal();
+    bench.checkpoint();
     bench.write(blocks(101, 3));
     let mut bench = bench.reopen().unwrap();
     assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
     assert_eq!(
         bench.overlay.background(false),
-        Some(Chore::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
+        Some(Job::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
     );
 }
 
@@ -332,7 +332,7 @@ fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
 fn pages_that_nobody_needs_are_not_kept() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(0, BLOCKS));
-    bench.seal();
+    bench.checkpoint();
     assert_eq!(bench.overlay.map.resident(), 3);
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
@@ -348,7 +348,7 @@ fn a_map_that_lies_is_refused() {
     let with = |at: u64, entry: u32| {
         let mut bench = Bench::new(Mode::Lazy);
         bench.write(blocks(100, 4));
-        bench.seal();
+        bench.checkpoint();
         bench.map.write(Pos(at), &entry.to_le_bytes(), false).unwrap();
         bench.reopen().err()
     };

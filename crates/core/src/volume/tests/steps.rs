@@ -9,7 +9,7 @@ const DEATH: u64 = 512;
 const APART: u64 = 1024;
 /// Requests while the deaths are outstanding.
 const REQUESTS: u64 = 200;
-/// Most steps of one event: those of an act that begins are the acts' own, which
+/// Most steps of one event: those of an erase task that begins are the task's own, which
 /// has few runs here.
 const STEPS_MAX: u64 = 250;
 
@@ -89,7 +89,7 @@ fn deaths_that_are_not_durable_slow_nothing() {
         bench.kill_all();
         bench.pass_by()
     });
-    for_few_and_many("requests when acts are due", |bench| {
+    for_few_and_many("requests when erase tasks are due", |bench| {
         bench.kill_all();
         bench.tell(Event::ShredNow);
         bench.pass_by()

@@ -1,13 +1,13 @@
 //! The erase task under way: what it is for, which requests it excludes, and what the volume does
 //! at its points.
 //!
-//! How bytes are destroyed, in which steps, is known to [`crate::erase`] alone. Here a step meets the
+//! Only [`crate::erase`] knows the steps that destroy bytes. This module connects those steps with the
 //! store, the journal, and the requests.
 
 mod failing;
 
 use super::bytes::slice;
-use super::sealing::Waiter;
+use super::checkpoints::Waiter;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
 use crate::extents::ExtentMap;
@@ -16,44 +16,45 @@ use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
 use crate::place::{Place, Places};
 use crate::request::{Buf, Op, Request};
-use crate::store::{Chore, JobEnd};
+use crate::store::{Job, JobEnd};
 use crate::units::{Addr, Extent};
 
 /// An erase task under way.
 #[derive(Debug)]
-pub(super) struct Act {
+pub(super) struct EraseTask {
     kind: Kind,
+    /// The bytes that the task is about, by address.
     pub(super) runs: Vec<Extent<Addr>>,
-    /// The same bytes, to find out whether some are among them.
+    /// The same bytes as a map, for overlap checks.
     area: ExtentMap<Addr, ()>,
-    task: Task<Site>,
-    /// The commit that a record of the task is in.
+    steps: Task<Site>,
+    /// The number of the commit that the task waits for.
     recording: Option<u64>,
 }
 
 /// The purpose of an erase task.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// To destroy content that has died.
+    /// Destroy content that has died.
     Shred,
-    /// To destroy what lies below, and put content there: what was read, after
-    /// which the bytes are suspicious, or what is about to be written.
+    /// Destroy what lies below, then put content there: the content that was read, which is suspicious
+    /// from then on, or the content that a request is about to write.
     Keep { suspicious: bool },
-    /// To give back the space of what was destroyed.
+    /// Give back the space of destroyed content.
     GiveBack,
     /// A background job of the store.
-    Tidy(Chore),
-    /// To destroy what is owed at these places. The runs are the addresses that it was, and
-    /// each died for one of these causes.
+    Job(Job),
+    /// Destroy what is owed at these places. The runs are the addresses that named them, and each run
+    /// died for the cause at its index.
     Repay { places: Vec<Place>, causes: Vec<Cause> },
 }
 
 /// Where a step of an erase task does its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Site {
-    /// Where this is: the store knows.
+    /// Where the store keeps these bytes of the disk.
     Run(Extent<Addr>),
-    /// Here.
+    /// A place on a medium.
     Place(Place),
 }
 
@@ -73,53 +74,53 @@ impl Site {
     }
 }
 
-impl Act {
-    pub(super) fn new(kind: Kind, runs: Vec<Extent<Addr>>, task: Task<Site>) -> Self {
+impl EraseTask {
+    pub(super) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
         let mut area = ExtentMap::default();
         runs.iter().for_each(|run| area.insert(*run, ()));
-        Self { kind, runs, area, task, recording: None }
+        Self { kind, runs, area, steps, recording: None }
     }
 
-    /// Whether `request` has to wait for its end.
+    /// Whether `request` has to wait for the end of the task.
     pub(super) fn excludes(&self, request: &Request) -> bool {
         let concerns = match self.kind {
             Kind::Shred | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Keep { .. } | Kind::Tidy(_) => request.op != Op::Flush,
+            Kind::Keep { .. } | Kind::Job(_) => request.op != Op::Flush,
             Kind::Repay { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
     }
 
-    /// Whether it overwrites content of `extent` that will be put back.
+    /// Whether the task overwrites content of `extent` that it will put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
         matches!(self.kind, Kind::Keep { .. }) && self.area.overlaps(extent)
     }
 
-    /// Whether it is about bytes of `extent` where they lie now.
+    /// Whether the task works on bytes of `extent` where they lie now.
     pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
         !matches!(self.kind, Kind::Repay { .. }) && self.area.overlaps(extent)
     }
 
-    /// Whether nothing is destroyed by it.
+    /// Whether the task gives space back, and destroys nothing.
     pub(super) fn gives_back(&self) -> bool {
         matches!(self.kind, Kind::GiveBack)
     }
 
-    /// Somebody waits for it.
+    /// Makes the task urgent: somebody waits for it.
     pub(super) fn hurry(&mut self) {
-        self.task.hurry();
+        self.steps.hurry();
     }
 
-    /// The pieces of content that go into the slots, in the order of those.
+    /// The pieces of content to stage, one for each slot, in the order of the slots.
     fn slots(&self) -> impl Iterator<Item = (Extent<Addr>, &[u8])> {
-        self.runs.iter().zip(self.task.contents()).flat_map(|(run, content)| {
+        self.runs.iter().zip(self.steps.contents()).flat_map(|(run, content)| {
             run.pieces(SLOT_BYTES).map(|piece| (piece, slice(content, *run, piece)))
         })
     }
 
-    /// The bytes of all slots that the act takes.
+    /// The bytes of all slots that the task stages content in.
     fn slot_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (_, content) in self.slots() {
@@ -131,53 +132,54 @@ impl Act {
 }
 
 impl Volume {
-    /// An erase task, to be done by `method`, that is about `runs`.
-    pub(super) fn act(
+    /// An erase task that works on `runs` by `method`.
+    pub(super) fn erase_task(
         &self,
         kind: Kind,
         runs: Vec<Extent<Addr>>,
         method: Method<Site>,
         priority: Priority,
-    ) -> Act {
-        Act::new(kind, runs, Task::new(method, &self.config.policy, priority))
+    ) -> EraseTask {
+        EraseTask::new(kind, runs, Task::new(method, &self.config.policy, priority))
     }
 
-    pub(super) fn drive_act(&mut self, out: &mut Vec<Command>) {
+    pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
         if self.config.read_only {
             return;
         }
         let is_in_the_way = self.requests.waiting.demands().next().is_some();
-        let should_end = self.erasing.act.as_ref().is_some_and(|act| act.task.should_end(is_in_the_way));
-        if should_end || self.erasing.act.as_ref().is_some_and(Act::gives_back) && !self.may_give_back() {
-            if !self.erasing.act.as_ref().is_some_and(|act| act.task.is_at_rest()) {
+        let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
+        if should_end
+            || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back) && !self.may_give_back()
+        {
+            if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(Act { kind: Kind::Tidy(chore), .. }) = self.end_act() {
-                self.store.background_done(&chore, JobEnd::GivenUp);
+            if let Some(EraseTask { kind: Kind::Job(job), .. }) = self.end_task() {
+                self.store.background_done(&job, JobEnd::GivenUp);
             }
             self.settle(out);
         }
-        if self.erasing.act.is_none() {
-            self.erasing.act = self.choose();
+        if self.erasing.task.is_none() {
+            self.erasing.task = self.choose();
             self.settle(out);
         }
         self.step(out);
     }
 
-    /// The act under way is over, or is given up: what it kept from beginning is
-    /// tried again.
-    fn end_act(&mut self) -> Option<Act> {
-        let act = self.erasing.act.take()?;
-        self.requests.waiting.act_ended(&act.runs);
-        Some(act)
+    /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
+    fn end_task(&mut self) -> Option<EraseTask> {
+        let task = self.erasing.task.take()?;
+        self.requests.waiting.task_ended(&task.runs);
+        Some(task)
     }
 
-    /// Begins as much of the present step as may be under way at once.
+    /// Begins as much of the current step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
         let foreground = Foreground { is_due: self.is_due(), is_at_work: self.is_at_work() };
-        while let Some(act) = &self.erasing.act {
-            let sites = act.task.next_sites(foreground).to_vec();
-            let is_shred = matches!(act.kind, Kind::Shred);
+        while let Some(task) = &self.erasing.task {
+            let sites = task.steps.next_sites(foreground).to_vec();
+            let is_shred = matches!(task.kind, Kind::Shred);
             let is_known = |site: Site| match site {
                 Site::Run(run) => self.has_map(run, out) && (!is_shred || self.has_map_space(run, out)),
                 Site::Place(_) => true,
@@ -185,7 +187,7 @@ impl Volume {
             if !sites.into_iter().all(is_known) {
                 return;
             }
-            match self.erasing.act.as_mut().and_then(|act| act.task.next(foreground)) {
+            match self.erasing.task.as_mut().and_then(|task| task.steps.next(foreground)) {
                 Some(Work::Io(io)) => self.begin_io(io, out),
                 Some(Work::Point(point)) => self.pass_point(point, out),
                 None => return,
@@ -200,11 +202,11 @@ impl Volume {
             Verb::Read => IoOp::Read,
             Verb::Write(data) => IoOp::Write { data, durable: false },
             Verb::Save => {
-                let data = self.erasing.act.as_ref().map(Act::slot_bytes).unwrap_or_default();
+                let data = self.erasing.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
                 IoOp::Write { data: data.into(), durable: true }
             }
             Verb::Fill(pattern) => {
-                // The slots hold copies, and count as nothing of the disk's own.
+                // The slots hold copies: passes over them are not passes over the disk's content.
                 let is_content = at.first().on != MediumId::Journal;
                 self.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
                 IoOp::Fill { pattern, seed }
@@ -213,7 +215,7 @@ impl Volume {
             Verb::Sync => IoOp::Sync,
             Verb::Shrink => IoOp::Shrink,
         };
-        self.io(Purpose::Act, at, op, out);
+        self.io(Purpose::Task, at, op, out);
     }
 
     fn places_of(&self, site: Site) -> Vec<Place> {
@@ -230,37 +232,36 @@ impl Volume {
                 self.store.rebind(content, to.extent);
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
-            Point::Checkpoint => return self.seal(Waiter::Act, out),
-            Point::Record(Record::Saved) => return self.record_held(),
+            Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
+            Point::Record(Record::Saved) => return self.record_staged(),
             Point::Record(Record::Restored) => return self.record(&[Change::Release]),
             Point::Record(Record::Erased) => return self.record_met(),
         }
-        self.act_done(Buf::new());
+        self.task_done(Buf::new());
     }
 
-    fn record_held(&mut self) {
-        let act = self.erasing.act.as_ref().expect("a record is of an act");
-        let held = act
-            .slots()
-            .enumerate()
-            .map(|(n, (extent, content))| Change::Hold(Slot(n as u32), extent, Crc(crc32c::crc32c(content))));
-        self.record(&held.collect::<Vec<_>>());
+    fn record_staged(&mut self) {
+        let task = self.erasing.task.as_ref().expect("a record is of a task");
+        let staged = task.slots().enumerate().map(|(n, (extent, content))| {
+            Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
+        });
+        self.record(&staged.collect::<Vec<_>>());
     }
 
-    /// The obligations of the act's runs are met: invariant 4 was kept by the
-    /// steps before.
+    /// Records that the obligations of the task's runs are completed. The steps before this one kept
+    /// invariant 4.
     fn record_met(&mut self) {
         let mut changes = self.changes_met();
-        let act = self.erasing.act.as_ref().expect("a record is of an act");
-        let runs = act.runs.clone();
+        let task = self.erasing.task.as_ref().expect("a record is of a task");
+        let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        match act.kind {
+        match task.kind {
             Kind::Repay { .. } => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
                 self.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(run));
             }
-            Kind::GiveBack | Kind::Tidy(_) => unreachable!("it meets no obligation"),
+            Kind::GiveBack | Kind::Job(_) => unreachable!("the task completes no obligation"),
             Kind::Keep { suspicious } => {
                 runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
                 self.state.counters.scoured_bytes += bytes;
@@ -273,7 +274,7 @@ impl Volume {
     fn shredded(&mut self, run: Extent<Addr>) {
         self.erasing.layers.forget(run);
         let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
-        // With no_hole the zeros are data, and stay.
+        // With `no_hole` the zeros are data, and stay.
         if self.store.geometry().overwrites_in_place && self.state.ledger.within(run).all(|(_, it)| dead(it))
         {
             self.destroyed(run);
@@ -285,66 +286,65 @@ impl Volume {
         for change in changes {
             seq = self.change(*change);
         }
-        if let Some(act) = &mut self.erasing.act {
-            act.recording = Some(seq);
+        if let Some(task) = &mut self.erasing.task {
+            task.recording = Some(seq);
         }
     }
 
-    /// Work of the act has ended, with what it read. Ends an act that is over, if nobody has to be
-    /// told.
-    pub(super) fn act_done(&mut self, read: Buf) {
-        let Some(act) = &mut self.erasing.act else { return };
-        act.task.done(read);
-        if !act.task.is_over() {
+    /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
+    pub(super) fn task_done(&mut self, read: Buf) {
+        let Some(task) = &mut self.erasing.task else { return };
+        task.steps.done(read);
+        if !task.steps.is_over() {
             return;
         }
-        let Some(act) = self.end_act() else { return };
-        match act.kind {
-            Kind::Tidy(chore) => {
-                let read = act.task.contents().first().map_or(&[][..], |read| read);
-                self.store.background_done(&chore, JobEnd::Done(read));
+        let Some(task) = self.end_task() else { return };
+        match task.kind {
+            Kind::Job(job) => {
+                let read = task.steps.contents().first().map_or(&[][..], |read| read);
+                self.store.background_done(&job, JobEnd::Done(read));
             }
-            _ => self.gave_back(&act.runs),
+            _ => self.gave_back(&task.runs),
         }
     }
 
-    pub(super) fn act_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
-        let Some(act) =
-            self.erasing.act.as_mut().filter(|act| act.recording.is_some_and(|waits| waits <= seq))
+    pub(super) fn task_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
+        let Some(task) =
+            self.erasing.task.as_mut().filter(|task| task.recording.is_some_and(|waits| waits <= seq))
         else {
             return;
         };
-        act.recording = None;
-        act.task.done(Buf::new());
-        if act.task.is_over()
-            && let Some(Act { kind: Kind::Repay { places, .. }, .. }) = self.end_act()
+        task.recording = None;
+        task.steps.done(Buf::new());
+        if task.steps.is_over()
+            && let Some(EraseTask { kind: Kind::Repay { places, .. }, .. }) = self.end_task()
         {
             self.repaid(&places);
         }
         self.give_receipts(out);
     }
 
-    /// The changes that meet the obligations of the act, neighbours as one.
+    /// The changes that complete the obligations of the task, one for adjacent runs.
     fn changes_met(&self) -> Vec<Change> {
-        let act = self.erasing.act.as_ref().expect("a record is of an act");
+        let task = self.erasing.task.as_ref().expect("a record is of a task");
         let passes = self.config.policy.passes().len();
-        let done = match act.kind {
+        let done = match task.kind {
             Kind::Keep { .. } => Done::Scoured,
             _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
-        if let Kind::Repay { places, causes } = &act.kind {
+        if let Kind::Repay { places, causes } = &task.kind {
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
                 Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run })
             };
             let paid = places.iter().map(|place| Change::Paid(*place));
-            return act.runs.iter().zip(causes).map(receipt).chain(paid).collect();
+            return task.runs.iter().zip(causes).map(receipt).chain(paid).collect();
         }
-        let mut changes: Vec<_> = act.area.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
-        if matches!(act.kind, Kind::Keep { suspicious: true }) {
+        let mut changes: Vec<_> = task.area.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
+        if matches!(task.kind, Kind::Keep { suspicious: true }) {
             changes
-                .extend(act.area.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
+                .extend(task.area.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
         }
         changes
     }

@@ -1,5 +1,5 @@
-//! Where the bytes of a request are: parts of the map that it waits for, and
-//! blocks of which it changes a part, that get a place of their own first.
+//! Where the bytes of a request lie: the parts of the map that it waits for, and copy-up, which gives a
+//! block a place of its own before a request changes a part of it.
 
 use super::running::Stage;
 use super::waiting::Obstacle;
@@ -11,21 +11,21 @@ use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
 impl Volume {
-    /// What keeps `request` from knowing where what it needs is.
+    /// The part of the map that `request` needs and that is not in memory.
     pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
         let touched = match request.op {
             Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Write(_) => self.store.missing(request.extent),
-            _ => self.to_raise(request).find_map(|block| self.store.missing(block)),
+            _ => self.to_copy_up(request).find_map(|block| self.store.missing(block)),
         };
         touched.or_else(|| needs.iter().find_map(|extent| self.store.missing(*extent))).map(Obstacle::Page)
     }
 
-    /// The blocks of which a part dies by `request`, and that show it without a place of their own. What
-    /// is wholly dead needs none any more.
-    pub(super) fn to_raise(&self, request: &Request) -> impl Iterator<Item = Extent<Addr>> {
+    /// The blocks that `request` makes die in part and that show data without a place of their own. A
+    /// block that is wholly dead needs no place any more.
+    pub(super) fn to_copy_up(&self, request: &Request) -> impl Iterator<Item = Extent<Addr>> {
         let dies = matches!(request.op, Op::Trim | Op::Zero { .. } | Op::Purge);
         let extent = request.extent;
-        let edges = (dies && !mutant::is(Mutant::RaiseNothing)).then(|| self.store.geometry().edges(extent));
+        let edges = (dies && !mutant::is(Mutant::CopyUpNothing)).then(|| self.store.geometry().edges(extent));
         let shows = |content, block| self.store.first(content, block).is_some();
         let dead_bytes = |block| self.masks(block).iter().map(|mask| mask.len).sum::<u64>();
         edges.into_iter().flatten().filter(move |block| {
@@ -35,7 +35,7 @@ impl Volume {
 
     /// Copies what `block` shows to a place of its own, before `request` changes
     /// a part of it.
-    pub(super) fn raise(
+    pub(super) fn copy_up(
         &mut self,
         id: RequestId,
         request: Request,
@@ -43,18 +43,18 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let places = self.store.locate(block);
-        self.run(id, request.extent, true, Stage::Raise { request, block, is_read: false });
+        self.run(id, request.extent, true, Stage::CopyUp { request, block, is_read: false });
         self.io(Purpose::Request(id), places, IoOp::Read, out);
     }
 
-    /// A block that is raised was read, or written, or neither.
-    pub(super) fn raise_more(
+    /// Goes on with a copy-up: the block was read or written, or that failed.
+    pub(super) fn copy_up_more(
         &mut self,
         id: RequestId,
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        let Stage::Raise { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
+        let Stage::CopyUp { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
             return;
         };
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
@@ -75,7 +75,7 @@ impl Volume {
                 if was_read {
                     self.store.end_write(block, true);
                 }
-                if let Stage::Raise { request, .. } = self.requests.running.take(id).stage {
+                if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);
                 }
             }
@@ -84,12 +84,12 @@ impl Volume {
 
     /// Writes `data`, which `block` shows, to a place of the block's own.
     fn place_copy(&mut self, id: RequestId, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
-        match self.begin_hold(block) {
+        match self.allocate(block) {
             WritePlan::To(places) => {
                 self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
-                if let Stage::Raise { request, .. } = self.requests.running.take(id).stage {
+                if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
                     self.wait_for(id, request, true, Obstacle::Closed, out);
                 }
             }

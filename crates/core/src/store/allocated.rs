@@ -1,31 +1,29 @@
-//! Which bytes of a disk hold data, to the sector.
+//! The bytes of a disk that have data, to the sector.
 
 use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
-/// Parts of blocks that are known to hold nothing while the rest does. With one
-/// more, some are forgotten.
+/// Most gaps that are remembered. Further ones are taken for data.
 const GAPS_MAX: usize = 1 << 16;
-/// What begins and ends within such a sector counts as all of it.
+/// Bytes in a sector, which has data as a whole or not at all.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// The bytes that hold data, or may hold some.
+/// The bytes that have data, or may have some.
 ///
-/// Invariant: a gap lies in blocks that are held; a block that is all gaps is
-/// not held.
+/// Invariant: a gap lies in blocks that are allocated; a block that is all gaps is
+/// not allocated.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    /// Of the disk.
+pub(super) struct Allocated {
+    /// The size of the disk, in bytes.
     size: u64,
     blocks: BlockSet,
-    /// Parts of held blocks that hold nothing. They may be forgotten: then they
-    /// are taken for data.
+    /// Parts of allocated blocks that have no data. A gap may be forgotten: then it is taken for data.
     gaps: ExtentMap<Addr, ()>,
 }
 
-impl Held {
-    /// Of a disk of `size` bytes, `blocks` may hold data.
+impl Allocated {
+    /// A disk of `size` bytes of which `blocks` may have data.
     pub(super) fn new(size: u64, blocks: BlockSet) -> Self {
         Self { size, blocks, gaps: ExtentMap::default() }
     }
@@ -35,8 +33,8 @@ impl Held {
         &self.blocks
     }
 
-    /// `extent` is about to hold data.
-    pub(super) fn hold(&mut self, extent: Extent<Addr>) {
+    /// Notes that `extent` is about to have data.
+    pub(super) fn allocate(&mut self, extent: Extent<Addr>) {
         self.leave_gaps(extent);
         self.blocks.insert(extent);
         if !self.gaps.is_empty() {
@@ -45,20 +43,19 @@ impl Held {
     }
 
     /// `extent` holds nothing any more.
-    pub(super) fn void(&mut self, extent: Extent<Addr>) {
+    pub(super) fn unmap(&mut self, extent: Extent<Addr>) {
         let extent = self.padded(extent);
         for block in edges(extent, BLOCK_BYTES) {
             if let Some(part) = block.overlap(extent) {
-                self.void_part(part, block);
+                self.unmap_part(part, block);
             }
         }
         if let Some(blocks) = self.whole_blocks(extent) {
-            self.void_blocks(blocks);
+            self.unmap_blocks(blocks);
         }
     }
 
-    /// `extent`, up to the end of the last block if it ends with the disk, which
-    /// may cut that off.
+    /// `extent`, or, if that ends with the disk, `extent` up to the end of the last block.
     pub(super) fn padded(&self, extent: Extent<Addr>) -> Extent<Addr> {
         let end =
             if extent.end() == self.size { self.size.next_multiple_of(BLOCK_BYTES) } else { extent.end() };
@@ -72,7 +69,7 @@ impl Held {
         (from < to).then(|| Extent::between(from, to))
     }
 
-    /// The first run within `extent` that holds data, or may hold some.
+    /// The first run within `extent` that has data, or may have some.
     pub(super) fn first(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         let mut rest = extent;
         loop {
@@ -85,20 +82,19 @@ impl Held {
         }
     }
 
-    /// Bytes in blocks that hold data, or may hold some.
+    /// How many bytes lie in blocks that have data, or may have some.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks.len() * BLOCK_BYTES
     }
 
-    fn holds(&self, block: Extent<Addr>) -> bool {
+    fn has(&self, block: Extent<Addr>) -> bool {
         self.blocks.contains(block.start.0 / BLOCK_BYTES)
     }
 
-    /// Where `extent` covers a part of a block that held nothing, the rest goes
-    /// on to hold nothing.
+    /// Notes gaps where `extent` covers a part of a block without data: the rest stays without.
     fn leave_gaps(&mut self, extent: Extent<Addr>) {
         for block in edges(extent, BLOCK_BYTES) {
-            if !self.holds(block) {
+            if !self.has(block) {
                 self.add_gap(Extent::between(block.start.0, extent.start.0.max(block.start.0)));
                 self.add_gap(Extent::between(extent.end().min(block.end()), block.end()));
             }
@@ -113,18 +109,18 @@ impl Held {
         }
     }
 
-    fn void_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
-        if !self.holds(block) {
+    fn unmap_part(&mut self, part: Extent<Addr>, block: Extent<Addr>) {
+        if !self.has(block) {
             return;
         }
         self.add_gap(part);
         let gap_bytes: u64 = self.gaps.within(block).map(|(gap, ())| gap.len).sum();
         if gap_bytes == block.len {
-            self.void_blocks(block);
+            self.unmap_blocks(block);
         }
     }
 
-    fn void_blocks(&mut self, blocks: Extent<Addr>) {
+    fn unmap_blocks(&mut self, blocks: Extent<Addr>) {
         self.blocks.remove(blocks);
         self.gaps.remove(blocks);
     }

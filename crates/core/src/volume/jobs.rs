@@ -1,20 +1,20 @@
-//! Tidying up: what a store wants done with space that nobody's content lies in,
-//! and with where content lies.
+//! Background jobs: what a store wants done with space that nobody's content lies in, and with where
+//! content lies.
 
 use super::Volume;
-use super::act::{Act, Kind, Site};
+use super::task::{EraseTask, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Method, Priority, Zeros};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::store::{Backlog, Chore, JobEnd};
+use crate::store::{Backlog, Job, JobEnd};
 use crate::units::{Extent, Millis};
 
 /// When background jobs may begin.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// Since when there is one to do.
+    /// Since when there has been a job to do.
     since: Option<Millis>,
-    /// None begins before: there was no space for one.
+    /// No job begins before this: there was no space for the last one.
     pub(super) not_before: Millis,
 }
 
@@ -30,31 +30,31 @@ impl Jobs {
         self.since = None;
     }
 
-    /// There was no space for one.
+    /// No job begins before `until`: there was no space for one.
     fn put_off(&mut self, until: Millis) {
         self.not_before = until;
     }
 }
 
 impl Volume {
-    /// Does the next chore, if there is one and it is time.
-    pub(super) fn tidy_act(&mut self) -> Option<Act> {
-        if !self.may_tidy() {
+    /// The erase task of the next background job, if one is due.
+    pub(super) fn job_task(&mut self) -> Option<EraseTask> {
+        if !self.may_begin_job() {
             return None;
         }
-        let chore = self.store.background(self.schedule.all_due)?;
-        if let Chore::Move { contents, .. } = &chore
+        let job = self.store.background(self.schedule.all_due)?;
+        if let Job::Move { contents, .. } = &job
             && contents.iter().any(|run| self.is_busy(*run))
         {
-            self.store.background_done(&chore, JobEnd::GivenUp);
+            self.store.background_done(&job, JobEnd::GivenUp);
             return None;
         }
-        let runs = if let Chore::Move { contents, .. } = &chore { contents.clone() } else { Vec::new() };
-        let method = method(&chore);
-        Some(self.act(Kind::Tidy(chore), runs, method, Priority::Background))
+        let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
+        let method = method(&job);
+        Some(self.erase_task(Kind::Job(job), runs, method, Priority::Background))
     }
 
-    fn may_tidy(&mut self) -> bool {
+    fn may_begin_job(&mut self) -> bool {
         let has_any = !self.schedule.halting && self.store.backlog(self.schedule.all_due) != Backlog::Nothing;
         let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
@@ -65,27 +65,27 @@ impl Volume {
             || self.is_overdue_since(since)
     }
 
-    /// Whether there is something to tidy up, now or later.
-    pub(super) fn has_chores(&self) -> bool {
+    /// Whether there is a background job to do, now or later.
+    pub(super) fn has_jobs(&self) -> bool {
         self.store.backlog(self.schedule.all_due) != Backlog::Nothing
     }
 
-    /// Whether all that is left to be done unasked is to tidy up.
-    pub(super) fn has_only_chores(&self) -> bool {
-        !self.has_queued() && self.erasing.spare.is_empty() && self.is_sealed()
+    /// Whether background jobs are all that is left to be done unasked.
+    pub(super) fn has_only_jobs(&self) -> bool {
+        !self.has_queued() && self.erasing.pending_punch.is_empty() && self.is_checkpointed()
     }
 
-    /// There was no space for a chore: it is tried again later.
-    pub(super) fn put_off_chores(&mut self) {
+    /// Tries background jobs again later: there was no space for one.
+    pub(super) fn put_off_jobs(&mut self) {
         self.erasing.jobs.put_off(self.retry_at());
     }
 }
 
-/// How `chore` is done.
-fn method(chore: &Chore) -> Method<Site> {
+/// How `job` is done.
+fn method(job: &Job) -> Method<Site> {
     let medium = Site::all_of(MediumId::Data);
-    match chore {
-        Chore::Destroy(slots) => Method::Destroy(Destroy {
+    match job {
+        Job::Destroy(slots) => Method::Destroy(Destroy {
             residue: Site::data(slots.clone()),
             zeros: Zeros::AfterPasses,
             medium,
@@ -93,12 +93,12 @@ fn method(chore: &Chore) -> Method<Site> {
             checkpoint: false,
             record: false,
         }),
-        Chore::Punch(slots) => Method::Punch(Site::data(slots.clone())),
-        Chore::Shrink(to) => {
+        Job::Punch(slots) => Method::Punch(Site::data(slots.clone())),
+        Job::Shrink(to) => {
             Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
         }
-        Chore::Search(part) => Method::Read(Site::Place(Place { on: MediumId::Map, extent: *part })),
-        Chore::Move { contents, to } => {
+        Job::Search(part) => Method::Read(Site::Place(Place { on: MediumId::Map, extent: *part })),
+        Job::Move { contents, to } => {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })
         }

@@ -1,0 +1,44 @@
+//! Erase tasks that fail: what is given up and tried again, and what stops the disk.
+
+use super::{EraseTask, Kind};
+use crate::medium::{MediumError, MediumErrorKind};
+use crate::request::Buf;
+use crate::volume::{Command, Volume};
+
+impl Volume {
+    /// A job that cannot read gives up, and whatever there is no space for is tried again later. Any other
+    /// failure latches: content that may be in the staging slots only has to be put back.
+    pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        let no_space = error.kind == MediumErrorKind::NoSpace;
+        let Some(task) = &mut self.erasing.task else { return };
+        let is_job = matches!(task.kind, Kind::Job(_));
+        if no_space && is_job && task.steps.is_checkpointing() {
+            // The content that moved is at its new place; the next checkpoint frees the old place.
+            return self.task_done(Buf::new());
+        }
+        let may_wait = no_space && !matches!(task.kind, Kind::Keep { .. });
+        if !(is_job && task.steps.is_reading() || may_wait) {
+            return self.latch(&format!("destroying: {error}"), out);
+        }
+        task.steps.failed();
+        if is_job { self.put_off_jobs() } else { self.put_off_tasks(error, out) }
+    }
+
+    /// Gives up a shred for which the map lacks space on the host, until there may be some.
+    pub(in crate::volume) fn task_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        let lacks = |run: &crate::units::Extent<_>| self.store.lacks_space(*run, true).is_some();
+        let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
+        if self.erasing.task.as_ref().is_some_and(is_lacking) {
+            if let Some(task) = &mut self.erasing.task {
+                task.steps.give_up();
+            }
+            self.put_off_map(error, out);
+        }
+    }
+
+    /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
+    /// may be in the staging slots only: its bytes stay closed.
+    pub(in crate::volume) fn abandon_task(&mut self) {
+        self.erasing.task.take_if(|task| !matches!(task.kind, Kind::Keep { .. }));
+    }
+}
