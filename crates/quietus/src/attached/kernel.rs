@@ -1,7 +1,7 @@
 //! Who uses the kernel's network block device (nbd.ko) that a client has made.
 
 use super::Finding;
-use super::peer::text;
+use super::text::text;
 use crate::host::Roots;
 use std::path::{Path, PathBuf};
 

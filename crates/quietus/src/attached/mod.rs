@@ -8,6 +8,7 @@ mod kernel;
 mod peer;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use peer::Peer;
 

@@ -1,12 +1,9 @@
 //! Who a client is.
 
+use super::text::text;
 use super::{Finding, kernel};
 use crate::host::Roots;
-use std::io::Read;
 use std::path::Path;
-
-/// Most bytes that are read of a file of the system's.
-pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A client, as far as its process told when it connected: it may have handed its socket to
 /// the kernel, and ended.
@@ -79,11 +76,4 @@ fn exports_vhost_user(roots: &Roots, process: u32) -> bool {
     let by_vhost_user =
         |it: &&str| it.split(',').any(|word| matches!(word, "type=vhost-user-blk" | "vhost-user-blk"));
     !exports.is_empty() && exports.iter().all(by_vhost_user)
-}
-
-/// The content of a file of the system's, if it is text and not too long.
-pub(super) fn text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    let read = std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    ((read as u64) < FILE_BYTES_MAX).then_some(text)
 }

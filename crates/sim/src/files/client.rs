@@ -1,7 +1,7 @@
 //! Clients that come and go.
 
 use super::Files;
-use super::traffic::Sent;
+use super::sent::Sent;
 use crate::server::Above;
 
 impl Files {

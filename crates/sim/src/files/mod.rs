@@ -19,6 +19,7 @@ mod crash;
 mod finish;
 mod forensic;
 mod part;
+mod sent;
 mod shelf;
 mod steps;
 mod traffic;

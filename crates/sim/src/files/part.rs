@@ -1,7 +1,7 @@
 //! One file system, in its partition or on the whole disk.
 
+use super::sent::Sent;
 use super::shelf::Shelf;
-use super::traffic::Sent;
 use super::truth::Truth;
 use crate::rule_e::guest::{Guest, Owner};
 use crate::rule_e::toy::{Bytes, Toy};

@@ -1,71 +1,15 @@
 //! What goes between the guests and the server.
 
-use super::part::Part;
-use super::{Files, Vain};
+use super::sent::{Sent, What};
+use super::Files;
 use crate::content::Tag;
 use crate::rule_e::guest::{Guest, Mark, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
 use crate::rule_e::wide::{narrowed, widened};
 use crate::server::{Above, Said, Server};
-use quietus_core::request::{Op, Outcome, Request, RequestId};
+use quietus_core::request::{Outcome, RequestId};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
-
-/// A request.
-#[derive(Clone, Debug)]
-pub(super) struct Sent {
-    pub(super) id: RequestId,
-    pub(super) what: What,
-    /// When it arrived.
-    pub(super) since: u64,
-}
-
-/// What it asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Write {
-        block: Block,
-        page: Bytes,
-        tag: Option<Tag>,
-        fua: bool,
-    },
-    Trim(Block),
-    InVain(Block, Vain),
-    /// In the owner's stay.
-    Read(Block, Option<Stay>),
-    /// For whoever mounts or mends; nothing is judged.
-    Look(Block),
-    Flush,
-}
-
-impl Sent {
-    /// The block that it is about.
-    pub(super) fn block(&self) -> Option<Block> {
-        match self.what {
-            What::Write { block, .. }
-            | What::Trim(block)
-            | What::InVain(block, _)
-            | What::Look(block)
-            | What::Read(block, _) => Some(block),
-            What::Flush => None,
-        }
-    }
-
-    fn request(&self, part: &Part) -> Request {
-        let there = self.block().map_or(Extent::new(0, 0), |it| part.place(it));
-        let beyond = Extent::new(there.start.0, 1 << 40);
-        let (op, extent, fua) = match &self.what {
-            What::Write { page, tag, fua, .. } => (Op::Write(widened(there, page, *tag).into()), there, *fua),
-            What::Trim(_) => (Op::Trim, there, false),
-            What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
-            What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
-            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
-            What::Look(_) | What::Read(..) => (Op::Read, there, false),
-            What::Flush => (Op::Flush, there, false),
-        };
-        Request { op, extent, fua }
-    }
-}
 
 impl Above for Files {
     type Broken = String;
@@ -146,7 +90,7 @@ impl Files {
             What::Trim(block) => self.changes(*block, &[0; BLOCK_BYTES], None),
             What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush => {}
         }
-        let (id, request) = (sent.id, sent.request(self));
+        let (id, request) = (sent.id, sent.request(|block| self.place(block)));
         self.pending.insert(id, sent);
         self.server.send(id, request)?;
         self.hear()
@@ -175,7 +119,7 @@ impl Files {
         let mut all: Vec<_> = self.pending.values().cloned().collect();
         all.sort_by_key(|it| it.since);
         all.into_iter().try_for_each(|it| {
-            let request = it.request(self);
+            let request = it.request(|block| self.place(block));
             self.server.send(it.id, request)?;
             self.hear()
         })

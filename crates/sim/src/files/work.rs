@@ -1,7 +1,7 @@
 //! A guest at work.
 
 use super::part::Part;
-use super::traffic::What;
+use super::sent::What;
 use super::{Files, Vain};
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::guest::{Guest, mend};

@@ -1,8 +1,9 @@
 //! The product, and the page's version beside it, as rules on trial.
 
+use super::device::WIDE_BYTES;
 use super::literal::Literal;
 use super::log::Area;
-use super::play::{Setup, WIDE_BYTES};
+use super::play::Setup;
 use super::rules::Rules;
 use crate::rule_e::toy::{SUPER, Super, Toy};
 use crate::rule_e::wide::Wide;

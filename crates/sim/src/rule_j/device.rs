@@ -4,7 +4,6 @@
 use super::literal::Literal;
 use super::log::Area;
 use super::place::place;
-use super::play::WIDE_BYTES;
 use crate::twin::Twin;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_detect::ext2::probe;
@@ -18,6 +17,9 @@ use std::ops::Range;
 const SUPER: Block = 1;
 /// The block of the journal's, and so its number.
 pub const FIRST: Block = 2;
+
+/// Bytes of a block: the least that a journal may have.
+pub const WIDE_BYTES: u32 = 1024;
 
 /// What a block holds.
 type Wider = [u8; WIDE_BYTES as usize];

@@ -2,10 +2,11 @@
 //! journal: the same guest, whose writes go to the one disk or to the other.
 
 use super::device;
+use super::device::WIDE_BYTES;
 use super::guest::Mode;
 use super::log::Area;
 use super::place::place;
-use super::play::{Elsewhere, Play, Setup, Step, WIDE_BYTES};
+use super::play::{Elsewhere, Play, Setup, Step};
 use super::rules::Rules;
 use super::trial::setup_of;
 use crate::rule_e::literal::Literal;

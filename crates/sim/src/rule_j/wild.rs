@@ -2,9 +2,9 @@
 //! parts, twice, with numbers of any sort: the two versions of rule J must agree.
 
 use super::both::twin;
+use super::device::WIDE_BYTES;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
 use super::place::{place, widened};
-use super::play::WIDE_BYTES;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
 use crate::twin::Twin;

@@ -4,7 +4,7 @@ mod finish;
 mod life;
 mod steps;
 
-use super::device::FIRST;
+use super::device::{FIRST, WIDE_BYTES};
 use super::guest::{Journaled, Mode, What};
 use super::judge::Judge;
 use super::log::{Area, Flavour, Tail};
@@ -18,9 +18,6 @@ use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-/// Bytes of a block: the least that a journal may have.
-pub const WIDE_BYTES: u32 = 1024;
 
 /// What there is, and what may happen.
 #[derive(Clone, Debug)]

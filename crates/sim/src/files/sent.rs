@@ -1,0 +1,67 @@
+//! The requests that go from a guest to the server.
+
+use super::Vain;
+use crate::content::Tag;
+use crate::rule_e::guest::Stay;
+use crate::rule_e::toy::Bytes;
+use crate::rule_e::wide::widened;
+use quietus_core::request::{Op, Request, RequestId};
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::Block;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) id: RequestId,
+    pub(super) what: What,
+    /// When it arrived.
+    pub(super) since: u64,
+}
+
+/// What it asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Write {
+        block: Block,
+        page: Bytes,
+        tag: Option<Tag>,
+        fua: bool,
+    },
+    Trim(Block),
+    InVain(Block, Vain),
+    /// In the owner's stay.
+    Read(Block, Option<Stay>),
+    /// For whoever mounts or mends; nothing is judged.
+    Look(Block),
+    Flush,
+}
+
+impl Sent {
+    /// The block that it is about.
+    pub(super) fn block(&self) -> Option<Block> {
+        match self.what {
+            What::Write { block, .. }
+            | What::Trim(block)
+            | What::InVain(block, _)
+            | What::Look(block)
+            | What::Read(block, _) => Some(block),
+            What::Flush => None,
+        }
+    }
+
+    /// The request, where `place` says where a block lies.
+    pub(super) fn request(&self, place: impl FnOnce(Block) -> Extent<Addr>) -> Request {
+        let there = self.block().map_or(Extent::new(0, 0), place);
+        let beyond = Extent::new(there.start.0, 1 << 40);
+        let (op, extent, fua) = match &self.what {
+            What::Write { page, tag, fua, .. } => (Op::Write(widened(there, page, *tag).into()), there, *fua),
+            What::Trim(_) => (Op::Trim, there, false),
+            What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
+            What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
+            What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
+            What::Look(_) | What::Read(..) => (Op::Read, there, false),
+            What::Flush => (Op::Flush, there, false),
+        };
+        Request { op, extent, fua }
+    }
+}
