@@ -444,6 +444,7 @@ impl Store for Overlay {
         match self.mode {
             _ if !has_jobs => Backlog::Nothing,
             Mode::Packed => Backlog::AtOnce,
+            _ if self.slots.is_crowded() => Backlog::AtOnce,
             Mode::Lazy | Mode::Punch => Backlog::WhenIdle,
         }
     }

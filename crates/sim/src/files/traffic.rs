@@ -1,7 +1,7 @@
 //! What goes between the guests and the server.
 
-use super::sent::{Sent, What};
 use super::Files;
+use super::sent::{Sent, What};
 use crate::content::Tag;
 use crate::rule_e::guest::{Guest, Mark, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};

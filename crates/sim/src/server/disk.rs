@@ -21,7 +21,7 @@ const DISK: [u8; 16] = *b"a simulated disk";
 const GROWTH_MAX: u64 = 6;
 /// And so much for places that refused writes had: those are destroyed before they are
 /// used again, which has to wait while the host is full.
-const REFUSED_BYTES_MAX: u64 = 3 << 20;
+const REFUSED_BYTES_MAX: u64 = 2 << 20;
 
 /// What it takes to open the disk of `setup`.
 pub(super) fn opening(

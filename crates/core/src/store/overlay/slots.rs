@@ -12,6 +12,8 @@ const JOB_BYTES_MAX: u64 = 64 << 20;
 /// Longest run of such a job, in bytes.
 const PIECE_BYTES_MAX: u64 = 2 << 20;
 
+/// Most slots of refused writes that wait to be destroyed while new slots are handed out.
+const REFUSED_MAX: u64 = 256;
 /// Most slots that there can be: the map names a slot with 32 bits.
 const SLOTS_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64;
 
@@ -29,6 +31,8 @@ pub(super) struct Slots {
     clean: BlockSet<Pos>,
     /// Slots that are free once their content is destroyed.
     residue: BlockSet<Pos>,
+    /// The part of the residue that refused writes have left.
+    refused: BlockSet<Pos>,
     /// Slots that the map in memory no longer names, but the durable map may.
     pending_free: PendingFree,
     /// The same; the checkpoint under way makes the map durable that does not name them.
@@ -101,9 +105,16 @@ impl Slots {
         self.shrinking
     }
 
-    /// Whether there are `count` slots to be had, free or new ones.
+    /// Whether there are `count` slots to be had, free or new ones. A guest that tries again and again on
+    /// a full host gets no new ones until the slots of its refused writes are destroyed.
     pub(super) fn has_room(&self, count: usize) -> bool {
-        self.clean.len() + self.max.saturating_sub(self.end) >= count as u64
+        let new = if self.is_crowded() { 0 } else { self.max.saturating_sub(self.end) };
+        self.clean.len() + new >= count as u64
+    }
+
+    /// Whether refused writes have left so many slots that those are destroyed first.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.refused.len() >= REFUSED_MAX
     }
 
     /// Takes `count` slots for a write: the first free ones, then new ones.
@@ -155,6 +166,7 @@ impl Slots {
         let slot = extent(slot);
         if self.secure {
             self.residue.insert(slot);
+            self.refused.insert(slot);
         } else {
             self.clean.insert(slot);
             self.pending_punch.insert(slot);
@@ -196,6 +208,7 @@ impl Slots {
     pub(super) fn cleaned(&mut self, slots: &[Extent<Pos>]) {
         for run in slots {
             self.residue.remove(*run);
+            self.refused.remove(*run);
             self.clean.insert(*run);
             self.pending_punch.insert(*run);
         }

@@ -362,3 +362,22 @@ fn a_map_that_lies_is_refused() {
     assert_eq!(Bench::open(Mode::Lazy, Memory::default(), foreign).err(), Some(MapError::Foreign));
     assert_eq!(format_map(&Memory::default(), DISK, 1 << 44), Err(MapError::TooLarge));
 }
+
+#[test]
+fn refused_writes_get_no_new_slots_for_ever() {
+    let mut bench = Bench::new(Mode::Lazy);
+    let refused = (0..10_000).take_while(|_| {
+        bench.load(blocks(0, 16));
+        let is_planned = matches!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::To(_));
+        if is_planned {
+            bench.overlay.end_write(blocks(0, 16), false);
+        }
+        is_planned
+    });
+    assert_eq!(refused.count(), 16, "each leaves sixteen slots");
+    assert_eq!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::NoSpace);
+    assert_eq!(bench.overlay.backlog(false), Backlog::AtOnce);
+    let Some(job) = bench.overlay.background(false) else { panic!("the slots are to be destroyed") };
+    bench.overlay.background_done(&job, JobEnd::Done(&[]));
+    assert!(matches!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::To(_)));
+}
