@@ -58,7 +58,7 @@ fn boot12() -> Vec<u8> {
     bytes
 }
 
-/// What a probe finds of `boot`, given what the table begins with.
+/// The result of a probe of `boot`, with the first bytes `table` of the table.
 fn found(boot: &[u8], table: &[u8]) -> Probe {
     let mut disk = boot.to_vec();
     disk.resize(1 << 20, 0);

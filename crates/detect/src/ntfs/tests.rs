@@ -323,7 +323,7 @@ fn a_map_with_metadata_free_is_none() {
     assert!(format.map(Extent::new(0, 512), &[0; 512]).is_err());
 }
 
-/// What `format` makes of block 4 with record 0 and 3 as given.
+/// The reaction of `format` to blocks with these records 0 and 3.
 fn changed(record_0: Option<&[u8]>, record_3: Option<&[u8]>) -> (Geometry, bool, Vec<Range<Block>>) {
     let before = Disk::new();
     let (mut after, mut format) = (before.clone(), before.found());

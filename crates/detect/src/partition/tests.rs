@@ -48,14 +48,14 @@ impl Image {
     }
 }
 
-/// Those that are not refused.
+/// The partitions that are not refused.
 pub(crate) fn partitions(table: &Table) -> Vec<(u32, Extent<Addr>)> {
     assert_eq!(table.broken, None);
     let fine = table.partitions.iter().filter(|it| it.refused.is_none());
     fine.map(|it| (it.number, it.extent)).collect()
 }
 
-/// Those that are refused, and why.
+/// The partitions that are refused, and why.
 pub(crate) fn refusals(table: &Table) -> Vec<(u32, String)> {
     let refused = table.partitions.iter().filter_map(|it| Some((it.number, it.refused.as_ref()?)));
     refused.map(|(number, why)| (number, why.to_string())).collect()

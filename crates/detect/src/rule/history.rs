@@ -1,4 +1,4 @@
-//! The time, and which blocks something happened to lately.
+//! The clock, and sets of recent blocks.
 
 use crate::format::Block;
 use crate::mutant::{self, Mutant};
@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 
 /// Longest time between two changes in which the guest counts as active.
 const ACTIVE_GAP_MS: u64 = 1000;
-/// The time, and how much of it the guest was active.
+/// The time, and how long the guest was active.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Millis,
-    /// The last change of the disk.
+    /// Time of the last change of the disk.
     changed: Millis,
     pub(crate) active_ms: u64,
 }
@@ -26,7 +26,7 @@ impl Clock {
         self.now = self.now.max(now);
     }
 
-    /// The disk changes.
+    /// Notes a change of the disk.
     pub(crate) fn change(&mut self, now: Millis) {
         self.tick(now);
         let most = if mutant::is(Mutant::TimeAloneProves) { u64::MAX } else { ACTIVE_GAP_MS };
@@ -38,9 +38,9 @@ impl Clock {
 /// Blocks, each kept for at least one period, and for at most two.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lately {
-    /// Since the present period began.
+    /// Blocks inserted in the present period.
     young: RoaringBitmap,
-    /// In the one before.
+    /// Blocks inserted in the period before.
     old: RoaringBitmap,
     began: u64,
 }
@@ -50,7 +50,7 @@ impl Lately {
         Self { began: now, ..Self::default() }
     }
 
-    /// As after a clean stop: all of `blocks` for at least a period more.
+    /// The set after a clean stop: all of `blocks`, for at least one more period.
     pub(crate) fn kept(blocks: &RoaringBitmap) -> Self {
         Self { young: blocks.clone(), ..Self::default() }
     }
@@ -68,24 +68,24 @@ impl Lately {
         self.old.remove_range(blocks);
     }
 
-    /// Takes the blocks out that `others` has.
+    /// Removes the blocks in `others`.
     pub(crate) fn subtract(&mut self, others: &RoaringBitmap) {
         self.young -= others;
         self.old -= others;
     }
 
-    /// Those of `blocks` that are kept.
+    /// The members among `blocks`.
     pub(crate) fn within(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         (blocks & &self.young) | (blocks & &self.old)
     }
 
-    /// Adds to `found` those of `blocks` that are kept.
+    /// Adds the members among `blocks` to `found`.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
         add_within(&self.young, blocks.clone(), found);
         add_within(&self.old, blocks, found);
     }
 
-    /// All of them count as inserted `now`.
+    /// Counts all members as inserted `now`.
     pub(crate) fn renew(&mut self, now: u64) {
         self.young |= std::mem::take(&mut self.old);
         self.began = now;
@@ -99,12 +99,12 @@ impl Lately {
         (self.young, self.old) = Default::default();
     }
 
-    /// All of them.
+    /// All members.
     pub(crate) fn all(&self) -> RoaringBitmap {
         &self.young | &self.old
     }
 
-    /// Lets time pass: those whose time is over.
+    /// Advances the time, and returns the blocks that expire.
     pub(crate) fn expire(&mut self, now: u64, period: u64) -> RoaringBitmap {
         let periods = (now.saturating_sub(self.began)).checked_div(period).unwrap_or(2);
         if periods == 0 {
@@ -117,7 +117,7 @@ impl Lately {
     }
 }
 
-/// Adds to `found` those of `blocks` that are in `set`. Most sets are mostly empty.
+/// Adds the blocks of `set` within `blocks` to `found`. Most sets are mostly empty.
 pub(crate) fn add_within(set: &RoaringBitmap, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
     if !set.is_empty() {
         found.extend(set.range(blocks));

@@ -1,27 +1,24 @@
-//! Rule E: how deaths are known below a file system with block exclusivity.
+//! Rule E: infers deaths below a file system with block exclusivity.
 //!
-//! Its allocation map on the wire shows the map as it is in memory. So a block
-//! that a map shows free, *after* the block was last written, holds dead
-//! content. Everything else here is there because that sentence has limits:
-//! blocks change owner between two writes of a map, requests may be reordered
-//! below the guest, and metadata reaches the disk in any order.
+//! The allocation map on the wire is the map as the guest has it in memory. So a block that a map
+//! shows free, *after* the block was last written, holds dead content. Everything else here exists
+//! because that sentence has limits: blocks change owner between two writes of a map, requests may
+//! be reordered below the guest, and metadata reaches the disk in any order.
 //!
 //! "Life or Death at Block-Level", sections 6 and 7, without its changes to the
 //! file system. Invariants:
-//! 1. A block is *live* from the moment a write to it arrives, and until a map
-//!    shows it free that arrived later, by more than the reorder window.
-//! 2. Only what is not live, not written since, and shown free by the latest
-//!    word of the map is ever called dead; and, unless eager, only what no
-//!    observed pointer names ([`names`]).
+//! 1. A block is *live* from the arrival of a write to it until a map that arrives later, by more
+//!    than the reorder window, shows it free.
+//! 2. Only a block that is not live, not written since, and shown free by the latest map is ever
+//!    called dead; and, unless eager, only a block that no observed pointer names ([`names`]).
 //! 3. Nothing is called dead before the evidence is durable ([`deaths`]).
-//! 4. What is not certain is suspicious or overwritten conservatively: both
-//!    keep the present content.
-//! 5. Time alone kills nothing: the clock that settles doubts stands still
-//!    while the guest does (it may be suspended, with all it has yet to write).
-//! 6. Below a cache, which knows no order, a map proves nothing against a block that was
-//!    written within the time that everybody may hold a write back ([`cached`]).
-//! 7. Nothing follows from a map that a recovery may have written from a journal
-//!    out of sight ([`RuleE::may_be_replayed`]).
+//! 4. Uncertain blocks are suspicious or overwritten conservatively: both keep the present content.
+//! 5. Time alone kills nothing: the clock that settles doubts stands still while the guest does (it
+//!    may be suspended, with everything it has yet to write).
+//! 6. Below a cache, which knows no order, a map proves nothing against a block that was written
+//!    within the time that any layer may hold a write back ([`cached`]).
+//! 7. Nothing follows from a map that a recovery may have written from an external journal
+//!    ([`RuleE::may_be_replayed`]).
 
 mod cached;
 mod heard;
@@ -50,42 +47,43 @@ pub struct RuleE {
     grid: Grid,
     options: Options,
     clock: Clock,
-    /// The shadow bitmap: written, or allocated, since a map showed it free.
+    /// The shadow bitmap: blocks written, or allocated, since a map showed them free.
     live: RoaringBitmap,
     names: Names,
-    /// Present content that may be dead, although the block is live.
+    /// Live blocks whose present content may be dead.
     suspicious: RoaringBitmap,
-    /// Written within the reorder window, and not shown by a map since.
+    /// Blocks written within the reorder window, and not shown by a map since.
     recent: Lately,
-    /// Clients that are connected, as the last observation had it.
+    /// Number of connected clients, as of the last observation.
     clients: usize,
     attached: Attached,
-    /// Written, or given a name, within the time that it takes to settle.
+    /// Blocks written, or given a name, within the settling time.
     lately: Lately,
-    /// Shown free so soon after a write that the map may be the older of the two.
+    /// Unconfirmed blocks: shown free so soon after a write that the map may be the older of the
+    /// two.
     doubted: Lately,
     deaths: Deaths,
     survey: Survey,
-    /// It is mounted, as far as it says itself.
+    /// The file system is mounted, by its own mark.
     in_use: bool,
-    /// It was mounted under our eyes, and nobody else may have taken it over since.
+    /// The mount was observed, and no other host may have taken the file system over since.
     heard: bool,
-    /// Metadata in a fixed place.
+    /// Blocks of metadata in a fixed place.
     fixed: RoaringBitmap,
-    /// Those of them that must be seen before they change.
+    /// Blocks of fixed metadata whose old content is needed before they change.
     sources: RoaringBitmap,
-    /// Blocks of inodes of which it cannot be known what they name.
+    /// Blocks of inodes whose names cannot be known.
     unknown: RoaringBitmap,
-    /// Why, of the last one.
+    /// Reason for the latest of them.
     unknown_why: Option<Reason>,
-    /// All names have been known once.
+    /// All names were known at least once.
     surveyed: bool,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
 }
 
-/// What was seen, in blocks.
+/// Counters for the status, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Figures {
     freed: u64,
@@ -97,8 +95,8 @@ struct Figures {
 }
 
 impl RuleE {
-    /// Begins to watch below `format`. `seen_from_start` says that nothing was
-    /// written since it came to lie there.
+    /// Begins to watch below `format`. `seen_from_start` says that nothing was written since the
+    /// disk was opened.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let (mut live, mut lately, mut recent) = (RoaringBitmap::new(), Lately::new(0), Lately::new(now.0));
@@ -164,8 +162,8 @@ impl RuleE {
         self.deaths.settle(active_ms, settle_ms);
     }
 
-    /// Neither a write nor a new name came to these for as long as it takes to
-    /// settle: where they have an owner, the content is the owner's.
+    /// Ends suspicion of blocks that neither a write nor a new name reached for the settling time:
+    /// if such a block has an owner, its content is the owner's.
     fn clear_suspicion(&mut self, calm: RoaringBitmap) {
         if !calm.is_empty() && !self.suspicious.is_empty() {
             let calm = calm - self.lately.all();
@@ -216,9 +214,8 @@ impl RuleE {
         }
     }
 
-    /// A free of the guest's own, or zeros. Metadata that goes this way takes
-    /// the file system with it; but inodes, which Linux clears so in tables that
-    /// have not been used yet.
+    /// Takes zeros, or a free of the guest's own. Zeroed metadata takes the file system with it,
+    /// except inodes: Linux clears unused tables that way.
     fn zeroed(&mut self, extent: Extent<Addr>) {
         let Some(blocks) = self.grid.touched(extent) else { return };
         if self.fixed.range(blocks).any(|block| self.format.kind(block) != Kind::Inodes) {
@@ -271,17 +268,16 @@ impl RuleE {
         }
     }
 
-    /// Whether the next map in the place of this one is no older than what has been
-    /// written until now: who writes it must have heard that this one was, so that it
-    /// was on its way with none of that. Not so where the journal's replay writes maps,
-    /// nor where a client may send again what another one sent.
+    /// Whether the next write of this map is no older than everything written until now: the writer
+    /// waits for the completion of this one, so that both were never under way together. That does
+    /// not hold where a replay writes maps, nor where a client may repeat another one's requests.
     fn comes_in_turn(&self) -> bool {
         let is_replayed = self.format.map_needs_rest() || self.format.has_journal_elsewhere();
         self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoBelieved))
     }
 
-    /// Those of `freed` that were written so soon before, with no map in between, that
-    /// the map may be older.
+    /// The blocks of `freed` that were written so soon before, with no map in between, that the map
+    /// may be older.
     fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
         let counts = !mutant::is(Mutant::NoWindow);
         let doubted = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
@@ -289,7 +285,7 @@ impl RuleE {
         doubted
     }
 
-    /// A map says so: these are free, and were not written since.
+    /// Condemns `blocks`, which a map shows free after their last write.
     fn condemn(&mut self, blocks: RoaringBitmap) {
         self.live -= &blocks;
         self.doubted.subtract(&blocks);
@@ -311,7 +307,7 @@ impl RuleE {
         }
     }
 
-    /// There are more inodes: what lies there is read, and is data no more.
+    /// Takes up new blocks of inodes: they are read, and are no longer data.
     fn grown(&mut self) {
         let sources = placed(&*self.format, [Kind::Geometry, Kind::Inodes]);
         let more = &sources - &self.sources;
@@ -323,8 +319,7 @@ impl RuleE {
         self.sources = sources;
     }
 
-    /// Everything it holds has been written, so that its maps can be believed
-    /// as they lie there.
+    /// Notes that everything was written, so that the maps on the disk can be trusted.
     fn cleaned(&mut self, in_order: bool) {
         (self.in_use, self.heard) = (false, false);
         let in_order = in_order && self.keeps_order();
@@ -350,7 +345,7 @@ impl RuleE {
         }
     }
 
-    /// Counts the names in inodes that are seen for the first time.
+    /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         if self.survey.owes_inodes(block) {
             let changes = self.format.pointers(block, kind, content);
@@ -359,7 +354,7 @@ impl RuleE {
         }
     }
 
-    /// A map as it lies there, after everything had been written.
+    /// Takes a map that was read after everything had been written.
     fn map_reread(&mut self, block: Block, extent: Extent<Addr>, content: &[u8]) {
         let Some(exempt) = self.survey.exempt(block) else { return };
         let Some((at, part)) = self.grid.part(block, extent, content, self.format.map_reach_bytes()) else {
@@ -383,18 +378,18 @@ impl RuleE {
         self.survey.map_reread(block);
     }
 
-    /// Whether whatever names a block has been seen, where that counts.
+    /// Whether all names are known, where names count.
     fn knows_names(&self) -> bool {
         !self.asks_names() || (self.survey.is_done() && self.names.are_known() && self.unknown.is_empty())
     }
 
-    /// Whether a block that is named may not be dead, whatever a map says.
+    /// Whether a name keeps a block from being called dead, whatever a map shows.
     fn asks_names(&self) -> bool {
         let is_final = self.format.map_is_final() && !mutant::is(Mutant::NoMapIsFinal);
         (!self.options.eager || self.format.always_two_witnesses()) && !is_final
     }
 
-    /// Those of `blocks` whose present content may be dead.
+    /// The blocks within `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
         add_within(&self.suspicious, blocks.clone(), &mut found);

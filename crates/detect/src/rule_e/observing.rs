@@ -1,5 +1,5 @@
-//! What the rule observes, and what it is asked: each observation goes to the part of the
-//! rule that it is evidence for.
+//! The interface of the rule: each observation goes to the part of the rule that it is evidence
+//! for.
 
 use super::{RuleE, heard};
 use crate::format::{Format, Kind, Reason};
@@ -20,7 +20,7 @@ impl RuleE {
         }
     }
 
-    /// What one client had under way may come again, from another.
+    /// Requests of one client may come again, from another.
     fn clients_changed(&mut self, now: Millis) {
         self.tick(now);
         if !mutant::is(Mutant::EchoBelieved) {
@@ -70,7 +70,7 @@ impl RuleE {
 
     fn cut(&mut self) {
         self.surveyed |= self.knows_names();
-        // A name that goes unseen is evidence too, and may not be durable.
+        // The absence of a name is evidence too, and may not be durable.
         if self.surveyed {
             self.deaths.cut();
         }
@@ -141,7 +141,7 @@ impl Observer for RuleE {
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
         if verdict == Verdict::Scour && scope.all {
-            // It did not settle: who got it may not have written it yet.
+            // The owner of the block may not have written it yet.
             self.suspicious.insert_range(run.clone());
         }
         Some((self.grid.extent_of_run(&run), verdict))

@@ -1,4 +1,4 @@
-//! What the rule tells of what it knows: figures, and what waits for a verdict.
+//! The rule's report: figures, and the blocks that wait for a verdict.
 
 use super::RuleE;
 use quietus_core::watch::{Waits, WaitsFor};

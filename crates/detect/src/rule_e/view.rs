@@ -1,4 +1,4 @@
-//! What rule E keeps over a clean stop, as bytes (`docs/formats/view.md`).
+//! The knowledge of rule E, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use super::RuleE;
 use super::names::Names;
@@ -12,9 +12,9 @@ use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 use zerocopy::little_endian::U32;
 
-/// Sets that lie one behind the other.
+/// Number of sets in a view.
 const SETS: usize = 9;
-/// It is in use, and was mounted under our eyes; 1: it is in use.
+/// First byte of a view: in use, and the mount was observed. 1: in use. 0: not in use.
 const IN_USE_HEARD: u8 = 2;
 
 impl RuleE {
@@ -67,8 +67,8 @@ impl RuleE {
 }
 
 impl Names {
-    /// Whether it has followed every pointer, and is about to follow none; nor
-    /// is a block of pointers claimed twice, as only a broken file system has.
+    /// Whether every pointer was followed, none is about to be, and no block of pointers is claimed
+    /// twice, which only a broken file system does.
     pub(super) fn is_settled(&self) -> bool {
         self.tasks.is_empty() && self.pointers_again.is_empty()
     }
@@ -92,7 +92,7 @@ impl Names {
     }
 }
 
-/// Pairs of a block and a number, with how many there are before.
+/// Writes pairs of a block and a number, preceded by their count.
 fn put_pairs(pairs: impl ExactSizeIterator<Item = (Block, u32)>, bytes: &mut Vec<u8>) {
     bytes.extend((pairs.len() as u64).to_le_bytes());
     for (block, number) in pairs {
@@ -101,7 +101,7 @@ fn put_pairs(pairs: impl ExactSizeIterator<Item = (Block, u32)>, bytes: &mut Vec
     }
 }
 
-/// The pairs that [`put_pairs`] wrote, if they are of blocks below `blocks`.
+/// The pairs that [`put_pairs`] wrote, if all their blocks are below `blocks`.
 fn take_pairs(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<Block, u32>> {
     let count = fields.u64()?;
     let pairs = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);

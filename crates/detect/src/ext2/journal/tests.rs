@@ -6,7 +6,7 @@ use crate::format::{Format, Geometry, Probe};
 const DISK_BYTES: u64 = 300 * 1024;
 const TABLE: u64 = 5 * 1024;
 
-/// Whose journal is inode 8, of which the pointers are `pointers`.
+/// A disk whose journal is inode 8, with these pointers.
 fn contents(i_size: u32, pointers: &[u32]) -> Contents {
     let mut bytes = inode(1, pointers);
     put32(&mut bytes, 4, i_size);
