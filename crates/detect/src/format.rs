@@ -196,7 +196,7 @@ pub trait Format: Send + fmt::Debug {
     /// Whether the journal is external, out of sight: a recovery from it writes maps that are older
     /// than those on the disk. A recovery ends before [`Geometry::Mounted`], or before the file
     /// system is marked as not in use.
-    fn has_journal_elsewhere(&self) -> bool {
+    fn has_external_journal(&self) -> bool {
         false
     }
 

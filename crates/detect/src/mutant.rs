@@ -11,7 +11,7 @@ pub enum Mutant {
     /// Below a cache, an unmount counts as one in order.
     CacheUnmountsInOrder,
     /// A repeated write counts as a new one.
-    EchoBelieved,
+    EchoTrusted,
     /// Pointers that name a block do not keep it from dying.
     NoSecondWitness,
     /// A write to a block without an owner leaves no mark.
@@ -45,7 +45,7 @@ pub enum Mutant {
     /// Names delay deaths that need no second witness.
     NoMapIsFinal,
     /// External journal: a map counts though a recovery may have written it.
-    ReplayBelieved,
+    ReplayTrusted,
     /// External journal: a read of the superblock of a file system in use takes nothing over.
     ReadsIgnored,
     /// External journal: a block that a map shows free is dead at once.
@@ -85,7 +85,7 @@ impl Mutant {
     /// The mutants of rule E.
     pub const ALL: [Self; 18] = [
         Self::NoWindow,
-        Self::EchoBelieved,
+        Self::EchoTrusted,
         Self::NoSecondWitness,
         Self::NoOrphanMark,
         Self::UnlinkIgnored,
@@ -108,8 +108,8 @@ impl Mutant {
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];
 
     /// The mutants of rule E above an external journal, and of rule J on the journal's device.
-    pub const JOURNAL_ELSEWHERE: [Self; 11] = [
-        Self::ReplayBelieved,
+    pub const EXTERNAL_JOURNAL: [Self; 11] = [
+        Self::ReplayTrusted,
         Self::ReadsIgnored,
         Self::ReplayAtOnce,
         Self::LateMapSettles,

@@ -238,7 +238,7 @@ fn hunt_rules() -> bool {
         tell(mutant, judge, twin);
     }
     println!("below a journal elsewhere:");
-    for mutant in Mutant::JOURNAL_ELSEWHERE {
+    for mutant in Mutant::EXTERNAL_JOURNAL {
         let (judge, twin) = hunt_elsewhere(mutant, RULE_WALKS_MAX);
         is_well &= judge.is_some() || twin.is_some();
         tell(mutant, judge, twin);

@@ -36,7 +36,7 @@ impl Claim {
     }
 
     /// Whether the journal is external.
-    pub(super) fn is_elsewhere(&self) -> bool {
+    pub(super) fn is_external(&self) -> bool {
         self.s_journal_inum == 0
     }
 }

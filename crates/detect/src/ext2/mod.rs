@@ -84,7 +84,7 @@ fn probe_groups(disk_bytes: u64, raw: &RawSuperblock, contents: &Contents) -> Re
 }
 
 fn probe_journal(mut ext: Ext, contents: &Contents) -> Result<Probe, Reason> {
-    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_elsewhere()) {
+    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_external()) {
         match journal::find(&ext, claim, contents)? {
             Found::Needs(missing) => return Ok(Probe::Needs(missing)),
             Found::At(blocks) => ext.journal = Some(blocks),
@@ -277,8 +277,8 @@ impl Format for Ext {
         self.journal.clone()
     }
 
-    fn has_journal_elsewhere(&self) -> bool {
-        self.superblock.journal.as_ref().is_some_and(Claim::is_elsewhere)
+    fn has_external_journal(&self) -> bool {
+        self.superblock.journal.as_ref().is_some_and(Claim::is_external)
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
@@ -286,7 +286,7 @@ impl Format for Ext {
     }
 
     fn map_needs_rest(&self) -> bool {
-        self.has_journal_elsewhere()
+        self.has_external_journal()
     }
 
     fn block_bytes(&self) -> u32 {

@@ -37,71 +37,71 @@ impl Clock {
 
 /// Blocks, each kept for at least one period, and for at most two.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lately {
+pub(crate) struct RecentBlocks {
     /// Blocks inserted in the present period.
-    young: RoaringBitmap,
+    current: RoaringBitmap,
     /// Blocks inserted in the period before.
-    old: RoaringBitmap,
+    previous: RoaringBitmap,
     began: u64,
 }
 
-impl Lately {
+impl RecentBlocks {
     pub(crate) fn new(now: u64) -> Self {
         Self { began: now, ..Self::default() }
     }
 
     /// The set after a clean stop: all of `blocks`, for at least one more period.
     pub(crate) fn kept(blocks: &RoaringBitmap) -> Self {
-        Self { young: blocks.clone(), ..Self::default() }
+        Self { current: blocks.clone(), ..Self::default() }
     }
 
     pub(crate) fn insert(&mut self, blocks: RangeInclusive<Block>) {
-        self.young.insert_range(blocks);
+        self.current.insert_range(blocks);
     }
 
     pub(crate) fn extend(&mut self, blocks: &RoaringBitmap) {
-        self.young |= blocks;
+        self.current |= blocks;
     }
 
     pub(crate) fn remove(&mut self, blocks: RangeInclusive<Block>) {
-        self.young.remove_range(blocks.clone());
-        self.old.remove_range(blocks);
+        self.current.remove_range(blocks.clone());
+        self.previous.remove_range(blocks);
     }
 
     /// Removes the blocks in `others`.
     pub(crate) fn subtract(&mut self, others: &RoaringBitmap) {
-        self.young -= others;
-        self.old -= others;
+        self.current -= others;
+        self.previous -= others;
     }
 
     /// The members among `blocks`.
     pub(crate) fn within(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
-        (blocks & &self.young) | (blocks & &self.old)
+        (blocks & &self.current) | (blocks & &self.previous)
     }
 
     /// Adds the members among `blocks` to `found`.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
-        add_within(&self.young, blocks.clone(), found);
-        add_within(&self.old, blocks, found);
+        add_within(&self.current, blocks.clone(), found);
+        add_within(&self.previous, blocks, found);
     }
 
     /// Counts all members as inserted `now`.
     pub(crate) fn renew(&mut self, now: u64) {
-        self.young |= std::mem::take(&mut self.old);
+        self.current |= std::mem::take(&mut self.previous);
         self.began = now;
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.young.union_len(&self.old)
+        self.current.union_len(&self.previous)
     }
 
     pub(crate) fn clear(&mut self) {
-        (self.young, self.old) = Default::default();
+        (self.current, self.previous) = Default::default();
     }
 
     /// All members.
     pub(crate) fn all(&self) -> RoaringBitmap {
-        &self.young | &self.old
+        &self.current | &self.previous
     }
 
     /// Advances the time, and returns the blocks that expire.
@@ -111,9 +111,9 @@ impl Lately {
             return RoaringBitmap::new();
         }
         self.began += periods * period;
-        let young = std::mem::take(&mut self.young);
-        let old = std::mem::replace(&mut self.old, young);
-        if periods == 1 { old } else { old | std::mem::take(&mut self.old) }
+        let current = std::mem::take(&mut self.current);
+        let old = std::mem::replace(&mut self.previous, current);
+        if periods == 1 { old } else { old | std::mem::take(&mut self.previous) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::RuleE;
 use crate::mutant::{self, Mutant};
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use quietus_core::watch::{Attached, Moment};
 
 impl RuleE {
@@ -15,7 +15,7 @@ impl RuleE {
 
     /// The blocks against which a map that arrives now proves nothing. Tools write while nothing is
     /// mounted, through a cache that knows no order.
-    pub(super) fn window(&self) -> &Lately {
+    pub(super) fn window(&self) -> &RecentBlocks {
         let is_direct = !self.attached.is_cached() || mutant::is(Mutant::CacheHasWindow);
         if self.in_use && is_direct { &self.recent } else { &self.lately }
     }
@@ -41,7 +41,7 @@ impl RuleE {
     /// Restarts the time of everything that is to settle: its length has changed.
     fn renew(&mut self) {
         let now = self.clock.active_ms;
-        for lately in [&mut self.lately, &mut self.doubted, &mut self.deaths.unlinked] {
+        for lately in [&mut self.lately, &mut self.unconfirmed, &mut self.deaths.unlinked] {
             lately.renew(now);
         }
         self.names.uncertain.renew(now);
@@ -52,7 +52,7 @@ impl RuleE {
     fn distrust(&mut self) {
         let condemned = self.deaths.take_condemned();
         self.live |= &condemned;
-        self.doubted.extend(&condemned);
+        self.unconfirmed.extend(&condemned);
         self.lately.extend(&self.live);
         self.survey.distrust_order();
     }

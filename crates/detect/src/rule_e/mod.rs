@@ -21,9 +21,9 @@
 //!    ([`RuleE::may_be_replayed`]).
 
 mod cached;
-mod heard;
 mod names;
 mod observing;
+mod replay;
 mod told;
 mod view;
 
@@ -31,7 +31,7 @@ use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
-use crate::rule::history::{Clock, Lately, add_within};
+use crate::rule::history::{Clock, RecentBlocks, add_within};
 use crate::rule::survey::Survey;
 use crate::rule::{Grid, placed, split};
 use names::Names;
@@ -53,21 +53,21 @@ pub struct RuleE {
     /// Live blocks whose present content may be dead.
     suspicious: RoaringBitmap,
     /// Blocks written within the reorder window, and not shown by a map since.
-    recent: Lately,
+    recent: RecentBlocks,
     /// Number of connected clients, as of the last observation.
     clients: usize,
     attached: Attached,
     /// Blocks written, or given a name, within the settling time.
-    lately: Lately,
+    lately: RecentBlocks,
     /// Unconfirmed blocks: shown free so soon after a write that the map may be the older of the
     /// two.
-    doubted: Lately,
+    unconfirmed: RecentBlocks,
     deaths: Deaths,
     survey: Survey,
     /// The file system is mounted, by its own mark.
     in_use: bool,
     /// The mount was observed, and no other host may have taken the file system over since.
-    heard: bool,
+    mount_observed: bool,
     /// Blocks of metadata in a fixed place.
     fixed: RoaringBitmap,
     /// Blocks of fixed metadata whose old content is needed before they change.
@@ -87,7 +87,7 @@ pub struct RuleE {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Figures {
     freed: u64,
-    doubted: u64,
+    unconfirmed: u64,
     unlinked: u64,
     orphans: u64,
     reused: u64,
@@ -99,7 +99,8 @@ impl RuleE {
     /// disk was opened.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        let (mut live, mut lately, mut recent) = (RoaringBitmap::new(), Lately::new(0), Lately::new(now.0));
+        let (mut live, mut lately, mut recent) =
+            (RoaringBitmap::new(), RecentBlocks::new(0), RecentBlocks::new(now.0));
         live.insert_range(0..format.blocks());
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
@@ -127,11 +128,11 @@ impl RuleE {
             clients: 0,
             attached: Attached::Direct,
             lately,
-            doubted: Lately::new(0),
+            unconfirmed: RecentBlocks::new(0),
             deaths: Deaths::default(),
             survey,
             in_use: !was_clean,
-            heard: false,
+            mount_observed: false,
             fixed,
             sources,
             unknown: RoaringBitmap::new(),
@@ -154,7 +155,7 @@ impl RuleE {
         let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
         let calm = self.lately.expire(active_ms, settle_ms);
         self.clear_suspicion(calm);
-        let settled = self.doubted.expire(active_ms, settle_ms);
+        let settled = self.unconfirmed.expire(active_ms, settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
         }
@@ -198,7 +199,7 @@ impl RuleE {
         self.live.insert_range(run.clone());
         self.recent.insert(run.clone());
         self.lately.insert(run.clone());
-        self.doubted.remove(run.clone());
+        self.unconfirmed.remove(run.clone());
         if !mutant::is(Mutant::WriteRevivesNothing) {
             self.deaths.revive(run.clone());
         }
@@ -227,7 +228,7 @@ impl RuleE {
         self.live.remove_range(blocks.clone());
         self.live |= inodes;
         self.suspicious.remove_range(blocks.clone());
-        self.doubted.remove(blocks.clone());
+        self.unconfirmed.remove(blocks.clone());
         self.deaths.revive(blocks.clone());
         self.deaths.forgive(blocks);
     }
@@ -252,16 +253,16 @@ impl RuleE {
         if self.options.grade != Grade::Block {
             self.deaths.unlink_all(&uncertain);
         }
-        uncertain |= self.doubted.within(&allocated);
-        self.doubted.subtract(&allocated);
+        uncertain |= self.unconfirmed.within(&allocated);
+        self.unconfirmed.subtract(&allocated);
         if self.options.grade != Grade::Block {
             self.suspicious |= uncertain;
         }
-        let freed = self.believed(&free & &self.live);
+        let freed = self.trusted(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
-        let doubted = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
-        self.doubted.extend(&doubted);
-        self.condemn(freed - doubted);
+        let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
+        self.unconfirmed.extend(&unconfirmed);
+        self.condemn(freed - unconfirmed);
         if self.comes_in_turn() {
             self.recent.subtract(&allocated);
             self.recent.subtract(&free);
@@ -272,23 +273,23 @@ impl RuleE {
     /// waits for the completion of this one, so that both were never under way together. That does
     /// not hold where a replay writes maps, nor where a client may repeat another one's requests.
     fn comes_in_turn(&self) -> bool {
-        let is_replayed = self.format.map_needs_rest() || self.format.has_journal_elsewhere();
-        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoBelieved))
+        let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
+        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoTrusted))
     }
 
     /// The blocks of `freed` that were written so soon before, with no map in between, that the map
     /// may be older.
     fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
         let counts = !mutant::is(Mutant::NoWindow);
-        let doubted = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
-        self.figures.doubted += doubted.len();
-        doubted
+        let unconfirmed = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
+        self.figures.unconfirmed += unconfirmed.len();
+        unconfirmed
     }
 
     /// Condemns `blocks`, which a map shows free after their last write.
     fn condemn(&mut self, blocks: RoaringBitmap) {
         self.live -= &blocks;
-        self.doubted.subtract(&blocks);
+        self.unconfirmed.subtract(&blocks);
         self.figures.freed += blocks.len();
         self.deaths.condemn(blocks, self.clock.now);
     }
@@ -297,7 +298,7 @@ impl RuleE {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
-            Geometry::Mounted => (self.in_use, self.heard) = (true, true),
+            Geometry::Mounted => (self.in_use, self.mount_observed) = (true, true),
             Geometry::Unmounted => self.cleaned(true),
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,
@@ -313,7 +314,7 @@ impl RuleE {
         let more = &sources - &self.sources;
         self.live |= &more;
         self.deaths.revoke(&more);
-        self.doubted.subtract(&more);
+        self.unconfirmed.subtract(&more);
         self.survey.owe(&more);
         self.fixed |= more;
         self.sources = sources;
@@ -321,7 +322,7 @@ impl RuleE {
 
     /// Notes that everything was written, so that the maps on the disk can be trusted.
     fn cleaned(&mut self, in_order: bool) {
-        (self.in_use, self.heard) = (false, false);
+        (self.in_use, self.mount_observed) = (false, false);
         let in_order = in_order && self.keeps_order();
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
@@ -367,9 +368,9 @@ impl RuleE {
                 let exempt = if blind { &RoaringBitmap::new() } else { exempt };
                 let mut freed = (free & &self.live) - exempt;
                 if !self.survey.is_in_order() {
-                    let doubted = self.lately.within(&freed);
-                    self.doubted.extend(&doubted);
-                    freed -= doubted;
+                    let unconfirmed = self.lately.within(&freed);
+                    self.unconfirmed.extend(&unconfirmed);
+                    freed -= unconfirmed;
                 }
                 self.condemn(freed);
             }
@@ -394,7 +395,7 @@ impl RuleE {
         let mut found = RoaringBitmap::new();
         add_within(&self.suspicious, blocks.clone(), &mut found);
         self.deaths.add_within(blocks.clone(), &mut found);
-        self.doubted.add_within(blocks.clone(), &mut found);
+        self.unconfirmed.add_within(blocks.clone(), &mut found);
         if self.options.grade == Grade::Content {
             found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
         }

@@ -8,7 +8,7 @@ use super::RuleE;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
 use crate::mutant::{self, Mutant};
 use crate::options::Grade;
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use roaring::RoaringBitmap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const NAMED_AGAIN_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Blocks that some observed pointer names.
-    pub(super) named: RoaringBitmap,
+    pub(super) referenced: RoaringBitmap,
     /// Number of names beyond the first, by block.
     pub(super) again: BTreeMap<Block, u32>,
     /// Blocks named only by pointers in a block whose type is not certain.
@@ -33,7 +33,7 @@ pub(super) struct Names {
     /// changed its owner may have one level for the old owner and another for the new one.
     pub(super) pointers_again: BTreeMap<(Block, u8), u32>,
     /// Blocks of pointers whose type is not certain yet.
-    pub(super) uncertain: Lately,
+    pub(super) uncertain: RecentBlocks,
     /// Pending work on blocks of pointers, for when their content is read.
     pub(super) tasks: BTreeMap<Block, Task>,
     /// The block from which the next read is searched.
@@ -58,7 +58,7 @@ impl Task {
 
 impl Names {
     pub(super) fn len(&self) -> u64 {
-        self.named.len()
+        self.referenced.len()
     }
 
     pub(super) fn pointer_blocks(&self) -> u64 {
@@ -68,12 +68,12 @@ impl Names {
     /// Whether an observed pointer, certain to be one, names `block`.
     pub(super) fn owns(&self, block: Block) -> bool {
         let guessed = self.guessed.contains(block) && !mutant::is(Mutant::GuessesAreCertain);
-        self.named.contains(block) && !guessed
+        self.referenced.contains(block) && !guessed
     }
 
     /// The members of `blocks` that an observed pointer, certain to be one, names.
     pub(super) fn owned_among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
-        (blocks & &self.named) - &self.guessed
+        (blocks & &self.referenced) - &self.guessed
     }
 
     /// The blocks within `blocks` that hold pointers, or have pending work.
@@ -101,10 +101,10 @@ impl Names {
 
     /// Adds one name to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
-        if blocks.len() == 1 || self.named.range(blocks.clone()).next().is_some() {
+        if blocks.len() == 1 || self.referenced.range(blocks.clone()).next().is_some() {
             return blocks.for_each(|block| self.name(block, guess));
         }
-        self.named.insert_range(blocks.clone());
+        self.referenced.insert_range(blocks.clone());
         if guess {
             self.guessed.insert_range(blocks);
         }
@@ -113,13 +113,16 @@ impl Names {
     /// Whether one more name for each of `blocks` exceeds the limit of multiple names.
     fn are_too_many(&self, blocks: &Range<Block>) -> bool {
         let known = self.again.len().max(self.pointers_again.len());
-        let more =
-            if blocks.len() < NAMED_AGAIN_MAX { 0 } else { self.named.range_cardinality(blocks.clone()) };
+        let more = if blocks.len() < NAMED_AGAIN_MAX {
+            0
+        } else {
+            self.referenced.range_cardinality(blocks.clone())
+        };
         known as u64 + more > NAMED_AGAIN_MAX as u64
     }
 
     fn name(&mut self, block: Block, guess: bool) {
-        if !self.named.insert(block) {
+        if !self.referenced.insert(block) {
             *self.again.entry(block).or_default() += 1;
         } else if guess {
             self.guessed.insert(block);
@@ -132,13 +135,13 @@ impl Names {
     /// Whether all of `blocks` are named, and none more than once.
     fn are_alone(&self, blocks: &Range<Block>) -> bool {
         self.again.range(blocks.clone()).next().is_none()
-            && self.named.range_cardinality(blocks.clone()) == blocks.len() as u64
+            && self.referenced.range_cardinality(blocks.clone()) == blocks.len() as u64
     }
 
     /// Removes the only name of each of `blocks`.
     fn unname_all(&mut self, blocks: &Range<Block>) {
         self.guessed.remove_range(blocks.clone());
-        self.named.remove_range(blocks.clone());
+        self.referenced.remove_range(blocks.clone());
     }
 
     /// Removes one name of `block`. Returns whether it was the last; the ones left may be guesses.
@@ -148,7 +151,7 @@ impl Names {
             return false;
         }
         self.guessed.remove(block);
-        self.named.remove(block)
+        self.referenced.remove(block)
     }
 
     /// Notes that `block` holds pointers of `level`.

@@ -1,7 +1,7 @@
 //! The interface of the rule: each observation goes to the part of the rule that it is evidence
 //! for.
 
-use super::{RuleE, heard};
+use super::{RuleE, replay};
 use crate::format::{Format, Kind, Reason};
 use crate::mutant::{self, Mutant};
 use crate::rule::{READ_BYTES_MAX, Rule, overlaid};
@@ -23,7 +23,7 @@ impl RuleE {
     /// Requests of one client may come again, from another.
     fn clients_changed(&mut self, now: Millis) {
         self.tick(now);
-        if !mutant::is(Mutant::EchoBelieved) {
+        if !mutant::is(Mutant::EchoTrusted) {
             self.recent.extend(&self.live);
         }
     }
@@ -82,7 +82,7 @@ impl RuleE {
     fn proven(&mut self) {
         let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
         let none = RoaringBitmap::new();
-        self.deaths.proven(if counts { &self.names.named } else { &none });
+        self.deaths.proven(if counts { &self.names.referenced } else { &none });
     }
 }
 
@@ -186,7 +186,7 @@ impl Rule for RuleE {
 
     fn hindrance(&self) -> Option<String> {
         if self.may_be_replayed() {
-            return Some(heard::MAY_BE_REPLAYED.into());
+            return Some(replay::MAY_BE_REPLAYED.into());
         }
         self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty()).map(ToString::to_string)
     }

@@ -5,7 +5,7 @@ use super::names::Names;
 use crate::bytes::all;
 use crate::format::Block;
 use crate::rule::deaths::Deaths;
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use crate::rule::sets::{put_sets, take_sets};
 use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
@@ -15,7 +15,7 @@ use zerocopy::little_endian::U32;
 /// Number of sets in a view.
 const SETS: usize = 9;
 /// First byte of a view: in use, and the mount was observed. 1: in use. 0: not in use.
-const IN_USE_HEARD: u8 = 2;
+const MOUNT_OBSERVED: u8 = 2;
 
 impl RuleE {
     pub(super) fn known(&self) -> Option<Vec<u8>> {
@@ -23,21 +23,21 @@ impl RuleE {
         {
             return None;
         }
-        let [named, guessed, uncertain] = self.names.sets();
+        let [referenced, guessed, uncertain] = self.names.sets();
         let [condemned, below] = self.deaths.sets();
         let lately = self.lately.all();
         let sets: [&RoaringBitmap; SETS] = [
             &self.live,
             &self.suspicious,
-            &self.doubted.all(),
+            &self.unconfirmed.all(),
             &lately,
-            &named,
+            &referenced,
             &guessed,
             &uncertain,
             &condemned,
             &below,
         ];
-        let in_use = if self.heard { IN_USE_HEARD } else { u8::from(self.in_use) };
+        let in_use = if self.mount_observed { MOUNT_OBSERVED } else { u8::from(self.in_use) };
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
@@ -49,8 +49,8 @@ impl RuleE {
         let mut rest = Fields(view);
         let [in_use, rereads] = rest.array()?;
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, blocks)?;
-        let [live, suspicious, doubted, lately, named, guessed, uncertain, condemned, below] = sets;
-        let names = Names::restore([named, guessed, uncertain], &mut rest, blocks)?;
+        let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, condemned, below] = sets;
+        let names = Names::restore([referenced, guessed, uncertain], &mut rest, blocks)?;
         if !rest.is_empty() {
             return None;
         }
@@ -58,9 +58,9 @@ impl RuleE {
         if rereads == 0 {
             self.survey.skip_maps();
         }
-        (self.in_use, self.heard) = (in_use != 0, in_use == IN_USE_HEARD);
+        (self.in_use, self.mount_observed) = (in_use != 0, in_use == MOUNT_OBSERVED);
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
-        (self.doubted, self.lately) = (Lately::kept(&doubted), Lately::kept(&lately));
+        (self.unconfirmed, self.lately) = (RecentBlocks::kept(&unconfirmed), RecentBlocks::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);
         Some(())
     }
@@ -74,7 +74,7 @@ impl Names {
     }
 
     fn sets(&self) -> [RoaringBitmap; 3] {
-        [self.named.clone(), self.guessed.clone(), self.uncertain.all()]
+        [self.referenced.clone(), self.guessed.clone(), self.uncertain.all()]
     }
 
     fn put_counts(&self, bytes: &mut Vec<u8>) {
@@ -83,12 +83,19 @@ impl Names {
     }
 
     fn restore(sets: [RoaringBitmap; 3], fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {
-        let [named, guessed, uncertain] = sets;
+        let [referenced, guessed, uncertain] = sets;
         let again = take_pairs(fields, blocks)?;
         let levels = take_pairs(fields, blocks)?.into_iter();
         let pointers = levels.map(|(block, level)| Some((block, u8::try_from(level).ok()?)));
         let pointers = pointers.collect::<Option<_>>()?;
-        Some(Self { named, again, guessed, pointers, uncertain: Lately::kept(&uncertain), ..Self::default() })
+        Some(Self {
+            referenced,
+            again,
+            guessed,
+            pointers,
+            uncertain: RecentBlocks::kept(&uncertain),
+            ..Self::default()
+        })
     }
 }
 

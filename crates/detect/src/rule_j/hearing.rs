@@ -57,7 +57,7 @@ impl RuleJ {
             Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
         };
         let news = log.written(index, content, read, &is_map);
-        self.heard(news, read);
+        self.apply_news(news, read);
     }
 
     fn superblock_seen(&mut self, content: &[u8], read: bool) {
@@ -68,7 +68,7 @@ impl RuleJ {
                     Some(log) => log.tail_moved(superblock, read),
                     None => self.log_seen(superblock),
                 };
-                self.heard(news, read);
+                self.apply_news(news, read);
             }
             // Some of the superblock's parts have yet to arrive.
             Err(_) if read => self.lose(),
@@ -85,7 +85,7 @@ impl RuleJ {
         news
     }
 
-    fn heard(&mut self, news: News, late: bool) {
+    fn apply_news(&mut self, news: News, late: bool) {
         match news {
             News::None => {}
             News::Received(received) => self.received(received, late),

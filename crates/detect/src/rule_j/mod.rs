@@ -27,7 +27,7 @@ use crate::jbd2::Tid;
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
-use crate::rule::history::{Clock, Lately};
+use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
 use crate::rule::{Grid, Rule, overlaid, split};
 use commits::{Commits, Map};
@@ -57,7 +57,7 @@ pub struct RuleJ {
     /// Live blocks whose present content may be dead, although they are allocated.
     suspicious: RoaringBitmap,
     /// Blocks written within the settling time.
-    lately: Lately,
+    lately: RecentBlocks,
     deaths: Deaths,
     survey: Survey,
     /// Maps committed since the decision to read them in place.
@@ -120,7 +120,7 @@ impl RuleJ {
             free: RoaringBitmap::new(),
             candidates: RoaringBitmap::new(),
             suspicious: RoaringBitmap::new(),
-            lately: Lately::new(0),
+            lately: RecentBlocks::new(0),
             deaths: Deaths::default(),
             survey: Survey::new(Vec::new(), format.block_bytes()),
             committed: RoaringBitmap::new(),

@@ -4,7 +4,7 @@ use super::RuleJ;
 use super::log::Log;
 use crate::jbd2::Tid;
 use crate::rule::deaths::Deaths;
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use crate::rule::sets::{put_sets, take_sets};
 use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
@@ -50,7 +50,7 @@ impl RuleJ {
         self.in_use = in_use != 0;
         self.candidates = &live & &free;
         (self.live, self.free, self.suspicious) = (live, free, suspicious);
-        self.lately = Lately::kept(&lately);
+        self.lately = RecentBlocks::kept(&lately);
         self.commits.resume(written);
         self.deaths = Deaths::restore(condemned, &RoaringBitmap::new(), self.clock.now);
         self.resumes = Some((Tid(tid), begin));

@@ -311,12 +311,12 @@ fn a_journal_of_its_own_is_found_behind_its_superblock() {
 #[test]
 fn a_journal_elsewhere_is_known_as_one() {
     let mut image = Image::new("elsewhere", 20_000, &["-b", "1024"]);
-    assert!(!image.ext2().has_journal_elsewhere());
+    assert!(!image.ext2().has_external_journal());
     image.debugfs(
         "feature has_journal\nset_super_value journal_dev 2049\nset_super_value journal_uuid random\n",
     );
     let format = image.ext2();
-    assert!(format.has_journal_elsewhere() && format.journal().is_none());
+    assert!(format.has_external_journal() && format.journal().is_none());
     assert_eq!(format.name(), "ext3");
     check(&image, &[]);
     let copies: Vec<u64> = image.dumpe2fs().lines().filter_map(copy_at).map(|block| block * 1024).collect();

@@ -55,7 +55,7 @@ fn the_journal_lies_behind_the_superblock() {
         assert!(format.survey(Kind::Geometry).into_iter().flatten().eq([first - 1]));
         assert_eq!(format.kind(first - 1), Kind::Geometry);
         assert!((first..blocks).all(|block| format.kind(block) == Kind::Data));
-        assert!(format.survey(Kind::Map).is_empty() && !format.has_journal_elsewhere());
+        assert!(format.survey(Kind::Map).is_empty() && !format.has_external_journal());
     }
     assert_eq!(found(superblock(300, 0)).kind(0), Kind::Fixed);
 }

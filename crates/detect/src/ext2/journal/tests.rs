@@ -109,10 +109,10 @@ fn the_table_is_asked_for() {
 #[test]
 fn a_journal_elsewhere_is_out_of_sight() {
     let mut superblock = journaled();
-    assert!(!found(&contents(2048, &[40, 41])).has_journal_elsewhere());
+    assert!(!found(&contents(2048, &[40, 41])).has_external_journal());
     put32(&mut superblock, 0xE0, 0);
     let format = found(&with_superblock(superblock.clone()));
-    assert!(format.has_journal_elsewhere() && format.map_needs_rest() && format.journal().is_none());
+    assert!(format.has_external_journal() && format.map_needs_rest() && format.journal().is_none());
     let another = [&superblock[..0xD0], &[7; 16], &superblock[0xE0..]].concat();
     assert_eq!(format.geometry(1, &superblock, &another), Geometry::Changed);
     assert_eq!(format.geometry(1, &superblock, &journaled()), Geometry::Changed);

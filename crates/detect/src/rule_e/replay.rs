@@ -13,18 +13,18 @@ pub(super) const MAY_BE_REPLAYED: &str =
 impl RuleE {
     /// Whether a recovery may be writing maps that are older than those on the disk.
     pub(super) fn may_be_replayed(&self) -> bool {
-        let is_heard = self.heard || mutant::is(Mutant::ReplayBelieved);
-        self.in_use && self.format.has_journal_elsewhere() && !is_heard
+        let is_observed = self.mount_observed || mutant::is(Mutant::ReplayTrusted);
+        self.in_use && self.format.has_external_journal() && !is_observed
     }
 
     /// The blocks of `freed` against which their map counts. Above an external journal the guest
     /// need not write another map soon: a block for which the map may be too old is not even
     /// unconfirmed.
-    pub(super) fn believed(&self, freed: RoaringBitmap) -> RoaringBitmap {
+    pub(super) fn trusted(&self, freed: RoaringBitmap) -> RoaringBitmap {
         if self.may_be_replayed() {
             return RoaringBitmap::new();
         }
-        let is_lasting = self.in_use && self.format.has_journal_elsewhere();
+        let is_lasting = self.in_use && self.format.has_external_journal();
         if is_lasting && !mutant::is(Mutant::LateMapSettles) {
             let late = self.window().within(&freed);
             return freed - late;
@@ -34,8 +34,8 @@ impl RuleE {
 
     /// Notes that the guest reads `extent`: if a mount begins so, a recovery may follow.
     pub(super) fn may_be_opened(&mut self, extent: Extent<Addr>) {
-        if self.heard && self.format.is_opened_by(extent) {
-            self.heard = mutant::is(Mutant::ReadsIgnored);
+        if self.mount_observed && self.format.is_opened_by(extent) {
+            self.mount_observed = mutant::is(Mutant::ReadsIgnored);
         }
     }
 }
