@@ -57,7 +57,7 @@ impl Watch {
             disk_bytes,
             options,
             probers,
-            state: State::Idle("nothing was looked for yet".into()),
+            state: State::Idle("the disk was not searched yet".into()),
             seek_at: Some(Millis(0)),
             looked_at: Vec::new(),
             untouched: true,
@@ -101,7 +101,7 @@ impl Watch {
                 Probe::IsNot => {}
             }
         }
-        self.state = State::Idle("no file system that is known lies on the disk".into());
+        self.state = State::Idle("no known file system on the disk".into());
     }
 
     fn attach(&mut self, format: Box<dyn Format>, at: Moment) {

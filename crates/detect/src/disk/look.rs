@@ -63,7 +63,9 @@ impl Look {
         }
         match plan(disk_bytes, probers, &self.contents) {
             Ok(plan) => Step::Found(plan),
-            Err(_) if self.rounds == ROUNDS_MAX => Step::Fails("its head asks for too much".into()),
+            Err(_) if self.rounds == ROUNDS_MAX => {
+                Step::Fails("the search for partitions and file systems needs too many reads".into())
+            }
             Err(Missing(extents)) => {
                 self.rounds += 1;
                 self.open = extents.len();

@@ -71,7 +71,7 @@ impl Disk {
             look_at: Some(Millis(0)),
             look: None,
             basis: None,
-            blank: "nothing was looked for yet".into(),
+            blank: "the disk was not searched yet".into(),
             parts: Vec::new(),
             asked: VecDeque::new(),
             next_id: 0,

@@ -98,7 +98,7 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 impl Boot {

@@ -99,7 +99,7 @@ fn bitmap_chain(boot: &Boot, first: u32, len: u64) -> Result<Extent<Addr>, Reaso
     let last = u64::from(first) + clusters.saturating_sub(1);
     let is_place = boot.is_cluster(first) && u32::try_from(last).is_ok_and(|it| boot.is_cluster(it));
     if !is_size || !is_place {
-        return Err(Reason("the entry of the allocation bitmap makes no sense".into()));
+        return Err(Reason("the entry of the allocation bitmap is invalid".into()));
     }
     Ok(Extent::new(boot.entry_at(first), clusters * 4))
 }
@@ -151,7 +151,7 @@ impl ExFat {
             let bits =
                 (start.saturating_sub(shown.start)) as usize..(end.saturating_sub(shown.start)) as usize;
             if start < end && bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                return Err(Reason("the allocation bitmap has metadata free".into()));
+                return Err(Reason("the allocation bitmap shows metadata as free".into()));
             }
         }
         Ok(())

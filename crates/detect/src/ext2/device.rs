@@ -64,7 +64,7 @@ impl Device {
 
 impl Format for Device {
     fn name(&self) -> &'static str {
-        "journal of a file system elsewhere"
+        "external journal"
     }
 
     fn properties(&self) -> Properties {

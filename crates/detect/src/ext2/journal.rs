@@ -61,7 +61,7 @@ struct Walk<'a> {
 }
 
 fn lies() -> Reason {
-    Reason("the inode of the journal makes no sense".into())
+    Reason("the journal's inode is invalid".into())
 }
 
 /// The blocks of the journal of `ext`, whose superblock has `claim`.

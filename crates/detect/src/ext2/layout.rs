@@ -164,7 +164,8 @@ struct Draft {
 impl Draft {
     fn push(&mut self, start: Block, len: u32, kind: Kind, group: u32) -> Result<(), Reason> {
         let end = start.checked_add(len).filter(|end| *end <= self.blocks);
-        let end = end.ok_or_else(|| Reason(format!("metadata of group {group} lies outside")))?;
+        let end =
+            end.ok_or_else(|| Reason(format!("metadata of group {group} lies outside of the file system")))?;
         if len > 0 {
             self.regions.push(Region { blocks: start..end, kind, group });
         }
@@ -225,7 +226,7 @@ impl Draft {
         self.regions.sort_unstable_by_key(|region| region.blocks.start);
         self.regions.shrink_to_fit();
         match self.regions.windows(2).find(|pair| pair[0].blocks.end > pair[1].blocks.start) {
-            Some(pair) => Err(Reason(format!("metadata of group {} lies on other metadata", pair[1].group))),
+            Some(pair) => Err(Reason(format!("metadata of group {} overlaps other metadata", pair[1].group))),
             None => Ok(Layout(self.regions)),
         }
     }

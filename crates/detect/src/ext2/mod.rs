@@ -208,10 +208,10 @@ impl Ext {
         let is_free =
             |fixed: Range<Block>| bits::runs(bytes, self.bits(&blocks, &fixed)).any(|(_, is_set)| !is_set);
         if self.layout.within(blocks.clone()).any(is_free) {
-            return Err(Reason(format!("the map of group {group} has metadata free")));
+            return Err(Reason(format!("the map of group {group} shows metadata as free")));
         }
         if bits::runs(bytes, self.bits(&blocks, &blocks).end..bytes.len() * 8).count() > 1 {
-            return Err(Reason(format!("the map of group {group} ends in other content")));
+            return Err(Reason(format!("the map of group {group} has mixed bits after its last block")));
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ pub(super) struct Superblock {
 }
 
 pub(super) fn lies(field: &str) -> Reason {
-    Reason(format!("the superblock makes no sense: `{field}`"))
+    Reason(format!("the superblock has an invalid field: `{field}`"))
 }
 
 pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
@@ -65,7 +65,7 @@ pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
 /// Block numbers have 32 bits here.
 fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
     if features.wide && raw.s_blocks_count_hi != 0 {
-        return Err(Reason("it has 2^32 blocks or more, which are not counted".into()));
+        return Err(Reason("it has 2^32 blocks or more, which is not supported".into()));
     }
     ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
     ensure(!features.mmp || Block::try_from(raw.s_mmp_block.get()).is_ok(), "s_mmp_block")

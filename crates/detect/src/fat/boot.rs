@@ -116,7 +116,7 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 /// The first of two fields that is not 0.
@@ -180,7 +180,9 @@ impl Boot {
         ensure(self.bpb_root_ent_cnt == 0, "BPB_RootEntCnt")?;
         ensure(raw.bpb_fs_ver == 0, "BPB_FSVer")?;
         if self.bpb_ext_flags & NOT_MIRRORED != 0 && self.bpb_ext_flags & ACTIVE_FAT != 0 {
-            return Err(Reason("another file allocation table than the first is in force".into()));
+            return Err(Reason(
+                "the file allocation table in force is not the first, which is not supported".into(),
+            ));
         }
         let end = u64::from(FIRST_CLUSTER) + self.clusters();
         let is_cluster = self.bpb_root_clus >= FIRST_CLUSTER && u64::from(self.bpb_root_clus) < end;

@@ -123,7 +123,7 @@ impl Fat {
         if is_possible || !entry.is_whole {
             return Ok(());
         }
-        Err(Reason(format!("entry {n} of the file allocation table makes no sense")))
+        Err(Reason(format!("entry {n} of the file allocation table is invalid")))
     }
 
     /// Whether the root directory begins in `cluster`.

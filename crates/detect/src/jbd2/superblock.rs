@@ -66,7 +66,7 @@ pub(crate) struct Superblock {
 }
 
 fn lies(field: &str) -> Reason {
-    Reason(format!("the journal's superblock makes no sense: `{field}`"))
+    Reason(format!("the journal's superblock has an invalid field: `{field}`"))
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
@@ -108,7 +108,7 @@ fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
         return Ok(());
     }
     Err(Reason(format!(
-        "the journal is that of {s_nr_users} file systems (`s_nr_users`), which is not understood"
+        "the journal serves {s_nr_users} file systems (`s_nr_users`), of which one is supported"
     )))
 }
 

@@ -67,7 +67,7 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 impl Boot {

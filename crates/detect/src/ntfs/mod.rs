@@ -168,7 +168,7 @@ impl Ntfs {
             if start < end {
                 let bits = (start - clusters.start) as usize..(end - clusters.start) as usize;
                 if bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                    return Err(Reason("$Bitmap has metadata free".into()));
+                    return Err(Reason("$Bitmap shows metadata as free".into()));
                 }
             }
         }

@@ -103,7 +103,7 @@ fn refused(text: impl Into<String>) -> Stop {
 
 /// The reason for refusing record `number` with `lie`.
 pub(super) fn lies(number: u64, lie: Lie) -> Reason {
-    Reason(format!("record {number} of $MFT makes no sense: {}", lie.0))
+    Reason(format!("record {number} of $MFT is invalid: {}", lie.0))
 }
 
 /// Looks for a volume on a disk of `disk_bytes`; none without the signature of NTFS.
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Stop> {
         let end = self.boot.clusters * self.boot.cluster_bytes;
         let place = Extent::within(lcn * self.boot.cluster_bytes, count * self.boot.record_bytes, end);
-        place.ok_or_else(|| refused("the boot sector makes no sense: `mft_lcn`"))
+        place.ok_or_else(|| refused("the boot sector has an invalid field: `mft_lcn`"))
     }
 
     /// One of the system's records, from `$MFTMirr` if the original is damaged.

@@ -133,7 +133,7 @@ impl Header {
         let refused = if last < first {
             Some(Reason("it ends before it begins".into()))
         } else if first < self.first_usable_lba || last > self.last_usable_lba {
-            Some(Reason("it lies outside of what its table calls usable".into()))
+            Some(Reason("it lies outside of the sectors that its table calls usable".into()))
         } else {
             None
         };

@@ -100,7 +100,8 @@ fn judge(table: &mut Table, disk_bytes: u64) {
         }
     }
     refuse_overlaps(&mut table.partitions);
-    table.partitions.iter_mut().skip(PARTITIONS_MAX).for_each(|it| refuse(it, "there are too many"));
+    let too_many = format!("only {PARTITIONS_MAX} partitions of a disk are watched");
+    table.partitions.iter_mut().skip(PARTITIONS_MAX).for_each(|it| refuse(it, &too_many));
 }
 
 /// Refuses both of two partitions that overlap. `partitions` are sorted by start.

@@ -135,7 +135,7 @@ fn more_partitions_than_are_watched_are_refused() {
     table.partitions = (1..=200).map(|n| partition(n, u64::from(n) * 512, u64::from(n + 1) * 512)).collect();
     super::judge(&mut table, 1 << 20);
     assert_eq!(partitions(&table).len(), PARTITIONS_MAX);
-    assert!(refusals(&table).iter().all(|(_, why)| why == "there are too many"));
+    assert!(refusals(&table).iter().all(|(_, why)| why == "only 128 partitions of a disk are watched"));
 }
 
 #[test]

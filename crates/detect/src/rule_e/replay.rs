@@ -8,7 +8,7 @@ use roaring::RoaringBitmap;
 
 /// Reason for the status while [`RuleE::may_be_replayed`].
 pub(super) const MAY_BE_REPLAYED: &str =
-    "its journal is on another device, and may be replayed: that is over once it is mounted or unmounted";
+    "its journal is on another device, and a replay may bring back old maps: mount it, or unmount it";
 
 impl RuleE {
     /// Whether a recovery may be writing maps that are older than those on the disk.

@@ -237,7 +237,7 @@ impl RuleJ {
     fn shown(&mut self, map: Map, written: &RoaringBitmap, word: Word) {
         let Map { allocated, free, .. } = map;
         if !free.is_disjoint(&self.journal) {
-            self.broken = Some(Reason("a map has the journal free".into()));
+            self.broken = Some(Reason("a map shows the journal as free".into()));
             return;
         }
         let allocated = allocated - &self.journal;

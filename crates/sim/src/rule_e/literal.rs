@@ -26,13 +26,13 @@ const QUIET_MS: u64 = 500;
 /// How far a condemned block is on its way [6].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Its evidence came after the last cut.
+    /// The evidence came after the last cut.
     Unsynced,
-    /// Its evidence came before the last cut.
+    /// The evidence came before the last cut.
     Syncing,
-    /// Its evidence is durable, and somebody names it.
+    /// The evidence is durable, and a pointer names the block.
     Referenced,
-    /// It may be destroyed.
+    /// The block may be destroyed.
     Confirmed,
 }
 
@@ -76,7 +76,7 @@ pub struct Literal<F> {
     /// Clients that are connected [3].
     clients: usize,
     attached: Attached,
-    /// It was mounted under our eyes, and nobody has taken it over since [10].
+    /// The mount was observed, and no other host has taken the file system over since [10].
     mount_observed: bool,
     review: Option<Review>,
     /// Maps that are to be read, and whether a tool calls them whole.

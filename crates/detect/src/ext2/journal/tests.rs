@@ -57,7 +57,7 @@ fn refusal(contents: &Contents) -> String {
 }
 
 fn nonsense(contents: &Contents) -> bool {
-    refusal(contents) == "the inode of the journal makes no sense"
+    refusal(contents) == "the journal's inode is invalid"
 }
 
 /// Block numbers, as a block of pointers has them.
@@ -107,7 +107,7 @@ fn the_table_is_asked_for() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_out_of_sight() {
+fn an_external_journal_is_out_of_sight() {
     let mut superblock = journaled();
     assert!(!found(&contents(2048, &[40, 41])).has_external_journal());
     put32(&mut superblock, 0xE0, 0);
