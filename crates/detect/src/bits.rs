@@ -23,7 +23,7 @@ fn run_end(bytes: &[u8], bits: Range<usize>) -> usize {
     at.min(bits.end)
 }
 
-/// The runs that make up `bits`, all of which are in `bytes`, with their value.
+/// The runs of equal bits within `bits`, with their value; `bytes` must hold all of them.
 pub(crate) fn runs(bytes: &[u8], bits: Range<usize>) -> impl Iterator<Item = (Range<usize>, bool)> {
     let mut at = bits.start;
     std::iter::from_fn(move || {

@@ -1,14 +1,14 @@
-//! The difference of two lots of pointers.
+//! The difference of two collections of pointers.
 
 use crate::format::{Block, Change, Kind, Link};
 use std::ops::Range;
 
-/// What is to be found where a pointer of `level` leads.
+/// Kind of the blocks that a pointer of `level` leads to.
 pub(crate) fn kind(level: u8) -> Kind {
     if level == 0 { Kind::Data } else { Kind::Pointers(level) }
 }
 
-/// Blocks that are named, the level of pointers that they hold, and their shift.
+/// Blocks that an owner names, the level of pointers that they hold, and their shift.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Named {
     blocks: Range<Block>,
@@ -16,13 +16,11 @@ struct Named {
     shift: u64,
 }
 
-/// Where a difference changes, for a level and a shift: by how many pointers
-/// more.
+/// A block at which the number of pointers changes, for a level and a shift, and by how many.
 type Edge = ((u8, u64), Block, i32);
 
-/// What changed within one block, each link once for each pointer that is too
-/// many on one side. All that is unlinked comes first, so that a block that
-/// moves from one owner to another is named in the end.
+/// Collects the changes within one block, with one link for each surplus pointer of a side.
+/// Unlinked links come first, so that a block that moves between owners ends up named.
 ///
 /// Pointers of one owner are handed in by [`Self::lose`] and [`Self::gain`], in
 /// any order; what both sides have cancels at [`Self::settle`].
@@ -36,17 +34,17 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// The owner named these.
+    /// The owner used to name `blocks`.
     pub(crate) fn lose(&mut self, blocks: Range<Block>, level: u8, shift: u64) {
         join(&mut self.old, Named { blocks, level, shift });
     }
 
-    /// The owner names these.
+    /// The owner now names `blocks`.
     pub(crate) fn gain(&mut self, blocks: Range<Block>, level: u8, shift: u64) {
         join(&mut self.new, Named { blocks, level, shift });
     }
 
-    /// That was all of this owner.
+    /// Ends the current owner's pointers.
     pub(crate) fn settle(&mut self) {
         if self.old != self.new {
             self.edges.clear();
@@ -66,7 +64,7 @@ impl Difference {
     }
 }
 
-/// Adds `next`, as one with what it follows upon.
+/// Adds `next`, merged with the last entry where the two are contiguous.
 fn join(lot: &mut Vec<Named>, next: Named) {
     match lot.last_mut() {
         Some(last)
@@ -95,12 +93,12 @@ fn sweep(edges: &[Edge], unlinked: &mut Vec<Link>, linked: &mut Vec<Link>) {
     }
 }
 
-/// Links whose end has not been met, by their first block, the oldest first.
+/// Links whose end is still open, by their first block, the oldest first.
 #[derive(Default)]
 struct Open(std::collections::VecDeque<Block>);
 
 impl Open {
-    /// From `block` on there are `count` of them, or none.
+    /// Changes the number of open links to `count`, from `block` on.
     fn resize(&mut self, level: u8, block: Block, count: i32, links: &mut Vec<Link>) {
         let count = usize::try_from(count).unwrap_or(0);
         while self.0.len() > count {

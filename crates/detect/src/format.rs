@@ -1,8 +1,8 @@
-//! What each file system supplies: where its metadata lies, and what a change
-//! of it says. Everything else is shared by all of them.
+//! The interface that each file system implements: where its metadata lies, and the meaning of a
+//! change. The rules share everything else.
 //!
-//! Nothing here trusts what it reads: a guest is hostile input. Every function
-//! is total, and its work and memory are bounded by the bytes handed in.
+//! Nothing here trusts its input: a guest is hostile. Every function is total, and its work and
+//! memory are bounded by the bytes handed in.
 
 use crate::properties::Properties;
 use quietus_core::units::{Addr, Extent};
@@ -10,78 +10,75 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// The number of a block of the file system.
+/// The number of a block in the file system.
 pub type Block = u32;
 
-/// What a block of the file system is for.
+/// Purpose of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// It describes the file system itself: a change may make it another one.
+    /// Describes the file system itself: a change may make it another file system.
     Geometry,
-    /// It says which blocks are allocated.
+    /// Allocation map: which blocks are allocated.
     Map,
-    /// It holds inodes: pointers of generations.
+    /// Inodes: pointers of generations.
     Inodes,
-    /// It holds pointers, of a level of the format's own: 1 to blocks of data, 2
-    /// to blocks of level 1, and so on; further levels where there are pointers
-    /// of more than one sort.
+    /// Pointers, of a level of the format's own: 1 points to data, 2 to blocks of level 1, and so
+    /// on. Further levels stand for pointers of other sorts.
     Pointers(u8),
     /// Metadata in a fixed place that says nothing about any other block.
     Fixed,
-    /// Anything else.
+    /// Anything else: content of files, or free.
     Data,
 }
 
-/// What a map says of some blocks.
+/// A run of blocks, as a map shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shown {
     /// The blocks.
     pub blocks: Range<Block>,
-    /// Allocated, else free.
+    /// Whether the blocks are allocated; free otherwise.
     pub allocated: bool,
 }
 
-/// A pointer: some blocks, and what they are taken to hold
-/// ([`Kind::Data`] or [`Kind::Pointers`]).
+/// A pointer: blocks, and the kind of content expected there ([`Kind::Data`] or
+/// [`Kind::Pointers`]).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Link {
-    /// The first block and, where more than one is named, those behind it.
+    /// The named blocks, one or more.
     pub blocks: Range<Block>,
-    /// What is to be found there.
+    /// Kind of the named blocks.
     pub kind: Kind,
 }
 
-/// How pointers changed.
+/// A change of pointers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A generation named these blocks, and does so no more.
+    /// A generation no longer names these blocks.
     Unlinked(Link),
     /// A generation names these blocks now.
     Linked(Link),
 }
 
-/// What a write to [`Kind::Geometry`] means.
+/// The meaning of a write to [`Kind::Geometry`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Geometry {
     /// Nothing that matters has changed.
     Same,
-    /// It is the same file system, and says that it is in use.
+    /// The same file system, now in use.
     InUse,
-    /// The same, and that it was mounted once more: whatever a recovery had to
-    /// write was written before.
+    /// The same file system, mounted once more: a recovery has finished its writes.
     Mounted,
-    /// It was in use and has been unmounted, by the file system itself: all
-    /// that it holds was written before.
+    /// The same file system, unmounted in order by its driver: everything it holds was written
+    /// before.
     Unmounted,
-    /// It says that it is whole, and was not before or was changed by a tool:
-    /// what it holds may still be on its way.
+    /// The same file system, now marked clean, or changed by a tool: its content may still be on
+    /// its way.
     Clean,
-    /// It may be another one, or none.
+    /// Perhaps another file system, or none.
     Changed,
 }
 
-/// Why nothing can be inferred, in words: an unknown feature, by name; a field
-/// that lies.
+/// Reason why nothing can be inferred: an unknown feature, by name, or an impossible field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason(pub String);
 
@@ -91,163 +88,155 @@ impl fmt::Display for Reason {
     }
 }
 
-/// One file system's format. Blocks are numbered from the first byte of the
-/// disk; numbers at or beyond [`Format::blocks`] are never handed in.
+/// The format of one file system. Blocks are numbered from the first byte of the disk; numbers at
+/// or beyond [`Format::blocks`] are never handed in.
 pub trait Format: Send + fmt::Debug {
-    /// What it is called.
+    /// Name of the format, as a user knows it.
     fn name(&self) -> &'static str;
 
-    /// How it updates the disk.
+    /// Guarantees of the file system's updates.
     fn properties(&self) -> Properties;
 
     /// Bytes in a block: a power of two.
     fn block_bytes(&self) -> u32;
 
-    /// How many blocks there are.
+    /// Number of blocks.
     fn blocks(&self) -> Block;
 
-    /// Whether everything it holds had been written when it was probed: it is
-    /// not mounted, and was unmounted in order.
+    /// Whether the file system was unmounted in order, with everything written, when it was probed.
     fn was_clean(&self) -> bool;
 
-    /// Whether it says on the disk that it is in use, whoever mounts it. If not, it
-    /// may be when it was clean, and what it holds be on its way.
+    /// Whether the disk shows that the file system is in use, whichever driver mounts it. Otherwise
+    /// it may be mounted while it looks clean, with writes still on their way.
     fn tells_of_mounts(&self) -> bool {
         true
     }
 
-    /// Whether a map alone proves nothing, not even to the eager.
+    /// Whether a map alone never proves a death, not even with the option `eager`.
     fn always_two_witnesses(&self) -> bool {
         false
     }
 
-    /// What `block` is for, by its place alone; [`Kind::Data`] where that
-    /// decides nothing.
+    /// Kind of `block` by its place alone; [`Kind::Data`] where the place decides nothing.
     fn kind(&self, block: Block) -> Kind;
 
-    /// The blocks whose place makes them of `kind`, [`Kind::Geometry`],
-    /// [`Kind::Map`] or [`Kind::Inodes`], ascending, disjoint. Maps and
-    /// geometry that hold pointers are among the inodes too.
+    /// The blocks that are of `kind` by their place ([`Kind::Geometry`], [`Kind::Map`] or
+    /// [`Kind::Inodes`]), ascending and disjoint. Maps and geometry that hold pointers are among
+    /// the inodes too.
     fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
 
-    /// What `bytes`, a part of a map written at `at`, say of the blocks that
-    /// just this part is about, ascending.
+    /// The blocks that `bytes` show, ascending, where `bytes` are a part of a map written at `at`.
     ///
     /// # Errors
-    /// It is no map: blocks are free that cannot be.
+    /// The part is not valid: a block is free that cannot be.
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason>;
 
-    /// Whether nothing brings back what a map on the disk shows free: neither the
-    /// file system nor a check of it believes a pointer more than the map. Then
-    /// names hold up no death.
+    /// Whether a map on the disk is the last word on free blocks: neither the file system nor a
+    /// check of it trusts a pointer more than the map. Then names do not delay a death.
     fn map_is_final(&self) -> bool {
         false
     }
 
-    /// Whether what a map shows free is only doubted until the file system has
-    /// come to rest, or has been active for so long that all it had to write has
-    /// been written: what names blocks is not read.
+    /// Whether a block that a map shows free stays unconfirmed until the file system comes to rest,
+    /// or was active for long enough to write everything. Such a format does not read names.
     fn map_needs_rest(&self) -> bool {
         false
     }
 
-    /// Bytes behind a map, in the one that follows, that belong to the last that
-    /// it says. With them it is handed in where they are at hand.
+    /// Bytes after a part of a map that complete its last entry. The caller adds them where it has
+    /// them.
     fn map_reach_bytes(&self) -> u64 {
         0
     }
 
-    /// What `bytes` at `at` say, as [`Format::map`] has it, if they were read
-    /// when everything had been written: then what other metadata says of the
-    /// map counts too.
+    /// The blocks that `bytes` at `at` show, as [`Format::map`] has it, for bytes that were read
+    /// when everything had been written: other metadata about the map counts too.
     ///
     /// # Errors
-    /// It is no map: blocks are free that cannot be.
+    /// The part is not valid: a block is free that cannot be.
     fn map_at_rest(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         self.map(at, bytes)
     }
 
-    /// `block`, of [`Kind::Geometry`], holds `content` from now on, which made
-    /// it no other file system. Says whether there are more inodes than before:
-    /// then [`Format::survey`] and [`Format::kind`] know them.
+    /// Takes new `content` of `block`, of [`Kind::Geometry`], which left the file system the same.
+    /// Returns whether there are more inodes than before: [`Format::survey`] and [`Format::kind`]
+    /// include them from now on.
     fn learn(&mut self, _block: Block, _content: &[u8]) -> bool {
         false
     }
 
-    /// Why it cannot be known what `block`, one of those of inodes, names when it
-    /// holds `content`. Then it names nothing, and may name anything.
+    /// Reason why the names in `block`, one of the blocks of inodes, cannot be known from its
+    /// `content`. Such a block names nothing, and may name any block.
     fn unknown(&self, _block: Block, _content: &[u8]) -> Option<Reason> {
         None
     }
 
-    /// How pointers change when `block`, of `kind` [`Kind::Inodes`],
-    /// [`Kind::Pointers`], or another one where [`Format::survey`] counts it among
-    /// the inodes, changes from `old` to `new`. A block of zeros names
-    /// nothing. The same pointer of the same generation in both is no change.
+    /// Changes of pointers when `block` goes from `old` to `new`. Its `kind` is [`Kind::Inodes`],
+    /// [`Kind::Pointers`], or another that [`Format::survey`] counts among the inodes. A block of
+    /// zeros names nothing. The same pointer of the same generation on both sides is no change.
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change>;
 
-    /// All pointers in `content`, of a block of `kind`, as gained.
+    /// All pointers in `content` of a block of `kind`, as linked.
     fn pointers(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Change> {
         self.diff(block, kind, &vec![0; content.len()], content)
     }
 
-    /// The blocks of its journal, in the journal's own order, if it has one: then
-    /// rule J holds, else rule E. None of them is fixed metadata, none is there
-    /// twice.
+    /// The blocks of the journal, in the journal's own order. A file system with a journal of its
+    /// own gets rule J, any other rule E. No block of the journal is fixed metadata, and none is
+    /// listed twice.
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         None
     }
 
-    /// The number that the journal itself gives the first of those, its superblock.
+    /// The journal's own number for its first block, the superblock.
     fn journal_first(&self) -> u32 {
         0
     }
 
-    /// Whether it has a journal that lies elsewhere, out of sight: a recovery from
-    /// it brings maps to the disk that are older than what lies there. It ends
-    /// before [`Geometry::Mounted`] is said, or that nothing is in use any more.
-    fn has_journal_elsewhere(&self) -> bool {
+    /// Whether the journal is external, out of sight: a recovery from it writes maps that are older
+    /// than those on the disk. A recovery ends before [`Geometry::Mounted`], or before the file
+    /// system is marked as not in use.
+    fn has_external_journal(&self) -> bool {
         false
     }
 
-    /// Whether somebody who has forgotten all that he knew of the file system, and
-    /// takes it over, reads something in `extent` before he writes anything.
+    /// Whether a host that mounts the file system afresh must read something in `extent` before its
+    /// first write.
     fn is_opened_by(&self, _extent: Extent<Addr>) -> bool {
         false
     }
 
-    /// What it means that `block`, of [`Kind::Geometry`], changes from `old` to
-    /// `new`.
+    /// The meaning of a change of `block`, of [`Kind::Geometry`], from `old` to `new`.
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry;
 
     /// Figures for the status, by name.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// What a probe found out.
+/// Result of a probe.
 #[derive(Debug)]
 pub enum Probe {
-    /// It has to see these first.
+    /// The prober needs these extents first.
     Needs(Vec<Extent<Addr>>),
-    /// It is this one.
+    /// The file system was recognised.
     Is(Box<dyn Format>),
-    /// It is something else.
+    /// Not this file system.
     IsNot,
-    /// It is this one, and nothing can be inferred: why.
+    /// The file system was recognised, but nothing can be inferred, for this reason.
     Refused(Reason),
 }
 
-/// Parts of the disk's content, by their first byte.
+/// Parts of the disk's content, by the address of their first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Contents(BTreeMap<u64, Vec<u8>>);
 
 impl Contents {
-    /// Adds what lies at `at`.
+    /// Adds the content at `at`.
     pub fn insert(&mut self, at: Addr, bytes: Vec<u8>) {
         self.0.insert(at.0, bytes);
     }
 
-    /// `bytes` are written at `extent`: what is held of it changes.
+    /// Applies a write of `bytes` at `extent` to the parts held.
     pub fn overwrite(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
         for (start, part) in self.0.range_mut(..extent.end()) {
             let held = Extent::new(*start, part.len() as u64);
@@ -259,7 +248,7 @@ impl Contents {
         }
     }
 
-    /// A checksum of everything held (CRC-32C).
+    /// A checksum of all parts held (CRC-32C).
     #[must_use]
     pub fn checksum(&self) -> u32 {
         self.0.iter().fold(0, |crc, (start, part)| {
@@ -276,6 +265,6 @@ impl Contents {
     }
 }
 
-/// Looks for one file system on a disk of `disk_bytes`, given the contents that
-/// it asked for before; none at first.
+/// Looks for one file system on a disk of `disk_bytes`, in the contents that it has asked for so
+/// far; none at first.
 pub type Prober = fn(disk_bytes: u64, contents: &Contents) -> Probe;

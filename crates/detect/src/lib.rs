@@ -1,9 +1,9 @@
-//! Who watches what is written and says what died.
+//! Observes writes, and infers which content is dead.
 //!
-//! A file system supplies its [`format::Format`]: where its metadata lies and
-//! what a change of it says. The rules of inference are shared, and chosen by
-//! the file system's [`properties`]. Nothing here does input or output: what is
-//! to be read is asked for and handed in (`quietus_core::watch`).
+//! A file system supplies its [`format::Format`]: where its metadata lies, and the meaning of a
+//! change. All file systems share the rules of inference; a file system's [`properties`] choose the
+//! rule. Nothing here does input or output: a rule asks for content, and the caller hands it in
+//! (`quietus_core::watch`).
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,95 +1,91 @@
-//! Deliberate defects of the rules. The simulator is only worth its name if it
-//! finds them; without the feature `mutants` none can be switched on and the
-//! compiler removes the question.
+//! Deliberate defects of the rules. The simulator proves its worth by finding them; without the
+//! feature `mutants` none can be switched on, and the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
-    /// A map proves a death however late the block was written.
+    /// A map proves a death no matter how recently the block was written.
     NoWindow,
-    /// Below a cache a map proves a death after the reorder window.
+    /// Below a cache, a map proves a death after the reorder window.
     CacheHasWindow,
-    /// Below a cache an unmount counts as one in order.
+    /// Below a cache, an unmount counts as one in order.
     CacheUnmountsInOrder,
-    /// What is sent again counts as sent since.
-    EchoBelieved,
-    /// Pointers that name a block do not save it.
+    /// A repeated write counts as a new one.
+    EchoTrusted,
+    /// Pointers that name a block do not keep it from dying.
     NoSecondWitness,
-    /// A write that nobody owns leaves no mark.
+    /// A write to a block without an owner leaves no mark.
     NoOrphanMark,
-    /// A pointer that is lost means nothing.
+    /// A lost pointer means nothing.
     UnlinkIgnored,
     /// Pointers of another generation are the same pointers.
     RenewedIgnored,
-    /// A part of a map says something of the blocks that it does not show.
+    /// A part of a map also speaks for blocks that it does not show.
     WholeMapIsNews,
     /// A block that is allocated again stays condemned.
     RevokeIgnored,
-    /// A block that is written stays condemned.
+    /// A written block stays condemned.
     WriteRevivesNothing,
-    /// A block of pointers that is overwritten keeps its names.
+    /// An overwritten block of pointers keeps its names.
     PointersNotDiffed,
     /// A death is handed out before its evidence is durable.
     VerdictBeforeProven,
-    /// A deleted inode owns what it points to.
+    /// A deleted inode owns the blocks that it points to.
     DeletedInodeOwns,
-    /// Maps that are read again prove something against what was written since.
+    /// Maps that are read again prove something against blocks written since.
     RereadWithoutExemption,
-    /// A sleeping guest is taken for one that has nothing to write.
+    /// A sleeping guest counts as one that has nothing to write.
     TimeAloneProves,
-    /// What a pointer in a doubtful block names has an owner.
+    /// A pointer in a doubtful block counts as a certain owner.
     GuessesAreCertain,
-    /// A block of pointers keeps its level as long as anybody names it as one.
+    /// A block of pointers keeps its level as long as any pointer names it as one.
     LevelOutlivesOwner,
     /// Pointers in a map are not compared.
     MapHoldsNoPointers,
-    /// Names hold up deaths that they need not.
+    /// Names delay deaths that need no second witness.
     NoMapIsFinal,
-    /// A journal elsewhere: a map counts though a recovery may have written it.
-    ReplayBelieved,
-    /// A journal elsewhere: who reads the superblock of a file system in use does
-    /// not take it over.
+    /// External journal: a map counts though a recovery may have written it.
+    ReplayTrusted,
+    /// External journal: a read of the superblock of a file system in use takes nothing over.
     ReadsIgnored,
-    /// A journal elsewhere: what a map shows free is dead at once.
+    /// External journal: a block that a map shows free is dead at once.
     ReplayAtOnce,
-    /// A journal elsewhere: time settles that a map was not too old.
+    /// External journal: time settles that a map was not too old.
     LateMapSettles,
-    /// Rule J: a block that was written is dead after one commit that shows it
-    /// free.
+    /// Rule J: a written block is dead after one commit that shows it free.
     OneCommitProves,
     /// Rule J: a transaction counts before all its blocks have arrived.
     CommitBeforeItsBlocks,
     /// Rule J: checksums in the journal are not verified.
     ChecksumIgnored,
-    /// Rule J: what is older than the next transaction in the journal is dead
-    /// before the journal's superblock says so.
+    /// Rule J: blocks of the journal before the next transaction are dead before the journal's
+    /// superblock says so.
     ResidueBeforeSuperblock,
-    /// Rule J: maps that were committed count on after the journal was lost.
+    /// Rule J: committed maps still count after the journal was lost.
     LossIgnored,
-    /// Rule J: what may be dead is forgotten when a block is allocated again.
+    /// Rule J: a reallocation forgets that the present content may be dead.
     CandidatesForgotten,
-    /// Rule J: a transaction that is received by a read counts as if it had just
-    /// arrived.
+    /// Rule J: a transaction that a read completes counts as if it had just arrived.
     LateIsInTime,
-    /// Rule J: a block of the log that is read counts as the one that was written last.
+    /// Rule J: a block of the log that is read counts as the last one written.
     OvertakenIsNewest,
-    /// Rule J: the log's escapes are left in the maps.
+    /// Rule J: the log's escapes stay in the maps.
     EscapeKept,
-    /// Rule J: a write does not put a death off.
+    /// Rule J: a write does not delay a death.
     WriteOutsideWindow,
-    /// Rule J: a residue's copy of a map is destroyed before it was read.
+    /// Rule J: the copy of a map in the residue is destroyed before it is read.
     WantedIsResidue,
-    /// Rule J: what lies from the tail on is residue, as long as it was received.
+    /// Rule J: received blocks from the tail on are residue.
     ResidueBeyondTail,
-    /// Rule J: numbers that come again count as new transactions.
+    /// Rule J: reused numbers count as new transactions.
     RenumberingIgnored,
 }
 
 impl Mutant {
-    /// Those of rule E.
+    /// The mutants of rule E.
     pub const ALL: [Self; 18] = [
         Self::NoWindow,
-        Self::EchoBelieved,
+        Self::EchoTrusted,
         Self::NoSecondWitness,
         Self::NoOrphanMark,
         Self::UnlinkIgnored,
@@ -108,12 +104,12 @@ impl Mutant {
         Self::NoMapIsFinal,
     ];
 
-    /// Those of rule E below a cache.
+    /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];
 
-    /// Those of rule E below a journal elsewhere, and of rule J on the journal's device.
-    pub const JOURNAL_ELSEWHERE: [Self; 11] = [
-        Self::ReplayBelieved,
+    /// The mutants of rule E above an external journal, and of rule J on the journal's device.
+    pub const EXTERNAL_JOURNAL: [Self; 11] = [
+        Self::ReplayTrusted,
         Self::ReadsIgnored,
         Self::ReplayAtOnce,
         Self::LateMapSettles,
@@ -126,7 +122,7 @@ impl Mutant {
         Self::VerdictBeforeProven,
     ];
 
-    /// Those of rule J, which shares some with rule E.
+    /// The mutants of rule J, some of which rule E shares.
     pub const RULE_J: [Self; 17] = [
         Self::OneCommitProves,
         Self::CommitBeforeItsBlocks,
@@ -155,7 +151,7 @@ mod switch {
 
     thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
 
-    /// Switches `mutant` on for this thread, and any other off.
+    /// Switches `mutant` on for this thread, and every other mutant off.
     pub fn activate(mutant: Option<Mutant>) {
         ACTIVE.set(mutant);
     }
@@ -170,7 +166,7 @@ mod switch {
 #[cfg(feature = "mutants")]
 pub use switch::{activate, is};
 
-/// Whether `mutant` is on: never, in a product.
+/// Whether `mutant` is on: never, in a release build.
 #[cfg(not(feature = "mutants"))]
 #[must_use]
 pub const fn is(_: Mutant) -> bool {

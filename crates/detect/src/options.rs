@@ -1,4 +1,4 @@
-//! How much is inferred, and how sure it must be.
+//! Options of inference: which deaths count, and how much proof each needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 pub enum Grade {
     /// A block is dead when its last content is.
     Block,
-    /// And when some content is that it held for a file that is gone.
+    /// Also when it once held content of a file that is gone.
     #[default]
     Generation,
-    /// Every content is dead once another one is written over it.
+    /// Also when any older content was overwritten.
     Content,
 }
 
-/// How to infer.
+/// Options of inference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Which deaths count.
     pub grade: Grade,
     /// Take an allocation map alone as proof, as the paper does.
     pub eager: bool,
-    /// A map proves nothing against a block that was written less than this
-    /// before it arrived, in milliseconds: something between may reorder. Less than
-    /// twice this may count too.
+    /// Reorder window in milliseconds: a map proves nothing against a block written less than this
+    /// before the map arrived, since a layer between may reorder requests. A write can count as
+    /// recent for up to twice this time.
     pub reorder_window_ms: u64,
-    /// After this much time in which the guest was active, in milliseconds,
-    /// whatever it had yet to write has been written.
+    /// Time of guest activity, in milliseconds, after which everything that the guest had yet to
+    /// write has been written.
     pub settle_ms: u64,
 }
 

@@ -1,34 +1,33 @@
-//! What is to be watched on a disk: all of it, or its partitions.
+//! Decides what to watch on a disk: the whole disk, or its partitions.
 //!
-//! 1. A partition table and a file system on the whole disk cannot both be in
-//!    use, and what is left of the one that is not calls the data of the other
-//!    free. So where both are found, nothing is watched.
-//! 2. Where somebody else's signature lies, nothing is watched.
+//! 1. A partition table and a file system on the whole disk cannot both be in use, and the stale
+//!    one calls the data of the other free. So where both are found, nothing is watched.
+//! 2. Where a foreign signature lies, nothing is watched.
 
 use crate::format::{Contents, Probe, Prober, Reason};
 use crate::partition::{self, Missing, Table, foreign};
 use quietus_core::units::{Addr, Extent};
 
-/// A part of the disk that is a disk of its own.
+/// A part of the disk that is watched as a disk of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
     /// The number of the partition; none for the whole disk.
     pub number: Option<u32>,
     pub extent: Extent<Addr>,
-    /// Why nothing can be inferred there, if that is so.
+    /// Reason why nothing can be inferred in the region.
     pub refused: Option<Reason>,
-    /// Whether it was looked at whose it is, so that this can change.
+    /// Whether the region was searched for foreign signatures, so that `refused` can change.
     pub is_probed: bool,
 }
 
-/// What is to be watched.
+/// The regions of a disk, and why some are not watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// The partition table, if there is one.
+    /// The partition table, if the disk has one.
     pub table: Option<Table>,
-    /// By where they begin. Those that are not refused are disjoint.
+    /// Regions, sorted by start. Those that are not refused are disjoint.
     pub regions: Vec<Region>,
-    /// Why nothing on the disk is watched, if that is so.
+    /// Reason why nothing on the disk is watched.
     pub refused: Option<Reason>,
 }
 
@@ -38,13 +37,13 @@ impl Plan {
         self.regions.iter().map(|it| it.extent).collect()
     }
 
-    /// Why nothing is watched on a disk without partitions.
+    /// Reason why nothing is watched on a disk without partitions.
     pub(crate) fn why_none(&self) -> String {
         let reasons = self.regions.iter().filter_map(|it| it.refused.as_ref());
         reasons.map(ToString::to_string).next().unwrap_or_default()
     }
 
-    /// What is going on, where so many partitions are `watched`.
+    /// One line for the status, where `watched` partitions are being watched.
     pub(crate) fn summary(&self, watched: usize) -> String {
         let name = self.table.as_ref().map_or("none", |table| table.name);
         match &self.refused {
@@ -54,10 +53,10 @@ impl Plan {
     }
 }
 
-/// What is to be watched on a disk of `disk_bytes`.
+/// Decides what to watch on a disk of `disk_bytes`.
 ///
 /// # Errors
-/// What has to be in `contents` before this can be said.
+/// The extents that `contents` lacks.
 pub(crate) fn plan(disk_bytes: u64, probers: &[Prober], contents: &Contents) -> Result<Plan, Missing> {
     let table = partition::read(disk_bytes, contents)?;
     let mut plan = match table {
@@ -74,7 +73,7 @@ pub(crate) fn plan(disk_bytes: u64, probers: &[Prober], contents: &Contents) -> 
     if missing.is_empty() { Ok(plan) } else { Err(Missing(missing)) }
 }
 
-/// Whether `place` is somebody else's, and whose (invariant 2).
+/// Reason to leave `place` alone, if a foreign signature lies there (invariant 2).
 pub(crate) fn foreign(place: Extent<Addr>, contents: &Contents) -> Result<Option<Reason>, Missing> {
     let name = foreign::find(place, &[], contents)?;
     Ok(name.map(|name| Reason(format!("it is {name}"))))
@@ -114,7 +113,7 @@ fn partitioned(
     Ok(Plan { table: Some(table), regions, refused })
 }
 
-/// Whether a file system says that the whole disk is its own.
+/// Whether a file system claims the whole disk.
 fn claims(disk_bytes: u64, probers: &[Prober], contents: &Contents) -> Result<bool, Missing> {
     for prober in probers {
         match prober(disk_bytes, contents) {

@@ -1,4 +1,4 @@
-//! What a file system promises, and what can be inferred from that.
+//! The guarantees of a file system, and what can be inferred from them.
 //!
 //! Tables 2 and 5 of "Life or Death at Block-Level" (sections 4.2 and 6), as
 //! data and as a function.
@@ -6,31 +6,31 @@
 /// Properties of a file system's updates (table 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Properties {
-    /// A block is not used again before its being free has reached the disk.
+    /// A free block is not reused before the map that shows it free has reached the disk.
     pub reuse_ordering: bool,
     /// There is at most one dirty copy of a block, and it does not change while
     /// it is being written.
     pub block_exclusivity: bool,
-    /// Whoever owns pointers carries a version that changes with each reuse.
+    /// Each owner of pointers carries a version that changes with each reuse.
     pub generation_marking: bool,
-    /// Blocks that were deleted are not written any more.
+    /// Deleted blocks are no longer written.
     pub delete_suppression: bool,
-    /// The disk is told of consistent states of the metadata.
+    /// Metadata reaches the disk in consistent states.
     pub consistent_metadata: bool,
-    /// And of the data that belongs to them.
+    /// The data that belongs to the metadata reaches the disk with it.
     pub data_metadata_coupling: bool,
 }
 
-/// What can be inferred (table 5). Approximate: what is live is overestimated.
+/// Kinds of deaths that can be inferred (table 5). Approximate: live content is overestimated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Inferable {
-    /// That the present content of a block is dead.
+    /// Some blocks whose present content is dead.
     pub block_approximate: bool,
-    /// All of those.
+    /// All blocks whose present content is dead.
     pub block_accurate: bool,
-    /// That some past content of a block is dead.
+    /// Some blocks of which past content is dead.
     pub generation_approximate: bool,
-    /// All of those.
+    /// All blocks of which past content is dead.
     pub generation_accurate: bool,
 }
 
@@ -50,11 +50,10 @@ pub const EXT2: Properties =
 pub const EXT2_SYNC: Properties = Properties { reuse_ordering: true, ..EXT2 };
 /// VFAT, and exFAT.
 pub const VFAT: Properties = Properties { block_exclusivity: true, delete_suppression: true, ..NONE };
-/// NTFS, as drivers that are known do it (`docs/decisions/0011-ntfs.md`): below
-/// ntfs-3g what was deleted is still written.
+/// NTFS, as its known drivers write it (`docs/decisions/0011-ntfs.md`): ntfs-3g still writes
+/// deleted blocks.
 pub const NTFS: Properties = Properties { block_exclusivity: true, generation_marking: true, ..NONE };
-/// ext3 and ext4, `data=writeback`. Unlike the paper's, today's gives blocks of
-/// data away at once.
+/// ext3 and ext4, `data=writeback`. Unlike the paper's kernel, today's reuses data blocks at once.
 pub const EXT3_WRITEBACK: Properties =
     Properties { generation_marking: true, delete_suppression: true, consistent_metadata: true, ..NONE };
 /// ext3 and ext4, `data=ordered`.
@@ -63,9 +62,9 @@ pub const EXT3_ORDERED: Properties = Properties { reuse_ordering: true, ..EXT3_W
 pub const EXT3_JOURNAL: Properties = Properties { data_metadata_coupling: true, ..EXT3_ORDERED };
 
 impl Properties {
-    /// What can be inferred from them (table 5). Where the paper needs data to be
-    /// coupled to metadata, consistent metadata do: two commits later nothing
-    /// older is under way (decision 8).
+    /// The kinds of deaths that follow from the properties (table 5). Where the paper needs data
+    /// coupled to metadata, consistent metadata suffices: two commits later nothing older is under
+    /// way (decision 8).
     #[must_use]
     pub fn inferable(self) -> Inferable {
         let block_approximate = self.block_exclusivity || self.consistent_metadata;
@@ -78,7 +77,7 @@ impl Properties {
         }
     }
 
-    /// Their names and values, in the order of table 2.
+    /// Names and values of the properties, in the order of table 2.
     #[must_use]
     pub fn named(self) -> [(&'static str, bool); 6] {
         [
@@ -93,7 +92,7 @@ impl Properties {
 }
 
 impl Inferable {
-    /// Their names and values, in the order of table 5.
+    /// Names and values of the kinds of deaths, in the order of table 5.
     #[must_use]
     pub fn named(self) -> [(&'static str, bool); 4] {
         [
@@ -109,8 +108,8 @@ impl Inferable {
 mod tests {
     use super::*;
 
-    /// Table 2: a row a property, an "x" where the file system of the column
-    /// has it; an "o" where it had it when the paper was written.
+    /// Table 2: a row for each property, an "x" where the column's file system has it, and an "o"
+    /// where it had it when the paper was written.
     const MARKS: [&str; 6] = [".x.oxx", "xxx...", "xx.xxx", "xxxxxx", "...xxx", ".....x"];
     const COLUMNS: [Properties; 6] = [EXT2, EXT2_SYNC, VFAT, EXT3_WRITEBACK, EXT3_ORDERED, EXT3_JOURNAL];
 

@@ -11,53 +11,53 @@ use quietus_core::watch::{
 };
 use std::collections::VecDeque;
 
-/// Where a file system says that it is one: all bytes that a prober asks for
-/// first lie before this.
+/// End of the part of a disk in which signatures of file systems lie, in bytes: every prober's
+/// first reads end before.
 const HEAD_BYTES: u64 = 128 << 10;
-/// What a view begins with.
+/// The magic number at the start of a view.
 const VIEW_MAGIC: &[u8] = b"QUIETWA1";
-/// A file system is looked for once its head has not changed for so long.
+/// Time without a change of the head, in milliseconds, before a search for a file system begins.
 const QUIET_MS: u64 = 500;
 
-/// Watches one disk, whatever file system is or will be on it.
+/// Watches one disk, whichever file system is on it or will be.
 #[derive(Debug)]
 pub struct Watch {
     disk_bytes: u64,
     options: Options,
     probers: Vec<Prober>,
     state: State,
-    /// When to look for a file system.
+    /// Time of the next search for a file system.
     seek_at: Option<Millis>,
-    /// What was asked for when one was looked for last.
+    /// Extents that the last search for a file system asked for.
     looked_at: Vec<Extent<Addr>>,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
-    /// What the file system being watched was found by, as it is now.
+    /// Present content of the extents by which the watched file system was recognised.
     head: Contents,
-    /// What was known at the last stop.
+    /// The view from the last stop.
     view: Option<Vec<u8>>,
 }
 
-/// What it is doing.
+/// The stage of a watch.
 #[derive(Debug)]
 enum State {
     /// Looking for a file system.
     Seeking { contents: Contents, asked: Vec<Extent<Addr>>, queue: VecDeque<Extent<Addr>> },
-    /// There is none to watch: why.
+    /// No file system to watch, and the reason.
     Idle(String),
-    /// Watching below one.
+    /// Watching below a file system.
     Attached(Box<dyn Rule>),
 }
 
 impl Watch {
-    /// Will watch a disk of `disk_bytes` for the file systems of `probers`.
+    /// Creates a watch over a disk of `disk_bytes` for the file systems of `probers`.
     #[must_use]
     pub fn new(disk_bytes: u64, probers: Vec<Prober>, options: Options) -> Self {
         Self {
             disk_bytes,
             options,
             probers,
-            state: State::Idle("nothing was looked for yet".into()),
+            state: State::Idle("the disk was not searched yet".into()),
             seek_at: Some(Millis(0)),
             looked_at: Vec::new(),
             untouched: true,
@@ -66,12 +66,12 @@ impl Watch {
         }
     }
 
-    /// As [`Watch::new`], where something may have been written before.
+    /// As [`Watch::new`], for a disk that may have been written before.
     pub(crate) fn late(self) -> Self {
         Self { untouched: false, ..self }
     }
 
-    /// As [`Watch::late`], and nothing is looked for before the head is written.
+    /// As [`Watch::late`]; the search for a file system waits until the head is written.
     pub(crate) fn once_written(self) -> Self {
         let why = "another file system was watched here: this one counts once its head is written";
         Self { state: State::Idle(why.into()), seek_at: None, ..self.late() }
@@ -101,7 +101,7 @@ impl Watch {
                 Probe::IsNot => {}
             }
         }
-        self.state = State::Idle("no file system that is known lies on the disk".into());
+        self.state = State::Idle("no known file system on the disk".into());
     }
 
     fn attach(&mut self, format: Box<dyn Format>, at: Moment) {
@@ -115,7 +115,7 @@ impl Watch {
             rule.resume(view);
         }
         rule.observe(at, Observation::Attached);
-        // Who is alone sends nothing again that another one sent.
+        // A lone client sends nothing again that another client sent.
         if at.clients > 1 {
             rule.observe(at, Observation::Clients);
         }
@@ -129,14 +129,14 @@ impl Watch {
         }
     }
 
-    /// What a view says of the file system called `name`, if that is as it was.
+    /// The rule's part of `view`, if the file system is still `name` and its head is unchanged.
     fn own_part<'a>(&self, name: &str, view: &'a [u8]) -> Option<&'a [u8]> {
         let (checksum, rest) = view.strip_prefix(VIEW_MAGIC)?.split_first_chunk::<4>()?;
         let rest = rest.strip_prefix(&(name.len() as u32).to_le_bytes())?.strip_prefix(name.as_bytes())?;
         (u32::from_le_bytes(*checksum) == self.head.checksum()).then_some(rest)
     }
 
-    /// Lets go of a file system that is not what it was.
+    /// Stops watching a file system that changed or cannot be understood.
     fn review(&mut self, now: Millis) {
         let State::Attached(rule) = &self.state else { return };
         if rule.has_changed() {
@@ -151,7 +151,7 @@ impl Watch {
         self.seek_at = Some(Millis(now.0 + QUIET_MS));
     }
 
-    /// Whether what was looked for in vain may be there once `extent` is written.
+    /// Whether a write to `extent` may complete a file system that the last search did not find.
     fn may_be_found_in(&self, extent: Extent<Addr>) -> bool {
         extent.start.0 < HEAD_BYTES || self.looked_at.iter().any(|it| it.overlaps(extent))
     }
@@ -171,7 +171,7 @@ impl Watch {
     }
 }
 
-/// What is going on, in words.
+/// The state of a watch, for its status.
 fn state_of(rule: &dyn Rule) -> String {
     match (rule.progress(), rule.hindrance()) {
         (Some(_), _) => "searching it".into(),
@@ -181,7 +181,7 @@ fn state_of(rule: &dyn Rule) -> String {
 }
 
 impl Watch {
-    /// Observes a disk on which no file system is watched, or none yet.
+    /// Handles an observation while no file system is watched.
     fn observe_unwatched(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, .. } if self.may_be_found_in(extent) => {
@@ -201,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// Content has been read that says which file system this is, if one is looked for.
+    /// Takes content that the search asked for; probes once all of it is there.
     fn found(&mut self, at: Moment, extent: Extent<Addr>, content: Option<&[u8]>) {
         let State::Seeking { contents, asked, .. } = &mut self.state else { return };
         let Some(content) = content else {

@@ -91,7 +91,7 @@ fn used(format: &dyn Format, bytes: &[u8]) -> BTreeSet<Block> {
     used
 }
 
-/// What ntfsinfo counts as free.
+/// Free clusters, as ntfsinfo counts them.
 fn told_free(image: &Path) -> u64 {
     let printed = run("ntfsinfo", &["-f", "-m", image.to_str().unwrap()]);
     let line = printed.lines().find(|it| it.contains("Free Clusters")).unwrap();
@@ -301,7 +301,7 @@ fn one_that_is_refused_is_looked_at_again_wherever_it_is_mended() {
     assert!(record_6 > 1 << 20);
     bytes[record_6 + 510] ^= 1;
     let mut watched = Watched::new(bytes, false);
-    let why = "record 6 of $MFT makes no sense: the update sequence";
+    let why = "record 6 of $MFT is invalid: the update sequence";
     assert_eq!(watched.disk.status().state, why);
     let mut mended = watched.bytes[record_6..record_6 + 512].to_vec();
     mended[510] ^= 1;

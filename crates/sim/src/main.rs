@@ -137,7 +137,7 @@ fn trial(transitions: u64, walks: u64) -> bool {
     println!("below a journal:");
     let searched = |n| lockstep::searched(n, transitions);
     is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);
-    println!("below a journal elsewhere:");
+    println!("above an external journal:");
     trial_of(0, |n| elsewhere::walked(n as u64), walks, elsewhere::walked) && is_well
 }
 
@@ -237,8 +237,8 @@ fn hunt_rules() -> bool {
         is_well &= judge.is_some() || twin.is_some();
         tell(mutant, judge, twin);
     }
-    println!("below a journal elsewhere:");
-    for mutant in Mutant::JOURNAL_ELSEWHERE {
+    println!("above an external journal:");
+    for mutant in Mutant::EXTERNAL_JOURNAL {
         let (judge, twin) = hunt_elsewhere(mutant, RULE_WALKS_MAX);
         is_well &= judge.is_some() || twin.is_some();
         tell(mutant, judge, twin);

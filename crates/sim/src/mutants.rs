@@ -102,7 +102,7 @@ pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     with(mutant, || told(known::histories(), retold, || walk(walks_max, lockstep::judged)))
 }
 
-/// As [`judge_rule_e`], below a journal elsewhere; and both versions on the same
+/// As [`judge_rule_e`], above an external journal; and both versions on the same
 /// walks, up to the one that fails.
 #[must_use]
 pub fn hunt_elsewhere(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {

@@ -6,7 +6,7 @@ type Counts = BTreeMap<(Block, Kind), i64>;
 
 type Named = (Range<Block>, u8);
 
-/// What of `lot` is named with each shift.
+/// Counts the blocks in `lot`, by shift.
 fn count(lot: &[(u64, Named)], by: i64, counts: &mut BTreeMap<(Block, Kind, u64), i64>) {
     for (shift, (blocks, level)) in lot {
         let kind = if *level == 0 { Kind::Data } else { Kind::Pointers(*level) };

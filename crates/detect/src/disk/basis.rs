@@ -1,5 +1,5 @@
-//! What the regions of a disk were decided by, as it is now: whether they would
-//! be the same if they were looked for again.
+//! The evidence behind the regions of a disk, kept up to date: whether a new look would find the
+//! same regions.
 
 use crate::format::Contents;
 use crate::partition::{self, foreign};
@@ -7,25 +7,25 @@ use crate::plan::{self, Plan};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::Content;
 
-/// How much of a disk's start and end may say that something else is there.
+/// Bytes at a disk's start and end that may hold a foreign signature.
 const MARGIN_BYTES: u64 = 128 << 10;
 
-/// A plan, and what it follows from.
+/// A plan, and the content that it follows from.
 #[derive(Debug)]
 pub(super) struct Basis {
     disk_bytes: u64,
     plan: Plan,
-    /// The pieces of the table.
+    /// Pieces of the partition table.
     table: Vec<Extent<Addr>>,
-    /// For each region that somebody else may come to lie in: its number in the
-    /// plan, and where a signature would be.
+    /// For each region that may gain a foreign signature: its number in the plan, and the places of
+    /// the signatures.
     foreign: Vec<(usize, Vec<Extent<Addr>>)>,
-    /// The content of all those pieces.
+    /// Content of all those pieces.
     contents: Contents,
 }
 
 impl Basis {
-    /// `plan` follows from `contents`.
+    /// Keeps the part of `contents` that `plan` follows from.
     pub(super) fn new(disk_bytes: u64, plan: Plan, contents: &Contents) -> Self {
         let pieces = plan.table.as_ref().map(|table| table.pieces.clone());
         let table = pieces.unwrap_or_else(|| vec![partition::first_sector()]);
@@ -44,7 +44,7 @@ impl Basis {
         &self.plan
     }
 
-    /// Whether the content of `extent` matters.
+    /// Whether the plan depends on the content of `extent`.
     pub(super) fn depends_on(&self, extent: Extent<Addr>) -> bool {
         self.pieces().any(|piece| piece.overlaps(extent))
     }
@@ -53,7 +53,7 @@ impl Basis {
         self.table.iter().chain(self.foreign.iter().flat_map(|(_, pieces)| pieces)).copied()
     }
 
-    /// `extent` gets this content. Says whether the plan may be another one then.
+    /// Applies a write of `content` to `extent`. Returns whether the plan may change.
     pub(super) fn written(&mut self, extent: Extent<Addr>, content: Content<'_>) -> bool {
         let is_outside =
             self.plan.table.is_some() && Self::is_outside(self.disk_bytes, &self.plan.places(), extent);

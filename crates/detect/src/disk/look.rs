@@ -1,4 +1,4 @@
-//! Reading what the regions of a disk follow from.
+//! Reads the content that decides the regions of a disk.
 
 use super::Asker;
 use crate::format::{Contents, Prober};
@@ -7,16 +7,16 @@ use crate::plan::{Plan, plan};
 use quietus_core::units::{Addr, Extent};
 use std::collections::VecDeque;
 
-/// Most rounds of questions: a chain of logical partitions takes one for each.
+/// Most rounds of questions: a chain of logical partitions takes one for each link.
 const ROUNDS_MAX: usize = 1024;
 
-/// What a look has come to.
+/// Progress of a look.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// It waits for what it wants to read.
+    /// Waits for reads.
     Reads,
     Found(Plan),
-    /// Why nothing can be found.
+    /// Reason why no regions can be found.
     Fails(String),
 }
 
@@ -25,10 +25,10 @@ pub(super) enum Step {
 pub(super) struct Look {
     pub id: Asker,
     contents: Contents,
-    /// Everything that was asked for.
+    /// Extents asked for so far.
     asked: Vec<Extent<Addr>>,
     queue: VecDeque<Extent<Addr>>,
-    /// How many answers are still to come.
+    /// Number of answers still to come.
     open: usize,
     rounds: usize,
 }
@@ -43,7 +43,7 @@ impl Look {
         &self.contents
     }
 
-    /// Whether what it finds depends on the content of `extent`.
+    /// Whether the result depends on the content of `extent`.
     pub(super) fn depends_on(&self, extent: Extent<Addr>) -> bool {
         self.asked.iter().any(|asked| asked.overlaps(extent))
     }
@@ -63,7 +63,9 @@ impl Look {
         }
         match plan(disk_bytes, probers, &self.contents) {
             Ok(plan) => Step::Found(plan),
-            Err(_) if self.rounds == ROUNDS_MAX => Step::Fails("its head asks for too much".into()),
+            Err(_) if self.rounds == ROUNDS_MAX => {
+                Step::Fails("the search for partitions and file systems needs too many reads".into())
+            }
             Err(Missing(extents)) => {
                 self.rounds += 1;
                 self.open = extents.len();

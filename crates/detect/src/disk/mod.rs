@@ -1,12 +1,11 @@
 //! Watches a disk: the file system on it, or one in each of its partitions.
 //!
-//! 1. Each region is watched on its own, and knows nothing of the others: what happens
-//!    within it is observed there, by addresses from its own first byte.
-//! 2. Nothing is called dead while it is not certain which regions there are.
-//! 3. A region that is what it was keeps what is known of it, whatever becomes of
-//!    the others.
-//! 4. Where something was watched, something else is not looked for before its
-//!    head is written: the guest may go on to use the regions that it knew.
+//! 1. Each region is watched on its own, and knows nothing of the others: it observes the events
+//!    within it, by addresses from its own first byte.
+//! 2. Nothing is called dead while the regions are uncertain.
+//! 3. A region that stays the same keeps all its knowledge, whatever becomes of the others.
+//! 4. Where a file system was watched, another is not looked for before its head is written: the
+//!    guest may still use the old regions.
 
 mod basis;
 mod look;
@@ -26,7 +25,7 @@ use quietus_core::watch::{
 };
 use std::collections::VecDeque;
 
-/// The regions are looked for once the table has not changed for so long.
+/// Time without a change of the table, in milliseconds, before a look for the regions begins.
 const QUIET_MS: u64 = 500;
 
 /// Watches one disk, whatever is or will be on it.
@@ -35,34 +34,34 @@ pub struct Disk {
     disk_bytes: u64,
     options: Options,
     probers: Vec<Prober>,
-    /// When to look for the regions.
+    /// Time of the next look for the regions.
     look_at: Option<Millis>,
     look: Option<Look>,
-    /// What the regions were decided by.
+    /// Evidence for the present regions.
     basis: Option<Basis>,
-    /// Why there is no basis.
+    /// Reason why there is no basis.
     blank: String,
-    /// Those that are watched, by where they begin; disjoint.
+    /// Watched regions, sorted by start; disjoint.
     parts: Vec<Part>,
-    /// What is being read, and for whom.
+    /// Reads under way, and who asked for each.
     asked: VecDeque<(Asker, Extent<Addr>)>,
-    /// The next asker's number.
+    /// Number of the next asker.
     next_id: u64,
-    /// Which part comes first next time.
+    /// Index of the part that comes first next time.
     turn: usize,
     /// Nothing has been written since the disk was opened.
     untouched: bool,
-    /// What was known at the last stop.
+    /// Views of the regions from the last stop.
     views: Vec<(Extent<Addr>, Vec<u8>)>,
 }
 
-/// Who wants to read: a look or a part, by its number.
+/// Whoever asked for a read: a look or a part, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Asker(u64);
 
 impl Disk {
-    /// Will watch a disk of `disk_bytes`, and its partitions, for the file
-    /// systems of `probers`.
+    /// Creates a watch over a disk of `disk_bytes`, and its partitions, for the file systems of
+    /// `probers`.
     #[must_use]
     pub fn new(disk_bytes: u64, probers: Vec<Prober>, options: Options) -> Self {
         Self {
@@ -72,7 +71,7 @@ impl Disk {
             look_at: Some(Millis(0)),
             look: None,
             basis: None,
-            blank: "nothing was looked for yet".into(),
+            blank: "the disk was not searched yet".into(),
             parts: Vec::new(),
             asked: VecDeque::new(),
             next_id: 0,
@@ -87,13 +86,13 @@ impl Disk {
         Asker(self.next_id)
     }
 
-    /// Looks for the regions once it is quiet.
+    /// Schedules a look for the regions once the disk is quiet.
     fn look_later(&mut self, now: Millis) {
         self.look = None;
         self.look_at = Some(Millis(now.0 + QUIET_MS));
     }
 
-    /// Whether it is not certain which regions there are (invariant 2).
+    /// Whether the regions are uncertain (invariant 2).
     fn is_uncertain(&self) -> bool {
         self.look_at.is_some() || self.look.is_some()
     }
@@ -119,7 +118,7 @@ impl Disk {
         self.parts.clear();
     }
 
-    /// These are the regions from now on (invariant 3).
+    /// Adopts the regions of `plan` (invariant 3).
     fn found(&mut self, plan: Plan) {
         let mut old = std::mem::take(&mut self.parts);
         let regions: Vec<_> = plan.regions.iter().filter(|it| it.refused.is_none()).cloned().collect();
@@ -135,7 +134,7 @@ impl Disk {
         self.basis = self.look.take().map(|look| Basis::new(self.disk_bytes, plan, look.contents()));
     }
 
-    /// A watch over `extent`, where `old` ones are dropped (invariant 4).
+    /// A watch over `extent`, while the parts in `old` are being dropped (invariant 4).
     fn new_watch(&mut self, extent: Extent<Addr>, old: &[Part]) -> Watch {
         let watch = Watch::new(extent.len, self.probers.clone(), self.options);
         let is_rival = |part: &Part| {
@@ -157,7 +156,7 @@ impl Disk {
         watch
     }
 
-    /// Whether the regions may be others once `extent` has this content.
+    /// Whether the regions may change once `extent` has this content.
     fn may_change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> bool {
         if let Some(look) = &self.look {
             return look.depends_on(extent);
@@ -180,7 +179,7 @@ impl Disk {
         self.asked.remove(index).map(|(asker, _)| asker)
     }
 
-    /// Something that was wanted has been read: `asker` gets it.
+    /// Hands content to `asker`, who wanted it.
     fn answer(&mut self, at: Moment, asker: Asker, extent: Extent<Addr>, content: &[u8]) {
         if let Some(look) = self.look.as_mut().filter(|look| look.id == asker) {
             look.given(extent, content);
@@ -191,7 +190,7 @@ impl Disk {
         }
     }
 
-    /// What the regions follow from may be wrong in `extent`.
+    /// A read of `extent` failed, on which the regions may depend.
     fn blind(&mut self, now: Millis, extent: Extent<Addr>) {
         if self.look.as_ref().is_some_and(|look| look.depends_on(extent)) {
             self.fail("the disk could not be read");
@@ -200,14 +199,13 @@ impl Disk {
         }
     }
 
-    /// The regions that it happens in observe it (invariant 1).
+    /// Passes an observation to the parts that it concerns (invariant 1).
     fn pass_on(&mut self, at: Moment, observation: Observation<'_>) {
         let concerned = observation.place().map_or(0..self.parts.len(), |extent| self.touched(extent));
         self.parts[concerned].iter_mut().for_each(|part| part.observe(at, observation));
     }
 
-    /// Runs `take` for the parts, each time beginning with another one, until it
-    /// gives something.
+    /// Calls `take` on each part, starting with another part each time, until it returns something.
     fn round_robin<T>(&mut self, mut take: impl FnMut(&mut Part) -> Option<T>) -> Option<T> {
         for _ in 0..self.parts.len() {
             self.turn = (self.turn + 1) % self.parts.len();

@@ -5,7 +5,7 @@ use crate::watch::Watch;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{Moment, Observation, Observer, PartStatus, Scope, Verdict, WaitsFor, Watcher};
 
-/// One region and who watches it. *Inner* addresses count from its first byte.
+/// One region and its watch. *Inner* addresses count from the region's first byte.
 #[derive(Debug)]
 pub(super) struct Part {
     pub id: Asker,
@@ -14,17 +14,17 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The inner address of as much of `extent` as lies within.
+    /// The part of `extent` within the region, as an inner address.
     pub(super) fn inner(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         extent.inside(self.extent)
     }
 
-    /// Where on the disk the inner `extent` is.
+    /// The place of the inner `extent` on the disk.
     pub(super) fn outer(&self, extent: Extent<Addr>) -> Extent<Addr> {
         Extent::new(self.extent.start.0 + extent.start.0, extent.len)
     }
 
-    /// As much of this as happens here is observed.
+    /// Observes the part of `observation` that lies within the region.
     pub(super) fn observe(&mut self, at: Moment, observation: Observation<'_>) {
         if let Some(inner) = observation.within(self.extent) {
             self.watch.observe(at, inner);
@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-/// How far the searches through `parts` are, all in all.
+/// Sum of the progress of all searches in `parts`.
 pub(super) fn progress(parts: &[PartStatus]) -> Option<(u64, u64)> {
     let all = parts.iter().filter_map(|part| part.watch.progress);
     all.reduce(|(done, of), (more, of_more)| (done + more, of + of_more))

@@ -1,13 +1,12 @@
-//! What is known of each region over a clean stop, as bytes
-//! (`docs/formats/view.md`).
+//! The knowledge of each region, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use quietus_core::fields::Fields;
 use quietus_core::units::{Addr, Extent};
 
-/// What the views of a disk's regions begin with.
+/// The magic number at the start of a disk's view.
 const MAGIC: &[u8] = b"QUIETPA1";
 
-/// One view of many.
+/// Joins the views of the regions into one.
 pub(super) fn join(views: &[(Extent<Addr>, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     for (extent, view) in views {
@@ -19,7 +18,7 @@ pub(super) fn join(views: &[(Extent<Addr>, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// The views in one that [`join`] made; none if it did not.
+/// The views that [`join`] combined; none if `bytes` are not from it.
 pub(super) fn split(bytes: &[u8]) -> Option<Vec<(Extent<Addr>, Vec<u8>)>> {
     let mut fields = Fields(bytes.strip_prefix(MAGIC)?);
     let mut views = Vec::new();

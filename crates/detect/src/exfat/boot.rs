@@ -1,4 +1,4 @@
-//! The boot region: what decides where everything is.
+//! The boot region: the fields that decide where everything lies.
 
 use crate::bytes::head;
 use crate::format::Reason;
@@ -6,21 +6,21 @@ use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Bytes that are read of the boot sector, whatever the size of a sector.
+/// Bytes read of the boot sector, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
-/// Sectors that the checksum is of; it fills the one that follows.
+/// Number of sectors under the checksum, which fills the next sector.
 const SUMMED_SECTORS: u64 = 11;
-/// Largest block of ours.
+/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// The first cluster's number.
 pub(super) const FIRST_CLUSTER: u32 = 2;
 /// [`Boot::volume_flags`]: the second table and bitmap are in force.
 const ACTIVE_FAT: u16 = 1;
-/// [`Boot::volume_flags`]: what is being changed may not be consistent.
+/// [`Boot::volume_flags`]: a change is under way, and may be inconsistent.
 const VOLUME_DIRTY: u16 = 2;
 /// [`Boot::volume_flags`]: a read or write failed.
 const MEDIA_FAILURE: u16 = 4;
-/// Where the flags, and how much is in use, are: they change at any time.
+/// The flags and the share in use, which may change at any time.
 const VOLATILE: [usize; 3] = [
     offset_of!(RawBoot, volume_flags),
     offset_of!(RawBoot, volume_flags) + 1,
@@ -60,7 +60,7 @@ const _: () = {
     assert!(size_of::<RawBoot>() as u64 == BOOT_BYTES);
 };
 
-/// What a boot sector says, consistent in itself.
+/// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Boot {
     pub volume_length: u64,
@@ -84,28 +84,28 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
     })
 }
 
-/// The checksum of the boot region (specification, section 3.4), without what
-/// changes at any time.
+/// The checksum of the boot region (specification, section 3.4), without the fields that may change
+/// at any time.
 pub(super) fn checksum(region: &[u8]) -> u32 {
     let bytes = region.iter().enumerate().filter(|(at, _)| !VOLATILE.contains(at));
     bytes.fold(0_u32, |sum, (_, byte)| sum.rotate_right(1).wrapping_add((*byte).into()))
 }
 
-/// Whether two boot sectors differ in nothing but what changes at any time.
+/// Whether two boot sectors differ only in the fields that may change at any time.
 pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
     let pairs = old.iter().zip(new).take(BOOT_BYTES as usize).enumerate();
     pairs.into_iter().all(|(at, (old, new))| old == new || VOLATILE.contains(&at))
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
     ///
     /// # Errors
-    /// Names a field that cannot be true, or what is not understood.
+    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero")?;
@@ -153,7 +153,7 @@ impl Boot {
         sectors << self.bytes_per_sector_shift
     }
 
-    /// Whether there is a `cluster`.
+    /// Whether `cluster` exists.
     pub(super) fn is_cluster(&self, cluster: u32) -> bool {
         cluster >= FIRST_CLUSTER && cluster - FIRST_CLUSTER < self.cluster_count
     }
@@ -163,7 +163,7 @@ impl Boot {
         self.bytes(SUMMED_SECTORS + 1)
     }
 
-    /// Whether `region` ends in the checksum of what it holds.
+    /// Whether `region` ends in its checksum.
     pub(super) fn is_summed(&self, region: &[u8]) -> bool {
         let summed = self.bytes(SUMMED_SECTORS) as usize;
         let Some((summed, sums)) = region.split_at_checked(summed) else { return false };
@@ -196,7 +196,7 @@ impl Boot {
         self.heap() + u64::from(self.cluster_count) * self.cluster_bytes()
     }
 
-    /// Bytes in a block: clusters are made of whole ones.
+    /// Bytes in a block: clusters are made of whole blocks.
     pub(super) fn block_bytes(&self) -> u64 {
         let sizes = [BLOCK_BYTES_MAX, 2048, 1024];
         let is_unit =
@@ -204,22 +204,22 @@ impl Boot {
         sizes.into_iter().find(is_unit).unwrap_or(512)
     }
 
-    /// How many blocks there are, up to the end of the last cluster.
+    /// Number of blocks, up to the end of the last cluster.
     pub(super) fn blocks(&self) -> u64 {
         self.end() / self.block_bytes()
     }
 
-    /// What is on the disk may not be consistent.
+    /// Whether the content of the disk may be inconsistent.
     pub(super) fn is_dirty(&self) -> bool {
         self.volume_flags & VOLUME_DIRTY != 0
     }
 
-    /// Everything had been written, and without an error.
+    /// Whether everything was written, without an error.
     pub(super) fn is_clean(&self) -> bool {
         self.volume_flags & (VOLUME_DIRTY | MEDIA_FAILURE) == 0
     }
 
-    /// Whether `other` describes the same file system, in whatever state.
+    /// Whether `other` describes the same file system, in any state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Self { volume_flags: self.volume_flags, ..other.clone() } == *self
     }

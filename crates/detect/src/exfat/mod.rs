@@ -1,13 +1,12 @@
-//! exFAT: where its metadata lies, and what a change of it says.
+//! exFAT: the places of its metadata, and the meaning of a change.
 //!
-//! What is read and relied on: `docs/formats/exfat.md`.
+//! The structures read, and the behaviour relied on: `docs/formats/exfat.md`.
 //!
-//! 1. The bitmap is believed only with time, or once the file system calls
-//!    itself consistent: directories name clusters, and are not read.
-//! 2. What the bitmap says of its own clusters and the root directory's first is
-//!    checked: a map that has them free is none.
-//! 3. Nothing that is read can make this panic, loop, or take more memory than
-//!    the bytes handed in.
+//! 1. The bitmap is trusted only after some time, or once the file system is marked consistent:
+//!    directories name clusters, and are not read.
+//! 2. The bits of the bitmap's own clusters, and of the root directory's first, are checked: a map
+//!    that shows them free is not valid.
+//! 3. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
 use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot, is_only_state};
 use crate::bits;
@@ -21,9 +20,9 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 mod boot;
 
-/// Bytes of the root directory in which the bitmap's entry is looked for.
+/// Bytes of the root directory that are searched for the bitmap's entry.
 const ROOT_BYTES_MAX: u64 = 4096;
-/// The entry that says where the bitmap is.
+/// Type of the entry of the bitmap.
 const ALLOCATION_BITMAP: u8 = 0x81;
 /// Most clusters of a bitmap.
 const BITMAP_CLUSTERS_MAX: u64 = 1 << 14;
@@ -40,8 +39,8 @@ pub struct ExFat {
     disk_bytes: u64,
 }
 
-/// Looks for exFAT: asks for the boot sector, then for the boot region and the
-/// head of the root directory, then for the chain of the bitmap.
+/// Looks for exFAT: asks for the boot sector, then for the boot region and the head of the root
+/// directory, then for the chain of the bitmap.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     let Some(at) = Extent::within(0, BOOT_BYTES, disk_bytes) else { return Probe::IsNot };
@@ -75,7 +74,7 @@ fn probe_volume(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pr
     Ok(Probe::Is(Box::new(ExFat { boot, block_bytes, bitmap: start..start + len, disk_bytes })))
 }
 
-/// An entry of a directory: that of an allocation bitmap (specification, section 7.1).
+/// A directory's entry of an allocation bitmap (specification, section 7.1).
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawEntry {
@@ -87,25 +86,25 @@ struct RawEntry {
 
 const _: () = assert!(size_of::<RawEntry>() == 32);
 
-/// The first cluster of the bitmap, and its bytes.
+/// The first cluster of the bitmap, and its length in bytes.
 fn bitmap_entry(root: &[u8]) -> Option<(u32, u64)> {
     let entry = all::<RawEntry>(root).iter().find(|it| it.entry_type == ALLOCATION_BITMAP)?;
     Some((entry.first_cluster.get(), entry.data_length.get()))
 }
 
-/// Where the table has the clusters of a bitmap of `len` bytes from `first` on.
+/// The place in the table of the chain of a bitmap of `len` bytes from `first` on.
 fn bitmap_chain(boot: &Boot, first: u32, len: u64) -> Result<Extent<Addr>, Reason> {
     let clusters = len.div_ceil(boot.cluster_bytes());
     let is_size = len == u64::from(boot.cluster_count).div_ceil(8) && clusters <= BITMAP_CLUSTERS_MAX;
     let last = u64::from(first) + clusters.saturating_sub(1);
     let is_place = boot.is_cluster(first) && u32::try_from(last).is_ok_and(|it| boot.is_cluster(it));
     if !is_size || !is_place {
-        return Err(Reason("the entry of the allocation bitmap makes no sense".into()));
+        return Err(Reason("the entry of the allocation bitmap is invalid".into()));
     }
     Ok(Extent::new(boot.entry_at(first), clusters * 4))
 }
 
-/// The bitmap lies in one piece, as all who make one have it.
+/// Checks that the bitmap lies in one piece, as every formatter makes it.
 fn check_chain(first: u32, table: &[u8]) -> Result<(), Reason> {
     if let Some((last, others)) = all::<U32>(table).split_last()
         && *last == END_OF_CHAIN
@@ -122,22 +121,22 @@ impl ExFat {
         (bytes.start / self.block_bytes) as Block..bytes.end.div_ceil(self.block_bytes) as Block
     }
 
-    /// The blocks of the clusters of bits `bits`.
+    /// The blocks of the clusters for `bits`.
     fn clusters(&self, bits: Range<u64>) -> Range<Block> {
         let at =
             |bit: u64| ((self.boot.heap() + bit * self.boot.cluster_bytes()) / self.block_bytes) as Block;
         at(bits.start)..at(bits.end)
     }
 
-    /// The bits of clusters that are never free: the bitmap's, and the first of
-    /// the root directory.
+    /// The bits of clusters that are never free: the clusters of the bitmap, and the root
+    /// directory's first.
     fn fixed_bits(&self) -> [Range<u64>; 2] {
         let bit = |at: u64| (at - self.boot.heap()) / self.boot.cluster_bytes();
         let root = u64::from(self.boot.first_cluster_of_root_directory - FIRST_CLUSTER);
         [bit(self.bitmap.start)..bit(self.bitmap.end - 1) + 1, root..root + 1]
     }
 
-    /// What of `bytes` at `at` is of the bitmap, and its first bit.
+    /// The part of `bytes` at `at` that lies in the bitmap, and its first bit.
     fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8]) {
         let skipped = self.bitmap.start.saturating_sub(at.0);
         let from = (at.0 + skipped).saturating_sub(self.bitmap.start);
@@ -152,7 +151,7 @@ impl ExFat {
             let bits =
                 (start.saturating_sub(shown.start)) as usize..(end.saturating_sub(shown.start)) as usize;
             if start < end && bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                return Err(Reason("the allocation bitmap has metadata free".into()));
+                return Err(Reason("the allocation bitmap shows metadata as free".into()));
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! The device of a journal that is not in its file system (`journal_dev`): a superblock
-//! that says so, and behind it the journal.
+//! The device of an external journal (`journal_dev`): a superblock that marks it as one, and the
+//! journal behind it.
 //!
-//! No map lies here, so that rule J has only the journal's residue to look for. The
-//! journal counts its blocks from the first byte of the device.
+//! No map lies here, so rule J looks only for the journal's residue. The journal counts its blocks
+//! from the first byte of the device.
 
 use super::features::{check_journal, is_journal};
 use super::raw::RawSuperblock;
@@ -12,7 +12,7 @@ use crate::properties::{EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 
-/// What its superblock says of it, consistent in itself.
+/// The contents of its superblock, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Device {
     s_blocks_count: u32,
@@ -41,8 +41,9 @@ impl Device {
         Ok(found)
     }
 
-    /// It is known by the journal's superblock too, which changes at each mount before the
-    /// log does. Its own never changes, and would not tell that nobody had watched a mount.
+    /// Recognises the device by the journal's superblock too, which changes at each mount before
+    /// the log does. The device's own superblock never changes, and would not reveal an unobserved
+    /// mount.
     pub(super) fn probe(self, contents: &Contents) -> Probe {
         let at = u64::from(self.journal_first()) * u64::from(self.block_bytes());
         let superblock = Extent::new(at, SUPERBLOCK_BYTES);
@@ -63,11 +64,11 @@ impl Device {
 
 impl Format for Device {
     fn name(&self) -> &'static str {
-        "journal of a file system elsewhere"
+        "external journal"
     }
 
     fn properties(&self) -> Properties {
-        // Those of the file system, which is not seen from here: the least.
+        // The properties of the file system, which lies elsewhere: the weakest.
         EXT3_WRITEBACK
     }
 
@@ -79,7 +80,7 @@ impl Format for Device {
         self.s_blocks_count
     }
 
-    /// Only the journal says what it holds.
+    /// Only the journal knows its state.
     fn was_clean(&self) -> bool {
         false
     }

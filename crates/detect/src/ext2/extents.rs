@@ -9,16 +9,15 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned, transmute_ref};
 const EXT4_EXT_MAGIC: u16 = 0xF30A;
 /// Bytes of a header, and of an entry.
 const ENTRY_BYTES: usize = size_of::<Header>();
-/// The root of a tree is at most so far above its leaves.
+/// Greatest depth of a tree: levels between its root and its leaves.
 const EXT4_MAX_EXTENT_DEPTH: u8 = 5;
-/// A longer extent is one that is allocated and not written yet, and so much
-/// shorter.
+/// Longest extent that is in use. A longer one is allocated and not written yet, and shorter by
+/// this much.
 const EXT_INIT_MAX_LEN: u16 = 1 << 15;
-/// Nodes are blocks of pointers of levels of their own: this, and one more than
-/// their depth.
+/// Level of pointers for nodes: this, plus one more than their depth.
 const LEVELS: u8 = 0x10;
 
-/// What a node begins with (`fs/ext4/ext4_extents.h`).
+/// The header of a node (`fs/ext4/ext4_extents.h`).
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -49,19 +48,18 @@ struct Index {
     _ei_unused: U16,
 }
 
-/// The depth of the node that a block of pointers of `level` holds, if it is to
-/// hold one.
+/// The depth of the node in a block of pointers of `level`, if that is a level of nodes.
 pub(super) fn depth_of(level: u8) -> Option<u8> {
     level.checked_sub(LEVELS + 1).filter(|depth| *depth < EXT4_MAX_EXTENT_DEPTH)
 }
 
-/// The depth of the tree whose root `node` is, if it is one.
+/// The depth of the tree with the root `node`, if that is a root.
 pub(super) fn depth_of_root(node: &[u8]) -> Option<u8> {
     u8::try_from(head::<Header>(node)?.eh_depth.get()).ok().filter(|depth| *depth <= EXT4_MAX_EXTENT_DEPTH)
 }
 
-/// The pointers in `node`, in the order of the file; none if it is no node of
-/// that depth.
+/// The pointers in `node`, in the order of the file; none if `node` has another depth, or is no
+/// node.
 pub(super) fn pointers(node: &[u8], depth: u8) -> impl Iterator<Item = Pointer> + '_ {
     let entries = node.as_chunks::<ENTRY_BYTES>().0.iter().skip(1).take(entries(node, depth));
     entries.map(move |entry| match depth {
@@ -70,7 +68,7 @@ pub(super) fn pointers(node: &[u8], depth: u8) -> impl Iterator<Item = Pointer> 
     })
 }
 
-/// How many entries there are.
+/// Number of entries.
 fn entries(node: &[u8], depth: u8) -> usize {
     let Some(header) = head::<Header>(node) else { return 0 };
     let room = node.len() / ENTRY_BYTES - 1;
@@ -79,7 +77,7 @@ fn entries(node: &[u8], depth: u8) -> usize {
     if is_node && eh_entries <= eh_max && eh_max <= room { eh_entries } else { 0 }
 }
 
-/// What is allocated and not written yet is named as well.
+/// Includes extents that are allocated and not written yet.
 fn extent(entry: &Extent) -> Pointer {
     let ee_len = entry.ee_len.get();
     let len = if ee_len > EXT_INIT_MAX_LEN { ee_len - EXT_INIT_MAX_LEN } else { ee_len };
@@ -87,8 +85,8 @@ fn extent(entry: &Extent) -> Pointer {
     Pointer { blocks: ee_start..ee_start + u64::from(len), level: 0, at: entry.ee_block.into() }
 }
 
-/// Its place is not told: it changes when the file loses its first blocks, and
-/// the node below says so itself.
+/// The place in the file is left out: it changes when the file loses its first blocks, and the node
+/// below states it itself.
 fn index(entry: &Index, depth: u8) -> Pointer {
     let ei_leaf = u64::from(entry.ei_leaf_hi) << 32 | u64::from(entry.ei_leaf_lo);
     Pointer { blocks: ei_leaf..ei_leaf + 1, level: LEVELS + depth, at: ei_leaf }

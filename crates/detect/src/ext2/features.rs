@@ -1,17 +1,16 @@
-//! Which features a file system may have for us to read it.
+//! Features with which a file system can be understood.
 //!
-//! Unknown compatible features are refused too: a kernel that does not know
-//! them may write, but one that knows may do it in another order, as
-//! `has_journal` shows.
+//! Unknown compatible features are refused too: a kernel without such a feature may write, but a
+//! kernel with it may write in another order, as `has_journal` shows.
 
 use super::raw::RawSuperblock;
 use crate::format::Reason;
 
-/// The words of features, in the order of [`RawSuperblock::features`].
+/// The feature words, in the order of [`RawSuperblock::features`].
 const WORDS: [char; 3] = ['C', 'I', 'R'];
 
-/// Features by word and bit: the name that mke2fs gives them, and whether what
-/// is read here means the same with it.
+/// Features by word and bit: the name that mke2fs gives, and whether this crate understands a file
+/// system with the feature.
 const KNOWN: [(char, u32, &str, bool); 44] = [
     ('C', 0x1, "dir_prealloc", true),
     ('C', 0x2, "imagic_inodes", true),
@@ -76,14 +75,14 @@ const METADATA_CSUM: u32 = 0x400;
 /// drivers of ext2 and ext3 know.
 const OF_EXT3: (u32, u32) = (0x16, 0x7);
 
-/// Those that decide where something is, or what it means.
+/// Features that decide where structures lie, or what they mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Features {
     pub has_journal: bool,
     pub lazy_bg: bool,
     pub sparse_super2: bool,
     pub meta_bg: bool,
-    /// `64bit`: descriptors may be larger, and have upper halves of places.
+    /// `64bit`: descriptors may be larger, and have upper halves of block numbers.
     pub wide: bool,
     pub mmp: bool,
     pub ea_inode: bool,
@@ -95,10 +94,10 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Those of a superblock.
+    /// The features of a superblock.
     ///
     /// # Errors
-    /// Names all that are not understood.
+    /// Names every feature that is not understood.
     pub(super) fn of(superblock: &RawSuperblock) -> Result<Self, Reason> {
         check(superblock, |_| true)?;
         let [compat, incompat, ro_compat] = superblock.features();
@@ -117,16 +116,15 @@ impl Features {
     }
 }
 
-/// Whether it says that what lies behind it is no file system, but another one's journal.
+/// Whether the superblock belongs to an external journal, not to a file system.
 pub(super) fn is_journal(superblock: &RawSuperblock) -> bool {
     superblock.s_feature_incompat.get() & JOURNAL_DEV != 0
 }
 
-/// Looks at the features of a journal's own device: those that are understood change
-/// nothing there.
+/// Checks the features of an external journal's device: the ones understood change nothing there.
 ///
 /// # Errors
-/// Names all that are not understood.
+/// Names every feature that is not understood.
 pub(super) fn check_journal(superblock: &RawSuperblock) -> Result<(), Reason> {
     check(superblock, |name| name != "journal_dev")
 }
@@ -137,7 +135,7 @@ fn check(superblock: &RawSuperblock, counts: impl Fn(&str) -> bool) -> Result<()
     if unknown.is_empty() { Ok(()) } else { Err(not_understood(&unknown)) }
 }
 
-/// What a file system with the features of this superblock is called.
+/// Name of a file system with the features of this superblock.
 pub(super) fn name(superblock: &RawSuperblock) -> &'static str {
     let [compat, incompat, ro_compat] = superblock.features();
     match (incompat & !OF_EXT3.0, ro_compat & !OF_EXT3.1) {
@@ -147,7 +145,7 @@ pub(super) fn name(superblock: &RawSuperblock) -> &'static str {
     }
 }
 
-/// Says that these features are not understood.
+/// The reason for refusing the features `names`.
 pub(super) fn not_understood(names: &[String]) -> Reason {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     Reason(match names.as_slice() {
@@ -160,8 +158,7 @@ fn unknown_in((word, bits): (char, u32)) -> impl Iterator<Item = String> {
     (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).filter_map(move |bit| unknown(word, bit))
 }
 
-/// The name of a feature that is not understood; as e2fsprogs makes one up
-/// where it has none itself.
+/// The name of a feature that is not understood; made up as e2fsprogs does where there is none.
 fn unknown(word: char, bit: u32) -> Option<String> {
     match KNOWN.iter().find(|known| (known.0, known.1) == (word, 1 << bit)) {
         Some((_, _, _, true)) => None,

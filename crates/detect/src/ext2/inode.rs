@@ -1,4 +1,4 @@
-//! An inode: what it names, if it is in use at all.
+//! An inode: the blocks that it names, if it is in use.
 
 use super::extents;
 use super::names::Pointer;
@@ -15,11 +15,11 @@ const S_IFREG: u16 = 0x8000;
 const S_IFLNK: u16 = 0xA000;
 /// `i_block` is the root of a tree of extents.
 const EXT4_EXTENTS_FL: u32 = 0x8_0000;
-/// `i_block` is content.
+/// `i_block` is the file's content.
 const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
-/// Direct pointers in `i_block`; one of each level of indirection follows.
+/// Number of direct pointers in `i_block`; one pointer of each level of indirection follows.
 const EXT2_NDIR_BLOCKS: usize = 12;
-/// What `i_blocks` counts.
+/// The unit of `i_blocks`, in bytes.
 const SECTOR_BYTES: u32 = 512;
 
 /// The fields of an inode that are read, as they lie on the disk (`struct ext4_inode`).
@@ -51,10 +51,10 @@ const _: () = {
     assert!(offset_of!(RawInode, i_file_acl_high) == 0x76 && size_of::<RawInode>() == 0x80);
 };
 
-/// What an inode that is cut off counts as: one that is not in use.
+/// Stands for an inode that is cut off: not in use.
 static CLEAR: [u8; size_of::<RawInode>()] = [0; size_of::<RawInode>()];
 
-/// An inode, and what has to be known beside it.
+/// An inode, and its surroundings.
 pub(super) struct Inode<'a> {
     raw: &'a RawInode,
     number: u32,
@@ -66,13 +66,13 @@ impl<'a> Inode<'a> {
         Self { raw: head(bytes).unwrap_or(transmute_ref!(&CLEAR)), number, superblock }
     }
 
-    /// What sets this inode apart from others of the same number. Only
-    /// differences mean something: its start is random.
+    /// A number that sets this inode apart from others of the same inode number. Only differences
+    /// mean something: it starts at random.
     pub(super) fn generation(&self) -> u32 {
         self.raw.i_generation.get()
     }
 
-    /// Hands the pointers that it owns to `found`, in any order, without holes.
+    /// Calls `found` for each pointer that the inode owns, in any order, without holes.
     pub(super) fn pointers(&self, mut found: impl FnMut(Pointer)) {
         if !self.is_in_use() {
             return;
@@ -88,8 +88,7 @@ impl<'a> Inode<'a> {
         }
     }
 
-    /// Hands all pointers in `i_block` to `found`, in the order of the file,
-    /// holes too.
+    /// Calls `found` for each pointer in `i_block`, in the order of the file, with holes.
     fn in_order(&self, found: impl FnMut(Pointer)) {
         if self.i_flags() & EXT4_EXTENTS_FL != 0 {
             let i_block = self.raw.i_block.as_bytes();
@@ -113,14 +112,13 @@ impl<'a> Inode<'a> {
         is_file.then_some((i_size, pointers))
     }
 
-    /// A deleted inode keeps its pointers, but has no links. That of the bad
-    /// blocks never has any.
+    /// A deleted inode keeps its pointers, but has no links. The inode of bad blocks never has any.
     fn is_in_use(&self) -> bool {
         self.raw.i_dtime == 0 && (self.raw.i_links_count != 0 || self.number == EXT2_BAD_INO)
     }
 
-    /// Whether `i_block` holds pointers: else it holds a device's number, the
-    /// text of a link, or content. Reserved inodes need no mode.
+    /// Whether `i_block` holds pointers. Otherwise it holds a device's number, the text of a link,
+    /// or content. Reserved inodes need no mode.
     fn has_pointers(&self) -> bool {
         self.i_flags() & EXT4_INLINE_DATA_FL == 0
             && match self.raw.i_mode.get() & S_IFMT {
@@ -131,8 +129,8 @@ impl<'a> Inode<'a> {
             }
     }
 
-    /// As Linux has it: no blocks but that of extended attributes; or, where
-    /// attributes may have inodes of their own, by its length.
+    /// Recognised as in Linux: no blocks but that of extended attributes; or, where attributes may
+    /// have inodes of their own, by its length.
     fn is_fast_symlink(&self) -> bool {
         if self.superblock.features.ea_inode {
             return (1..size_of_val(&self.raw.i_block) as u32).contains(&self.raw.i_size_lo.get());
@@ -153,7 +151,7 @@ impl<'a> Inode<'a> {
     }
 }
 
-/// Of what the `n`th word of `i_block` points to.
+/// Level of the blocks that the `n`th word of `i_block` points to.
 fn level(n: usize) -> u8 {
     (n + 1).saturating_sub(EXT2_NDIR_BLOCKS) as u8
 }

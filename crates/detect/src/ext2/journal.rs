@@ -12,17 +12,17 @@ use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
 
-/// Most bytes of blocks of pointers that are read for it.
+/// Most bytes of blocks of pointers to read for a journal.
 const NODES_BYTES_MAX: u64 = 16 << 20;
 
-/// What a superblock says of a journal. If any of it changes, it may be another.
+/// A superblock's fields about the journal. If any of them changes, the journal may be another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
-    /// 0: it is on another device.
+    /// Inode number of the journal; 0: external journal.
     s_journal_inum: u32,
-    /// Of a journal on another device; its number there may change at a mount.
+    /// UUID of an external journal, whose device number may change at a mount.
     s_journal_uuid: [u8; 16],
-    /// The copy of the pointers.
+    /// Copy of the inode's pointers.
     s_jnl_blocks: [u8; 68],
 }
 
@@ -35,39 +35,39 @@ impl Claim {
         }
     }
 
-    /// Whether it lies on another device.
-    pub(super) fn is_elsewhere(&self) -> bool {
+    /// Whether the journal is external.
+    pub(super) fn is_external(&self) -> bool {
         self.s_journal_inum == 0
     }
 }
 
-/// How far it could be followed.
+/// Result of following the journal's inode.
 pub(super) enum Found {
-    /// These have to be seen first.
+    /// Extents needed first.
     Needs(Vec<Extent<Addr>>),
-    /// It has these blocks.
+    /// The blocks of the journal.
     At(Vec<Range<Block>>),
 }
 
-/// The way along the pointers of the journal's inode.
+/// A walk along the pointers of the journal's inode.
 struct Walk<'a> {
     ext: &'a Ext,
     contents: &'a Contents,
     missing: Vec<Extent<Addr>>,
     pieces: Vec<Range<Block>>,
     nodes_bytes: u64,
-    /// Blocks that are still to be found.
+    /// Number of blocks still to be found.
     left: u64,
 }
 
 fn lies() -> Reason {
-    Reason("the inode of the journal makes no sense".into())
+    Reason("the journal's inode is invalid".into())
 }
 
-/// The blocks of the journal of `ext`, of which the superblock says `claim`.
+/// The blocks of the journal of `ext`, whose superblock has `claim`.
 ///
 /// # Errors
-/// Its inode makes no sense.
+/// The inode is not valid.
 pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Found, Reason> {
     let s_journal_inum = claim.s_journal_inum;
     let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
@@ -128,7 +128,7 @@ impl Walk<'_> {
     }
 }
 
-/// The pointers in a block of them, in the order of the file.
+/// The pointers in a block of pointers, in the order of the file.
 fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
     if let Some(depth) = extents::depth_of(level) {
         return extents::pointers(content, depth).collect();
@@ -139,7 +139,7 @@ fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
 }
 
 impl Ext {
-    /// The block in which inode `number` is, and which one there it is.
+    /// The block of inode `number`, and its index there.
     fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
         let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
         let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);

@@ -1,4 +1,4 @@
-//! Where fixed metadata lies: found by bisection, checked once.
+//! The places of fixed metadata: checked once, and searched by bisection.
 
 use super::features::not_understood;
 use super::superblock::{Superblock, lies};
@@ -12,8 +12,8 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 const BG_INODE_UNINIT: u16 = 0x1;
 const BG_BLOCK_UNINIT: u16 = 0x2;
 
-/// The places in a descriptor as it lies on the disk (`struct ext4_group_desc`): their lower
-/// halves, or their upper ones.
+/// Block numbers in a descriptor as it lies on the disk (`struct ext4_group_desc`): the lower
+/// halves, or the upper ones.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawPlaces {
@@ -22,7 +22,7 @@ struct RawPlaces {
     bg_inode_table: U32,
 }
 
-/// A descriptor without the upper halves, which follow where places have 64 bits.
+/// A descriptor without the upper halves, which follow where block numbers have 64 bits.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawDescriptor {
@@ -34,18 +34,18 @@ struct RawDescriptor {
 
 const _: () = assert!(offset_of!(RawDescriptor, bg_flags) == 0x12 && size_of::<RawDescriptor>() == 0x20);
 
-/// Where a group's metadata is.
+/// The places of a group's metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptor {
     bg_block_bitmap: Block,
     bg_inode_bitmap: Block,
     bg_inode_table: Block,
-    /// The map has never been written: whatever can be free is free.
+    /// The map has never been written: every block that can be free is free.
     pub is_uninit: bool,
 }
 
 impl Descriptor {
-    /// The descriptors in `block`, as many as there is room for.
+    /// The descriptors in `block`, as many as fit.
     ///
     /// # Errors
     /// A group's maps are not on the disk (`lazy_bg`).
@@ -78,7 +78,7 @@ impl Descriptor {
     }
 }
 
-/// The place of these halves; the largest number for what 32 bits cannot hold.
+/// The block number of these halves; the largest number where 32 bits do not suffice.
 fn place(low: U32, high: Option<U32>) -> Block {
     if high.is_some_and(|high| high != 0) { Block::MAX } else { low.get() }
 }
@@ -88,8 +88,7 @@ fn place(low: U32, high: Option<U32>) -> Block {
 pub(super) struct Region {
     pub blocks: Range<Block>,
     pub kind: Kind,
-    /// The group that a map or an inode table is about; the first that
-    /// descriptors are about.
+    /// The group of a map or an inode table; for descriptors, the first group that they describe.
     pub group: u32,
 }
 
@@ -101,7 +100,7 @@ impl Layout {
     /// The layout by superblock and descriptors, one for each group.
     ///
     /// # Errors
-    /// Something lies outside, or on top of something else.
+    /// Metadata lies outside the file system, or overlaps other metadata.
     pub(super) fn new(superblock: &Superblock, descriptors: &[Descriptor]) -> Result<Self, Reason> {
         let mut draft = Draft { blocks: superblock.s_blocks_count, regions: Vec::new() };
         draft.push(0, superblock.super_block(0), Kind::Fixed, 0)?;
@@ -119,7 +118,7 @@ impl Layout {
         self.from(block).next().filter(|region| region.blocks.contains(&block))
     }
 
-    /// Blocks without a region: those around `block`, if it has none itself.
+    /// A range of blocks without a region; `block` lies in it, if it has no region itself.
     pub(super) fn gap(&self, block: Block) -> Range<Block> {
         let behind = self.0.partition_point(|region| region.blocks.end <= block);
         let start = self.0[..behind].last().map_or(0, |region| region.blocks.end);
@@ -132,7 +131,7 @@ impl Layout {
         tables.find(|region| region.group == group).map(|region| region.blocks.clone())
     }
 
-    /// What is fixed within `blocks`, ascending.
+    /// The fixed metadata within `blocks`, ascending.
     pub(super) fn within(&self, blocks: Range<Block>) -> impl Iterator<Item = Range<Block>> {
         let Range { start, end } = blocks;
         self.from(start)
@@ -165,7 +164,8 @@ struct Draft {
 impl Draft {
     fn push(&mut self, start: Block, len: u32, kind: Kind, group: u32) -> Result<(), Reason> {
         let end = start.checked_add(len).filter(|end| *end <= self.blocks);
-        let end = end.ok_or_else(|| Reason(format!("metadata of group {group} lies outside")))?;
+        let end =
+            end.ok_or_else(|| Reason(format!("metadata of group {group} lies outside of the file system")))?;
         if len > 0 {
             self.regions.push(Region { blocks: start..end, kind, group });
         }
@@ -194,7 +194,7 @@ impl Draft {
         }
     }
 
-    /// The descriptors in force that follow the superblock, and room for more.
+    /// The descriptors in force that follow the superblock, and reserved blocks.
     fn old_descriptors(&mut self, superblock: &Superblock) -> Result<(), Reason> {
         let first = superblock.super_block(0) + 1;
         let blocks = superblock.old_descriptor_blocks();
@@ -226,13 +226,13 @@ impl Draft {
         self.regions.sort_unstable_by_key(|region| region.blocks.start);
         self.regions.shrink_to_fit();
         match self.regions.windows(2).find(|pair| pair[0].blocks.end > pair[1].blocks.start) {
-            Some(pair) => Err(Reason(format!("metadata of group {} lies on other metadata", pair[1].group))),
+            Some(pair) => Err(Reason(format!("metadata of group {} overlaps other metadata", pair[1].group))),
             None => Ok(Layout(self.regions)),
         }
     }
 }
 
-/// Blocks behind the descriptors that are kept for more of them.
+/// Blocks reserved for more descriptors, behind the present ones.
 fn reserved(superblock: &Superblock) -> u32 {
     if superblock.features.meta_bg { 0 } else { superblock.s_reserved_gdt_blocks }
 }

@@ -1,18 +1,16 @@
-//! ext2, ext3 and ext4: where their metadata lies, and what a change of it says; and
-//! the device of a journal that is not in its file system ([`device`]).
+//! ext2, ext3 and ext4: the places of their metadata, and the meaning of a change; and the device
+//! of an external journal ([`device`]).
 //!
-//! What is read and relied on: `docs/formats/ext.md`.
+//! The structures read, and the behaviour relied on: `docs/formats/ext.md`.
 //!
-//! 1. What a block names is a function of its place and its content alone:
-//!    whatever is linked is unlinked later by exactly the inverse.
-//! 2. Only blocks that may hold data are ever named: not those beyond the file
-//!    system, nor fixed metadata.
-//! 3. Fixed metadata is always allocated: a map that says otherwise is none.
-//! 4. A map counts as it lies on the disk, unless the descriptor of its group
-//!    says that it was never written: only at rest is that to be believed, as
-//!    a map may be written before the descriptor that says so.
-//! 5. Nothing that is read can make this panic, nor take more memory than the
-//!    groups that were described by bytes handed in.
+//! 1. The names in a block are a function of its place and its content alone: the exact inverse
+//!    unlinks later whatever was linked.
+//! 2. Only blocks that may hold data are ever named: no block beyond the file system, and no fixed
+//!    metadata.
+//! 3. Fixed metadata is always allocated: a map that shows it free is not valid.
+//! 4. A map counts as it lies on the disk, unless the descriptor of its group marks it as never
+//!    written. That mark is trusted only at rest, as a map may be written before its descriptor.
+//! 5. No input can cause a panic, or take more memory than the groups that it describes.
 
 use self::device::Device;
 use self::inode::Inode;
@@ -54,14 +52,13 @@ pub struct Ext {
     descriptors: Vec<Descriptor>,
     layout: Layout,
     disk_bytes: u64,
-    /// The blocks of the journal, if it is not on another device.
+    /// The blocks of the journal, unless it is external.
     journal: Option<Vec<Range<Block>>>,
 }
 
-/// Looks for ext2, ext3 or ext4: asks for the superblock, then for the group descriptors.
-/// Where there is a journal, for its inode and the pointers to its blocks. On a
-/// journal's own device, for the journal's superblock.
-/// Revisions 0 and 1, blocks of 1 to 64 KiB.
+/// Looks for ext2, ext3 or ext4: asks for the superblock, then for the group descriptors. Where
+/// there is a journal, asks for its inode and the pointers to its blocks; on the device of an
+/// external journal, for the journal's superblock. Revisions 0 and 1, blocks of 1 to 64 KiB.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     let Some(at) = Extent::within(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes) else {
@@ -87,7 +84,7 @@ fn probe_groups(disk_bytes: u64, raw: &RawSuperblock, contents: &Contents) -> Re
 }
 
 fn probe_journal(mut ext: Ext, contents: &Contents) -> Result<Probe, Reason> {
-    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_elsewhere()) {
+    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_external()) {
         match journal::find(&ext, claim, contents)? {
             Found::Needs(missing) => return Ok(Probe::Needs(missing)),
             Found::At(blocks) => ext.journal = Some(blocks),
@@ -107,8 +104,7 @@ impl Ext {
         Ok(Self { superblock, descriptors, layout, disk_bytes, journal: None })
     }
 
-    /// The blocks of `pointer`, unless it is a hole or cannot be true
-    /// (invariant 2).
+    /// The blocks of `pointer`, unless it is a hole or impossible (invariant 2).
     fn accept(&self, pointer: &Pointer) -> Option<Range<Block>> {
         let Range { start, end } = pointer.blocks;
         let is_within = 0 < start && start < end && end <= u64::from(self.superblock.s_blocks_count);
@@ -191,7 +187,7 @@ impl Ext {
         difference
     }
 
-    /// The group whose map has a part at `at`, and the first bit in that part.
+    /// The group whose map has a part at `at`, and the index of the first bit in that part.
     fn map_part(&self, at: Addr, len: usize) -> Result<(u32, usize), Reason> {
         let block_bytes = u64::from(self.superblock.block_bytes());
         let block = Block::try_from(at.0 / block_bytes).ok();
@@ -205,17 +201,17 @@ impl Ext {
         }
     }
 
-    /// Fixed metadata is not free (invariant 3). And what lies behind the last
-    /// block of a group is all set, as the standard tools do it, or all clear,
-    /// which Linux takes too: other content is not.
+    /// Checks a part of a map: fixed metadata is not free (invariant 3), and the bits after the
+    /// last block of a group are all set, as the standard tools write them, or all clear, which
+    /// Linux accepts too.
     fn check_map(&self, group: u32, blocks: Range<Block>, bytes: &[u8]) -> Result<(), Reason> {
         let is_free =
             |fixed: Range<Block>| bits::runs(bytes, self.bits(&blocks, &fixed)).any(|(_, is_set)| !is_set);
         if self.layout.within(blocks.clone()).any(is_free) {
-            return Err(Reason(format!("the map of group {group} has metadata free")));
+            return Err(Reason(format!("the map of group {group} shows metadata as free")));
         }
         if bits::runs(bytes, self.bits(&blocks, &blocks).end..bytes.len() * 8).count() > 1 {
-            return Err(Reason(format!("the map of group {group} ends in other content")));
+            return Err(Reason(format!("the map of group {group} has mixed bits after its last block")));
         }
         Ok(())
     }
@@ -273,7 +269,7 @@ impl Format for Ext {
     }
 
     fn properties(&self) -> Properties {
-        // Nothing on the disk says how data are written: this is the least.
+        // The disk does not show the mode of data (`data=`): this is the weakest.
         if self.journal.is_some() { EXT3_WRITEBACK } else { EXT2 }
     }
 
@@ -281,8 +277,8 @@ impl Format for Ext {
         self.journal.clone()
     }
 
-    fn has_journal_elsewhere(&self) -> bool {
-        self.superblock.journal.as_ref().is_some_and(Claim::is_elsewhere)
+    fn has_external_journal(&self) -> bool {
+        self.superblock.journal.as_ref().is_some_and(Claim::is_external)
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
@@ -290,7 +286,7 @@ impl Format for Ext {
     }
 
     fn map_needs_rest(&self) -> bool {
-        self.has_journal_elsewhere()
+        self.has_external_journal()
     }
 
     fn block_bytes(&self) -> u32 {

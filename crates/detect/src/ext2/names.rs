@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-/// A pointer to some blocks, one behind the other. Whether it can be true is
-/// not known yet.
+/// A pointer to contiguous blocks, not validated yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pointer {
-    /// By 64 bits, as an extent counts them.
+    /// Block numbers of 64 bits, as in an extent.
     pub blocks: Range<u64>,
-    /// 0 to data, else to pointers of that level.
+    /// Level of the blocks: 0 for data, otherwise pointers of that level.
     pub level: u8,
-    /// Where the first of them is among what the owner has: with it, a block
-    /// changes its meaning.
+    /// Index of the first block among the owner's blocks: at another index, a block has another
+    /// meaning.
     pub at: u64,
 }
 
@@ -22,8 +21,7 @@ impl Pointer {
         Self { blocks: block..block + u64::from(block != 0), level, at: at as u64 }
     }
 
-    /// How far the blocks lie from their places. It is the same for all parts
-    /// of one extent.
+    /// Distance of the blocks from their index; the same for all parts of one extent.
     pub(super) fn shift(&self) -> u64 {
         self.blocks.start.wrapping_sub(self.at)
     }

@@ -69,12 +69,12 @@ const _: () = {
 };
 
 impl RawSuperblock {
-    /// The superblock that `bytes` begin with, if they claim to.
+    /// The superblock at the start of `bytes`, if the magic number is right.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<&Self> {
         head::<Self>(bytes).filter(|it| it.s_magic == EXT2_MAGIC)
     }
 
-    /// The three words of features: compatible, incompatible, read-only compatible.
+    /// The three feature words: compatible, incompatible, read-only compatible.
     pub(super) fn features(&self) -> [u32; 3] {
         [self.s_feature_compat, self.s_feature_incompat, self.s_feature_ro_compat].map(U32::get)
     }

@@ -1,10 +1,9 @@
-//! All that a block names, where nothing is known of it yet: the difference to
-//! zeros, without the other side. An attach to what was there before does
-//! little else, a million times, so that nothing is allocated for an inode here.
+//! All names in a block of which nothing is known: the difference to zeros, without the other side.
+//! An attach to an existing file system does this a million times, so nothing is allocated for each
+//! inode.
 //!
-//! 1. Each block is named as often, and as the same kind, as the difference to
-//!    zeros names it. Only the order is another, and neighbours of two owners
-//!    may be one link.
+//! 1. Each block is named as often, and as the same kind, as in the difference to zeros. Only the
+//!    order differs, and neighbours of two owners may share one link.
 
 use super::names::Pointer;
 use super::{Ext, extents};
@@ -14,10 +13,10 @@ use crate::format::{Block, Change, Kind, Link};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
 
-/// What has been found in a block so far.
+/// The names found in a block so far.
 pub(super) struct Scan<'a> {
     format: &'a Ext,
-    /// Blocks that may be named: those around the last that was looked up.
+    /// Blocks that may be named, around the last one looked up.
     gap: Range<Block>,
     found: Vec<Change>,
 }
@@ -27,7 +26,7 @@ impl<'a> Scan<'a> {
         Self { format, gap: 0..0, found: Vec::new() }
     }
 
-    /// `content`, of a block of pointers of `level`.
+    /// Scans `content` of a block of pointers of `level`.
     pub(super) fn pointers(mut self, level: u8, content: &[u8]) -> Vec<Change> {
         for (n, block) in all::<U32>(content).iter().enumerate() {
             self.add(Pointer::to(block.get(), level - 1, n));
@@ -35,13 +34,13 @@ impl<'a> Scan<'a> {
         self.found
     }
 
-    /// `content`, of a node of extents of `depth`.
+    /// Scans `content` of a node of extents of `depth`.
     pub(super) fn extents(mut self, depth: u8, content: &[u8]) -> Vec<Change> {
         extents::pointers(content, depth).for_each(|pointer| self.add(pointer));
         self.found
     }
 
-    /// `content`, of a `block` of inodes.
+    /// Scans `content` of a `block` of inodes.
     pub(super) fn inodes(mut self, block: Block, content: &[u8]) -> Vec<Change> {
         let format = self.format;
         let slots = content.chunks_exact(format.superblock.s_inode_size as usize);
@@ -63,7 +62,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The same as [`Ext::accept`], mostly without a search.
+    /// As [`Ext::accept`], mostly without a search.
     fn accept(&mut self, pointer: &Pointer) -> Option<Range<Block>> {
         let Range { start, end } = pointer.blocks;
         if start == 0 || start >= end {

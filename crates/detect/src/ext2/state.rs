@@ -1,4 +1,4 @@
-//! What a superblock says of the file system's condition.
+//! The condition of the file system, by its superblock.
 
 use super::raw::RawSuperblock;
 use crate::format::Geometry;
@@ -8,10 +8,9 @@ const EXT2_ERROR_FS: u16 = 0x2;
 const HAS_JOURNAL: u32 = 0x4;
 const NEEDS_RECOVERY: u32 = 0x4;
 
-/// Linux takes [`EXT2_VALID_FS`] away when it mounts for writing, counts the
-/// mount, and gives the flag back last of all when it unmounts. e2fsck starts
-/// the count again and notes the time; other tools leave the flag as it is.
-/// Where there is a journal, `needs_recovery` takes the flag's place.
+/// Linux clears [`EXT2_VALID_FS`] and counts the mount when it mounts for writing, and sets the
+/// flag last of all when it unmounts. e2fsck restarts the count and notes the time; other tools
+/// keep the flag. Where there is a journal, `needs_recovery` takes the flag's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct State {
     s_mnt_count: u16,
@@ -33,7 +32,7 @@ impl State {
         }
     }
 
-    /// Everything had been written, and no error been found.
+    /// Whether everything was written, without an error.
     pub(super) fn is_clean(self) -> bool {
         !self.needs_recovery && self.s_state & (EXT2_VALID_FS | EXT2_ERROR_FS) == EXT2_VALID_FS
     }
@@ -42,12 +41,12 @@ impl State {
         self.needs_recovery || self.s_state & EXT2_VALID_FS == 0
     }
 
-    /// Mounted as if it had no journal: then what that says is not all.
+    /// Whether the file system was mounted without its journal, which then misses changes.
     pub(super) fn lacks_its_journal(self) -> bool {
         self.has_journal && !self.needs_recovery && self.is_in_use()
     }
 
-    /// What it means that this state follows on `old`, of the same file system.
+    /// The meaning of this state after `old`, of the same file system.
     pub(super) fn since(self, old: Self) -> Geometry {
         if self.is_in_use() {
             let is_counted = self.s_mnt_count == old.s_mnt_count.wrapping_add(1);
@@ -61,7 +60,7 @@ impl State {
         }
     }
 
-    /// Whether nothing was checked since `old`, while it was mounted.
+    /// Whether no check ran since `old`, while the file system was mounted.
     fn is_of_mount(self, old: Self) -> bool {
         let mount = |it: Self| (it.s_mnt_count, it.s_lastcheck);
         self.s_mnt_count > 0 && mount(self) == mount(old)

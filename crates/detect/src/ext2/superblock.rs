@@ -1,4 +1,4 @@
-//! The superblock: what decides where everything is.
+//! The superblock: the fields that decide where everything lies.
 
 use super::features::{self, Features};
 use super::journal::Claim;
@@ -11,15 +11,15 @@ use zerocopy::little_endian::U32;
 
 /// The first byte of the superblock on the disk.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
-/// Its bytes.
+/// Bytes of the superblock.
 pub(super) const SUPERBLOCK_BYTES: u64 = 1024;
-/// Bytes of a group descriptor; others come only with `64bit`.
+/// Bytes of a group descriptor without `64bit`.
 const EXT2_MIN_DESC_SIZE: u32 = 32;
 /// Sizes of a group descriptor with `64bit`.
 const EXT4_DESC_SIZES_64BIT: RangeInclusive<u32> = 64..=1024;
 /// The largest cluster has 1 GiB.
 const LOG_CLUSTER_SIZE_MAX: u32 = 20;
-/// As many groups as the smallest natural ones make of the most blocks.
+/// Most groups: the most blocks in the smallest natural groups.
 const GROUPS_MAX: u64 = 1 << 19;
 
 const EXT2_OS_HURD: u32 = 1;
@@ -28,7 +28,7 @@ const EXT2_DYNAMIC_REV: u32 = 1;
 const EXT2_GOOD_OLD_INODE_SIZE: u32 = 128;
 const EXT2_GOOD_OLD_FIRST_INO: u32 = 11;
 
-/// What a superblock says of the layout, consistent in itself.
+/// A superblock's layout, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Superblock {
     pub s_inodes_count: u32,
@@ -50,32 +50,32 @@ pub(super) struct Superblock {
     pub state: State,
     pub name: &'static str,
     pub journal: Option<Claim>,
-    /// When and as what it was made.
+    /// Time of creation, and UUID.
     birth: (u32, [u8; 16]),
 }
 
 pub(super) fn lies(field: &str) -> Reason {
-    Reason(format!("the superblock makes no sense: `{field}`"))
+    Reason(format!("the superblock has an invalid field: `{field}`"))
 }
 
 pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
     if holds { Ok(()) } else { Err(lies(field)) }
 }
 
-/// Blocks are numbered by 32 bits here.
+/// Block numbers have 32 bits here.
 fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
     if features.wide && raw.s_blocks_count_hi != 0 {
-        return Err(Reason("it has 2^32 blocks or more, which are not counted".into()));
+        return Err(Reason("it has 2^32 blocks or more, which is not supported".into()));
     }
     ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
     ensure(!features.mmp || Block::try_from(raw.s_mmp_block.get()).is_ok(), "s_mmp_block")
 }
 
 impl Superblock {
-    /// What `raw` says, on a disk of `disk_bytes`.
+    /// Checks `raw`, on a disk of `disk_bytes`.
     ///
     /// # Errors
-    /// Names a feature that is not understood, or a field that cannot be true.
+    /// Names a feature that is not understood, or an impossible field.
     pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         let features = Features::of(raw)?;
         if raw.s_creator_os == EXT2_OS_HURD {
@@ -164,7 +164,7 @@ impl Superblock {
         1024 << self.s_log_block_size
     }
 
-    /// Blocks for which one bit of a map stands.
+    /// Blocks for each bit of a map.
     pub(super) fn cluster_blocks(&self) -> u32 {
         1 << (self.s_log_cluster_size - self.s_log_block_size)
     }
@@ -174,7 +174,7 @@ impl Superblock {
         u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub(super) fn groups(&self) -> u32 {
         (self.s_blocks_count - self.s_first_data_block).div_ceil(self.s_blocks_per_group)
     }
@@ -208,8 +208,8 @@ impl Superblock {
         self.groups().div_ceil(self.descriptors_in_block())
     }
 
-    /// Whether the descriptors of `group` lie in the groups that they describe,
-    /// and not behind each superblock.
+    /// Whether the descriptors of `group` lie in the groups that they describe, rather than behind
+    /// each superblock.
     pub(super) fn is_meta_group(&self, group: u32) -> bool {
         self.features.meta_bg && group / self.descriptors_in_block() >= self.s_first_meta_bg
     }
@@ -230,14 +230,14 @@ impl Superblock {
         }
     }
 
-    /// The block with the superblock of `group`, if it has one: the first; but
-    /// in front of the first superblock lies the boot sector.
+    /// The block with the superblock of `group`, if it has one: the group's first block. But the
+    /// boot sector lies before the first superblock.
     pub(super) fn super_block(&self, group: u32) -> Block {
         let first = self.group(group).start;
         first.max((SUPERBLOCK_AT / u64::from(self.block_bytes())) as Block)
     }
 
-    /// The superblocks, copies too, of the groups that `extent` touches.
+    /// The superblocks, with their copies, of the groups that `extent` touches.
     pub(super) fn superblocks(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         let group_of = |at: u64| {
             let block = (at / u64::from(self.block_bytes())).saturating_sub(self.s_first_data_block.into());
@@ -252,8 +252,8 @@ impl Superblock {
         copies.map(move |group| Extent::new(at(group), SUPERBLOCK_BYTES))
     }
 
-    /// The block in which the descriptors in force from `group` on are, a
-    /// multiple of [`Self::descriptors_in_block`].
+    /// The block of the descriptors in force from `group` on, a multiple of
+    /// [`Self::descriptors_in_block`].
     pub(super) fn descriptor_block(&self, group: u32) -> Block {
         if self.is_meta_group(group) {
             self.super_block(group) + u32::from(self.has_super(group))
@@ -262,7 +262,7 @@ impl Superblock {
         }
     }
 
-    /// Where the descriptors in force are, in order of the groups.
+    /// Places of the descriptors in force, in order of the groups.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = Extent<Addr>> {
         let bytes = u64::from(self.block_bytes());
         (0..self.groups())
@@ -270,7 +270,7 @@ impl Superblock {
             .map(move |group| Extent::new(u64::from(self.descriptor_block(group)) * bytes, bytes))
     }
 
-    /// Whether `other` describes the same file system, in whatever state.
+    /// Whether `other` describes the same file system, in any state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Self { state: self.state, name: self.name, ..other.clone() } == *self
     }

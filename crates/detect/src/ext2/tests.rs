@@ -170,7 +170,7 @@ fn a_part_of_a_map_shows_just_its_own_blocks() {
 
 #[test]
 fn a_map_with_metadata_free_is_none() {
-    let reason = |group| Err(Reason(format!("the map of group {group} has metadata free")));
+    let reason = |group| Err(Reason(format!("the map of group {group} shows metadata as free")));
     for bit in 0..6 {
         let mut map = map_0();
         map[0] &= !(1 << bit);
@@ -184,7 +184,7 @@ fn a_map_with_metadata_free_is_none() {
 
 #[test]
 fn behind_a_map_all_bits_are_alike() {
-    let reason = Reason("the map of group 0 ends in other content".into());
+    let reason = Reason("the map of group 0 has mixed bits after its last block".into());
     let mut map = map_0();
     map[700] = 0xFE;
     assert_eq!(shown(3, 0, &map), Err(reason.clone()));

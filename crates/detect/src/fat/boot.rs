@@ -1,4 +1,4 @@
-//! The boot sector: what decides where everything is.
+//! The boot sector: the fields that decide where everything lies.
 
 use super::table::Width;
 use crate::bytes::head;
@@ -8,25 +8,25 @@ use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Bytes that are read of it, whatever the size of a sector.
+/// Bytes read of the boot sector, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
-/// Largest block of ours: what a write of the table has to be compared with.
+/// Largest block: a write of the table is compared with this much old content.
 const BLOCK_BYTES_MAX: u64 = 4096;
-/// Smallest.
+/// Smallest block.
 const BLOCK_BYTES_MIN: u64 = 512;
 /// Bytes of an entry of a directory.
 const DIR_ENTRY_BYTES: u64 = 32;
-/// The first entry of the table that is about a cluster.
+/// The table's first entry for a cluster.
 pub(super) const FIRST_CLUSTER: u32 = 2;
 /// Most copies of the table.
 const FATS_MAX: u8 = 4;
 /// [`Boot::bpb_ext_flags`]: only one table is in force.
 const NOT_MIRRORED: u16 = 0x80;
-/// [`Boot::bpb_ext_flags`]: which.
+/// [`Boot::bpb_ext_flags`]: number of the table in force.
 const ACTIVE_FAT: u16 = 0x0F;
-/// Linux sets this while it is mounted for writing.
+/// Set by Linux while the file system is mounted for writing.
 const STATE_DIRTY: u8 = 1;
-/// What lies in the same place under the same signature.
+/// Names of file systems with the same signature, in place of the OEM name.
 const OTHERS: [&[u8]; 4] = [b"NTFS    ", b"EXFAT   ", b"-FVE-FS-", b"ReFS"];
 
 /// A boot sector as it lies on the disk ("FAT: General Overview of On-Disk Format", 1.03).
@@ -50,7 +50,7 @@ struct RawBoot {
     signature: U16,
 }
 
-/// What FAT12 and FAT16 go on with.
+/// The rest of the boot sector of FAT12 and FAT16.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Raw16 {
@@ -60,7 +60,7 @@ struct Raw16 {
     bs_vol_id: U32,
 }
 
-/// What FAT32 goes on with.
+/// The rest of the boot sector of FAT32.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Raw32 {
@@ -79,7 +79,7 @@ const _: () = {
     assert!(0x24 + offset_of!(Raw32, bpb_root_clus) == 0x2C && 0x24 + offset_of!(Raw32, tail) == 0x40);
 };
 
-/// What a boot sector says, consistent in itself.
+/// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Boot {
     pub bpb_byts_per_sec: u16,
@@ -96,12 +96,12 @@ pub(super) struct Boot {
     pub bpb_root_clus: u32,
     pub bs_vol_id: u32,
     pub width: Width,
-    /// It is mounted for writing, or was not unmounted in order.
+    /// The file system is mounted for writing, or was not unmounted in order.
     pub is_dirty: bool,
 }
 
-/// Whether these bytes claim to be a boot sector of FAT: much else begins with a
-/// jump and ends with the signature.
+/// Whether these bytes claim to be a boot sector of FAT: many other sectors begin with a jump and
+/// end with the signature.
 pub(super) fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|raw| {
         let is_jump = matches!(raw.bs_jmp_boot, [0xEB, _, 0x90] | [0xE9, ..]);
@@ -116,7 +116,7 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 /// The first of two fields that is not 0.
@@ -128,7 +128,7 @@ impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
     ///
     /// # Errors
-    /// Names a field that cannot be true, or what is not understood.
+    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let (mut found, raw_32) =
             Self::read(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
@@ -147,7 +147,7 @@ impl Boot {
         Ok(found)
     }
 
-    /// As Linux has it: FAT32 is what has no short size of a table.
+    /// Told apart as in Linux: FAT32 has no short size of a table.
     fn read(bytes: &[u8]) -> Option<(Self, Option<&Raw32>)> {
         let raw: &RawBoot = head(bytes)?;
         let raw_32 = head::<Raw32>(&raw.by_width).filter(|_| raw.bpb_fat_sz_16 == 0);
@@ -180,7 +180,9 @@ impl Boot {
         ensure(self.bpb_root_ent_cnt == 0, "BPB_RootEntCnt")?;
         ensure(raw.bpb_fs_ver == 0, "BPB_FSVer")?;
         if self.bpb_ext_flags & NOT_MIRRORED != 0 && self.bpb_ext_flags & ACTIVE_FAT != 0 {
-            return Err(Reason("another file allocation table than the first is in force".into()));
+            return Err(Reason(
+                "the file allocation table in force is not the first, which is not supported".into(),
+            ));
         }
         let end = u64::from(FIRST_CLUSTER) + self.clusters();
         let is_cluster = self.bpb_root_clus >= FIRST_CLUSTER && u64::from(self.bpb_root_clus) < end;
@@ -238,13 +240,13 @@ impl Boot {
         self.sectors(self.bpb_sec_per_clus.into())
     }
 
-    /// How many clusters there are.
+    /// Number of clusters.
     pub(super) fn clusters(&self) -> u64 {
         self.bytes().saturating_sub(self.heap()) / self.cluster_bytes()
     }
 
-    /// Bytes in a block: clusters are made of whole ones, and neither the boot
-    /// sector, nor the table, nor the root directory shares one with another.
+    /// Bytes in a block: clusters are made of whole blocks, and the boot sector, the table and the
+    /// root directory do not share a block.
     pub(super) fn block_bytes(&self) -> u64 {
         let sizes = [BLOCK_BYTES_MAX, 2048, 1024];
         sizes.into_iter().find(|bytes| self.is_unit(*bytes)).unwrap_or(BLOCK_BYTES_MIN)
@@ -258,12 +260,12 @@ impl Boot {
             && is_apart
     }
 
-    /// How many blocks there are, up to the end of the last cluster.
+    /// Number of blocks, up to the end of the last cluster.
     pub(super) fn blocks(&self) -> u64 {
         (self.heap() + self.clusters() * self.cluster_bytes()) / self.block_bytes()
     }
 
-    /// Whether `other` describes the same file system, in whatever state.
+    /// Whether `other` describes the same file system, in any state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Self { is_dirty: self.is_dirty, ..other.clone() } == *self
     }

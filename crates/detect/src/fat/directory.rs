@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// First byte of DIR_Name: this entry, and all that follow, were never used.
 const END: u8 = 0;
-/// First byte of DIR_Name: it is free.
+/// First byte of DIR_Name: a free entry.
 const DELETED: u8 = 0xE5;
 /// First byte of DIR_Name in the entries of a directory itself and of its parent.
 const DOT: u8 = b'.';
@@ -36,7 +36,7 @@ struct RawEntry {
 
 const _: () = assert!(size_of::<RawEntry>() == 32);
 
-/// What an entry names, and the generation that it is of.
+/// The cluster that an entry names, and its generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
     /// DIR_FstClusHI and DIR_FstClusLO; 0 for an empty file.
@@ -48,7 +48,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// What is to be found in its cluster.
+    /// Kind of the named blocks.
     pub(super) fn kind(self) -> Kind {
         if self.is_directory { DIRECTORY } else { Kind::Data }
     }
@@ -67,8 +67,8 @@ impl Head {
     }
 }
 
-/// What each of the entries in `bytes`, of one block, names, up to the first that was never
-/// used: what lies behind that is remains.
+/// The head that each entry in `bytes`, of one block, names, up to the first entry that was never
+/// used. Remains lie behind that.
 pub(super) fn heads(bytes: &[u8], width: Width) -> Vec<Option<Head>> {
     let entries = all::<RawEntry>(bytes).iter().take_while(|it| it.dir_name[0] != END);
     entries.map(|it| Head::new(it, width)).collect()

@@ -1,17 +1,15 @@
-//! FAT12, FAT16 and FAT32: where their metadata lies, and what a change of it
-//! says.
+//! FAT12, FAT16 and FAT32: the places of their metadata, and the meaning of a change.
 //!
-//! What is read and relied on: `docs/formats/fat.md`.
+//! The structures read, and the behaviour relied on: `docs/formats/fat.md`.
 //!
-//! 1. What a block names is a function of its place and its content alone:
-//!    whatever is linked is unlinked later by exactly the inverse.
+//! 1. The names in a block are a function of its place and its content alone: the exact inverse
+//!    unlinks later whatever was linked.
 //! 2. Only blocks that may hold data are ever named.
-//! 3. The table's word is final: a chain that leads to an entry of 0 ends there
-//!    for Linux and for every check, whatever else names the cluster.
-//! 4. What a directory says names the first cluster of a file, and holds up no
-//!    death: it may be older or newer than the table.
-//! 5. Nothing that is read can make this panic, loop, or take more memory than
-//!    the bytes handed in.
+//! 3. The table is the last word: for Linux and for every check, a chain ends at an entry of 0,
+//!    whatever else names the cluster.
+//! 4. A directory's entry names the first cluster of a file, and does not delay a death: it may be
+//!    older or newer than the table.
+//! 5. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
 use self::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot};
 use self::directory::{Head, heads};
@@ -27,14 +25,14 @@ mod boot;
 mod directory;
 mod table;
 
-/// What is read first: the boot sector, and where ext2 would say that it is one.
+/// Bytes read first: the boot sector, and the place of ext2's magic number.
 const HEAD_BYTES: u64 = 2048;
-/// Where that is.
+/// Address of ext2's magic number.
 const EXT2_MAGIC_AT: usize = 1080;
 const EXT2_MAGIC: u16 = 0xEF53;
 
-/// What a block of a directory is taken for: it names the first clusters of files, and
-/// of directories like itself.
+/// Kind assumed for a block of a directory: it names the first clusters of files, and of
+/// directories like itself.
 const DIRECTORY: Kind = Kind::Pointers(1);
 
 /// A FAT file system from the first byte of the disk on.
@@ -74,7 +72,7 @@ fn probe_table(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Pro
     Ok(Probe::Is(Box::new(fat)))
 }
 
-/// Clusters that were named, and such that are: one behind the other as one.
+/// Clusters named before, and clusters named now, contiguous ones merged.
 #[derive(Default)]
 struct Difference {
     unlinked: Vec<Link>,
@@ -89,7 +87,7 @@ fn join(links: &mut Vec<Link>, blocks: Range<Block>, kind: Kind) {
 }
 
 impl Difference {
-    /// All that is unlinked comes first, so that what moves is named in the end.
+    /// The changes, unlinked first: a moved block ends up named.
     fn changes(self) -> Vec<Change> {
         let unlinked = self.unlinked.into_iter().map(Change::Unlinked);
         unlinked.chain(self.linked.into_iter().map(Change::Linked)).collect()
@@ -109,13 +107,13 @@ impl Fat {
         }
     }
 
-    /// The head of the table repeats the media descriptor, and no entry of the
-    /// two that are about no cluster is free.
+    /// Checks the head of the table: it repeats the media descriptor, and neither of the two
+    /// entries without a cluster is free.
     fn check_head(&self, table: &[u8]) -> Result<(), Reason> {
         (0..FIRST_CLUSTER).try_for_each(|n| self.check(n, self.boot.width.entry(table, 0, n)))
     }
 
-    /// Whether entry `n` can be `entry`.
+    /// Whether entry `n` can hold `entry`.
     fn check(&self, n: u32, entry: Entry) -> Result<(), Reason> {
         let is_possible = match n {
             0 => entry.value & 0xFF == u32::from(self.boot.bpb_media),
@@ -125,7 +123,7 @@ impl Fat {
         if is_possible || !entry.is_whole {
             return Ok(());
         }
-        Err(Reason(format!("entry {n} of the file allocation table makes no sense")))
+        Err(Reason(format!("entry {n} of the file allocation table is invalid")))
     }
 
     /// Whether the root directory begins in `cluster`.
@@ -155,15 +153,14 @@ impl Fat {
         self.blocks_of(&(first..first + self.boot.cluster_bytes()))
     }
 
-    /// The blocks that an entry of `value` names, if it names any that may hold
-    /// data (invariant 2).
+    /// The blocks that an entry of `value` names, if they may hold data (invariant 2).
     fn named(&self, value: u32) -> Option<Range<Block>> {
         let is_cluster = (FIRST_CLUSTER..self.entries).contains(&value) && !self.is_root(value);
         is_cluster.then(|| self.cluster(value))
     }
 
-    /// What of `bytes` at `at` is of the table: from which byte of that on, and
-    /// the entries that it touches.
+    /// The part of `bytes` at `at` that lies in the table: its first byte within the table, the
+    /// bytes, and the entries that they touch.
     fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8], Range<u32>) {
         let fat = self.boot.fat();
         let skipped = fat.start.saturating_sub(at.0);
@@ -189,8 +186,8 @@ impl Fat {
         difference
     }
 
-    /// What of `bytes`, a block of a directory, is entries: the root directory of
-    /// FAT12 and FAT16 may begin in the middle of a block.
+    /// The part of `bytes`, a block of a directory, that holds entries: the root directory of FAT12
+    /// and FAT16 may begin in the middle of a block.
     fn entries<'a>(&self, block: Block, bytes: &'a [u8]) -> &'a [u8] {
         let root = self.boot.root();
         let skipped = if root.is_empty() { 0 } else { root.start.saturating_sub(self.bytes_of(block).start) };
@@ -211,8 +208,7 @@ impl Fat {
         difference
     }
 
-    /// The bytes of the root directory that lie in a fixed place: of FAT32 its first
-    /// cluster.
+    /// The bytes of the root directory in a fixed place; for FAT32, its first cluster.
     fn root(&self) -> Range<u64> {
         match self.boot.width {
             Width::Fat32 => {
@@ -223,7 +219,7 @@ impl Fat {
         }
     }
 
-    /// It is the same in all but its state: as Linux mounts and unmounts it.
+    /// Whether only the state differs, as when Linux mounts or unmounts.
     fn is_only_state(&self, old: &[u8], new: &[u8]) -> bool {
         let state = if self.boot.width == Width::Fat32 { 0x41 } else { 0x25 };
         let same = |(at, (old, new)): (usize, (&u8, &u8))| at == state || old == new;
@@ -348,7 +344,7 @@ impl Format for Fat {
     }
 }
 
-/// Adds `blocks` to what is shown.
+/// Adds `blocks` to `shown`.
 fn show(shown: &mut Vec<Shown>, blocks: Range<Block>, allocated: bool) {
     match shown.last_mut() {
         Some(last) if last.allocated == allocated && last.blocks.end == blocks.start => {

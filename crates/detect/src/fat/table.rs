@@ -5,7 +5,7 @@ use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// How wide the entries are.
+/// Width of the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Width {
     /// 12 bits, two entries in three bytes.
@@ -16,12 +16,12 @@ pub(super) enum Width {
     Fat32,
 }
 
-/// An entry as far as it is shown.
+/// An entry, as far as the bytes at hand show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
-    /// Its value; bits that are not shown are 0.
+    /// Value of the entry; bits that are not shown are 0.
     pub value: u32,
-    /// All of it is shown.
+    /// All bits of the entry are shown.
     pub is_whole: bool,
 }
 
@@ -34,7 +34,7 @@ impl Width {
         }
     }
 
-    /// Most clusters that Linux and the specification grant.
+    /// Most clusters that Linux and the specification allow.
     pub(super) fn clusters_max(self) -> u64 {
         match self {
             Self::Fat12 => 0xFF4,
@@ -43,7 +43,7 @@ impl Width {
         }
     }
 
-    /// In entry 1: it was unmounted in order, and without a failed read or write.
+    /// The bits of entry 1 for an unmount in order, without a failed read or write.
     pub(super) fn clean_bits(self) -> u32 {
         match self {
             Self::Fat12 => 0,
@@ -60,7 +60,7 @@ impl Width {
         clamp(first)..clamp(end)
     }
 
-    /// Entry `n`, as `bytes` show it, which begin at byte `from` of the table.
+    /// Entry `n`, as shown by `bytes` from byte `from` of the table on.
     pub(super) fn entry(self, bytes: &[u8], from: u64, n: u32) -> Entry {
         let value = match self {
             Self::Fat12 => return twelve(bytes, from, n),
@@ -71,7 +71,7 @@ impl Width {
     }
 }
 
-/// An entry of whole bytes; none if `bytes` do not show all of it.
+/// An entry of whole bytes; none if `bytes` show only a part of it.
 fn aligned<T: FromBytes + Immutable + KnownLayout + Unaligned>(
     bytes: &[u8],
     from: u64,

@@ -58,7 +58,7 @@ fn boot12() -> Vec<u8> {
     bytes
 }
 
-/// What a probe finds of `boot`, given what the table begins with.
+/// The result of a probe of `boot`, with the first bytes `table` of the table.
 fn found(boot: &[u8], table: &[u8]) -> Probe {
     let mut disk = boot.to_vec();
     disk.resize(1 << 20, 0);
@@ -178,7 +178,7 @@ fn half_an_entry_that_is_not_zero_is_allocated() {
 fn a_table_without_the_media_descriptor_is_none() {
     let format = fat16();
     for head in [[0xF0, 0xFF, 0xFF, 0xFF], [0; 4], [0xF8, 0xFF, 0, 0]] {
-        assert!(format.map(at(4, &head), &head).unwrap_err().0.contains("makes no sense"));
+        assert!(format.map(at(4, &head), &head).unwrap_err().0.contains("is invalid"));
         assert!(matches!(found(&boot16(), &head), Probe::Refused(_)));
     }
 }

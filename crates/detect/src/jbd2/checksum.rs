@@ -1,23 +1,23 @@
-//! The checksums of a journal: CRC-32C without a final inversion, begun with
-//! one over the journal's UUID.
+//! The checksums of a journal: CRC-32C without a final inversion, seeded with the CRC of the
+//! journal's UUID.
 
 use super::Tid;
 use crate::bytes::head;
 use crate::mutant::{self, Mutant};
 use zerocopy::big_endian::U32;
 
-/// Which blocks carry checksums, and how tags do.
+/// Form of the checksums of blocks and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Checksums {
-    /// None do.
+    /// No checksums.
     No,
-    /// Blocks of the log do; tags have the lower half (`csum_v2`).
+    /// Blocks of the log have checksums; tags have the lower half of one (`csum_v2`).
     V2 { seed: u32 },
-    /// Blocks of the log do; tags have all of it (`csum_v3`).
+    /// Blocks of the log have checksums; tags have a whole one (`csum_v3`).
     V3 { seed: u32 },
 }
 
-/// Goes on from `crc` over `bytes`.
+/// Continues `crc` over `bytes`.
 pub(super) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!crc, bytes)
 }
@@ -41,7 +41,7 @@ impl Checksums {
         self != Self::No
     }
 
-    /// Whether `block` has its own checksum at `at`, if it is to have one.
+    /// Whether `block` has its own checksum at `at`, where one is required.
     pub(super) fn hold(self, block: &[u8], at: usize) -> bool {
         let found = block.get(at..).and_then(head::<U32>);
         self.seed().is_none_or(|seed| {
@@ -49,7 +49,7 @@ impl Checksums {
         })
     }
 
-    /// Whether `content`, as it lies in the log, has the checksum of its tag.
+    /// Whether `content`, as it lies in the log, matches the checksum of its tag.
     pub(super) fn holds_tagged(self, tid: Tid, content: &[u8], checksum: u32) -> bool {
         let of = |seed| crc32c(crc32c(seed, &tid.0.to_be_bytes()), content);
         match self {

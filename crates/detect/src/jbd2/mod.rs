@@ -1,7 +1,7 @@
 //! The journal of ext3 and ext4 as it lies on the disk.
 //!
-//! What is read and relied on: `docs/formats/jbd2.md`. Parsers only: what the
-//! journal's content means is rule J's.
+//! The structures read, and the behaviour relied on: `docs/formats/jbd2.md`. Parsers only: rule J
+//! gives the journal's content its meaning.
 
 mod checksum;
 pub(crate) mod record;
@@ -13,10 +13,10 @@ use crate::bytes::head;
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The first number of every block of the log's own.
+/// The magic number of the log's own blocks.
 pub(crate) const MAGIC: u32 = 0xC03B_3998;
 
-/// The sequence number of a transaction. They go round.
+/// The sequence number of a transaction, which wraps around.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tid(pub(crate) u32);
 
@@ -25,14 +25,14 @@ impl Tid {
         Self(self.0.wrapping_add(1))
     }
 
-    /// Whether it comes before `other`, by the shorter way round.
+    /// Whether `self` comes before `other`, by the shorter way round.
     pub(crate) fn is_before(self, other: Self) -> bool {
         self != other && other.0.wrapping_sub(self.0) < 1 << 31
     }
 }
 
-/// What every block of the log's own begins with, as it lies on the disk (these and the other
-/// structures by the names of `include/linux/jbd2.h`).
+/// The header of the log's own blocks, as it lies on the disk (named, as the other structures, as
+/// in `include/linux/jbd2.h`).
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawHeader {
@@ -42,7 +42,7 @@ struct RawHeader {
 }
 
 impl RawHeader {
-    /// What `block` begins with, if it claims to be one of the log's own.
+    /// The header of `block`, if it claims to be one of the log's own.
     fn from_bytes(block: &[u8]) -> Option<&Self> {
         head::<Self>(block).filter(|it| it.h_magic == MAGIC)
     }

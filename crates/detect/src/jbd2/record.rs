@@ -19,8 +19,8 @@ const TAG_ESCAPE: u32 = 0x1;
 const TAG_SAME_UUID: u32 = 0x2;
 const TAG_LAST: u32 = 0x8;
 
-/// A tag as it lies on the disk, but with `csum_v3`. The upper half of the number follows,
-/// where numbers have 64 bits.
+/// A tag as it lies on the disk, without `csum_v3`. The upper half of the block number follows,
+/// where it has 64 bits.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawTag {
@@ -39,11 +39,11 @@ struct RawTag3 {
     t_checksum: U32,
 }
 
-/// How the blocks of a log are written.
+/// Format of the blocks of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Records {
     pub(crate) block_bytes: u32,
-    /// Tags have numbers of 64 bits.
+    /// Tags have block numbers of 64 bits.
     pub(crate) is_64bit: bool,
     pub(crate) checksums: Checksums,
 }
@@ -51,34 +51,34 @@ pub(crate) struct Records {
 /// A block of the log's own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
-    /// The transaction that it belongs to.
+    /// The transaction of the block.
     pub(crate) tid: Tid,
     pub(crate) kind: RecordKind,
 }
 
-/// What it says.
+/// The kind and content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum RecordKind {
-    /// The blocks behind it hold copies of these.
+    /// The blocks after the descriptor hold copies for these tags.
     Descriptor(Vec<Tag>),
-    /// Older copies of some blocks do not count any more.
+    /// Older copies of some blocks no longer count.
     Revoke,
     /// The transaction ends here, and counts.
     Commit,
 }
 
-/// A copy in the log.
+/// The tag of a copy in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// The block of the file system.
+    /// Number of the block in the file system.
     pub(crate) block: u64,
-    /// The copy has zeros where the block has the log's magic number.
+    /// The copy has zeros in place of the log's magic number.
     pub(crate) is_escaped: bool,
     checksum: u32,
 }
 
 impl Records {
-    /// What `block` of the log says, if it is one of the log's own, and whole.
+    /// The record in `block`, if it is one of the log's own, and whole.
     pub(crate) fn read(&self, block: &[u8]) -> Option<Record> {
         let header = RawHeader::from_bytes(block).filter(|_| block.len() == self.block_bytes as usize)?;
         let kind = match header.h_blocktype.get() {
@@ -90,14 +90,14 @@ impl Records {
         Some(Record { tid: Tid(header.h_sequence.get()), kind })
     }
 
-    /// What lies between a block's header and its checksum, if that is right.
+    /// The bytes between a block's header and its checksum, if that is right.
     fn within_tail<'a>(&self, block: &'a [u8]) -> Option<&'a [u8]> {
         let tail = if self.checksums.are_on() { TAIL_BYTES } else { 0 };
         let end = block.len().checked_sub(tail)?;
         self.checksums.hold(block, end).then_some(block.get(HEADER_BYTES..end)?)
     }
 
-    /// All tags, up to the one that says it is the last, or to the end.
+    /// All tags, up to the one with the last flag, or to the end.
     fn tags(&self, mut body: &[u8]) -> Option<Vec<Tag>> {
         let mut tags = Vec::new();
         while body.len() >= self.tag_bytes() {
@@ -136,8 +136,7 @@ impl Records {
         Some((Tag { block, is_escaped: flags & TAG_ESCAPE != 0, checksum }, flags))
     }
 
-    /// The block that `copy` is one of, if it has the checksum of its `tag`, in
-    /// transaction `tid`.
+    /// The original of `copy`, if it matches the checksum of its `tag`, in transaction `tid`.
     pub(crate) fn restored(&self, tid: Tid, tag: &Tag, copy: &[u8]) -> Option<Vec<u8>> {
         if !self.checksums.holds_tagged(tid, copy, tag.checksum) {
             return None;
@@ -151,7 +150,7 @@ impl Records {
     }
 }
 
-/// What a revoke block is, if it has as many bytes as it says: the number counts its header too.
+/// A revoke record, if its length fits the block. The length includes its own header.
 fn revokes(body: &[u8]) -> Option<RecordKind> {
     let used = HEADER_BYTES + TAIL_BYTES..=HEADER_BYTES + body.len();
     used.contains(&(head::<U32>(body)?.get() as usize)).then_some(RecordKind::Revoke)

@@ -1,4 +1,4 @@
-//! The journal's superblock: how the log is written, and where its tail is.
+//! The journal's superblock: the format of the log, and the place of its tail.
 
 use super::checksum::{Checksums, crc32c, with_hole};
 use super::record::Records;
@@ -18,12 +18,11 @@ const BIT_64: u32 = 0x2;
 const CSUM_V2: u32 = 0x8;
 const CSUM_V3: u32 = 0x10;
 
-/// The words of features: compatible, incompatible, read-only compatible, and which bits
-/// of them are understood: checksums over a transaction in its
-/// commit block; revoke blocks, 64 bits, commits that are not waited for, and
-/// the two sorts of checksums; none.
+/// The feature words (compatible, incompatible, read-only compatible), and the bits of each that
+/// are understood: checksums over a transaction in its commit block; revoke blocks, 64 bits,
+/// asynchronous commits, and the two forms of checksums; none.
 const WORDS: [(char, u32); 3] = [('C', 0x1), ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), ('R', 0)];
-/// The only one beyond those that has a name.
+/// The only other feature with a name.
 const FAST_COMMIT: (char, u32) = ('I', 0x20);
 
 /// A journal's superblock as it lies on the disk, whatever the size of a block.
@@ -56,18 +55,18 @@ const _: () = {
 /// A journal's superblock, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
-    /// How the blocks of the log are written.
+    /// Format of the blocks of the log.
     pub(crate) records: Records,
-    /// The blocks that the log goes round in, by how far behind this one they are.
+    /// The blocks of the log, numbered from the superblock.
     pub(crate) log: Range<u32>,
     pub(crate) s_sequence: Tid,
-    /// The first block of the oldest transaction that counts, counted in the same way;
-    /// none: nothing does.
+    /// The first block of the oldest transaction that counts, numbered in the same way; none if no
+    /// transaction counts.
     pub(crate) s_start: Option<u32>,
 }
 
 fn lies(field: &str) -> Reason {
-    Reason(format!("the journal's superblock makes no sense: `{field}`"))
+    Reason(format!("the journal's superblock has an invalid field: `{field}`"))
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
@@ -75,11 +74,11 @@ fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
 }
 
 impl Superblock {
-    /// The superblock in `block`, of a journal whose blocks have its size and these
-    /// `numbers`, the first of which is its own.
+    /// The superblock in `block`, of a journal with blocks of this size and these `numbers`, the
+    /// first of which is the superblock's.
     ///
     /// # Errors
-    /// Names a feature that is not understood, or a field that cannot be true.
+    /// Names a feature that is not understood, or an impossible field.
     pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
         let raw = head::<RawSuperblock>(block).filter(|it| it.header.h_magic == MAGIC);
@@ -102,18 +101,18 @@ impl Superblock {
     }
 }
 
-/// The first version does not count them.
+/// The first version does not count users.
 fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
     let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { raw.s_nr_users.get() };
     if s_nr_users <= 1 {
         return Ok(());
     }
     Err(Reason(format!(
-        "the journal is that of {s_nr_users} file systems (`s_nr_users`), which is not understood"
+        "the journal serves {s_nr_users} file systems (`s_nr_users`), of which one is supported"
     )))
 }
 
-/// The feature words, of which the first version has none.
+/// The feature words; the first version has none.
 fn features(raw: &RawSuperblock, version: u32) -> Result<[u32; 3], Reason> {
     if version == SUPERBLOCK_V1 {
         return Ok([0; 3]);

@@ -1,4 +1,4 @@
-//! The boot sector: sizes, and where `$MFT` begins.
+//! The boot sector: sizes, and the start of `$MFT`.
 
 use crate::bytes::head;
 use crate::format::Reason;
@@ -6,15 +6,15 @@ use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Bytes that are read of the boot sector, whatever the size of a sector.
+/// Bytes read of the boot sector, whatever the size of a sector.
 pub(super) const BOOT_BYTES: u64 = 512;
 /// Largest cluster that Windows makes.
 const CLUSTER_BYTES_MAX: u64 = 2 << 20;
-/// Sizes that a record may have.
+/// Possible sizes of a record.
 const RECORD_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
-/// Largest block of ours.
+/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
-/// Numbers of sectors from here on stand for powers of two.
+/// Numbers of sectors from this one on stand for powers of two.
 const SHIFTS_FROM: u8 = 0xF4;
 
 /// A boot sector as it lies on the disk, by the names of `ntfs-3g/layout.h`.
@@ -50,7 +50,7 @@ const _: () = {
     assert!(offset_of!(RawBoot, volume_serial_number) == 0x48 && size_of::<RawBoot>() as u64 == BOOT_BYTES);
 };
 
-/// What a boot sector says, consistent in itself.
+/// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Boot {
     pub cluster_bytes: u64,
@@ -67,14 +67,14 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
 }
 
 fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector makes no sense: `{field}`"))) }
+    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
 }
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
     ///
     /// # Errors
-    /// Names a field that cannot be true, or what is not understood.
+    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;
@@ -113,18 +113,18 @@ impl Boot {
         ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn")
     }
 
-    /// Bytes in a block: clusters are made of whole ones, and they of records.
+    /// Bytes in a block: clusters are made of whole blocks, and blocks of whole records.
     pub(super) fn block_bytes(&self) -> u64 {
         self.cluster_bytes.min(BLOCK_BYTES_MAX)
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.clusters * (self.cluster_bytes / self.block_bytes())
     }
 }
 
-/// What a FAT would have in these fields is 0 here.
+/// Checks the fields of a FAT, which are 0 here.
 fn check_zeros(raw: &RawBoot) -> Result<(), Reason> {
     ensure(raw.reserved_sectors == 0, "reserved_sectors")?;
     ensure(raw.fats == 0, "fats")?;
@@ -134,7 +134,7 @@ fn check_zeros(raw: &RawBoot) -> Result<(), Reason> {
     ensure(raw.large_sectors == 0, "large_sectors")
 }
 
-/// Sectors in a cluster; 0 where that makes no sense. 0xF8 stands for 2^8.
+/// Sectors in a cluster; 0 for an impossible value. 0xF8 stands for 2^8.
 fn cluster_sectors(sectors_per_cluster: u8) -> u64 {
     match sectors_per_cluster {
         SHIFTS_FROM.. => 1 << sectors_per_cluster.wrapping_neg(),
@@ -142,8 +142,8 @@ fn cluster_sectors(sectors_per_cluster: u8) -> u64 {
     }
 }
 
-/// Bytes in a record: so many clusters, or, where it is negative, 2^-n bytes; 0
-/// where that makes no sense.
+/// Bytes in a record: a number of clusters, or 2^-n bytes for a negative n; 0 for an impossible
+/// value.
 fn record_bytes(clusters_per_mft_record: u8, cluster_bytes: u64) -> u64 {
     match clusters_per_mft_record.cast_signed() {
         clusters @ 0.. => u64::from(clusters.unsigned_abs()) * cluster_bytes,

@@ -1,4 +1,4 @@
-//! What each block is for, by its place.
+//! The kind of each block, by its place.
 
 use super::volume::Volume;
 use crate::format::{Block, Kind, Reason};
@@ -6,14 +6,14 @@ use quietus_core::units::{Addr, Extent};
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
-/// The places of all that is not data.
+/// The places of everything but data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     geometry: RoaringBitmap,
     maps: RoaringBitmap,
-    /// Blocks of `$MFT`, those of the geometry too.
+    /// Blocks of `$MFT`, including those of the geometry.
     inodes: RoaringBitmap,
-    /// The same in the order of the records.
+    /// The same blocks in the order of the records.
     mft: Vec<Range<Block>>,
 }
 
@@ -53,12 +53,12 @@ impl Layout {
         }
     }
 
-    /// Blocks that are never free, whatever becomes of the volume.
+    /// Blocks of the geometry and of the bitmap, which are never free.
     pub(super) fn fixed(&self) -> impl Iterator<Item = Range<Block>> {
         [&self.geometry, &self.maps].into_iter().flat_map(ranges)
     }
 
-    /// Whether `other` is the same, but that `$MFT` may go on where it ended.
+    /// Whether `other` is the same, or its `$MFT` continues this one's.
     pub(super) fn goes_on_in(&self, other: &Self) -> bool {
         let is_same = self.geometry == other.geometry && self.maps == other.maps;
         let Some((last, before)) = self.mft.split_last() else { return is_same };
@@ -74,7 +74,7 @@ impl Layout {
         self.inodes.len()
     }
 
-    /// How many blocks of `$MFT` come before `block`, which is one.
+    /// Number of blocks of `$MFT` before `block`, which belongs to it.
     pub(super) fn blocks_before(&self, block: Block) -> u64 {
         let mut before = 0;
         for range in &self.mft {
@@ -91,7 +91,7 @@ fn blocks_of(at: Extent<Addr>, block_bytes: u64) -> Range<Block> {
     (at.start.0 / block_bytes) as Block..at.end().div_ceil(block_bytes) as Block
 }
 
-/// As few ranges as there can be, in the same order.
+/// The ranges in the same order, contiguous ones merged.
 fn joined(ranges: Vec<Range<Block>>) -> Vec<Range<Block>> {
     let mut all: Vec<Range<Block>> = Vec::new();
     for range in ranges {

@@ -1,6 +1,6 @@
-//! Why a record cannot be believed.
+//! Why a record is not trusted.
 
-/// A field that cannot be true.
+/// Name of an impossible field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lie(pub &'static str);
 

@@ -1,8 +1,8 @@
-//! `$LogFile`: whether somebody may still undo what the metadata say.
+//! `$LogFile`: whether a recovery may still undo changes of the metadata.
 //!
-//! Windows keeps a log of what it changes, and after a crash undoes what was not
-//! finished. Linux's drivers keep none: ntfs3 fills the file with ones when it has
-//! replayed it, and ntfs-3g mounts nothing whose log is in use.
+//! Windows logs its changes, and after a crash undoes the unfinished ones. Linux's drivers keep no
+//! log: ntfs3 fills the file with ones after a replay, and ntfs-3g mounts no volume whose log is in
+//! use.
 
 use super::record::{RawProtected, restored};
 use crate::bytes::head;
@@ -12,11 +12,11 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes of a restart page; there are two, at the start of the file.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// What pages hold that were never written, or were emptied.
+/// Content of pages that were never written, or were emptied.
 const EMPTY: [u8; 4] = [0xFF; 4];
-/// Version of the format from which on only Windows knows what is clean.
+/// First major version of the format in which only Windows can tell a clean log.
 const MAJOR_UNKNOWN: u16 = 2;
-/// No client of the log is at work.
+/// No client uses the log.
 const NO_CLIENT: u16 = 0xFFFF;
 /// The volume was unmounted in order.
 const VOLUME_IS_CLEAN: u16 = 2;
@@ -34,7 +34,7 @@ struct RawPage {
     major_ver: U16,
 }
 
-/// The area that a page has the place of.
+/// The area at the offset that a page states.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawArea {
@@ -50,7 +50,7 @@ const _: () = {
     assert!(size_of::<RawArea>() == 0x10);
 };
 
-/// Whether the log that begins with the two pages in `bytes` has nothing to undo.
+/// Whether the log with the first two pages `bytes` has nothing to undo.
 pub(super) fn is_at_rest(bytes: &[u8]) -> bool {
     let pages = bytes.chunks_exact(PAGE_BYTES as usize);
     if pages.len() == 2 && pages.clone().all(|page| page.starts_with(&EMPTY)) {
@@ -60,7 +60,7 @@ pub(super) fn is_at_rest(bytes: &[u8]) -> bool {
     newest.is_some_and(|(_, is_clean)| is_clean)
 }
 
-/// The newest entry that the page knows of, and whether it was unmounted in order.
+/// The newest entry that the page mentions, and whether the volume was unmounted in order.
 fn restart_area(page: &[u8]) -> Option<(u64, bool)> {
     let header: &RawPage = head(page)?;
     let is_page = header.protected.magic == *b"RSTR" && u64::from(header.system_page_size) == PAGE_BYTES;

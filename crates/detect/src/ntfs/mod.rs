@@ -1,17 +1,16 @@
-//! NTFS: where its metadata lies, and what a change of it says.
+//! NTFS: the places of its metadata, and the meaning of a change.
 //!
-//! What is read and relied on: `docs/formats/ntfs.md`.
+//! The structures read, and the behaviour relied on: `docs/formats/ntfs.md`.
 //!
-//! 1. What a block names is a function of its place and its content alone:
-//!    whatever is linked is unlinked later by exactly the inverse.
-//! 2. Each record tells of its own clusters: lists of attributes are followed for
-//!    `$MFT` itself only, and nothing depends on which record extends which.
-//! 3. A record that lies, or of which a part was not written, may name anything:
-//!    as long as there is one, nothing is called dead ([`Format::unknown`]).
-//! 4. `$MFT` may grow while it is watched; anything else that moves makes it
-//!    another file system.
-//! 5. Nothing that is read can make this panic, loop, or take more memory than
-//!    what was read of the head of the volume.
+//! 1. The names in a block are a function of its place and its content alone: the exact inverse
+//!    unlinks later whatever was linked.
+//! 2. Each record names its own clusters. Lists of attributes are followed only for `$MFT` itself,
+//!    and nothing depends on which record extends which.
+//! 3. A record that is inconsistent, or partly written, may name any block: as long as there is
+//!    one, nothing is called dead ([`Format::unknown`]).
+//! 4. `$MFT` may grow while it is watched; if anything else moves, the volume counts as another
+//!    file system.
+//! 5. No input can cause a panic or a loop, or take more memory than the head of the volume did.
 
 use self::layout::Layout;
 use self::lie::Lie;
@@ -38,12 +37,12 @@ pub struct Ntfs {
     disk_bytes: u64,
     volume: Volume,
     layout: Layout,
-    /// What it was found by, as it is now.
+    /// Present content of the extents by which the volume was recognised.
     head: Contents,
 }
 
-/// Looks for NTFS: asks for the boot sector, then for the records of the system,
-/// then for what `$MFT` is extended by and for the head of `$LogFile`.
+/// Looks for NTFS: asks for the boot sector, then for the system's records, then for the extensions
+/// of `$MFT` and the head of `$LogFile`.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     match volume::find(disk_bytes, contents) {
@@ -57,12 +56,12 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     }
 }
 
-/// What is at work above it.
+/// The driver above the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It says so itself.
+    /// A driver that marks the volume as in use.
     InUse,
-    /// Nobody, or somebody who does not say so.
+    /// No driver, or one that sets no mark.
     Clean,
 }
 
@@ -84,7 +83,7 @@ impl Ntfs {
         Ok(Self { disk_bytes, volume, layout, head })
     }
 
-    /// What it would be found as, were `block` to hold `content`.
+    /// The file system that a probe would find, were `block` to hold `content`.
     fn with(&self, block: Block, content: &[u8]) -> Option<Self> {
         let mut head = self.head.clone();
         let bytes = u64::from(self.block_bytes());
@@ -95,7 +94,7 @@ impl Ntfs {
         }
     }
 
-    /// Whether `other` is this one, at another time.
+    /// Whether `other` is this file system at another time.
     fn goes_on_in(&self, other: &Self) -> bool {
         self.volume.boot == other.volume.boot
             && self.volume.bitmap == other.volume.bitmap
@@ -129,8 +128,8 @@ impl Ntfs {
         difference.settle();
     }
 
-    /// The blocks that `record` names, each with its distance from its place in
-    /// the file, in the attribute that has it.
+    /// The blocks that `record` names, each with its distance from its place in the file, in the
+    /// attribute that names it.
     fn named(&self, record: &Record) -> Result<Vec<(Range<Block>, u64)>, Lie> {
         let blocks = self.volume.boot.cluster_bytes / self.volume.boot.block_bytes();
         let mut named = Vec::new();
@@ -146,7 +145,7 @@ impl Ntfs {
         Ok(named)
     }
 
-    /// The first cluster, and the bytes, of `bytes` at `at` that are of the bitmap.
+    /// The part of `bytes` at `at` that lies in the bitmap, and its first cluster.
     fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> Result<(u64, &'a [u8]), Reason> {
         let found = self.volume.bitmap.at(at.0);
         let (first, end) = found.ok_or_else(|| Reason(format!("no map lies at byte {}", at.0)))?;
@@ -160,7 +159,7 @@ impl Ntfs {
         (clusters.start * blocks) as Block..(clusters.end * blocks) as Block
     }
 
-    /// What everything else is found by is not free.
+    /// Checks that the clusters of the geometry and of the bitmap are not free.
     fn check_bits(&self, clusters: &Range<u64>, bytes: &[u8]) -> Result<(), Reason> {
         let blocks = self.volume.boot.cluster_bytes / self.volume.boot.block_bytes();
         for fixed in self.layout.fixed() {
@@ -169,7 +168,7 @@ impl Ntfs {
             if start < end {
                 let bits = (start - clusters.start) as usize..(end - clusters.start) as usize;
                 if bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                    return Err(Reason("$Bitmap has metadata free".into()));
+                    return Err(Reason("$Bitmap shows metadata as free".into()));
                 }
             }
         }
@@ -177,7 +176,7 @@ impl Ntfs {
     }
 }
 
-/// The record in `bytes`, if it can be known and is in use.
+/// The record in `bytes`, if it is consistent and in use.
 fn known(bytes: &[u8]) -> Option<Record> {
     Record::from_bytes(bytes).ok().flatten()
 }

@@ -8,15 +8,15 @@ use std::ops::Range;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What the update sequence protects at a time, whatever the size of a sector.
+/// Bytes under each number of the update sequence, whatever the size of a sector.
 const STRIDE: usize = 512;
-/// [`Record`]'s flag: it is of a file that exists.
+/// [`Record`]'s flag: the record belongs to a file that exists.
 const IN_USE: u16 = 1;
-/// The type that ends the attributes.
+/// Type of the end of the attributes.
 const END: u32 = 0xFFFF_FFFF;
 
-/// What a record begins with, and whatever else has an update sequence (these and the other
-/// structures by the names of `ntfs-3g/layout.h`).
+/// The start of a record, and of every structure with an update sequence (named, as the other
+/// structures, as in `ntfs-3g/layout.h`).
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RawProtected {
@@ -25,7 +25,7 @@ pub(super) struct RawProtected {
     usa_count: U16,
 }
 
-/// The header of a record, as it was before records knew their number.
+/// The header of a record, as of the version before records stated their number.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawRecord {
@@ -53,7 +53,7 @@ struct RawAttribute {
     _from_0xc: [u8; 4],
 }
 
-/// That of one whose value lies in the record.
+/// The rest of the header of an attribute whose value lies in the record.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawResident {
@@ -63,7 +63,7 @@ struct RawResident {
     _from_0x16: [u8; 2],
 }
 
-/// That of one whose value does not.
+/// The rest of the header of an attribute whose value lies in clusters.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawNonResident {
@@ -87,9 +87,9 @@ const _: () = {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     bytes: Vec<u8>,
-    /// Where in them the attributes lie.
+    /// The range of the attributes in the record.
     attributes: Range<usize>,
-    /// Counts how often the record was used anew.
+    /// Number of times that the record was reused.
     sequence_number: u16,
     /// The record that this one extends, with its sequence number; 0 if none.
     pub base_mft_record: u64,
@@ -99,12 +99,12 @@ pub(super) struct Record {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Attribute<'a> {
     pub kind: u32,
-    /// In UTF-16.
+    /// Name in UTF-16.
     pub name: &'a [u8],
     pub value: Value<'a>,
 }
 
-/// What an attribute holds, and where.
+/// The value of an attribute, and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value<'a> {
     /// In the record.
@@ -113,8 +113,7 @@ pub(super) enum Value<'a> {
     Elsewhere(Clusters<'a>),
 }
 
-/// Where the clusters are, or some of them: others may be told of by records
-/// that extend this one.
+/// Places of clusters, or of some of them: further ones may be in records that extend this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Clusters<'a> {
     pub lowest_vcn: u64,
@@ -125,8 +124,8 @@ pub(super) struct Clusters<'a> {
 }
 
 impl Clusters<'_> {
-    /// The runs, below a disk of `clusters`. Where there are none Linux's ntfs3
-    /// leaves what pairs there were.
+    /// The runs, on a disk of `clusters`. Where there are none, Linux's ntfs3 leaves the old pairs
+    /// behind.
     pub(super) fn runs(&self, clusters: u64) -> Result<Vec<Run>, Lie> {
         if self.highest_vcn.wrapping_add(1) == self.lowest_vcn {
             return Ok(Vec::new());
@@ -137,8 +136,8 @@ impl Clusters<'_> {
     }
 }
 
-/// Undoes the update sequence of what begins with one at its byte 4: each 512
-/// bytes end in a number that is the same for all of one write.
+/// Undoes the update sequence that begins at byte 4: each 512 bytes end in a number that is the
+/// same for all of one write.
 pub(super) fn restored(bytes: &[u8]) -> Result<Vec<u8>, Lie> {
     let header: &RawProtected = head(bytes).ok_or(Lie("the update sequence"))?;
     let (usa_ofs, usa_count) = (usize::from(header.usa_ofs), usize::from(header.usa_count));
@@ -159,7 +158,7 @@ impl Record {
     /// The record in `bytes`; none if it is not in use, or was never written.
     ///
     /// # Errors
-    /// A part of it was not written, or a field lies.
+    /// A part of the record was not written, or a field is impossible.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Option<Self>, Lie> {
         match bytes.get(..4) {
             Some(b"FILE") => {}
@@ -179,7 +178,7 @@ impl Record {
         Ok(Some(Self { sequence_number, base_mft_record, attributes: attrs_offset..bytes_in_use, bytes }))
     }
 
-    /// What sets this record apart from others of the same number.
+    /// Sets this record apart from others of the same number.
     pub(super) fn generation(&self) -> (u16, u64) {
         (self.sequence_number, self.base_mft_record)
     }
@@ -207,7 +206,7 @@ impl Record {
     }
 }
 
-/// The attribute that `bytes` begin with, and what follows.
+/// The attribute at the start of `bytes`, and the bytes after it.
 fn attribute(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), Lie> {
     let header: &RawAttribute = head(bytes).ok_or(Lie("the length of an attribute"))?;
     let length = header.length.get() as usize;

@@ -1,25 +1,24 @@
-//! Mapping pairs: where the clusters of an attribute lie.
+//! Mapping pairs: the places of an attribute's clusters.
 //!
-//! Each pair is a byte whose lower half says how many bytes a number of clusters
-//! takes, and whose upper half how many the distance from the place before; then
-//! the two. Without a distance it is a hole: that is how sparse and compressed
-//! attributes have what they do not store. `21 18 34 56 00` is 0x18 clusters at 0x5634.
+//! The first byte of a pair has two lengths: the lower half for the number of clusters, the upper
+//! half for the distance from the place before. Both numbers follow. A run without a distance is a
+//! hole, as sparse and compressed attributes have. `21 18 34 56 00` is 0x18 clusters at 0x5634.
 
 use super::lie::Lie;
 use quietus_core::units::{Addr, Extent};
 
-/// Some clusters of an attribute that lie one behind the other.
+/// Contiguous clusters of an attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Run {
-    /// The first one's place in the attribute.
+    /// Number of the first cluster in the attribute.
     pub vcn: u64,
-    /// And on the disk.
+    /// Number of the first cluster on the disk.
     pub lcn: u64,
     pub len: u64,
 }
 
-/// The runs, without holes, that `pairs` tell of from `vcn` on, and the place
-/// behind them, below a disk of `clusters`.
+/// The runs in `pairs` from `vcn` on, without holes, and the `vcn` after them, on a disk of
+/// `clusters`.
 pub(super) fn runs(pairs: &[u8], mut vcn: u64, clusters: u64) -> Result<(Vec<Run>, u64), Lie> {
     let (mut rest, mut lcn, mut found) = (pairs, 0_i64, Vec::new());
     while let Some((head, behind)) = rest.split_first().filter(|(head, _)| **head != 0) {
@@ -43,7 +42,7 @@ fn is_within(lcn: u64, len: u64, clusters: u64) -> bool {
     lcn.checked_add(len).is_some_and(|end| end <= clusters)
 }
 
-/// A number of `count` bytes, and what follows; 0 if it has none.
+/// A signed number of `count` bytes, and the bytes after it; 0 if `count` is 0.
 fn signed(bytes: &[u8], count: usize) -> Result<(i64, &[u8]), Lie> {
     let (number, rest) =
         bytes.split_at_checked(count).filter(|_| count <= 8).ok_or(Lie("the mapping pairs"))?;
@@ -53,7 +52,7 @@ fn signed(bytes: &[u8], count: usize) -> Result<(i64, &[u8]), Lie> {
     Ok((i64::from_le_bytes(all), rest))
 }
 
-/// Runs of one attribute, in order, without holes, from its first cluster on.
+/// Runs of one attribute from its first cluster on, in order, without holes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pieces {
     runs: Vec<Run>,
@@ -61,7 +60,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// None if there is a hole.
+    /// None if the runs have a hole.
     pub(super) fn new(runs: Vec<Run>, cluster_bytes: u64) -> Option<Self> {
         let mut vcn = 0;
         for run in &runs {
@@ -85,20 +84,20 @@ impl Pieces {
         self.end_vcn().saturating_mul(self.cluster_bytes)
     }
 
-    /// Adds runs that follow.
+    /// Adds the runs that follow.
     pub(super) fn extend(&mut self, runs: Vec<Run>) -> Option<()> {
         let next = Self::new([std::mem::take(&mut self.runs), runs].concat(), self.cluster_bytes)?;
         *self = next;
         Some(())
     }
 
-    /// Where `len` bytes at `at` of the attribute lie, if in one piece.
+    /// The place of `len` bytes at `at` of the attribute, if they lie in one piece.
     pub(super) fn place(&self, at: u64, len: u64) -> Option<Extent<Addr>> {
         let first = self.extents(at, len).next()?;
         (first.len == len).then_some(first)
     }
 
-    /// Where the bytes at `at` lie, piece by piece, as far as there are some.
+    /// The places of `len` bytes at `at`, piece by piece, as far as they are known.
     pub(super) fn extents(&self, at: u64, len: u64) -> impl Iterator<Item = Extent<Addr>> {
         let end = at.saturating_add(len);
         self.runs.iter().filter_map(move |run| {
@@ -109,8 +108,7 @@ impl Pieces {
         })
     }
 
-    /// Which byte of the attribute lies at byte `at` of the disk, and where the
-    /// piece ends that it is in.
+    /// The byte of the attribute at byte `at` of the disk, and the end of its piece.
     pub(super) fn at(&self, at: u64) -> Option<(u64, u64)> {
         self.runs.iter().find_map(|run| {
             let start = run.lcn * self.cluster_bytes;

@@ -219,7 +219,7 @@ fn a_mirror_stands_in_for_a_torn_record() {
     disk.0[torn] ^= 1;
     assert_eq!(disk.found().survey(Kind::Inodes), one(4..8));
     disk.0[MIRROR_LCN as usize * CLUSTER + 510] ^= 1;
-    assert!(disk.refused().contains("record 0 of $MFT makes no sense: the update sequence"));
+    assert!(disk.refused().contains("record 0 of $MFT is invalid: the update sequence"));
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn other_lies_of_the_system_are_refused() {
     put(&mut data, 0x38, &(5 * CLUSTER as u64).to_le_bytes());
     assert!(lie(0, &record(1, 0, &[data])).contains("larger than what it lies in"));
     let sparse = record(1, 0, &[elsewhere(0x80, "", 0, &[(None, 1), (Some(30), 1)])]);
-    assert!(lie(6, &sparse).contains("record 6 of $MFT makes no sense: its $DATA has holes"));
+    assert!(lie(6, &sparse).contains("record 6 of $MFT is invalid: its $DATA has holes"));
     assert!(lie(6, &record(1, 0, &[resident(0x80, b"")])).contains("no $DATA in clusters"));
     let mut data = elsewhere(0x80, "", 0, &[(Some(30), 1)]);
     put(&mut data, 0x38, &7_u64.to_le_bytes());
@@ -323,7 +323,7 @@ fn a_map_with_metadata_free_is_none() {
     assert!(format.map(Extent::new(0, 512), &[0; 512]).is_err());
 }
 
-/// What `format` makes of block 4 with record 0 and 3 as given.
+/// The reaction of `format` to blocks with these records 0 and 3.
 fn changed(record_0: Option<&[u8]>, record_3: Option<&[u8]>) -> (Geometry, bool, Vec<Range<Block>>) {
     let before = Disk::new();
     let (mut after, mut format) = (before.clone(), before.found());
@@ -469,7 +469,7 @@ fn what_cannot_be_known_is_said() {
     put(&mut block, RECORD, &record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(33), 2)])]));
     assert_eq!(format.unknown(7, &block), None);
     block[RECORD + 1022] ^= 1;
-    let why = "record 13 of $MFT makes no sense: the update sequence";
+    let why = "record 13 of $MFT is invalid: the update sequence";
     assert_eq!(format.unknown(7, &block), Some(Reason(why.into())));
     assert_eq!(format.unknown(9, &block), None, "it is not of $MFT");
     assert!(format.pointers(7, Kind::Inodes, &block).is_empty());

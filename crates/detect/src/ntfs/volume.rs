@@ -1,6 +1,5 @@
-//! What the head of a volume says: where `$MFT` and `$Bitmap` lie, and what
-//! condition it is in. A function of what was read and nothing else, so that it
-//! can be asked again whenever one of those parts is written.
+//! The head of a volume: the places of `$MFT` and `$Bitmap`, and the volume's condition. A function
+//! of the content read and nothing else, so that it can run again whenever a part is written.
 
 use super::boot::{BOOT_BYTES, Boot, is_boot};
 use super::lie::Lie;
@@ -18,25 +17,25 @@ pub(super) const MFT: u64 = 0;
 const LOG_FILE: u64 = 2;
 const VOLUME: u64 = 3;
 const BITMAP: u64 = 6;
-/// Records at the start of `$MFT` that are read: all of the system's.
+/// Number of records at the start of `$MFT` that are read: all of the system's.
 const HEAD_RECORDS: u64 = 16;
-/// Those of them that `$MFTMirr` has too.
+/// Number of those records that `$MFTMirr` repeats.
 const MIRRORED_RECORDS: u64 = 4;
 /// Types of attributes.
 const ATTRIBUTE_LIST: u32 = 0x20;
 const VOLUME_INFORMATION: u32 = 0x70;
 const DATA: u32 = 0x80;
-/// Flags of [`VOLUME_INFORMATION`]: it may be inconsistent; chkdsk is at work.
+/// Flags of [`VOLUME_INFORMATION`]: the volume may be inconsistent; chkdsk is at work.
 const NOT_CLEAN: u16 = 0x0001 | 0x4000;
-/// Versions that are understood: 3.0 and 3.1.
+/// Major version that is understood: 3.0 and 3.1.
 const MAJOR_VERSION: u8 = 3;
 /// Most bytes of a list of attributes, as in Windows.
 const LIST_BYTES_MAX: u64 = 256 << 10;
-/// Most records that `$MFT`'s own record is extended by.
+/// Most records that extend `$MFT`'s own record.
 const EXTENSIONS_MAX: usize = 512;
-/// Most pieces that `$MFT` or `$Bitmap` lies in.
+/// Most pieces of `$MFT` or `$Bitmap`.
 const PIECES_MAX: usize = 1 << 16;
-/// The number of a record, without its sequence number.
+/// Bits of a record's number; its sequence number follows.
 const NUMBER_BITS: u32 = 48;
 
 /// An entry of a list of attributes as it lies on the disk.
@@ -52,7 +51,7 @@ struct RawEntry {
     _instance: U16,
 }
 
-/// [`VOLUME_INFORMATION`]'s value.
+/// Value of [`VOLUME_INFORMATION`].
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawInformation {
@@ -67,15 +66,15 @@ const _: () = {
     assert!(size_of::<RawInformation>() == 12);
 };
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// It has to see these first.
+    /// Extents needed first.
     Needs(Vec<Extent<Addr>>),
     Volume(Box<Volume>),
 }
 
-/// Why it was not found.
+/// Reason why the search ended without a volume.
 #[derive(Debug)]
 enum Stop {
     Needs(Vec<Extent<Addr>>),
@@ -90,11 +89,11 @@ pub(super) struct Volume {
     /// Bytes of `$MFT` that were ever written.
     pub mft_bytes: u64,
     pub bitmap: Pieces,
-    /// It says that it may not be consistent.
+    /// The volume is marked inconsistent.
     pub is_dirty: bool,
-    /// What it says may still be undone.
+    /// A recovery may still undo changes of the metadata.
     pub is_logged: bool,
-    /// What all this was read from.
+    /// Extents from which the volume was read.
     pub sources: Vec<Extent<Addr>>,
 }
 
@@ -102,16 +101,15 @@ fn refused(text: impl Into<String>) -> Stop {
     Stop::Refused(Reason(text.into()))
 }
 
-/// `lie` stands in the record `number`.
+/// The reason for refusing record `number` with `lie`.
 pub(super) fn lies(number: u64, lie: Lie) -> Reason {
-    Reason(format!("record {number} of $MFT makes no sense: {}", lie.0))
+    Reason(format!("record {number} of $MFT is invalid: {}", lie.0))
 }
 
-/// Looks for a volume on a disk of `disk_bytes`; none if it does not claim to be
-/// one.
+/// Looks for a volume on a disk of `disk_bytes`; none without the signature of NTFS.
 ///
 /// # Errors
-/// It does, and nothing can be made of it.
+/// The signature is there, but the volume cannot be understood.
 pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Option<Found>, Reason> {
     let Some(at) = Extent::within(0, BOOT_BYTES, disk_bytes) else { return Ok(None) };
     let Some(sector) = contents.get(at) else { return Ok(Some(Found::Needs(vec![at]))) };
@@ -126,7 +124,7 @@ pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Option<Found>
     }
 }
 
-/// Reads what was read.
+/// Collects the content that a volume is read from.
 struct Reader<'a> {
     boot: &'a Boot,
     contents: &'a Contents,
@@ -151,7 +149,7 @@ impl<'a> Reader<'a> {
         Ok(Volume { boot: boot.clone(), mft, mft_bytes, bitmap, is_dirty, is_logged, sources })
     }
 
-    /// The content of all of `places`, which it depends on from now on.
+    /// The content of all of `places`, on which the result depends from now on.
     fn read_all(&mut self, places: &[Extent<Addr>]) -> Result<Vec<&'a [u8]>, Stop> {
         let contents = self.contents;
         let missing: Vec<_> = places.iter().filter(|at| contents.get(**at).is_none()).copied().collect();
@@ -166,14 +164,14 @@ impl<'a> Reader<'a> {
         Ok(self.read_all(&[place])?.first().copied().unwrap_or_default())
     }
 
-    /// Where `count` records lie from `lcn` on.
+    /// The place of `count` records from `lcn` on.
     fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Stop> {
         let end = self.boot.clusters * self.boot.cluster_bytes;
         let place = Extent::within(lcn * self.boot.cluster_bytes, count * self.boot.record_bytes, end);
-        place.ok_or_else(|| refused("the boot sector makes no sense: `mft_lcn`"))
+        place.ok_or_else(|| refused("the boot sector has an invalid field: `mft_lcn`"))
     }
 
-    /// One of the system's records, if need be from `$MFTMirr`.
+    /// One of the system's records, from `$MFTMirr` if the original is damaged.
     fn head_record(&mut self, number: u64) -> Result<Record, Stop> {
         let head = self.read(self.records_at(self.boot.mft_lcn, HEAD_RECORDS)?)?;
         let found = self.record_in(head, number);
@@ -190,7 +188,7 @@ impl<'a> Reader<'a> {
         found.ok_or_else(|| lies(number, Lie("it is not in use")))
     }
 
-    /// The clusters of the unnamed `$DATA` of `record`, or of the first part of it.
+    /// The clusters of the unnamed `$DATA` of `record`, or of its first part.
     fn data<'b>(&self, record: &'b Record, number: u64) -> Result<Clusters<'b>, Stop> {
         let found = record.unnamed(DATA).map_err(|lie| Stop::Refused(lies(number, lie)))?;
         match found.map(|it| it.value) {
@@ -199,7 +197,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The pieces that begin its `$DATA`, and how many bytes were ever written.
+    /// The first pieces of the `$DATA` of `record`, and the number of bytes ever written.
     fn first_piece(&self, record: &Record, number: u64) -> Result<(Pieces, u64), Stop> {
         let data = self.data(record, number)?;
         let runs = data.runs(self.boot.clusters).map_err(|lie| Stop::Refused(lies(number, lie)))?;
@@ -208,7 +206,7 @@ impl<'a> Reader<'a> {
         Ok((pieces, data.initialized_size))
     }
 
-    /// Adds what the records tell of that extend `$MFT`'s own.
+    /// Adds the pieces in the records that extend `$MFT`'s own.
     fn extend(&mut self, record: &Record, mft: &mut Pieces) -> Result<(), Stop> {
         let mut wanted = self.extensions(record)?;
         wanted.sort_unstable();

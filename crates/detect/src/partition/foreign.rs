@@ -1,19 +1,18 @@
-//! Signatures of what holds data in a way that nobody here understands.
+//! Signatures of containers and file systems that cannot be understood here.
 //!
-//! Such a thing may lie where a file system was, and leave that one's
-//! superblock in place: an md array of metadata 1.2 begins behind it. What the
-//! superblock calls free is the array's data then. So a signature of somebody
-//! else always wins.
+//! A foreign container may lie where a file system was, and leave its superblock in place: an md
+//! array of metadata 1.2 begins behind it. The blocks that the old superblock calls free are the
+//! array's data then. So a foreign signature always wins.
 
 use super::{Missing, SECTOR_BYTES};
 use crate::format::Contents;
 use quietus_core::units::{Addr, Extent};
 
-/// The first bytes of a place that are looked at, at once.
+/// Bytes read at once from the start of a place.
 const HEAD_BYTES: u64 = 4608;
 const KIB: u64 = 1 << 10;
 
-/// Bytes, from the start of a place, by which something is known.
+/// Bytes that mark a container, at an offset from the start of a place.
 struct Signature {
     at: u64,
     magic: &'static [u8],
@@ -30,7 +29,7 @@ const LVM_NAME: &str = "a physical volume of LVM";
 const SWAP_NAME: &str = "swap space";
 const BCACHE: &[u8] = b"\xC6\x85\x73\xF6\x4E\x1A\x45\xCA\x82\x65\xF5\x7F\x48\xBA\x6D\x81";
 
-/// What is known by bytes near the start.
+/// Signatures near the start.
 const AT_START: &[Signature] = &[
     signature(0, b"LUKS\xBA\xBE", "a LUKS container"),
     signature(0, b"XFSB", "xfs"),
@@ -49,7 +48,7 @@ const AT_START: &[Signature] = &[
     signature(64 * KIB + 64, b"_BHRfS_M", "btrfs"),
 ];
 
-/// What is known by bytes near the end of `len` bytes.
+/// Signatures near the end of `len` bytes.
 fn at_end(len: u64) -> Vec<Signature> {
     let md_1_0 = (len / 512).checked_sub(16).map(|sectors| (sectors & !7) * 512);
     let md_0_90 = (len & !(64 * KIB - 1)).checked_sub(64 * KIB);
@@ -59,7 +58,7 @@ fn at_end(len: u64) -> Vec<Signature> {
     md.chain(imsm).chain(ddf).collect()
 }
 
-/// The parts of `place` to be seen before [`find`] can say anything.
+/// The parts of `place` that [`find`] needs.
 #[must_use]
 pub fn pieces(place: Extent<Addr>) -> Vec<Extent<Addr>> {
     let mut pieces = vec![Extent::new(place.start.0, HEAD_BYTES.min(place.len))];
@@ -73,7 +72,7 @@ pub fn pieces(place: Extent<Addr>) -> Vec<Extent<Addr>> {
     pieces
 }
 
-/// The sector of `place` in which a signature lies.
+/// The sector of `place` in which the signature lies.
 fn piece(place: Extent<Addr>, it: &Signature) -> Extent<Addr> {
     Extent::new(place.start.0 + it.at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES)
 }
@@ -82,11 +81,11 @@ fn holds(whole: Extent<Addr>, part: Extent<Addr>) -> bool {
     whole.overlap(part) == Some(part)
 }
 
-/// What says that `place` is its own, by name, if anything does. What lies in
-/// one of `others` says nothing of `place`.
+/// The owner of `place`, by its signature, if there is one. Signatures within `others` do not
+/// count.
 ///
 /// # Errors
-/// What has to be in `contents` before this can be said.
+/// The extents that `contents` lacks.
 pub fn find(
     place: Extent<Addr>,
     others: &[Extent<Addr>],
@@ -106,13 +105,13 @@ pub fn find(
 }
 
 impl Signature {
-    /// Where in `place` it would lie, if that is long enough.
+    /// The place of the signature in `place`, if that is long enough.
     fn extent(&self, place: Extent<Addr>) -> Option<Extent<Addr>> {
         let at = Extent::<Addr>::within(self.at, self.magic.len() as u64, place.len)?;
         Some(Extent::new(place.start.0 + at.start.0, at.len))
     }
 
-    /// Whether it lies at `at`, in one of the pieces that are `known`.
+    /// Whether the signature lies at `at`, within one of the `known` pieces.
     fn is_at(&self, at: Extent<Addr>, known: &[(Extent<Addr>, &[u8])]) -> bool {
         let whole = known.iter().find(|(piece, _)| holds(*piece, at));
         whole.is_some_and(|(piece, bytes)| {

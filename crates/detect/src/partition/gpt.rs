@@ -13,9 +13,9 @@ const SIGNATURE: [u8; 8] = *b"EFI PART";
 const HEADER_BYTES_MIN: u32 = size_of::<RawHeader>() as u32;
 const ENTRY_BYTES_MIN: u32 = size_of::<RawEntry>() as u32;
 const ENTRY_BYTES_MAX: u32 = 4096;
-/// Where the header's own checksum stands; it counts as zero.
+/// Offset of the header's own checksum, which counts as zero.
 const CRC_AT: usize = offset_of!(RawHeader, header_crc32);
-/// Bytes in which a disk may count.
+/// Sizes of a sector, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 /// Most bytes of entries that are read.
 pub(super) const ENTRIES_BYTES_MAX: u64 = 256 << 10;
@@ -40,7 +40,7 @@ struct RawHeader {
     partition_entry_array_crc32: U32,
 }
 
-/// An entry as it lies on the disk; it may be longer.
+/// An entry as it lies on the disk; entries may be longer.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawEntry {
@@ -80,7 +80,7 @@ impl Header {
     /// The header in `bytes`, the first of sector `lba` of `sector_bytes`.
     ///
     /// # Errors
-    /// Names what cannot be true.
+    /// Names the impossible field.
     fn from_bytes(bytes: &[u8], lba: u64, sector_bytes: u64, disk_bytes: u64) -> Result<Self, Reason> {
         let raw = head::<RawHeader>(bytes).filter(|it| it.signature == SIGNATURE);
         let raw = raw.ok_or_else(|| wrong("the signature"))?;
@@ -126,15 +126,14 @@ impl Header {
         Extent::between(start, start.saturating_add(len))
     }
 
-    /// The partition of the entry in `bytes`, the `number`th from 1; none if the
-    /// entry is not used.
+    /// The partition of entry `number`, counted from 1, in `bytes`; none if the entry is not used.
     fn partition(&self, number: u32, bytes: &[u8]) -> Option<Partition> {
         let entry = head::<RawEntry>(bytes).filter(|it| it.partition_type_guid != [0; 16])?;
         let (first, last) = (entry.starting_lba.get(), entry.ending_lba.get());
         let refused = if last < first {
             Some(Reason("it ends before it begins".into()))
         } else if first < self.first_usable_lba || last > self.last_usable_lba {
-            Some(Reason("it lies outside of what its table calls usable".into()))
+            Some(Reason("it lies outside of the sectors that its table calls usable".into()))
         } else {
             None
         };
@@ -148,7 +147,7 @@ impl Header {
     }
 }
 
-/// The GPT of a disk whose first sector stands for one.
+/// Reads the GPT of a disk whose first sector announces one.
 pub(super) fn read(disk: &Disk<'_>) -> Result<Table, Missing> {
     let mut table = Table { name: "GPT", partitions: Vec::new(), broken: None, pieces: Vec::new() };
     let primary = match copy(disk, "GPT", |_, _| 1, &mut table.pieces)? {
@@ -168,9 +167,8 @@ pub(super) fn read(disk: &Disk<'_>) -> Result<Table, Missing> {
     }
 }
 
-/// One of the two copies, with its header in the sector that `lba` says for a
-/// disk of so many bytes and sectors of so many. What was seen of a copy that
-/// cannot be used is added to `seen`.
+/// Reads one of the two copies: its header lies in the sector that `lba` computes from the disk's
+/// bytes and a sector's. Adds the extents read to `seen`, even if the copy cannot be used.
 fn copy(
     disk: &Disk<'_>,
     name: &'static str,
@@ -200,7 +198,7 @@ fn copy(
     Ok(Err(why))
 }
 
-/// The partitions behind `header`, if the entries are what it says.
+/// The partitions behind `header`, if its checksum of the entries is right.
 fn whole(
     disk: &Disk<'_>,
     header: &Header,
@@ -215,7 +213,7 @@ fn whole(
     Ok(is_whole.map(|()| header.partitions(entries)))
 }
 
-/// CRC-32 as Ethernet has it (reflected, polynomial 0x04C11DB7).
+/// CRC-32 as in Ethernet (reflected, polynomial 0x04C11DB7).
 fn crc32(bytes: &[u8]) -> u32 {
     let shift = |crc: u32, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shift))

@@ -1,8 +1,8 @@
 //! The master boot record: four entries in the first sector, and chains of
 //! further sectors like it (extended boot records) for logical partitions.
 //!
-//! Read as Linux reads it (`block/partitions/msdos.c`), so that a partition is
-//! here what it is to the guest.
+//! Read as Linux reads it (`block/partitions/msdos.c`), so that a partition lies where the guest
+//! sees it.
 
 use super::{Disk, Missing, Partition, SECTOR_BYTES, Table, sectors};
 use crate::bytes::head;
@@ -15,10 +15,10 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 const SIGNATURE: u16 = 0xAA55;
 const BOOTABLE: u8 = 0x80;
-/// Types of partitions that hold logical ones.
+/// Types of extended partitions, which hold logical ones.
 const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
 const PROTECTIVE: u8 = 0xEE;
-/// Most links of a chain that are followed, as Linux does.
+/// Most links of a chain, as in Linux.
 const CHAIN_LINKS_MAX: usize = 100;
 /// The number of the first logical partition.
 const FIRST_LOGICAL: u32 = 5;
@@ -47,7 +47,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 16 && offset_of!(RawRecord, signature) == 510);
 
 impl Entry {
-    /// Whether it stands for a GPT.
+    /// Whether the entry announces a GPT.
     pub(super) fn is_protective(&self) -> bool {
         self.os_type == PROTECTIVE
     }
@@ -67,10 +67,10 @@ fn signed_entries(sector: &[u8]) -> Option<&[Entry; 4]> {
     Some(&record.partition_record)
 }
 
-/// The entries of the first sector, if it is a partition table. Boot sectors of
-/// file systems end in the same two bytes: where an entry would be neither
-/// bootable nor not, or none is used, it is no table. Nor is it where all that
-/// are used begin with this very sector, as mkfs.vfat has it below a whole disk.
+/// The entries of the first sector, if it is a partition table. Boot sectors of file systems end in
+/// the same two bytes. So a sector is no table if an entry's boot flag is invalid, or no entry is
+/// used. Nor is it one if every used entry begins with this very sector, as mkfs.vfat writes it on
+/// a whole disk.
 pub(super) fn entries(sector: &[u8]) -> Option<&[Entry; 4]> {
     let entries = signed_entries(sector)?;
     let is_table = entries.iter().all(|it| it.boot_indicator & !BOOTABLE == 0)
@@ -114,8 +114,8 @@ impl Chain {
         }
     }
 
-    /// Adds its partitions to `table`; or, refused, the extended partition with
-    /// this `number`, if the chain is broken.
+    /// Adds the partitions of the chain to `table`; if the chain is broken, adds the extended
+    /// partition with this `number` as refused.
     fn read(mut self, number: u32, disk: &Disk<'_>, table: &mut Table) -> Result<(), Missing> {
         match self.follow(disk)? {
             Ok(()) => table.partitions.append(&mut self.found),
@@ -155,8 +155,8 @@ impl Chain {
         Ok(Ok(()))
     }
 
-    /// Takes the partitions that the record at `at` names. Only the first two
-    /// entries are meant to be used; Linux takes the others where they make sense.
+    /// Takes the partitions in the record at `at`. Only the first two entries are meant to be used;
+    /// Linux takes the others where they make sense.
     fn take(&mut self, at: u64, end: u64, entries: &[Entry; 4]) {
         for (n, entry) in entries.iter().enumerate().filter(|(_, it)| it.is_used() && !it.is_extended()) {
             let start = at + u64::from(entry.starting_lba);

@@ -1,14 +1,13 @@
-//! Partition tables: which parts of a disk are disks of their own.
+//! Partition tables: the parts of a disk that are disks of their own.
 //!
-//! What is read and relied on: `docs/formats/partitions.md`. Nothing here does
-//! input or output: what is missing is asked for.
+//! The structures read, and the behaviour relied on: `docs/formats/partitions.md`. Nothing here
+//! does input or output: the caller reads the extents that are missing.
 //!
-//! 1. Partitions that are not refused are disjoint, lie within the disk, and
-//!    hold no piece of the table.
-//! 2. What cannot be true of one partition refuses that one alone, with the
-//!    reason; what cannot be true of the table as a whole refuses all of it.
-//! 3. Nothing that is read can make this panic, loop, or take more memory than
-//!    [`gpt::ENTRIES_BYTES_MAX`].
+//! 1. Partitions that are not refused are disjoint, lie within the disk, and hold no piece of the
+//!    table.
+//! 2. An impossible partition is refused alone, with the reason; an impossible table is refused as
+//!    a whole.
+//! 3. No input can cause a panic or a loop, or take more memory than [`gpt::ENTRIES_BYTES_MAX`].
 
 use crate::format::{Contents, Reason};
 use quietus_core::units::{Addr, Extent};
@@ -17,44 +16,44 @@ pub mod foreign;
 mod gpt;
 mod mbr;
 
-/// Partitions beyond so many are refused.
+/// Most partitions; further ones are refused.
 pub const PARTITIONS_MAX: usize = 128;
-/// Bytes that a table is read in, and in which MBRs count.
+/// Bytes of a sector, the unit of MBRs and of reads.
 const SECTOR_BYTES: u64 = 512;
 
 /// One partition, as the table has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partition {
-    /// Its number, as Linux counts: logical ones from 5 on.
+    /// Number of the partition, as in Linux: logical ones from 5 on.
     pub number: u32,
-    /// Where it lies. Not beyond the disk, unless it is refused.
+    /// Place of the partition. Within the disk, unless it is refused.
     pub extent: Extent<Addr>,
-    /// Why it cannot be one, if that is so.
+    /// Reason for refusing the partition.
     pub refused: Option<Reason>,
 }
 
 /// A partition table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// What it is called: `MBR`, `GPT`, `GPT, by its backup`.
+    /// Name of the table: `MBR`, `GPT`, `GPT, by its backup`.
     pub name: &'static str,
-    /// Its partitions, by where they begin.
+    /// Partitions, sorted by start.
     pub partitions: Vec<Partition>,
-    /// Why it is not understood as a whole, if that is so.
+    /// Reason why the table as a whole is not understood.
     pub broken: Option<Reason>,
-    /// What it was read from, each as it was asked for.
+    /// Extents from which the table was read, each as it was asked for.
     pub pieces: Vec<Extent<Addr>>,
 }
 
-/// These have to be seen first.
+/// Extents needed first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing(pub Vec<Extent<Addr>>);
 
-/// The partition table of a disk of `disk_bytes`; none if it has none, or one
-/// without partitions in an MBR.
+/// The partition table of a disk of `disk_bytes`; none if there is none, or an MBR without
+/// partitions.
 ///
 /// # Errors
-/// What has to be in `contents` before this can be said.
+/// The extents that `contents` lacks.
 pub fn read(disk_bytes: u64, contents: &Contents) -> Result<Option<Table>, Missing> {
     let disk = Disk { bytes: disk_bytes, contents };
     let Some(sector) = disk.see(0, SECTOR_BYTES)? else { return Ok(None) };
@@ -69,27 +68,27 @@ pub fn read(disk_bytes: u64, contents: &Contents) -> Result<Option<Table>, Missi
     Ok(Some(table))
 }
 
-/// Where every table begins.
+/// The sector in which every table begins.
 #[must_use]
 pub fn first_sector() -> Extent<Addr> {
     Extent::new(0, SECTOR_BYTES)
 }
 
-/// A disk of which parts are known.
+/// A disk of which some extents are known.
 struct Disk<'a> {
     bytes: u64,
     contents: &'a Contents,
 }
 
 impl Disk<'_> {
-    /// The content of `len` bytes from `start`; none if the disk ends before.
+    /// The content of `len` bytes from `start`; none beyond the disk's end.
     fn see(&self, start: u64, len: u64) -> Result<Option<&[u8]>, Missing> {
         let Some(extent) = Extent::within(start, len, self.bytes) else { return Ok(None) };
         self.contents.get(extent).map(Some).ok_or_else(|| Missing(vec![extent]))
     }
 }
 
-/// Refuses what cannot be true (invariant 1).
+/// Refuses impossible partitions (invariant 1).
 fn judge(table: &mut Table, disk_bytes: u64) {
     table.partitions.sort_by_key(|it| (it.extent.start, it.number));
     let pieces = &table.pieces;
@@ -101,10 +100,11 @@ fn judge(table: &mut Table, disk_bytes: u64) {
         }
     }
     refuse_overlaps(&mut table.partitions);
-    table.partitions.iter_mut().skip(PARTITIONS_MAX).for_each(|it| refuse(it, "there are too many"));
+    let too_many = format!("only {PARTITIONS_MAX} partitions of a disk are watched");
+    table.partitions.iter_mut().skip(PARTITIONS_MAX).for_each(|it| refuse(it, &too_many));
 }
 
-/// Both of two that overlap are refused. They are sorted by where they begin.
+/// Refuses both of two partitions that overlap. `partitions` are sorted by start.
 fn refuse_overlaps(partitions: &mut [Partition]) {
     let mut furthest = 0;
     for n in 1..partitions.len() {
@@ -122,8 +122,7 @@ fn refuse(partition: &mut Partition, why: &str) {
     partition.refused.get_or_insert_with(|| Reason(why.into()));
 }
 
-/// The bytes of `count` sectors from sector `first`. What no disk can reach ends
-/// at the last address.
+/// The bytes of `count` sectors from sector `first`, cut off at the last address.
 fn sectors(first: u64, count: u64, sector_bytes: u64) -> Extent<Addr> {
     let start = first.saturating_mul(sector_bytes);
     let end = first.saturating_add(count).saturating_mul(sector_bytes);

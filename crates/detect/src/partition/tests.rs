@@ -48,14 +48,14 @@ impl Image {
     }
 }
 
-/// Those that are not refused.
+/// The partitions that are not refused.
 pub(crate) fn partitions(table: &Table) -> Vec<(u32, Extent<Addr>)> {
     assert_eq!(table.broken, None);
     let fine = table.partitions.iter().filter(|it| it.refused.is_none());
     fine.map(|it| (it.number, it.extent)).collect()
 }
 
-/// Those that are refused, and why.
+/// The partitions that are refused, and why.
 pub(crate) fn refusals(table: &Table) -> Vec<(u32, String)> {
     let refused = table.partitions.iter().filter_map(|it| Some((it.number, it.refused.as_ref()?)));
     refused.map(|(number, why)| (number, why.to_string())).collect()
@@ -135,7 +135,7 @@ fn more_partitions_than_are_watched_are_refused() {
     table.partitions = (1..=200).map(|n| partition(n, u64::from(n) * 512, u64::from(n + 1) * 512)).collect();
     super::judge(&mut table, 1 << 20);
     assert_eq!(partitions(&table).len(), PARTITIONS_MAX);
-    assert!(refusals(&table).iter().all(|(_, why)| why == "there are too many"));
+    assert!(refusals(&table).iter().all(|(_, why)| why == "only 128 partitions of a disk are watched"));
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn refusals(plan: &Plan) -> Vec<Option<String>> {
     plan.regions.iter().map(|it| it.refused.as_ref().map(ToString::to_string)).collect()
 }
 
-/// What says that a superblock of ext2 begins 1024 bytes before.
+/// The magic number of a superblock of ext2 that begins 1024 bytes before.
 fn superblock(image: &mut Image) {
     image.bytes[1024 + 0x38..][..2].copy_from_slice(&[0x53, 0xEF]);
 }

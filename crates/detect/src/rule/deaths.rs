@@ -1,8 +1,8 @@
-//! From a block that a map shows free to a verdict: evidence first, and, where
-//! names count, two witnesses.
+//! The way of a block from a map that shows it free to a verdict: the evidence becomes durable
+//! first; where names count, a second witness must agree.
 
 use super::Grid;
-use super::history::{Lately, add_within};
+use super::history::{RecentBlocks, add_within};
 use crate::format::Block;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Scope, Verdict, WaitsFor};
@@ -11,27 +11,26 @@ use std::ops::RangeInclusive;
 
 /// Most bytes in one verdict.
 const VERDICT_BYTES_MAX: u64 = 256 << 20;
-/// Most runs that are looked at for one that nothing is under way in.
+/// Most runs tried in search of one without a request under way.
 const RUNS_TRIED_MAX: usize = 256;
 
-/// Blocks on their way to a verdict; a block is in one of the first four sets
-/// at most.
+/// Blocks on their way to a verdict. A block is in at most one of the first four sets.
 #[derive(Debug, Default)]
 pub(crate) struct Deaths {
-    /// Shown free.
-    pub(crate) young: RoaringBitmap,
-    /// Shown free before the cut.
-    pub(crate) cut: RoaringBitmap,
-    /// Shown free, and that is durable; named by some pointer.
-    pub(crate) named: RoaringBitmap,
-    /// The same, and not named.
-    pub(crate) ready: RoaringBitmap,
-    /// Since when there are young ones.
+    /// Condemned, and the evidence is not synced.
+    pub(crate) unsynced: RoaringBitmap,
+    /// Condemned, and a sync of the evidence is under way.
+    pub(crate) syncing: RoaringBitmap,
+    /// Condemned on durable evidence, but a pointer still names the block.
+    pub(crate) referenced: RoaringBitmap,
+    /// Condemned on durable evidence, and no pointer names the block.
+    pub(crate) confirmed: RoaringBitmap,
+    /// Time since which there is unsynced evidence.
     pub(crate) since: Option<Millis>,
-    /// Live, and no longer named by one who named them. Most of them settle
-    /// this themselves: a map shows them free, or they are written.
-    pub(crate) unlinked: Lately,
-    /// Those that did not.
+    /// Live blocks that lost a name. Most are settled soon: a map shows them free, or the guest
+    /// writes them.
+    pub(crate) unlinked: RecentBlocks,
+    /// Blocks that lost a name and were not settled in time, for a conservative overwrite.
     pub(crate) scour: RoaringBitmap,
 }
 
@@ -42,23 +41,23 @@ impl Deaths {
         }
         self.unlinked.subtract(&blocks);
         self.scour -= &blocks;
-        self.young |= blocks;
+        self.unsynced |= blocks;
         self.since.get_or_insert(now);
     }
 
-    /// They were written, or freed by the guest itself.
+    /// Takes back `run`, which was written, or freed by the guest itself.
     pub(crate) fn revive(&mut self, run: RangeInclusive<Block>) {
-        for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
+        for set in [&mut self.unsynced, &mut self.syncing, &mut self.referenced, &mut self.confirmed] {
             if !set.is_empty() {
                 set.remove_range(run.clone());
             }
         }
     }
 
-    /// They are allocated again. Returns those that were condemned.
+    /// Takes back `blocks`, which are allocated again. Returns those that were condemned.
     pub(crate) fn revoke(&mut self, blocks: &RoaringBitmap) -> RoaringBitmap {
         let mut revoked = RoaringBitmap::new();
-        for set in [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready] {
+        for set in [&mut self.unsynced, &mut self.syncing, &mut self.referenced, &mut self.confirmed] {
             if !set.is_empty() {
                 revoked |= blocks & &*set;
                 *set -= blocks;
@@ -67,24 +66,25 @@ impl Deaths {
         revoked
     }
 
-    /// Takes back everything that was condemned and not handed out.
+    /// Takes back every condemned block that was not handed out.
     pub(crate) fn take_condemned(&mut self) -> RoaringBitmap {
         self.since = None;
-        let sets = [&mut self.young, &mut self.cut, &mut self.named, &mut self.ready];
+        let sets = [&mut self.unsynced, &mut self.syncing, &mut self.referenced, &mut self.confirmed];
         sets.into_iter().map(std::mem::take).fold(RoaringBitmap::new(), |all, set| all | set)
     }
 
-    /// A live block lost a name.
+    /// Notes that a live block lost a name.
     pub(crate) fn unlink(&mut self, block: Block) {
         self.unlinked.insert(block..=block);
     }
 
-    /// What was condemned is allocated again: what lay below it is dead still.
+    /// Notes condemned blocks that are allocated again: content below the present one is still
+    /// dead.
     pub(crate) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
         self.unlinked.extend(blocks);
     }
 
-    /// What lies below these needs no act of its own any more.
+    /// Drops `run`: nothing below its present content needs a conservative overwrite any more.
     pub(crate) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());
         self.scour.remove_range(run);
@@ -95,14 +95,14 @@ impl Deaths {
         self.scour.clear();
     }
 
-    /// A condemned block got a name, or lost its last one: that is news, whose
-    /// evidence has yet to become durable.
+    /// Notes that a condemned block got a name, or lost its last one: the evidence for that has yet
+    /// to become durable.
     pub(crate) fn renamed(&mut self, block: Block, now: Millis) {
-        if self.ready.is_empty() && self.named.is_empty() && self.cut.is_empty() {
+        if self.confirmed.is_empty() && self.referenced.is_empty() && self.syncing.is_empty() {
             return;
         }
-        if self.ready.remove(block) || self.named.remove(block) || self.cut.remove(block) {
-            self.young.insert(block);
+        if self.confirmed.remove(block) || self.referenced.remove(block) || self.syncing.remove(block) {
+            self.unsynced.insert(block);
             self.since.get_or_insert(now);
         }
     }
@@ -110,14 +110,14 @@ impl Deaths {
     /// As [`Self::renamed`], for all of `run`.
     pub(crate) fn renamed_all(&mut self, run: RangeInclusive<Block>, now: Millis) {
         let mut found = RoaringBitmap::new();
-        for set in [&mut self.ready, &mut self.named, &mut self.cut] {
+        for set in [&mut self.confirmed, &mut self.referenced, &mut self.syncing] {
             if !set.is_empty() {
                 found.extend(set.range(run.clone()));
                 set.remove_range(run.clone());
             }
         }
         if !found.is_empty() {
-            self.young |= found;
+            self.unsynced |= found;
             self.since.get_or_insert(now);
         }
     }
@@ -131,26 +131,26 @@ impl Deaths {
     }
 
     pub(crate) fn cut(&mut self) {
-        self.cut |= std::mem::take(&mut self.young);
+        self.syncing |= std::mem::take(&mut self.unsynced);
         self.since = None;
     }
 
-    /// What is `named` waits.
+    /// Confirms the blocks whose sync is complete. Blocks in `named` wait.
     pub(crate) fn proven(&mut self, named: &RoaringBitmap) {
-        let cut = std::mem::take(&mut self.cut);
-        let named = &cut & named;
-        self.ready |= cut - &named;
-        self.named |= named;
+        let synced = std::mem::take(&mut self.syncing);
+        let referenced = &synced & named;
+        self.confirmed |= synced - &referenced;
+        self.referenced |= referenced;
     }
 
-    /// The next run to be dealt with. `known` says that all names are known.
+    /// The next verdict. `known` says that all names are known.
     pub(crate) fn next(
         &mut self,
         known: bool,
         scope: Scope<'_>,
         block_bytes: u64,
     ) -> Option<(RangeInclusive<Block>, Verdict)> {
-        if known && let Some(run) = take_run(&mut self.ready, scope, block_bytes) {
+        if known && let Some(run) = take_run(&mut self.confirmed, scope, block_bytes) {
             return Some((run, Verdict::Dead));
         }
         if scope.all {
@@ -160,53 +160,51 @@ impl Deaths {
         take_run(&mut self.scour, scope, block_bytes).map(|run| (run, Verdict::Scour))
     }
 
-    /// Adds to `found` those of `blocks` of which the present content is dead,
-    /// or what lies below it.
+    /// Adds to `found` the blocks within `blocks` that may hold dead content, present or older.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
-        for set in [&self.young, &self.cut, &self.named, &self.ready, &self.scour] {
+        for set in [&self.unsynced, &self.syncing, &self.referenced, &self.confirmed, &self.scour] {
             add_within(set, blocks.clone(), found);
         }
         self.unlinked.add_within(blocks, found);
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        [&self.young, &self.cut, &self.ready, &self.scour].iter().all(|set| set.is_empty())
+        [&self.unsynced, &self.syncing, &self.confirmed, &self.scour].iter().all(|set| set.is_empty())
     }
 
     pub(crate) fn unproven(&self) -> u64 {
-        self.young.len() + self.cut.len()
+        self.unsynced.len() + self.syncing.len()
     }
 
     pub(crate) fn still_named(&self) -> u64 {
-        self.named.len()
+        self.referenced.len()
     }
 
-    /// The runs of `grid` on their way to a verdict; those that are not known to be named wait for
+    /// The runs of `grid` on their way to a verdict. Runs that no known name holds up wait for
     /// `unnamed`.
     pub(crate) fn waiting(
         &self,
         grid: Grid,
         unnamed: WaitsFor,
     ) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
-        let unnamed = [&self.young, &self.cut, &self.ready].map(|set| (unnamed, set));
-        let all = unnamed.into_iter().chain([(WaitsFor::Names, &self.named)]);
+        let unnamed = [&self.unsynced, &self.syncing, &self.confirmed].map(|set| (unnamed, set));
+        let all = unnamed.into_iter().chain([(WaitsFor::Names, &self.referenced)]);
         all.flat_map(move |(cause, set)| grid.all_runs(set).map(move |run| (cause, run)))
     }
 
-    /// Those on their way to a verdict, and those of which only what lies below
-    /// may be dead.
+    /// The condemned blocks, and the live blocks below whose content dead content may lie.
     pub(crate) fn sets(&self) -> [RoaringBitmap; 2] {
-        let condemned = &self.young | &self.cut | &self.named | &self.ready;
+        let condemned = &self.unsynced | &self.syncing | &self.referenced | &self.confirmed;
         [condemned, &self.scour | self.unlinked.all()]
     }
 
     pub(crate) fn restore(condemned: RoaringBitmap, below: &RoaringBitmap, now: Millis) -> Self {
         let since = (!condemned.is_empty()).then_some(now);
-        Self { young: condemned, since, unlinked: Lately::kept(below), ..Self::default() }
+        Self { unsynced: condemned, since, unlinked: RecentBlocks::kept(below), ..Self::default() }
     }
 }
 
-/// Takes the first run out of `set` in which nothing is under way.
+/// Takes the first run without a request under way out of `set`.
 fn take_run(set: &mut RoaringBitmap, scope: Scope<'_>, block_bytes: u64) -> Option<RangeInclusive<Block>> {
     let most = (VERDICT_BYTES_MAX / block_bytes).max(1) as Block;
     let mut runs = set.iter();

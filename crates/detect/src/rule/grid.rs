@@ -43,8 +43,8 @@ impl Grid {
         (first < end).then(|| first as Block..=(end - 1) as Block)
     }
 
-    /// The part of `bytes`, at `extent`, that is of `block`, and what reaches
-    /// beyond that, if any of it is.
+    /// The part of `bytes`, at `extent`, that lies in `block` or in the `reach_bytes` after it,
+    /// with its place; none if they do not meet.
     pub(crate) fn part(
         self,
         block: Block,
@@ -58,7 +58,7 @@ impl Grid {
         Some((at, bytes.get(from..from + at.len as usize)?))
     }
 
-    /// `blocks`, ascending, as extents that can be read at once.
+    /// The ascending `blocks` as extents, each for one read.
     pub(crate) fn runs(self, blocks: impl IntoIterator<Item = Block>) -> Vec<Extent<Addr>> {
         let mut runs: Vec<Extent<Addr>> = Vec::new();
         for block in blocks {
@@ -71,7 +71,7 @@ impl Grid {
         runs
     }
 
-    /// The blocks of `set`, as runs, as far as they lie in `extent`.
+    /// The blocks of `set` as runs, cut to `extent`.
     pub(crate) fn parts(self, set: &roaring::RoaringBitmap, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.all_runs(set).filter_map(|run| run.overlap(extent)).collect()
     }

@@ -1,4 +1,4 @@
-//! The time, and which blocks something happened to lately.
+//! The clock, and sets of recent blocks.
 
 use crate::format::Block;
 use crate::mutant::{self, Mutant};
@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 
 /// Longest time between two changes in which the guest counts as active.
 const ACTIVE_GAP_MS: u64 = 1000;
-/// The time, and how much of it the guest was active.
+/// The time, and how long the guest was active.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) now: Millis,
-    /// The last change of the disk.
+    /// Time of the last change of the disk.
     changed: Millis,
     pub(crate) active_ms: u64,
 }
@@ -26,7 +26,7 @@ impl Clock {
         self.now = self.now.max(now);
     }
 
-    /// The disk changes.
+    /// Notes a change of the disk.
     pub(crate) fn change(&mut self, now: Millis) {
         self.tick(now);
         let most = if mutant::is(Mutant::TimeAloneProves) { u64::MAX } else { ACTIVE_GAP_MS };
@@ -37,87 +37,87 @@ impl Clock {
 
 /// Blocks, each kept for at least one period, and for at most two.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lately {
-    /// Since the present period began.
-    young: RoaringBitmap,
-    /// In the one before.
-    old: RoaringBitmap,
+pub(crate) struct RecentBlocks {
+    /// Blocks inserted in the present period.
+    current: RoaringBitmap,
+    /// Blocks inserted in the period before.
+    previous: RoaringBitmap,
     began: u64,
 }
 
-impl Lately {
+impl RecentBlocks {
     pub(crate) fn new(now: u64) -> Self {
         Self { began: now, ..Self::default() }
     }
 
-    /// As after a clean stop: all of `blocks` for at least a period more.
+    /// The set after a clean stop: all of `blocks`, for at least one more period.
     pub(crate) fn kept(blocks: &RoaringBitmap) -> Self {
-        Self { young: blocks.clone(), ..Self::default() }
+        Self { current: blocks.clone(), ..Self::default() }
     }
 
     pub(crate) fn insert(&mut self, blocks: RangeInclusive<Block>) {
-        self.young.insert_range(blocks);
+        self.current.insert_range(blocks);
     }
 
     pub(crate) fn extend(&mut self, blocks: &RoaringBitmap) {
-        self.young |= blocks;
+        self.current |= blocks;
     }
 
     pub(crate) fn remove(&mut self, blocks: RangeInclusive<Block>) {
-        self.young.remove_range(blocks.clone());
-        self.old.remove_range(blocks);
+        self.current.remove_range(blocks.clone());
+        self.previous.remove_range(blocks);
     }
 
-    /// Takes the blocks out that `others` has.
+    /// Removes the blocks in `others`.
     pub(crate) fn subtract(&mut self, others: &RoaringBitmap) {
-        self.young -= others;
-        self.old -= others;
+        self.current -= others;
+        self.previous -= others;
     }
 
-    /// Those of `blocks` that are kept.
+    /// The members among `blocks`.
     pub(crate) fn within(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
-        (blocks & &self.young) | (blocks & &self.old)
+        (blocks & &self.current) | (blocks & &self.previous)
     }
 
-    /// Adds to `found` those of `blocks` that are kept.
+    /// Adds the members among `blocks` to `found`.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
-        add_within(&self.young, blocks.clone(), found);
-        add_within(&self.old, blocks, found);
+        add_within(&self.current, blocks.clone(), found);
+        add_within(&self.previous, blocks, found);
     }
 
-    /// All of them count as inserted `now`.
+    /// Counts all members as inserted `now`.
     pub(crate) fn renew(&mut self, now: u64) {
-        self.young |= std::mem::take(&mut self.old);
+        self.current |= std::mem::take(&mut self.previous);
         self.began = now;
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.young.union_len(&self.old)
+        self.current.union_len(&self.previous)
     }
 
     pub(crate) fn clear(&mut self) {
-        (self.young, self.old) = Default::default();
+        (self.current, self.previous) = Default::default();
     }
 
-    /// All of them.
+    /// All members.
     pub(crate) fn all(&self) -> RoaringBitmap {
-        &self.young | &self.old
+        &self.current | &self.previous
     }
 
-    /// Lets time pass: those whose time is over.
+    /// Advances the time, and returns the blocks that expire.
     pub(crate) fn expire(&mut self, now: u64, period: u64) -> RoaringBitmap {
         let periods = (now.saturating_sub(self.began)).checked_div(period).unwrap_or(2);
         if periods == 0 {
             return RoaringBitmap::new();
         }
         self.began += periods * period;
-        let young = std::mem::take(&mut self.young);
-        let old = std::mem::replace(&mut self.old, young);
-        if periods == 1 { old } else { old | std::mem::take(&mut self.old) }
+        let current = std::mem::take(&mut self.current);
+        let old = std::mem::replace(&mut self.previous, current);
+        if periods == 1 { old } else { old | std::mem::take(&mut self.previous) }
     }
 }
 
-/// Adds to `found` those of `blocks` that are in `set`. Most sets are mostly empty.
+/// Adds the blocks of `set` within `blocks` to `found`. Most sets are mostly empty.
 pub(crate) fn add_within(set: &RoaringBitmap, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
     if !set.is_empty() {
         found.extend(set.range(blocks));

@@ -1,5 +1,5 @@
-//! What the rules of inference have in common: what [`crate::Watch`] asks of
-//! one, and the parts that they are built of.
+//! The common parts of the rules of inference: the interface to [`crate::Watch`], and the building
+//! blocks.
 
 pub(crate) mod deaths;
 mod grid;
@@ -13,22 +13,22 @@ use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
 
-/// Most bytes that are read at once.
+/// Most bytes in one read.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 
-/// A rule of inference above one file system. Its view is none while a search goes on: then
-/// a cold attach knows more.
+/// A rule of inference above one file system. While a search goes on, the rule has no view: a cold
+/// attach would know more.
 pub trait Rule: Observer {
     /// The file system.
     fn format(&self) -> &dyn Format;
 
-    /// Whether what was watched may be another file system now, or none.
+    /// Whether the watched place may hold another file system now, or none.
     fn has_changed(&self) -> bool;
 
-    /// Why nothing can be inferred any more, if that is so.
+    /// Reason why nothing can be inferred from now on.
     fn broken(&self) -> Option<&Reason>;
 
-    /// Why nothing is called dead for now, if that is so.
+    /// Reason why nothing is called dead for now.
     fn hindrance(&self) -> Option<String> {
         None
     }
@@ -36,15 +36,15 @@ pub trait Rule: Observer {
     /// Figures for the status, by name, in blocks.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
-    /// Bytes read and to be read, while an existing file system is searched.
+    /// Bytes read and bytes to read in all, during the search of an existing file system.
     fn progress(&self) -> Option<(u64, u64)>;
 
-    /// Goes on where [`Observer::view`] left off; nothing was written meanwhile.
-    /// Says whether that could be done; else it searches, as it would have.
+    /// Continues from a [`Observer::view`], if nothing was written since. Returns whether that was
+    /// possible; otherwise the rule searches as before.
     fn resume(&mut self, view: &[u8]) -> bool;
 }
 
-/// The blocks whose place makes them of one of `kinds`.
+/// The blocks that are of one of `kinds` by their place.
 pub(crate) fn placed<const N: usize>(format: &dyn Format, kinds: [Kind; N]) -> RoaringBitmap {
     let mut blocks = RoaringBitmap::new();
     for range in kinds.into_iter().flat_map(|kind| format.survey(kind)) {
@@ -53,7 +53,7 @@ pub(crate) fn placed<const N: usize>(format: &dyn Format, kinds: [Kind; N]) -> R
     blocks
 }
 
-/// What is shown allocated, and what free.
+/// The blocks shown allocated, and the blocks shown free.
 pub(crate) fn split(shown: &[Shown]) -> (RoaringBitmap, RoaringBitmap) {
     let (mut allocated, mut free) = (RoaringBitmap::new(), RoaringBitmap::new());
     for part in shown {
@@ -63,7 +63,7 @@ pub(crate) fn split(shown: &[Shown]) -> (RoaringBitmap, RoaringBitmap) {
     (allocated, free)
 }
 
-/// `old`, the content of `whole`, with as much of `content` over it as goes there.
+/// `old`, the content of `whole`, overwritten by the part of `content` that lies there.
 pub(crate) fn overlaid(
     whole: Extent<Addr>,
     old: &[u8],

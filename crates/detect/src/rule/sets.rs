@@ -5,7 +5,7 @@ use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
 use std::io;
 
-/// Writes `sets`, each with its length before it.
+/// Writes `sets`, each preceded by its length in bytes.
 pub(crate) fn put_sets<const N: usize>(sets: [&RoaringBitmap; N], bytes: &mut Vec<u8>) {
     for set in sets {
         bytes.extend((set.serialized_size() as u64).to_le_bytes());
@@ -13,7 +13,7 @@ pub(crate) fn put_sets<const N: usize>(sets: [&RoaringBitmap; N], bytes: &mut Ve
     }
 }
 
-/// The sets that [`put_sets`] wrote, if they are of blocks below `blocks`.
+/// The sets that [`put_sets`] wrote, if all their blocks are below `blocks`.
 pub(crate) fn take_sets<const N: usize>(
     fields: &mut Fields<'_>,
     blocks: Block,
@@ -22,7 +22,7 @@ pub(crate) fn take_sets<const N: usize>(
     sets.ok()?.try_into().ok()
 }
 
-/// The next set, if it is one of blocks below `blocks`.
+/// The next set, if all its blocks are below `blocks`.
 fn take_set(fields: &mut Fields<'_>, blocks: Block) -> io::Result<RoaringBitmap> {
     let set = fields.sized().ok_or(io::ErrorKind::UnexpectedEof)?;
     let set = RoaringBitmap::deserialize_from(set)?;

@@ -1,5 +1,5 @@
-//! Reading what lies there already: the inodes at a cold attach, and the maps
-//! once everything has been written.
+//! Reads existing metadata: the inodes at a cold attach, and the maps once everything has been
+//! written.
 
 use crate::format::Block;
 use quietus_core::units::{Addr, Extent, Millis};
@@ -7,11 +7,11 @@ use roaring::RoaringBitmap;
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
-/// Maps are read again when nothing has changed them for so long, so that a
-/// guest that says so a thousand times a second costs nothing.
+/// Time without a change, in milliseconds, before the maps are read again: a guest that marks
+/// itself clean a thousand times a second then costs nothing.
 const QUIET_MS: u64 = 500;
 
-/// What is still to be read.
+/// The metadata still to be read.
 #[derive(Debug)]
 pub(crate) struct Survey {
     block_bytes: u64,
@@ -22,16 +22,16 @@ pub(crate) struct Survey {
     total: u64,
 }
 
-/// Maps that are to be read again.
+/// Maps to be read again.
 #[derive(Debug)]
 struct Maps {
     todo: VecDeque<Range<Block>>,
     left: RoaringBitmap,
     begin: Millis,
     begun: bool,
-    /// They were written before the file system said that all is written.
+    /// All maps were written before the file system was marked clean.
     in_order: bool,
-    /// Written since it said so.
+    /// Blocks written since that mark.
     written: RoaringBitmap,
 }
 
@@ -47,7 +47,7 @@ impl Survey {
         Self { block_bytes, inodes, owed, maps: None, total }
     }
 
-    /// There are more inodes.
+    /// Adds new blocks of inodes.
     pub(crate) fn owe(&mut self, more: &RoaringBitmap) {
         let mut runs = more.iter();
         let ranges = std::iter::from_fn(|| runs.next_range()).map(|run| *run.start()..*run.end() + 1);
@@ -56,7 +56,7 @@ impl Survey {
         self.total += more.len() * self.block_bytes;
     }
 
-    /// Whether `block` of inodes has not been counted before; it has now.
+    /// Whether `block` of inodes still has to be counted; marks it counted.
     pub(crate) fn owes_inodes(&mut self, block: Block) -> bool {
         self.owed.remove(block)
     }
@@ -76,7 +76,7 @@ impl Survey {
         });
     }
 
-    /// The disk changes: it is not quiet yet.
+    /// Notes a change of the disk, which postpones the reads.
     pub(crate) fn changed(&mut self, now: Millis) {
         if let Some(maps) = self.maps.as_mut().filter(|maps| !maps.begun) {
             maps.begin = Millis(now.0 + QUIET_MS);
@@ -89,7 +89,7 @@ impl Survey {
         }
     }
 
-    /// When the maps will be read again, if they wait for that.
+    /// Time at which the maps will be read again, while they wait.
     pub(crate) fn begins_at(&self) -> Option<Millis> {
         self.maps.as_ref().filter(|maps| !maps.begun).map(|maps| maps.begin)
     }
@@ -100,7 +100,7 @@ impl Survey {
         }
     }
 
-    /// What the map `block` proves nothing against, if it is to be read again.
+    /// The blocks against which the map `block` proves nothing, if it is to be read again.
     pub(crate) fn exempt(&self, block: Block) -> Option<&RoaringBitmap> {
         let maps = self.maps.as_ref().filter(|maps| maps.begun && maps.left.contains(block));
         maps.map(|maps| &maps.written)
@@ -123,25 +123,25 @@ impl Survey {
         self.owed.is_empty()
     }
 
-    /// The inodes are known from elsewhere.
+    /// Drops the inodes: a view has supplied their names.
     pub(crate) fn skip_inodes(&mut self) {
         self.inodes.clear();
         self.owed.clear();
     }
 
-    /// The maps need not be read again.
+    /// Drops the maps, which a view makes superfluous.
     pub(crate) fn skip_maps(&mut self) {
         self.maps = None;
     }
 
-    /// Maps may have been written after the file system said that all is written.
+    /// Notes that maps may have been written after the file system was marked clean.
     pub(crate) fn distrust_order(&mut self) {
         if let Some(maps) = &mut self.maps {
             maps.in_order = false;
         }
     }
 
-    /// Whether maps wait to be read again because tools write them.
+    /// Whether maps wait to be read again because a tool may have written them.
     pub(crate) fn awaits_tools(&self) -> bool {
         self.maps.as_ref().is_some_and(|maps| !maps.begun && !maps.in_order)
     }
@@ -150,12 +150,12 @@ impl Survey {
         self.maps.is_some()
     }
 
-    /// Whether nothing is to be read any more.
+    /// Whether nothing is left to read.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_done() && self.maps.is_none()
     }
 
-    /// The map `block` has been read again.
+    /// Notes that the map `block` has been read again.
     pub(crate) fn map_reread(&mut self, block: Block) {
         self.maps.take_if(|maps| {
             maps.left.remove(block);

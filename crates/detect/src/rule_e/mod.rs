@@ -1,32 +1,29 @@
-//! Rule E: how deaths are known below a file system with block exclusivity.
+//! Rule E: infers deaths below a file system with block exclusivity.
 //!
-//! Its allocation map on the wire shows the map as it is in memory. So a block
-//! that a map shows free, *after* the block was last written, holds dead
-//! content. Everything else here is there because that sentence has limits:
-//! blocks change owner between two writes of a map, requests may be reordered
-//! below the guest, and metadata reaches the disk in any order.
+//! The allocation map on the wire is the map as the guest has it in memory. So a block that a map
+//! shows free, *after* the block was last written, holds dead content. Everything else here exists
+//! because that sentence has limits: blocks change owner between two writes of a map, requests may
+//! be reordered below the guest, and metadata reaches the disk in any order.
 //!
 //! "Life or Death at Block-Level", sections 6 and 7, without its changes to the
 //! file system. Invariants:
-//! 1. A block is *live* from the moment a write to it arrives, and until a map
-//!    shows it free that arrived later, by more than the reorder window.
-//! 2. Only what is not live, not written since, and shown free by the latest
-//!    word of the map is ever called dead; and, unless eager, only what no
-//!    observed pointer names ([`names`]).
+//! 1. A block is *live* from the arrival of a write to it until a map that arrives later, by more
+//!    than the reorder window, shows it free.
+//! 2. Only a block that is not live, not written since, and shown free by the latest map is ever
+//!    called dead; and, unless eager, only a block that no observed pointer names ([`names`]).
 //! 3. Nothing is called dead before the evidence is durable ([`deaths`]).
-//! 4. What is not certain is suspicious or overwritten conservatively: both
-//!    keep the present content.
-//! 5. Time alone kills nothing: the clock that settles doubts stands still
-//!    while the guest does (it may be suspended, with all it has yet to write).
-//! 6. Below a cache, which knows no order, a map proves nothing against a block that was
-//!    written within the time that everybody may hold a write back ([`cached`]).
-//! 7. Nothing follows from a map that a recovery may have written from a journal
-//!    out of sight ([`RuleE::may_be_replayed`]).
+//! 4. Uncertain blocks are suspicious or overwritten conservatively: both keep the present content.
+//! 5. Time alone kills nothing: the clock that settles doubts stands still while the guest does (it
+//!    may be suspended, with everything it has yet to write).
+//! 6. Below a cache, which knows no order, a map proves nothing against a block that was written
+//!    within the time that any layer may hold a write back ([`cached`]).
+//! 7. Nothing follows from a map that a recovery may have written from an external journal
+//!    ([`RuleE::may_be_replayed`]).
 
 mod cached;
-mod heard;
 mod names;
 mod observing;
+mod replay;
 mod told;
 mod view;
 
@@ -34,7 +31,7 @@ use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
-use crate::rule::history::{Clock, Lately, add_within};
+use crate::rule::history::{Clock, RecentBlocks, add_within};
 use crate::rule::survey::Survey;
 use crate::rule::{Grid, placed, split};
 use names::Names;
@@ -50,46 +47,47 @@ pub struct RuleE {
     grid: Grid,
     options: Options,
     clock: Clock,
-    /// The shadow bitmap: written, or allocated, since a map showed it free.
+    /// The shadow bitmap: blocks written, or allocated, since a map showed them free.
     live: RoaringBitmap,
     names: Names,
-    /// Present content that may be dead, although the block is live.
+    /// Live blocks whose present content may be dead.
     suspicious: RoaringBitmap,
-    /// Written within the reorder window, and not shown by a map since.
-    recent: Lately,
-    /// Clients that are connected, as the last observation had it.
+    /// Blocks written within the reorder window, and not shown by a map since.
+    recent: RecentBlocks,
+    /// Number of connected clients, as of the last observation.
     clients: usize,
     attached: Attached,
-    /// Written, or given a name, within the time that it takes to settle.
-    lately: Lately,
-    /// Shown free so soon after a write that the map may be the older of the two.
-    doubted: Lately,
+    /// Blocks written, or given a name, within the settling time.
+    lately: RecentBlocks,
+    /// Unconfirmed blocks: shown free so soon after a write that the map may be the older of the
+    /// two.
+    unconfirmed: RecentBlocks,
     deaths: Deaths,
     survey: Survey,
-    /// It is mounted, as far as it says itself.
+    /// The file system is mounted, by its own mark.
     in_use: bool,
-    /// It was mounted under our eyes, and nobody else may have taken it over since.
-    heard: bool,
-    /// Metadata in a fixed place.
+    /// The mount was observed, and no other host may have taken the file system over since.
+    mount_observed: bool,
+    /// Blocks of metadata in a fixed place.
     fixed: RoaringBitmap,
-    /// Those of them that must be seen before they change.
+    /// Blocks of fixed metadata whose old content is needed before they change.
     sources: RoaringBitmap,
-    /// Blocks of inodes of which it cannot be known what they name.
+    /// Blocks of inodes whose names cannot be known.
     unknown: RoaringBitmap,
-    /// Why, of the last one.
+    /// Reason for the latest of them.
     unknown_why: Option<Reason>,
-    /// All names have been known once.
+    /// All names were known at least once.
     surveyed: bool,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
 }
 
-/// What was seen, in blocks.
+/// Counters for the status, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Figures {
     freed: u64,
-    doubted: u64,
+    unconfirmed: u64,
     unlinked: u64,
     orphans: u64,
     reused: u64,
@@ -97,11 +95,12 @@ struct Figures {
 }
 
 impl RuleE {
-    /// Begins to watch below `format`. `seen_from_start` says that nothing was
-    /// written since it came to lie there.
+    /// Begins to watch below `format`. `seen_from_start` says that nothing was written since the
+    /// disk was opened.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        let (mut live, mut lately, mut recent) = (RoaringBitmap::new(), Lately::new(0), Lately::new(now.0));
+        let (mut live, mut lately, mut recent) =
+            (RoaringBitmap::new(), RecentBlocks::new(0), RecentBlocks::new(now.0));
         live.insert_range(0..format.blocks());
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
@@ -129,11 +128,11 @@ impl RuleE {
             clients: 0,
             attached: Attached::Direct,
             lately,
-            doubted: Lately::new(0),
+            unconfirmed: RecentBlocks::new(0),
             deaths: Deaths::default(),
             survey,
             in_use: !was_clean,
-            heard: false,
+            mount_observed: false,
             fixed,
             sources,
             unknown: RoaringBitmap::new(),
@@ -156,7 +155,7 @@ impl RuleE {
         let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
         let calm = self.lately.expire(active_ms, settle_ms);
         self.clear_suspicion(calm);
-        let settled = self.doubted.expire(active_ms, settle_ms);
+        let settled = self.unconfirmed.expire(active_ms, settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
         }
@@ -164,8 +163,8 @@ impl RuleE {
         self.deaths.settle(active_ms, settle_ms);
     }
 
-    /// Neither a write nor a new name came to these for as long as it takes to
-    /// settle: where they have an owner, the content is the owner's.
+    /// Ends suspicion of blocks that neither a write nor a new name reached for the settling time:
+    /// if such a block has an owner, its content is the owner's.
     fn clear_suspicion(&mut self, calm: RoaringBitmap) {
         if !calm.is_empty() && !self.suspicious.is_empty() {
             let calm = calm - self.lately.all();
@@ -200,7 +199,7 @@ impl RuleE {
         self.live.insert_range(run.clone());
         self.recent.insert(run.clone());
         self.lately.insert(run.clone());
-        self.doubted.remove(run.clone());
+        self.unconfirmed.remove(run.clone());
         if !mutant::is(Mutant::WriteRevivesNothing) {
             self.deaths.revive(run.clone());
         }
@@ -216,9 +215,8 @@ impl RuleE {
         }
     }
 
-    /// A free of the guest's own, or zeros. Metadata that goes this way takes
-    /// the file system with it; but inodes, which Linux clears so in tables that
-    /// have not been used yet.
+    /// Takes zeros, or a free of the guest's own. Zeroed metadata takes the file system with it,
+    /// except inodes: Linux clears unused tables that way.
     fn zeroed(&mut self, extent: Extent<Addr>) {
         let Some(blocks) = self.grid.touched(extent) else { return };
         if self.fixed.range(blocks).any(|block| self.format.kind(block) != Kind::Inodes) {
@@ -230,7 +228,7 @@ impl RuleE {
         self.live.remove_range(blocks.clone());
         self.live |= inodes;
         self.suspicious.remove_range(blocks.clone());
-        self.doubted.remove(blocks.clone());
+        self.unconfirmed.remove(blocks.clone());
         self.deaths.revive(blocks.clone());
         self.deaths.forgive(blocks);
     }
@@ -255,44 +253,43 @@ impl RuleE {
         if self.options.grade != Grade::Block {
             self.deaths.unlink_all(&uncertain);
         }
-        uncertain |= self.doubted.within(&allocated);
-        self.doubted.subtract(&allocated);
+        uncertain |= self.unconfirmed.within(&allocated);
+        self.unconfirmed.subtract(&allocated);
         if self.options.grade != Grade::Block {
             self.suspicious |= uncertain;
         }
-        let freed = self.believed(&free & &self.live);
+        let freed = self.trusted(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
-        let doubted = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
-        self.doubted.extend(&doubted);
-        self.condemn(freed - doubted);
+        let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
+        self.unconfirmed.extend(&unconfirmed);
+        self.condemn(freed - unconfirmed);
         if self.comes_in_turn() {
             self.recent.subtract(&allocated);
             self.recent.subtract(&free);
         }
     }
 
-    /// Whether the next map in the place of this one is no older than what has been
-    /// written until now: who writes it must have heard that this one was, so that it
-    /// was on its way with none of that. Not so where the journal's replay writes maps,
-    /// nor where a client may send again what another one sent.
+    /// Whether the next write of this map is no older than everything written until now: the writer
+    /// waits for the completion of this one, so that both were never under way together. That does
+    /// not hold where a replay writes maps, nor where a client may repeat another one's requests.
     fn comes_in_turn(&self) -> bool {
-        let is_replayed = self.format.map_needs_rest() || self.format.has_journal_elsewhere();
-        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoBelieved))
+        let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
+        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoTrusted))
     }
 
-    /// Those of `freed` that were written so soon before, with no map in between, that
-    /// the map may be older.
+    /// The blocks of `freed` that were written so soon before, with no map in between, that the map
+    /// may be older.
     fn too_soon(&mut self, freed: &RoaringBitmap) -> RoaringBitmap {
         let counts = !mutant::is(Mutant::NoWindow);
-        let doubted = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
-        self.figures.doubted += doubted.len();
-        doubted
+        let unconfirmed = if counts { self.window().within(freed) } else { RoaringBitmap::new() };
+        self.figures.unconfirmed += unconfirmed.len();
+        unconfirmed
     }
 
-    /// A map says so: these are free, and were not written since.
+    /// Condemns `blocks`, which a map shows free after their last write.
     fn condemn(&mut self, blocks: RoaringBitmap) {
         self.live -= &blocks;
-        self.doubted.subtract(&blocks);
+        self.unconfirmed.subtract(&blocks);
         self.figures.freed += blocks.len();
         self.deaths.condemn(blocks, self.clock.now);
     }
@@ -301,7 +298,7 @@ impl RuleE {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
-            Geometry::Mounted => (self.in_use, self.heard) = (true, true),
+            Geometry::Mounted => (self.in_use, self.mount_observed) = (true, true),
             Geometry::Unmounted => self.cleaned(true),
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,
@@ -311,22 +308,21 @@ impl RuleE {
         }
     }
 
-    /// There are more inodes: what lies there is read, and is data no more.
+    /// Takes up new blocks of inodes: they are read, and are no longer data.
     fn grown(&mut self) {
         let sources = placed(&*self.format, [Kind::Geometry, Kind::Inodes]);
         let more = &sources - &self.sources;
         self.live |= &more;
         self.deaths.revoke(&more);
-        self.doubted.subtract(&more);
+        self.unconfirmed.subtract(&more);
         self.survey.owe(&more);
         self.fixed |= more;
         self.sources = sources;
     }
 
-    /// Everything it holds has been written, so that its maps can be believed
-    /// as they lie there.
+    /// Notes that everything was written, so that the maps on the disk can be trusted.
     fn cleaned(&mut self, in_order: bool) {
-        (self.in_use, self.heard) = (false, false);
+        (self.in_use, self.mount_observed) = (false, false);
         let in_order = in_order && self.keeps_order();
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
@@ -350,7 +346,7 @@ impl RuleE {
         }
     }
 
-    /// Counts the names in inodes that are seen for the first time.
+    /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         if self.survey.owes_inodes(block) {
             let changes = self.format.pointers(block, kind, content);
@@ -359,7 +355,7 @@ impl RuleE {
         }
     }
 
-    /// A map as it lies there, after everything had been written.
+    /// Takes a map that was read after everything had been written.
     fn map_reread(&mut self, block: Block, extent: Extent<Addr>, content: &[u8]) {
         let Some(exempt) = self.survey.exempt(block) else { return };
         let Some((at, part)) = self.grid.part(block, extent, content, self.format.map_reach_bytes()) else {
@@ -372,9 +368,9 @@ impl RuleE {
                 let exempt = if blind { &RoaringBitmap::new() } else { exempt };
                 let mut freed = (free & &self.live) - exempt;
                 if !self.survey.is_in_order() {
-                    let doubted = self.lately.within(&freed);
-                    self.doubted.extend(&doubted);
-                    freed -= doubted;
+                    let unconfirmed = self.lately.within(&freed);
+                    self.unconfirmed.extend(&unconfirmed);
+                    freed -= unconfirmed;
                 }
                 self.condemn(freed);
             }
@@ -383,23 +379,23 @@ impl RuleE {
         self.survey.map_reread(block);
     }
 
-    /// Whether whatever names a block has been seen, where that counts.
+    /// Whether all names are known, where names count.
     fn knows_names(&self) -> bool {
         !self.asks_names() || (self.survey.is_done() && self.names.are_known() && self.unknown.is_empty())
     }
 
-    /// Whether a block that is named may not be dead, whatever a map says.
+    /// Whether a name keeps a block from being called dead, whatever a map shows.
     fn asks_names(&self) -> bool {
         let is_final = self.format.map_is_final() && !mutant::is(Mutant::NoMapIsFinal);
         (!self.options.eager || self.format.always_two_witnesses()) && !is_final
     }
 
-    /// Those of `blocks` whose present content may be dead.
+    /// The blocks within `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
         add_within(&self.suspicious, blocks.clone(), &mut found);
         self.deaths.add_within(blocks.clone(), &mut found);
-        self.doubted.add_within(blocks.clone(), &mut found);
+        self.unconfirmed.add_within(blocks.clone(), &mut found);
         if self.options.grade == Grade::Content {
             found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
         }

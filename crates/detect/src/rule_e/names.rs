@@ -1,53 +1,52 @@
-//! Which blocks the observed pointers name: the second witness of a death.
+//! The blocks that observed pointers name: the second witness of a death.
 //!
-//! There is no table of owners. A name is counted when a pointer is first seen
-//! and taken back when the same pointer is seen to be gone; both come from
-//! differences of the same contents, so that they cancel exactly.
+//! There is no table of owners. A name is counted when a pointer is first seen, and subtracted when
+//! the same pointer is seen to be gone. Both come from differences of the same contents, so that
+//! they cancel exactly.
 
 use super::RuleE;
 use crate::format::{Block, Change, Format, Kind, Link, Reason};
 use crate::mutant::{self, Mutant};
 use crate::options::Grade;
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use roaring::RoaringBitmap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
-/// Most blocks that may be named more than once: extended-attribute blocks
-/// that files share, and whatever a broken file system has.
+/// Most blocks with more than one name: extended-attribute blocks that files share, and the damage
+/// of a broken file system.
 const NAMED_AGAIN_MAX: usize = 1 << 20;
 
 /// The names, and the blocks that hold pointers.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Named by some observed pointer.
-    pub(super) named: RoaringBitmap,
-    /// How often more than once.
+    /// Blocks that some observed pointer names.
+    pub(super) referenced: RoaringBitmap,
+    /// Number of names beyond the first, by block.
     pub(super) again: BTreeMap<Block, u32>,
-    /// Named by nothing but pointers in a block whose type is not certain.
+    /// Blocks named only by pointers in a block whose type is not certain.
     pub(super) guessed: RoaringBitmap,
-    /// Blocks that hold pointers, and the level that they are taken for.
+    /// Blocks that hold pointers, and the level assumed for each.
     pub(super) pointers: BTreeMap<Block, u8>,
-    /// How often more than once each is named as a block of pointers, by level: a block that
-    /// changed its owner may have another level for the old one than for the new one.
+    /// Number of names as a block of pointers beyond the first, by block and level: a block that
+    /// changed its owner may have one level for the old owner and another for the new one.
     pub(super) pointers_again: BTreeMap<(Block, u8), u32>,
-    /// Those whose type is not certain yet.
-    pub(super) uncertain: Lately,
-    /// What is to be done with the content of a block of pointers once it has
-    /// been read.
+    /// Blocks of pointers whose type is not certain yet.
+    pub(super) uncertain: RecentBlocks,
+    /// Pending work on blocks of pointers, for when their content is read.
     pub(super) tasks: BTreeMap<Block, Task>,
-    /// Where the next read is looked for.
+    /// The block from which the next read is searched.
     pub(super) cursor: Block,
 }
 
-/// What was made of the pointers in a block so far. Reading it makes of them
-/// what it is named as by then; or certain, if nothing else is to be done.
+/// The state of the pointers in a block before a read. The read adapts them to the block's present
+/// level; or confirms them, if nothing else is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Task {
-    /// Their names are counted: their level.
+    /// The level at which the names in the block were counted.
     counted: Option<u8>,
-    /// They were given up since, or are of another generation: their level.
+    /// The level that was given up since, or that is of another generation.
     ended: Option<u8>,
 }
 
@@ -59,39 +58,38 @@ impl Task {
 
 impl Names {
     pub(super) fn len(&self) -> u64 {
-        self.named.len()
+        self.referenced.len()
     }
 
     pub(super) fn pointer_blocks(&self) -> u64 {
         self.pointers.len() as u64
     }
 
-    /// Whether an observed pointer that certainly is one names `block`.
+    /// Whether an observed pointer, certain to be one, names `block`.
     pub(super) fn owns(&self, block: Block) -> bool {
         let guessed = self.guessed.contains(block) && !mutant::is(Mutant::GuessesAreCertain);
-        self.named.contains(block) && !guessed
+        self.referenced.contains(block) && !guessed
     }
 
-    /// Those of `blocks` that an observed pointer names which certainly is one.
+    /// The members of `blocks` that an observed pointer, certain to be one, names.
     pub(super) fn owned_among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
-        (blocks & &self.named) - &self.guessed
+        (blocks & &self.referenced) - &self.guessed
     }
 
-    /// Those of `blocks` whose content means, or is yet to mean, something.
+    /// The blocks within `blocks` that hold pointers, or have pending work.
     pub(super) fn pointers_within(&self, blocks: RangeInclusive<Block>) -> BTreeSet<Block> {
         let pointers = self.pointers.range(blocks.clone()).map(|(block, _)| *block);
         pointers.chain(self.tasks.range(blocks).map(|(block, _)| *block)).collect()
     }
 
-    /// Whether every pointer that is known of has been followed.
+    /// Whether every known pointer has been followed.
     pub(super) fn are_known(&self) -> bool {
         self.tasks
             .iter()
             .all(|(block, task)| task.is_to_confirm() && task.counted == self.pointers.get(block).copied())
     }
 
-    /// The next blocks to be read, at most `most`: those one behind the other
-    /// as one.
+    /// The next contiguous blocks to read, at most `most`.
     pub(super) fn next_read(&mut self, most: usize) -> Option<RangeInclusive<Block>> {
         let mut tasks = self.tasks.range(self.cursor..).map(|(block, _)| *block);
         let first = tasks.next()?;
@@ -101,28 +99,30 @@ impl Names {
         Some(first..=last)
     }
 
-    /// Gives a name more to each of `blocks`.
+    /// Adds one name to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
-        if blocks.len() == 1 || self.named.range(blocks.clone()).next().is_some() {
+        if blocks.len() == 1 || self.referenced.range(blocks.clone()).next().is_some() {
             return blocks.for_each(|block| self.name(block, guess));
         }
-        self.named.insert_range(blocks.clone());
+        self.referenced.insert_range(blocks.clone());
         if guess {
             self.guessed.insert_range(blocks);
         }
     }
 
-    /// Whether more blocks are named more than once than can be, if `blocks` are
-    /// named once more.
+    /// Whether one more name for each of `blocks` exceeds the limit of multiple names.
     fn are_too_many(&self, blocks: &Range<Block>) -> bool {
         let known = self.again.len().max(self.pointers_again.len());
-        let more =
-            if blocks.len() < NAMED_AGAIN_MAX { 0 } else { self.named.range_cardinality(blocks.clone()) };
+        let more = if blocks.len() < NAMED_AGAIN_MAX {
+            0
+        } else {
+            self.referenced.range_cardinality(blocks.clone())
+        };
         known as u64 + more > NAMED_AGAIN_MAX as u64
     }
 
     fn name(&mut self, block: Block, guess: bool) {
-        if !self.named.insert(block) {
+        if !self.referenced.insert(block) {
             *self.again.entry(block).or_default() += 1;
         } else if guess {
             self.guessed.insert(block);
@@ -135,26 +135,26 @@ impl Names {
     /// Whether all of `blocks` are named, and none more than once.
     fn are_alone(&self, blocks: &Range<Block>) -> bool {
         self.again.range(blocks.clone()).next().is_none()
-            && self.named.range_cardinality(blocks.clone()) == blocks.len() as u64
+            && self.referenced.range_cardinality(blocks.clone()) == blocks.len() as u64
     }
 
-    /// Takes the only name of each of `blocks`.
+    /// Removes the only name of each of `blocks`.
     fn unname_all(&mut self, blocks: &Range<Block>) {
         self.guessed.remove_range(blocks.clone());
-        self.named.remove_range(blocks.clone());
+        self.referenced.remove_range(blocks.clone());
     }
 
-    /// Whether it is named no more. If it is, what is left may be guesses.
+    /// Removes one name of `block`. Returns whether it was the last; the ones left may be guesses.
     fn unname(&mut self, block: Block) -> bool {
         if take_one(&mut self.again, block) {
             self.guessed.insert(block);
             return false;
         }
         self.guessed.remove(block);
-        self.named.remove(block)
+        self.referenced.remove(block)
     }
 
-    /// `block` holds pointers of `level`.
+    /// Notes that `block` holds pointers of `level`.
     fn link_pointers(&mut self, block: Block, level: u8) {
         let Entry::Vacant(vacant) = self.pointers.entry(block) else {
             *self.pointers_again.entry((block, level)).or_default() += 1;
@@ -165,8 +165,8 @@ impl Names {
         self.set_task(block, task);
     }
 
-    /// Somebody says no more that `block` holds pointers of `level`. Nobody may be left who
-    /// says so; or those who are say another level, and it is read again as that.
+    /// Notes that one owner no longer names `block` as pointers of `level`. If the other owners
+    /// name another level, the block is read again at that level.
     fn unlink_pointers(&mut self, block: Block, level: u8) {
         let any = self.pointers_again.range(all_levels(block)).next().map(|(named, _)| *named);
         let again = any.filter(|_| mutant::is(Mutant::LevelOutlivesOwner)).unwrap_or((block, level));
@@ -188,8 +188,7 @@ impl Names {
         self.set_task(block, Task { ended, ..task });
     }
 
-    /// The pointers in `block`, if they are of `level`, are of another
-    /// generation.
+    /// Notes that the pointers in `block`, if they are of `level`, belong to another generation.
     fn renew_pointers(&mut self, block: Block, level: u8) {
         let held = Task { counted: self.pointers.get(&block).copied(), ended: None };
         let task = self.tasks.get(&block).copied().unwrap_or(held);
@@ -213,7 +212,7 @@ impl Names {
         }
     }
 
-    /// `block` may hold no pointers: it was written.
+    /// Notes that a write to `block` may have replaced its pointers by something else.
     fn doubt_pointers(&mut self, block: Block) {
         self.uncertain.remove(block..=block);
         self.uncertain.insert(block..=block);
@@ -221,7 +220,7 @@ impl Names {
 }
 
 impl RuleE {
-    /// What a change of pointers means. `guess` says that they may be none.
+    /// Applies changes of pointers. With `guess`, the bytes may not be pointers at all.
     pub(super) fn apply(&mut self, changes: Vec<Change>, guess: bool) {
         for change in changes {
             match change {
@@ -248,7 +247,7 @@ impl RuleE {
         }
     }
 
-    /// Most files: all of `blocks` had this name only.
+    /// Takes the only name of each of `blocks`: the common case of a deleted file.
     fn unlinked_alone(&mut self, blocks: &Range<Block>) {
         self.names.unname_all(blocks);
         self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
@@ -276,7 +275,7 @@ impl RuleE {
         }
     }
 
-    /// A generation death, unless a map says more.
+    /// Notes a generation death of `block`, unless a map shows more.
     fn lost_a_name(&mut self, block: Block) {
         let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored);
         if counts && self.live.contains(block) {
@@ -285,9 +284,8 @@ impl RuleE {
         }
     }
 
-    /// A block of pointers is overwritten: whatever the new bytes are, the old
-    /// ones were pointers. The new ones may be none: it may have been freed,
-    /// and used again, and nobody has said so yet.
+    /// Takes a write over a block of pointers. The old bytes were pointers, whatever the new ones
+    /// are: the block may have been freed and reused, with no evidence of that yet.
     pub(super) fn pointers_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
         self.pointers_read(block, old);
         if mutant::is(Mutant::PointersNotDiffed) {
@@ -301,7 +299,7 @@ impl RuleE {
         }
     }
 
-    /// Does what was to be done with the content of `block`.
+    /// Does the pending work on `block`, now that its content is known.
     pub(super) fn pointers_read(&mut self, block: Block, content: &[u8]) {
         let Some(task) = self.names.tasks.remove(&block) else { return };
         let named = self.names.pointers.get(&block).copied();
@@ -314,7 +312,7 @@ impl RuleE {
                 }
             }
             (Some(level), _) => {
-                // The block may name itself, and lose that name: nothing of it is counted then.
+                // The block may name itself, and lose that name: no name in it is counted then.
                 self.names.set_task(block, Task::default());
                 self.given_up(block, level, content);
                 if self.names.tasks.get(&block) == Some(&Task::default()) {
@@ -341,7 +339,7 @@ impl RuleE {
         }
     }
 
-    /// The pointers in `block` were of `level`, and count no more.
+    /// Subtracts the names of the pointers in `block`, which were of `level` and no longer count.
     fn given_up(&mut self, block: Block, level: u8, content: &[u8]) {
         let links = links(&*self.format, block, level, content);
         self.apply(links.into_iter().map(Change::Unlinked).collect(), false);
@@ -357,7 +355,7 @@ impl RuleE {
         }
     }
 
-    /// The same pointers, of another generation.
+    /// Takes the same pointers under another generation.
     fn renewed(&mut self, block: Block, level: u8, content: &[u8]) {
         if mutant::is(Mutant::RenewedIgnored) {
             return;
@@ -378,7 +376,7 @@ fn all_levels(block: Block) -> RangeInclusive<(Block, u8)> {
     (block, 0)..=(block, u8::MAX)
 }
 
-/// Takes one from the count of `named`, if there is one.
+/// Subtracts one from the count of `named`, if there is one.
 fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, named: K) -> bool {
     let Entry::Occupied(mut count) = counts.entry(named) else { return false };
     *count.get_mut() -= 1;
@@ -388,7 +386,7 @@ fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, named: K) -> bool {
     true
 }
 
-/// All pointers in a block of them.
+/// All pointers in a block of pointers.
 fn links(format: &dyn Format, block: Block, level: u8, content: &[u8]) -> Vec<Link> {
     let changes = format.pointers(block, Kind::Pointers(level), content);
     changes.into_iter().map(|(Change::Linked(link) | Change::Unlinked(link))| link).collect()

@@ -1,7 +1,7 @@
-//! What the rule observes, and what it is asked: each observation goes to the part of the
-//! rule that it is evidence for.
+//! The interface of the rule: each observation goes to the part of the rule that it is evidence
+//! for.
 
-use super::{RuleE, heard};
+use super::{RuleE, replay};
 use crate::format::{Format, Kind, Reason};
 use crate::mutant::{self, Mutant};
 use crate::rule::{READ_BYTES_MAX, Rule, overlaid};
@@ -20,10 +20,10 @@ impl RuleE {
         }
     }
 
-    /// What one client had under way may come again, from another.
+    /// Requests of one client may come again, from another.
     fn clients_changed(&mut self, now: Millis) {
         self.tick(now);
-        if !mutant::is(Mutant::EchoBelieved) {
+        if !mutant::is(Mutant::EchoTrusted) {
             self.recent.extend(&self.live);
         }
     }
@@ -70,7 +70,7 @@ impl RuleE {
 
     fn cut(&mut self) {
         self.surveyed |= self.knows_names();
-        // A name that goes unseen is evidence too, and may not be durable.
+        // The absence of a name is evidence too, and may not be durable.
         if self.surveyed {
             self.deaths.cut();
         }
@@ -82,7 +82,7 @@ impl RuleE {
     fn proven(&mut self) {
         let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
         let none = RoaringBitmap::new();
-        self.deaths.proven(if counts { &self.names.named } else { &none });
+        self.deaths.proven(if counts { &self.names.referenced } else { &none });
     }
 }
 
@@ -141,7 +141,7 @@ impl Observer for RuleE {
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
         if verdict == Verdict::Scour && scope.all {
-            // It did not settle: who got it may not have written it yet.
+            // The owner of the block may not have written it yet.
             self.suspicious.insert_range(run.clone());
         }
         Some((self.grid.extent_of_run(&run), verdict))
@@ -186,7 +186,7 @@ impl Rule for RuleE {
 
     fn hindrance(&self) -> Option<String> {
         if self.may_be_replayed() {
-            return Some(heard::MAY_BE_REPLAYED.into());
+            return Some(replay::MAY_BE_REPLAYED.into());
         }
         self.unknown_why.as_ref().filter(|_| !self.unknown.is_empty()).map(ToString::to_string)
     }

@@ -1,4 +1,4 @@
-//! What the rule tells of what it knows: figures, and what waits for a verdict.
+//! The rule's report: figures, and the blocks that wait for a verdict.
 
 use super::RuleE;
 use quietus_core::watch::{Waits, WaitsFor};
@@ -11,11 +11,11 @@ impl RuleE {
             ("named by pointers", self.names.len()),
             ("pointer blocks", self.names.pointer_blocks()),
             ("suspicious", self.suspicious.len()),
-            ("doubted", self.doubted.len()),
+            ("unconfirmed", self.unconfirmed.len()),
             ("dead, evidence not durable yet", self.deaths.unproven()),
             ("dead, still named", self.deaths.still_named()),
             ("seen freed", self.figures.freed),
-            ("seen freed soon after a write", self.figures.doubted),
+            ("seen freed soon after a write", self.figures.unconfirmed),
             ("seen unlinked while allocated", self.figures.unlinked),
             ("orphan writes", self.figures.orphans),
             ("written while suspicious", self.figures.reused),
@@ -26,9 +26,9 @@ impl RuleE {
 
     pub(super) fn waits(&self) -> Waits<'_> {
         let unnamed = if self.knows_names() { WaitsFor::Proof } else { WaitsFor::Names };
-        let mut doubted = self.doubted.all().into_iter();
-        let doubted = std::iter::from_fn(move || doubted.next_range());
-        let doubted = doubted.map(|run| (WaitsFor::Settling, self.grid.extent_of_run(&run)));
-        Box::new(self.deaths.waiting(self.grid, unnamed).chain(doubted))
+        let mut unconfirmed = self.unconfirmed.all().into_iter();
+        let unconfirmed = std::iter::from_fn(move || unconfirmed.next_range());
+        let unconfirmed = unconfirmed.map(|run| (WaitsFor::Settling, self.grid.extent_of_run(&run)));
+        Box::new(self.deaths.waiting(self.grid, unnamed).chain(unconfirmed))
     }
 }

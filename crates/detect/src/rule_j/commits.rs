@@ -1,46 +1,46 @@
-//! Commits that were received, until all their maps have been seen.
+//! Received commits that wait for their maps.
 
 use crate::format::Block;
 use roaring::RoaringBitmap;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// Most commits that wait for their maps.
+/// Most commits in the queue.
 const WAITING_MAX: usize = 64;
 
 /// The commits, and what was written since.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     queue: VecDeque<Commit>,
-    /// Written since the newest was received.
+    /// Blocks written since the newest commit was received.
     written: RoaringBitmap,
-    /// How many were received.
+    /// Number of commits received.
     received: u64,
 }
 
 /// A commit that was received.
 #[derive(Debug)]
 struct Commit {
-    /// Written before it was received, and after the one before it was.
+    /// Blocks written before this commit was received, and after the one before it was.
     written: RoaringBitmap,
     left: usize,
     maps: Vec<Map>,
 }
 
-/// What a map says.
+/// The content of a map.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
-    /// Where it lies in place.
+    /// The block of the map in the file system.
     pub(super) block: Block,
     pub(super) allocated: RoaringBitmap,
     pub(super) free: RoaringBitmap,
 }
 
-/// A commit whose maps have all been seen.
+/// A commit with all its maps.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) maps: Vec<Map>,
-    /// Written since the commit before it was received.
+    /// Blocks written since the commit before it was received.
     pub(super) written: RoaringBitmap,
 }
 
@@ -57,7 +57,7 @@ impl Commits {
         self.written.insert_range(run);
     }
 
-    /// All of `blocks` count as written just now.
+    /// Counts all of `blocks` as written just now.
     pub(super) fn write_all(&mut self, blocks: Block) {
         self.written.insert_range(0..blocks);
     }
@@ -66,14 +66,13 @@ impl Commits {
         &self.written
     }
 
-    /// As after a clean stop: these were written since the newest.
+    /// Continues after a clean stop: `written` were written since the newest commit.
     pub(super) fn resume(&mut self, written: RoaringBitmap) {
         self.written = written;
     }
 
-    /// Another commit, with so many maps to be seen: its serial number, unless
-    /// too many wait. If it is `late`, what was written before it may have been
-    /// written after it.
+    /// Adds a commit that waits for `maps` maps. Returns its serial number, unless too many wait.
+    /// If it is `late`, writes seen before it may have been made after it.
     pub(super) fn push(&mut self, maps: usize, late: bool) -> Option<u64> {
         if self.queue.len() >= WAITING_MAX {
             return None;
@@ -84,7 +83,7 @@ impl Commits {
         Some(self.received)
     }
 
-    /// A map of commit `serial` has been seen.
+    /// Adds a map to commit `serial`.
     pub(super) fn seen(&mut self, serial: u64, map: Map) {
         let behind = (self.received - serial) as usize;
         let commit = self.queue.len().checked_sub(behind + 1).and_then(|at| self.queue.get_mut(at));
@@ -94,7 +93,7 @@ impl Commits {
         }
     }
 
-    /// The oldest commit, if all its maps have been seen.
+    /// Takes the oldest commit, if it has all its maps.
     pub(super) fn pop(&mut self) -> Option<Settled> {
         let commit = if self.queue.front()?.left == 0 { self.queue.pop_front()? } else { return None };
         let later = self.queue.iter().map(|it| &it.written).chain([&self.written]);
@@ -102,8 +101,7 @@ impl Commits {
         Some(Settled { maps: commit.maps, written })
     }
 
-    /// No commit waits any more: what was written before them counts as
-    /// written since the newest.
+    /// Drops all waiting commits: their blocks count as written since the newest.
     pub(super) fn lose(&mut self) {
         for commit in std::mem::take(&mut self.queue) {
             self.written |= commit.written;

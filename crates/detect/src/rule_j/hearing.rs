@@ -1,4 +1,4 @@
-//! What arrives in the journal, and what follows from it.
+//! Arrivals in the journal, and their consequences.
 
 use super::RuleJ;
 use super::commits::Map;
@@ -29,23 +29,24 @@ impl RuleJ {
         self.reads.written(block, is_whole || index == 0);
     }
 
-    /// The log goes on before it was found again: what has come of the next transaction
-    /// would be taken for older.
+    /// The log continues before it was found again: blocks of the next transaction would be taken
+    /// for older ones.
     fn cannot_resume(&mut self) {
         if self.resumes.take().is_some() {
             self.lose_maps();
         }
     }
 
-    /// Says whether all parts of the journal's block `index` have been written.
+    /// Notes a partial write. Returns whether all parts of the journal's block `index` have
+    /// arrived.
     fn part_written(&mut self, index: u32, at: Extent<Addr>) -> bool {
         let bytes = u64::from(self.format.block_bytes());
         let start = at.start.0 % bytes;
         self.log.as_mut().is_some_and(|log| log.part_written(index, start..start + at.len, bytes))
     }
 
-    /// The journal's block `index` holds `content`, which was `read` after it was
-    /// written in parts, or just arrived.
+    /// Takes `content` of the journal's block `index`, which just arrived, or was `read` after
+    /// partial writes.
     pub(super) fn journal_seen(&mut self, index: u32, content: &[u8], read: bool) {
         if index == 0 {
             return self.superblock_seen(content, read);
@@ -56,7 +57,7 @@ impl RuleJ {
             Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
         };
         let news = log.written(index, content, read, &is_map);
-        self.heard(news, read);
+        self.apply_news(news, read);
     }
 
     fn superblock_seen(&mut self, content: &[u8], read: bool) {
@@ -67,15 +68,15 @@ impl RuleJ {
                     Some(log) => log.tail_moved(superblock, read),
                     None => self.log_seen(superblock),
                 };
-                self.heard(news, read);
+                self.apply_news(news, read);
             }
-            // Not all of its parts have arrived.
+            // Some of the superblock's parts have yet to arrive.
             Err(_) if read => self.lose(),
             Err(reason) => self.broken = Some(reason),
         }
     }
 
-    /// The journal's superblock is seen for the first time.
+    /// Takes the journal's superblock for the first time.
     fn log_seen(&mut self, superblock: Superblock) -> News {
         let (mut log, news) = Log::new(superblock);
         self.resume_log(&mut log);
@@ -84,7 +85,7 @@ impl RuleJ {
         news
     }
 
-    fn heard(&mut self, news: News, late: bool) {
+    fn apply_news(&mut self, news: News, late: bool) {
         match news {
             News::None => {}
             News::Received(received) => self.received(received, late),
@@ -102,14 +103,14 @@ impl RuleJ {
         }
     }
 
-    /// Copies in the journal that do not count any more.
+    /// Condemns copies in the journal that no longer count.
     fn residue(&mut self, indices: &RoaringBitmap) {
         let dead = self.passed_cache(self.place.blocks(indices) & &self.live);
         self.figures.residue += dead.len();
         self.condemn(dead);
     }
 
-    /// Invariant 2: what the next transactions say is not known.
+    /// Loses the place in the journal: the next transactions cannot be known (invariant 2).
     fn lose(&mut self) {
         if let Some(log) = &mut self.log {
             log.lose();
@@ -131,8 +132,8 @@ impl RuleJ {
         self.suspect(doubtful);
     }
 
-    /// A transaction counts from now on; if that is `late`, the guest may have
-    /// gone on in the meantime.
+    /// Takes a transaction that counts from now on. If it is `late`, the guest may have continued
+    /// in the meantime.
     fn received(&mut self, Received { tid, maps }: Received, late: bool) {
         let late = late && !mutant::is(Mutant::LateIsInTime);
         let Some(serial) = self.commits.push(maps.len(), late) else { return self.lose() };

@@ -1,10 +1,9 @@
-//! The log of a journal: what of it has arrived, and what of it counts.
+//! The log of a journal: which of its blocks have arrived, and which count.
 //!
-//! 1. A transaction is received once: when it was followed from its beginning
-//!    to its commit block, and each of its blocks was written since it was last
-//!    part of one.
-//! 2. What lies from the tail up to the beginning of the next transaction, or
-//!    was written since, is never called dead.
+//! 1. A transaction is received once: when it was followed from its beginning to its commit block,
+//!    and each of its blocks was written since it was last part of one.
+//! 2. Blocks from the tail to the beginning of the next transaction, and blocks written since, are
+//!    never called dead.
 
 use super::parts::Parts;
 use crate::jbd2::Tid;
@@ -19,8 +18,7 @@ use std::ops::Range;
 const RECORDS_MAX: usize = 1 << 16;
 /// Most copies of maps in one transaction.
 const MAPS_MAX: usize = 1 << 18;
-/// Most bytes of copies that are kept until their commit block arrives; others
-/// are read.
+/// Most bytes of copies kept until their commit block arrives; further ones are read.
 const COPIES_BYTES_MAX: usize = 16 << 20;
 
 /// The log.
@@ -28,13 +26,12 @@ const COPIES_BYTES_MAX: usize = 16 << 20;
 pub(super) struct Log {
     superblock: Superblock,
     position: Position,
-    /// Written, and not part of a transaction that was received since.
+    /// Blocks written, and not part of a transaction received since.
     fresh: RoaringBitmap,
-    /// Written in parts, of which not all have been read: may be of the next
-    /// transaction.
+    /// Blocks written in parts and not read since: they may belong to the next transaction.
     torn: RoaringBitmap,
     parts: Parts,
-    /// The block of the journal that was written last.
+    /// The last written block of the journal.
     newest: u32,
     /// Blocks of the next transaction that are the log's own.
     records: BTreeMap<u32, Held>,
@@ -42,10 +39,10 @@ pub(super) struct Log {
     copies_bytes: usize,
 }
 
-/// Where the next transaction begins.
+/// The beginning of the next transaction.
 #[derive(Debug)]
 enum Position {
-    /// It is not known; its number is at least this.
+    /// Not known; its number is at least this.
     Unknown(Tid),
     /// Nothing in the log counts; its number is at least this.
     Empty(Tid),
@@ -58,16 +55,17 @@ struct Course {
     tid: Tid,
     begin: u32,
     at: u32,
-    /// Blocks that it takes up to there.
+    /// Number of its blocks before `at`.
     len: u32,
-    /// Copies of maps, by where they are.
+    /// Copies of maps, by their block in the journal.
     maps: BTreeMap<u32, Copied>,
 }
 
 /// A block of the log's own.
 #[derive(Debug)]
 enum Held {
-    /// So many copies follow; those of maps, by how far behind it they are.
+    /// The number of copies that follow, and the tags of maps by their distance from the
+    /// descriptor.
     Descriptor(u32, Vec<(u32, Tag)>),
     Revoke,
     Commit,
@@ -77,7 +75,7 @@ enum Held {
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) tag: Tag,
-    /// What was written there, if it was seen.
+    /// Content of the copy, if it was observed.
     pub(super) content: Option<Vec<u8>>,
 }
 
@@ -89,26 +87,25 @@ pub(super) struct Received {
     pub(super) maps: BTreeMap<u32, Copied>,
 }
 
-/// What follows from a change of the log.
+/// The consequences of a change of the log.
 #[derive(Debug)]
 pub(super) enum News {
     /// Nothing.
     None,
     Received(Received),
-    /// These blocks of the journal do not count any more.
+    /// Blocks of the journal that no longer count.
     Dead(RoaringBitmap),
-    /// The log begins anew, beyond what was expected: nothing that it held
-    /// counts, and what was not received never will be.
+    /// The log begins anew, beyond the expected place: nothing in it counts, and transactions that
+    /// were not received never will be.
     Restarted(RoaringBitmap),
-    /// The same, and its numbers have been used before.
+    /// As `Restarted`, and its numbers were used before.
     Renumbered(RoaringBitmap),
-    /// It does not fit what was known of it.
+    /// The log contradicts its known state.
     Lost,
 }
 
 impl Log {
-    /// The log, when its superblock is seen for the first time, and what of it
-    /// is dead.
+    /// The log of a superblock seen for the first time, and the blocks in it that are dead.
     pub(super) fn new(superblock: Superblock) -> (Self, News) {
         let next = superblock.s_sequence;
         let mut log = Self {
@@ -130,7 +127,7 @@ impl Log {
         &self.superblock
     }
 
-    /// Whether nothing in it counts.
+    /// Whether no transaction in the log counts.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self.position, Position::Empty(_))
     }
@@ -140,13 +137,12 @@ impl Log {
         !matches!(self.position, Position::Unknown(_))
     }
 
-    /// Whether it is between two transactions, as far as has been seen.
+    /// Whether the log is between two transactions, by everything that has arrived.
     pub(super) fn is_between(&self) -> bool {
         self.fresh.is_empty() && self.torn.is_empty() && self.records.is_empty()
     }
 
-    /// The number of the next transaction, at least; and where it begins, if
-    /// that is known.
+    /// The lowest possible number of the next transaction, and its first block, if known.
     pub(super) fn next(&self) -> (Tid, Option<u32>) {
         match &self.position {
             Position::Unknown(tid) | Position::Empty(tid) => (*tid, None),
@@ -154,7 +150,7 @@ impl Log {
         }
     }
 
-    /// Goes on where another was at [`Log::next`].
+    /// Continues from the state of another log's [`Log::next`].
     pub(super) fn resume(&mut self, tid: Tid, begin: u32) -> bool {
         let fits = self.superblock.log.contains(&begin) && self.superblock.s_start.is_some();
         if fits {
@@ -163,8 +159,8 @@ impl Log {
         fits
     }
 
-    /// `bytes` of `index` are written, which has `block_bytes`. Says whether it is to
-    /// be read: all of it may be of the next transaction.
+    /// Notes a write of `bytes` of the block `index`, of `block_bytes`. Returns whether the block
+    /// is complete and must be read: it may belong to the next transaction.
     pub(super) fn part_written(&mut self, index: u32, bytes: Range<u64>, block_bytes: u64) -> bool {
         self.newest = index;
         if !self.superblock.log.contains(&index) {
@@ -175,14 +171,14 @@ impl Log {
         self.parts.arrived(index, bytes.start, bytes.end, block_bytes)
     }
 
-    /// `index` holds nothing any more.
+    /// Notes that `index` holds no content.
     pub(super) fn gone(&mut self, index: u32) {
         self.torn.remove(index);
         self.parts.forget(index);
         self.forget(index);
     }
 
-    /// What was held of `index` is not what lies there any more.
+    /// Drops the knowledge of `index`, whose content has changed.
     fn forget(&mut self, index: u32) {
         self.fresh.remove(index);
         if let Some(held) = self.records.remove(&index) {
@@ -203,8 +199,8 @@ impl Log {
         }
     }
 
-    /// `index` holds `block` now; that was `read`, after it came in parts. `is_map` tells
-    /// which blocks are maps.
+    /// Takes the content `block` of `index`, which just arrived, or was `read` after partial
+    /// writes. `is_map` tells which blocks are maps.
     pub(super) fn written(
         &mut self,
         index: u32,
@@ -226,8 +222,7 @@ impl Log {
         }
     }
 
-    /// Whether something else has been written since `index` was, which was `read` or
-    /// is written now.
+    /// Whether another block was written after `index`, which was `read` or is written now.
     fn is_late(&mut self, index: u32, read: bool) -> bool {
         if !read {
             self.newest = index;
@@ -257,14 +252,15 @@ impl Log {
                 if too_many { News::Lost } else { self.follow(late) }
             }
             Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
-            // A block of what was received, written once more.
+            // A received block, written once more.
             Position::Known(_) => {
                 self.fresh.remove(index);
                 News::None
             }
             Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
             Position::Unknown(least) if !record.tid.is_before(*least) => {
-                // What came after it would be taken for older.
+                // A late commit block says nothing: later blocks may have arrived, and would be
+                // taken for older.
                 if record.kind == RecordKind::Commit && !late {
                     let begin = self.advance(index, 1);
                     self.begin(record.tid.next(), begin, late);
@@ -291,8 +287,8 @@ impl Log {
         self.records.insert(index, held);
     }
 
-    /// The next transaction begins here. Unless it is `late` to say so, nothing of it
-    /// has arrived: the guest did not know that it may begin.
+    /// Sets the beginning of the next transaction. Unless the news is `late`, none of it has
+    /// arrived: the guest did not know that it may begin.
     fn begin(&mut self, tid: Tid, begin: u32, late: bool) {
         self.position = Position::Known(Course::new(tid, begin));
         self.forget_records();
@@ -301,7 +297,7 @@ impl Log {
         }
     }
 
-    /// Nothing that has arrived is of the next transaction.
+    /// Counts everything that has arrived as older than the next transaction.
     fn all_is_old(&mut self) {
         self.fresh.clear();
         self.torn.clear();
@@ -313,7 +309,7 @@ impl Log {
         (self.maps_held, self.copies_bytes) = (0, 0);
     }
 
-    /// What was followed has changed.
+    /// Restarts the next transaction, of which a block changed.
     fn follow_anew(&mut self) {
         if let Position::Known(course) = &mut self.position {
             *course = Course::new(course.tid, course.begin);
@@ -343,8 +339,7 @@ impl Log {
         News::None
     }
 
-    /// Its commit block has been reached: it is received, if all of it has
-    /// arrived.
+    /// Ends the transaction at its commit block: it is received, if all of it has arrived.
     fn end(&mut self, late: bool) -> News {
         let Position::Known(course) = &mut self.position else { return News::None };
         let next = advanced(&self.superblock.log, course.at, 1);
@@ -361,7 +356,7 @@ impl Log {
         News::Received(Received { tid, maps })
     }
 
-    /// The journal's superblock is written, or `read` after that.
+    /// Takes the journal's superblock, which was written, or `read` afterwards.
     pub(super) fn tail_moved(&mut self, superblock: Superblock, read: bool) -> News {
         let late = self.is_late(0, read);
         let (tid, start) = (superblock.s_sequence, superblock.s_start);
@@ -373,7 +368,7 @@ impl Log {
                 self.begin(tid, start, late);
                 News::None
             }
-            // While something waits to be read, what is missing may have been received.
+            // While a read is pending, the missing transactions may have been received.
             Position::Known(course) if course.tid.is_before(tid) && self.torn.is_empty() && !late => {
                 self.begin(tid, start, late);
                 News::Restarted(self.everything())
@@ -389,7 +384,7 @@ impl Log {
         }
     }
 
-    /// Nothing in the log counts any more.
+    /// Empties the log: nothing in it counts any more.
     fn emptied(&mut self, tid: Tid) -> News {
         let is_back = tid.is_before(self.next().0) && !mutant::is(Mutant::RenumberingIgnored);
         self.position = Position::Empty(tid);
@@ -405,7 +400,7 @@ impl Log {
         all
     }
 
-    /// The blocks that do not count, if the log does from `tail` up to `begin`.
+    /// The blocks that no longer count, if the log counts from `tail` up to `begin`.
     fn before(&self, tail: u32, begin: u32) -> RoaringBitmap {
         let log = &self.superblock.log;
         let mut dead = self.everything();
@@ -425,7 +420,7 @@ impl Log {
         self.next().1.map_or_else(RoaringBitmap::new, |begin| self.before(begin, begin))
     }
 
-    /// It does not fit what was known of it: it has to be learned anew.
+    /// Loses the place in the log, which has to be found anew.
     pub(super) fn lose(&mut self) {
         let (next, _) = self.next();
         self.position = Position::Unknown(next);
@@ -442,7 +437,7 @@ impl Course {
         Self { tid, begin, at: begin, len: 0, maps: BTreeMap::new() }
     }
 
-    /// A descriptor that was reached announces these copies of maps.
+    /// Expects the copies of maps that a descriptor announces.
     fn expect(&mut self, maps: &[(u32, Tag)], log: &Range<u32>) {
         for (behind, tag) in maps {
             let at = advanced(log, self.at, *behind);
@@ -450,20 +445,20 @@ impl Course {
         }
     }
 
-    /// Whether the tail can be where the transaction `tid` begins, at `start`.
+    /// Whether the tail can be at `start`, as the beginning of transaction `tid`.
     fn has_tail(&self, tid: Tid, start: u32) -> bool {
         if start == self.begin { tid == self.tid } else { tid.is_before(self.tid) }
     }
 }
 
-/// `blocks` behind `at`, around the end of `log`.
+/// The index `blocks` after `at`, round the end of `log`.
 fn advanced(log: &Range<u32>, at: u32, blocks: u32) -> u32 {
     let len = u64::from(log.end - log.start);
     let offset = (u64::from(at - log.start) + u64::from(blocks)) % len;
     log.start + offset as u32
 }
 
-/// The `len` blocks from `from` on, around the end of `log`.
+/// The `len` blocks from `from` on, round the end of `log`.
 fn ring(log: &Range<u32>, from: u32, len: u32) -> [Range<u32>; 2] {
     let straight = len.min(log.end - from);
     [from..from + straight, log.start..log.start + (len - straight)]

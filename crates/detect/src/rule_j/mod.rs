@@ -1,18 +1,17 @@
-//! Rule J: how deaths are known below a file system with a journal.
+//! Rule J: infers deaths below a file system with a journal.
 //!
-//! The journal is the truth: a transaction counts when its commit block has
-//! arrived, and says of the allocation maps what they were at one moment. No
-//! order of arrival is relied on, and no mode of the file system's data.
-//! `docs/decisions/0008-rule-j.md` has the rules and why they hold. Invariants:
-//! 1. A block is *live* from the moment a write to it arrives, until a committed
-//!    map shows it free that is two commits younger than that write.
-//! 2. What is not known is not free: a block that no committed map has shown
-//!    free since the last doubt is never called dead ([`RuleJ::lose`]).
+//! The journal is the truth: a transaction counts when its commit block has arrived, and its copies
+//! show the allocation maps as of one moment. The rule relies on no order of arrival, and on no
+//! mode of the file system's data. `docs/decisions/0008-rule-j.md` has the rules and their proof.
+//! Invariants:
+//! 1. A block is *live* from the arrival of a write to it until a committed map that is two commits
+//!    younger than that write shows it free.
+//! 2. An unknown block is not free: a block that no committed map has shown free since the last
+//!    doubt is never called dead ([`RuleJ::lose`]).
 //! 3. Nothing in the journal is called dead from its tail on ([`log`]).
-//! 4. Nothing is called dead before the evidence is durable
-//!    ([`crate::rule::deaths`]).
-//! 5. Time proves nothing. Below a cache, which may not pass flushes on, a death waits all the
-//!    same until everything has passed it ([`cached`]).
+//! 4. Nothing is called dead before the evidence is durable ([`crate::rule::deaths`]).
+//! 5. Time proves nothing. But below a cache, which may not pass flushes on, a death waits until
+//!    everything older has passed it ([`cached`]).
 
 mod cached;
 mod commits;
@@ -28,7 +27,7 @@ use crate::jbd2::Tid;
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
-use crate::rule::history::{Clock, Lately};
+use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
 use crate::rule::{Grid, Rule, overlaid, split};
 use commits::{Commits, Map};
@@ -49,32 +48,32 @@ pub struct RuleJ {
     grid: Grid,
     options: Options,
     clock: Clock,
-    /// The shadow bitmap.
+    /// The shadow bitmap: blocks written, or allocated, since a commit showed them free.
     live: RoaringBitmap,
-    /// The newest committed map shows these free.
+    /// Blocks that the newest committed map shows free.
     free: RoaringBitmap,
-    /// Free and live.
+    /// Blocks both free and live.
     candidates: RoaringBitmap,
-    /// Present content that may be dead, although the block is allocated.
+    /// Live blocks whose present content may be dead, although they are allocated.
     suspicious: RoaringBitmap,
-    /// Written within the time that it takes to settle.
-    lately: Lately,
+    /// Blocks written within the settling time.
+    lately: RecentBlocks,
     deaths: Deaths,
     survey: Survey,
-    /// Maps that were committed since it was decided to read them in place.
+    /// Maps committed since the decision to read them in place.
     committed: RoaringBitmap,
-    /// Others may have been, too.
+    /// Further maps may have been committed, unseen.
     committed_unseen: bool,
     place: Place,
     /// The blocks of the journal.
     journal: RoaringBitmap,
-    /// None until its superblock has been seen.
+    /// The log, once the journal's superblock has been seen.
     log: Option<Log>,
     commits: Commits,
     reads: Reads,
-    /// Where the log was left at the last stop.
+    /// Place in the log at the last stop.
     resumes: Option<(Tid, u32)>,
-    /// It is mounted, as far as it says itself.
+    /// The file system is mounted, by its own mark.
     in_use: bool,
     attached: Attached,
     changed: bool,
@@ -82,16 +81,16 @@ pub struct RuleJ {
     figures: Figures,
 }
 
-/// Whose word a map is.
+/// The writer of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word {
-    /// The guest's, in a transaction or at the unmount.
+    /// The guest, in a transaction or at the unmount.
     Guest,
-    /// That of a tool, which may have found an owner.
+    /// A tool, which may have found an owner.
     Tool,
 }
 
-/// What was seen, in blocks unless the name says otherwise.
+/// Counters for the status, in blocks unless the name says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Figures {
     freed: u64,
@@ -101,9 +100,8 @@ struct Figures {
 }
 
 impl RuleJ {
-    /// Begins to watch below `format`, whose journal lies in `journal`, in its
-    /// own order. `seen_from_start` says that nothing was written since it came
-    /// to lie there.
+    /// Begins to watch below `format`, whose journal lies in the blocks of `journal`, in its own
+    /// order. `seen_from_start` says that nothing was written since the disk was opened.
     #[must_use]
     pub fn attach(
         format: Box<dyn Format>,
@@ -122,7 +120,7 @@ impl RuleJ {
             free: RoaringBitmap::new(),
             candidates: RoaringBitmap::new(),
             suspicious: RoaringBitmap::new(),
-            lately: Lately::new(0),
+            lately: RecentBlocks::new(0),
             deaths: Deaths::default(),
             survey: Survey::new(Vec::new(), format.block_bytes()),
             committed: RoaringBitmap::new(),
@@ -204,8 +202,8 @@ impl RuleJ {
         }
     }
 
-    /// While it is mounted, that is what was committed before. Else a tool
-    /// writes, through a cache that knows no order.
+    /// Takes a write of a map. While the file system is mounted, the write repeats a commit.
+    /// Otherwise a tool writes, through a cache that knows no order.
     fn map_written(&mut self) {
         if !self.in_use && !self.survey.awaits_tools() {
             self.reread_maps(false);
@@ -218,7 +216,7 @@ impl RuleJ {
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 
-    /// Carries out the commits whose maps have been seen, the oldest first.
+    /// Applies the commits that have all their maps, the oldest first.
     fn settle(&mut self) {
         while let Some(settled) = self.commits.pop() {
             for map in settled.maps {
@@ -232,14 +230,14 @@ impl RuleJ {
         }
     }
 
-    /// The newest word of a map. What was `written` since the one before it need
-    /// not be what was free then. What was condemned is dead whoever has the block
-    /// by now: an owner who had written there would have revived it. Only a tool
-    /// may take a death back; and what is owned does not die at grade `block`.
+    /// Takes the newest state of a map. Blocks `written` since the state before need not hold the
+    /// content that was free then. A condemned block is dead whoever owns it by now: an owner's
+    /// write would have revived it. Only a tool may take a death back; and an owned block does not
+    /// die at grade `block`.
     fn shown(&mut self, map: Map, written: &RoaringBitmap, word: Word) {
         let Map { allocated, free, .. } = map;
         if !free.is_disjoint(&self.journal) {
-            self.broken = Some(Reason("a map has the journal free".into()));
+            self.broken = Some(Reason("a map shows the journal as free".into()));
             return;
         }
         let allocated = allocated - &self.journal;
@@ -260,7 +258,7 @@ impl RuleJ {
         self.suspect(uncertain);
     }
 
-    /// The present content of `blocks` may be that of an owner who is gone.
+    /// Notes that the present content of `blocks` may be of an owner that is gone.
     fn suspect(&mut self, blocks: RoaringBitmap) {
         if self.options.grade != Grade::Block && !mutant::is(Mutant::CandidatesForgotten) {
             self.suspicious |= blocks;
@@ -274,7 +272,7 @@ impl RuleJ {
         self.deaths.condemn(dead, self.clock.now);
     }
 
-    /// A free of the guest's own, or zeros.
+    /// Takes zeros, or a free of the guest's own.
     fn zeroed(&mut self, extent: Extent<Addr>) {
         let Some(blocks) = self.grid.touched(extent) else { return };
         for block in blocks {
@@ -295,7 +293,7 @@ impl RuleJ {
         }
     }
 
-    /// Nothing of `blocks` is left to be destroyed.
+    /// Drops `blocks`, which hold nothing to destroy any more.
     fn gone(&mut self, blocks: RangeInclusive<Block>) {
         self.live.remove_range(blocks.clone());
         self.candidates.remove_range(blocks.clone());
@@ -315,15 +313,13 @@ impl RuleJ {
         self.format.learn(block, new);
     }
 
-    /// Everything it holds has been written, so that its maps can be believed
-    /// as they lie there.
+    /// Notes that everything was written, so that the maps on the disk can be trusted.
     fn cleaned(&mut self, in_order: bool) {
         self.in_use = false;
         self.reread_maps(in_order && !self.attached.is_cached());
     }
 
-    /// A map as it lies there, after everything had been written. What was
-    /// committed since is newer.
+    /// Takes a map that was read after everything had been written. Maps committed since are newer.
     fn map_reread(&mut self, block: Block, content: &[u8]) {
         let Some(exempt) = self.survey.exempt(block) else { return };
         let blind = mutant::is(Mutant::RereadWithoutExemption);
@@ -345,7 +341,7 @@ impl RuleJ {
         self.survey.map_reread(block);
     }
 
-    /// Those of `blocks` whose present content may be dead.
+    /// The blocks within `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
         let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
         self.deaths.add_within(blocks.clone(), &mut found);
@@ -355,7 +351,7 @@ impl RuleJ {
         if self.options.grade == Grade::Content {
             found.extend(self.live.range(blocks).filter(|block| self.format.kind(*block) == Kind::Data));
         }
-        // Without the journal's superblock there is no recovery.
+        // A recovery needs the journal's superblock.
         self.place.block(0).map(|superblock| found.remove(superblock));
         found
     }

@@ -1,19 +1,19 @@
-//! Blocks of the journal that are being written in parts.
+//! Blocks of the journal written in parts.
 
 use std::collections::BTreeMap;
 
-/// What a disk writes at once.
+/// Bytes that a disk writes at once.
 const SECTOR_BYTES: u64 = 512;
-/// Most blocks that are held.
+/// Most blocks with some sectors.
 const BLOCKS_MAX: usize = 1 << 16;
 
-/// Which sectors of a block have arrived, a bit each. The largest block has 128.
+/// Sectors of each block that have arrived, a bit each. The largest block has 128.
 #[derive(Debug, Default)]
 pub(super) struct Parts(BTreeMap<u32, u128>);
 
 impl Parts {
-    /// The bytes from `start` up to `end` of block `index`, which has
-    /// `block_bytes`, have arrived. Says whether all of it has, by now.
+    /// Notes that the bytes from `start` up to `end` of block `index` have arrived, of a block of
+    /// `block_bytes`. Returns whether the block is complete.
     pub(super) fn arrived(&mut self, index: u32, start: u64, end: u64, block_bytes: u64) -> bool {
         if self.0.len() >= BLOCKS_MAX {
             self.clear();
@@ -27,12 +27,12 @@ impl Parts {
         is_whole
     }
 
-    /// The parts of `index` that have arrived are none of what lies there next.
+    /// Drops the parts of `index`: its next content shares none of them.
     pub(super) fn forget(&mut self, index: u32) {
         self.0.remove(&index);
     }
 
-    /// Nothing that has arrived is part of what lies anywhere next.
+    /// Drops all parts.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

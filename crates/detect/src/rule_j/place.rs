@@ -7,10 +7,10 @@ use std::ops::Range;
 /// The blocks of a journal, in its own order.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Pieces that are contiguous in both, in order of the journal; the first
-    /// number is the place in the journal.
+    /// Pieces contiguous in both the journal and the file system, in the journal's order, with
+    /// their place in the journal.
     pieces: Vec<(u32, Range<Block>)>,
-    /// The same in order of the file system.
+    /// The same pieces in the file system's order.
     sorted: Vec<(u32, Range<Block>)>,
     len: u32,
 }
@@ -29,26 +29,26 @@ impl Place {
         Self { pieces, sorted, len }
     }
 
-    /// How many blocks it has.
+    /// Number of blocks.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Which block of the journal `block` is.
+    /// The journal's number for `block`.
     pub(super) fn index(&self, block: Block) -> Option<u32> {
         let next = self.sorted.partition_point(|(_, range)| range.start <= block);
         let (start, range) = self.sorted.get(next.checked_sub(1)?)?;
         range.contains(&block).then(|| start + (block - range.start))
     }
 
-    /// Where the journal's block `index` is.
+    /// The place of the journal's block `index`.
     pub(super) fn block(&self, index: u32) -> Option<Block> {
         let next = self.pieces.partition_point(|(start, _)| *start <= index);
         let (start, range) = self.pieces.get(next.checked_sub(1)?)?;
         Some(range.start + (index - start)).filter(|block| range.contains(block))
     }
 
-    /// Where the journal's blocks `indices` are.
+    /// The places of the journal's blocks `indices`.
     pub(super) fn blocks(&self, indices: &RoaringBitmap) -> RoaringBitmap {
         let mut blocks = RoaringBitmap::new();
         for (start, range) in &self.pieces {
@@ -61,7 +61,7 @@ impl Place {
         blocks
     }
 
-    /// All of them.
+    /// All blocks of the journal.
     pub(super) fn all(&self) -> RoaringBitmap {
         let mut all = RoaringBitmap::new();
         self.pieces.iter().for_each(|(_, range)| {

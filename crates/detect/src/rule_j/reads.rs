@@ -1,7 +1,7 @@
-//! What is to be read of the journal, and what for.
+//! Reads of the journal, and their purposes.
 //!
-//! A read is carried out in order with the changes that arrive: it shows what
-//! was written before it was asked for, and not what was written after.
+//! A read keeps its order among the arriving changes: it returns everything written before it was
+//! asked for, and nothing written after.
 
 use crate::format::Block;
 use crate::jbd2::Tid;
@@ -9,43 +9,43 @@ use crate::jbd2::record::Tag;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// What a block is read for.
+/// Purpose of a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    /// Nothing any more.
+    /// No longer needed.
     Void,
-    /// It was written in parts, or never seen.
+    /// The content of a block that was written in parts, or never seen.
     Content,
-    /// It holds the copy of a map.
+    /// The copy of a map.
     Copy(Wanted),
 }
 
 /// The copy of a map that a commit waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The commit.
+    /// Serial number of the commit.
     pub(super) serial: u64,
     pub(super) tid: Tid,
     pub(super) tag: Tag,
 }
 
-/// What is to be read.
+/// Pending reads.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     wanted: BTreeMap<Block, Purpose>,
-    /// Asked for, and not given yet; several for one block are given in order.
+    /// Purposes of reads under way; several reads of one block are answered in order.
     asked: BTreeMap<Block, VecDeque<Purpose>>,
-    /// Copies that are about to be overwritten: they are shown before.
+    /// Wanted copies about to be overwritten: the old content is shown first.
     shown: BTreeMap<Block, Wanted>,
 }
 
 impl Reads {
-    /// The content of `block` is wanted.
+    /// Asks for the content of `block`.
     pub(super) fn want(&mut self, block: Block) {
         self.wanted.insert(block, Purpose::Content);
     }
 
-    /// The copy in `block` is wanted. Says whether that can be had.
+    /// Asks for the copy in `block`. Returns whether it can be had.
     pub(super) fn want_copy(&mut self, block: Block, copy: Wanted) -> bool {
         let is_free = !self.shown.contains_key(&block);
         is_free && self.wanted.insert(block, Purpose::Copy(copy)).is_none()
@@ -57,7 +57,7 @@ impl Reads {
         Some(block)
     }
 
-    /// `block` is written; it is to be read, if the last of several parts came.
+    /// Notes a write to `block`, and asks for its content if that was the last of several parts.
     pub(super) fn written(&mut self, block: Block, is_last_part: bool) {
         if let Some(Purpose::Copy(copy)) = self.wanted.remove(&block) {
             self.shown.insert(block, copy);
@@ -72,7 +72,7 @@ impl Reads {
         }
     }
 
-    /// What the content of `block` that is given now was asked for.
+    /// The purpose of the content of `block` that is given now.
     pub(super) fn given(&mut self, block: Block) -> Purpose {
         let Some(asked) = self.asked.get_mut(&block) else { return Purpose::Void };
         let purpose = asked.pop_front().unwrap_or(Purpose::Void);
@@ -82,12 +82,12 @@ impl Reads {
         purpose
     }
 
-    /// Those of `blocks` that have to be shown before they are overwritten.
+    /// The blocks within `blocks` whose old content is needed before they are overwritten.
     pub(super) fn shown_within(&self, blocks: RangeInclusive<Block>) -> BTreeSet<Block> {
         self.shown.range(blocks).map(|(block, _)| *block).collect()
     }
 
-    /// Whether a copy that is wanted lies in `blocks`.
+    /// Whether `blocks` hold a wanted copy.
     pub(super) fn hold_copy(&self, blocks: RangeInclusive<Block>) -> bool {
         let is_copy = |purpose: &Purpose| matches!(purpose, Purpose::Copy(_));
         self.wanted.range(blocks.clone()).any(|(_, purpose)| is_copy(purpose))
@@ -95,12 +95,12 @@ impl Reads {
             || self.shown.range(blocks).next().is_some()
     }
 
-    /// `block` is shown before it is overwritten.
+    /// Takes the wanted copy whose `block` is about to be overwritten.
     pub(super) fn shown(&mut self, block: Block) -> Option<Wanted> {
         self.shown.remove(&block)
     }
 
-    /// No commit waits for a copy any more.
+    /// Drops the reads of copies: no commit waits for one any more.
     pub(super) fn forget_copies(&mut self) {
         self.shown.clear();
         self.wanted.retain(|_, purpose| matches!(purpose, Purpose::Content));

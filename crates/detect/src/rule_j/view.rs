@@ -1,22 +1,22 @@
-//! What rule J keeps over a clean stop, as bytes (`docs/formats/view.md`).
+//! The knowledge of rule J, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use super::RuleJ;
 use super::log::Log;
 use crate::jbd2::Tid;
 use crate::rule::deaths::Deaths;
-use crate::rule::history::Lately;
+use crate::rule::history::RecentBlocks;
 use crate::rule::sets::{put_sets, take_sets};
 use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
 
-/// Sets that lie one behind the other.
+/// Number of sets in a view.
 const SETS: usize = 6;
-/// What stands for the beginning of a transaction that is not known.
+/// Stands for an unknown beginning of a transaction.
 const NO_BEGIN: u32 = 0;
 
 impl RuleJ {
-    /// Nothing while the place in the journal is not known, or amid a
-    /// transaction: then a cold attach knows as much.
+    /// None while the place in the journal is not known, or amid a transaction: then a cold attach
+    /// knows as much.
     pub(super) fn known(&self) -> Option<Vec<u8>> {
         let log = self.log.as_ref().filter(|log| log.is_known() && log.is_between())?;
         let is_calm = self.broken.is_none() && !self.changed;
@@ -50,15 +50,15 @@ impl RuleJ {
         self.in_use = in_use != 0;
         self.candidates = &live & &free;
         (self.live, self.free, self.suspicious) = (live, free, suspicious);
-        self.lately = Lately::kept(&lately);
+        self.lately = RecentBlocks::kept(&lately);
         self.commits.resume(written);
         self.deaths = Deaths::restore(condemned, &RoaringBitmap::new(), self.clock.now);
         self.resumes = Some((Tid(tid), begin));
         Some(())
     }
 
-    /// The journal's superblock has been seen for the first time: goes on where
-    /// the log was left, or has to learn it anew.
+    /// Continues where the log was left, now that the journal's superblock has been seen, or learns
+    /// the place anew.
     pub(super) fn resume_log(&mut self, log: &mut Log) {
         let Some((tid, begin)) = self.resumes.take() else { return };
         let is_empty = begin == NO_BEGIN && log.is_empty() && log.next().0 == tid;

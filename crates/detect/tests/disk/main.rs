@@ -81,7 +81,7 @@ impl Random {
     }
 }
 
-/// What one change makes a watcher say, in order of place.
+/// The verdicts of a watcher after one change, in order of place.
 fn said(said: [Vec<Extent<Addr>>; 2], sectors: usize) -> [Vec<Extent<Addr>>; 2] {
     said.map(|it| shifted(&it, sectors))
 }
@@ -292,7 +292,7 @@ fn what_was_known_of_each_partition_is_known_again() {
             .collect::<Vec<_>>()
     };
     assert_eq!(live(&again), live(&bench));
-    // What is cut off or begins otherwise says nothing.
+    // A view that is cut off, or begins otherwise, is ignored.
     for broken in [&view[..view.len() - 1], &view[1..], &[]] {
         let mut cold = Bench::disk(bench.bytes.clone());
         cold.watcher.restore(broken.to_vec());
@@ -327,10 +327,10 @@ fn a_table_that_cannot_be_read_is_looked_for_again_once_it_is_written() {
     assert_eq!(file_systems(&bench).len(), 2);
 }
 
-/// A disk with one partition that is in use, of which a free block was written and its map
-/// comes twice; `between` the two so many clients are connected, in turn. Says how many
-/// blocks are doubted, and how many dead.
-fn doubted_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64) {
+/// A disk with one partition in use: a free block is written, and its map is written twice. Between
+/// the two, so many clients are connected, in turn. Returns how many blocks are unconfirmed, and
+/// how many dead.
+fn unconfirmed_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64) {
     let mut part = ext2(name, 1024, &["-b", "1024"]);
     part[1024 + 58] = 0;
     let at = (FIRST * 512) as u64;
@@ -359,9 +359,9 @@ fn doubted_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, u64)
 
 #[test]
 fn the_second_map_in_turn_proves_what_the_first_one_does_not() {
-    let (doubted, dead) = doubted_and_dead("turn-one", 1, &[]);
-    assert!(doubted == 0 && dead > 0, "{doubted} {dead}");
-    assert_eq!(doubted_and_dead("turn-two", 2, &[]), (dead, 0), "who came with what is not known");
-    assert_eq!(doubted_and_dead("turn-again", 1, &[0, 1]), (1, dead - 1));
-    assert_eq!(doubted_and_dead("turn-both", 1, &[2, 1]), (1, dead - 1));
+    let (unconfirmed, dead) = unconfirmed_and_dead("turn-one", 1, &[]);
+    assert!(unconfirmed == 0 && dead > 0, "{unconfirmed} {dead}");
+    assert_eq!(unconfirmed_and_dead("turn-two", 2, &[]), (dead, 0), "who came with what is not known");
+    assert_eq!(unconfirmed_and_dead("turn-again", 1, &[0, 1]), (1, dead - 1));
+    assert_eq!(unconfirmed_and_dead("turn-both", 1, &[2, 1]), (1, dead - 1));
 }

@@ -70,7 +70,7 @@ fn an_empty_log_is_dead_from_its_first_block_on_and_nothing_else() {
         let format = image.ext2();
         let mut scene = Scene::new(image);
         let status = scene.watch.status();
-        assert_eq!(status.file_system.as_deref(), Some("journal of a file system elsewhere"));
+        assert_eq!(status.file_system.as_deref(), Some("external journal"));
         assert_eq!(status.state, "watching it");
         assert_eq!(scene.dead(&*format), (first..format.blocks()).collect::<BTreeSet<_>>());
         assert!(!scene.watch.agenda().is_working);
@@ -111,9 +111,9 @@ fn what_lies_after_a_replay_is_dead() {
 fn what_is_not_understood_turns_inference_off_by_name() {
     for (name, field, why) in [
         ("fast_commit", (0x28, 0x20), "features that are not understood: `fast_commit`"),
-        ("users", (0x40, 2), "the journal is that of 2 file systems"),
-        ("first", (0x14, 2), "makes no sense: `s_first`"),
-        ("blocks", (0xC, 4096), "makes no sense: `s_blocksize`"),
+        ("users", (0x40, 2), "the journal serves 2 file systems"),
+        ("first", (0x14, 2), "has an invalid field: `s_first`"),
+        ("blocks", (0xC, 4096), "has an invalid field: `s_blocksize`"),
     ] {
         let (mut scene, format) = two_transactions(&format!("device_refused_{name}"));
         scene.tell(&[field]);
@@ -142,7 +142,7 @@ fn a_device_whose_journal_is_gone_is_refused() {
     let (mut scene, format) = two_transactions("device_gone");
     scene.write(Extent::<Addr>::new(2 * BLOCK, BLOCK), None);
     scene.settle();
-    assert!(scene.state().contains("makes no sense: `h_magic`"), "{}", scene.state());
+    assert!(scene.state().contains("has an invalid field: `h_magic`"), "{}", scene.state());
     assert_eq!(scene.dead(&*format), BTreeSet::new());
 }
 

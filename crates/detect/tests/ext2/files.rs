@@ -1,5 +1,5 @@
-//! What inodes name, compared with debugfs, file by file; and what tools do to
-//! a file system, told by its superblock.
+//! The names in inodes, compared with debugfs, file by file; and the effect of tools on a file
+//! system, seen in its superblock.
 
 use crate::image::{Image, blocks, check_owners, exit, ranges, run};
 use quietus_core::units::Extent;
@@ -118,7 +118,7 @@ fn trees_of_extents_are_followed_to_every_depth() {
     assert!(blocks(&links).len() > 4000);
 }
 
-/// What `mke2fs -d` copies, with whatever else the features bring.
+/// The files that `mke2fs -d` copies, with whatever else the features bring.
 #[test]
 fn folders_copied_at_the_making_are_named() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("copied");
@@ -220,7 +220,7 @@ fn the_resize_inode_names_one_block_of_pointers() {
     assert_eq!(links[0].kind, Kind::Pointers(2));
 }
 
-/// What a tool's change of the block of the superblock means.
+/// The meaning of a tool's change of the superblock's block.
 fn after(name: &str, args: &[&str], tool: impl Fn(&mut Image)) -> Geometry {
     let mut image = Image::new(name, 20_000, args);
     let format = image.ext2();
@@ -300,7 +300,7 @@ fn a_journal_of_its_own_is_found_behind_its_superblock() {
         let args = ["-b", &block_bytes.to_string(), "-O", "journal_dev"];
         let image = Image::new(&format!("device_{block_bytes}"), 20_000, &args);
         let format = image.ext2();
-        assert_eq!(format.name(), "journal of a file system elsewhere");
+        assert_eq!(format.name(), "external journal");
         assert_eq!((format.block_bytes(), format.blocks()), (block_bytes, 20_000 * 1024 / block_bytes));
         let journal = std::iter::once(first..format.blocks()).collect();
         assert_eq!((format.journal(), format.journal_first()), (Some(journal), first));
@@ -309,14 +309,14 @@ fn a_journal_of_its_own_is_found_behind_its_superblock() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_known_as_one() {
+fn an_external_journal_is_known_as_one() {
     let mut image = Image::new("elsewhere", 20_000, &["-b", "1024"]);
-    assert!(!image.ext2().has_journal_elsewhere());
+    assert!(!image.ext2().has_external_journal());
     image.debugfs(
         "feature has_journal\nset_super_value journal_dev 2049\nset_super_value journal_uuid random\n",
     );
     let format = image.ext2();
-    assert!(format.has_journal_elsewhere() && format.journal().is_none());
+    assert!(format.has_external_journal() && format.journal().is_none());
     assert_eq!(format.name(), "ext3");
     check(&image, &[]);
     let copies: Vec<u64> = image.dumpe2fs().lines().filter_map(copy_at).map(|block| block * 1024).collect();
@@ -337,11 +337,11 @@ fn copy_at(line: &str) -> Option<u64> {
 fn more_blocks_than_32_bits_count_are_refused() {
     let mut image = Image::new("huge", 40_000, &["-b", "1024", "-O", "64bit,extent"]);
     image.debugfs("set_super_value blocks_count 4294967296\n");
-    assert_eq!(image.refusal(), "it has 2^32 blocks or more, which are not counted");
+    assert_eq!(image.refusal(), "it has 2^32 blocks or more, which is not supported");
 }
 
-/// What dumpe2fs calls a feature, but where it says nothing (`64bit` alone), or
-/// has two names.
+/// The features by dumpe2fs, except those that it does not show (`64bit` alone), and those with two
+/// names.
 fn feature_by_dumpe2fs(image: &Image) -> Option<String> {
     let printed = exit("dumpe2fs", &["-f", "-h", image.path.to_str().unwrap()]).1;
     let line = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;

@@ -156,7 +156,7 @@ pub fn blocks(links: &[Link]) -> BTreeSet<u32> {
     set
 }
 
-/// What is free by the maps, read in pieces of `piece_bytes`.
+/// The free blocks by the maps, read in pieces of `piece_bytes`.
 pub fn free(image: &Image, format: &dyn Format, piece_bytes: u64) -> BTreeSet<u32> {
     let bytes = u64::from(format.block_bytes());
     let mut free = BTreeSet::new();
@@ -177,7 +177,7 @@ pub fn free(image: &Image, format: &dyn Format, piece_bytes: u64) -> BTreeSet<u3
     free
 }
 
-/// What is allocated, and no metadata in a fixed place.
+/// The allocated blocks without fixed metadata.
 pub fn allocated(image: &Image, format: &dyn Format) -> BTreeSet<u32> {
     let free = free(image, format, 1 << 20);
     let data = |block: &u32| format.kind(*block) == Kind::Data && !free.contains(block);

@@ -4,7 +4,7 @@ use crate::image::{Image, check_owners, free, ranges};
 use quietus_detect::format::{Format, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What each block is for, by dumpe2fs; what it does not name is data.
+/// The kind of each block, by dumpe2fs; blocks that it does not name are data.
 fn kinds(dump: &str) -> BTreeMap<u32, Kind> {
     let titles = [
         ("Primary superblock at ", Kind::Geometry),

@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// What is dead by evidence that is durable.
+    /// The blocks that are dead by durable evidence.
     pub fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
         self.observe(Observation::Cut);
         self.observe(Observation::Proven);
@@ -224,8 +224,8 @@ fn a_map_ahead_of_its_descriptor_is_believed() {
     assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
 }
 
-/// Its journal is on another device; a file has the blocks that are returned.
-fn image_with_journal_elsewhere(name: &str) -> (Image, BTreeSet<u32>) {
+/// A file system with an external journal, and the blocks of one file.
+fn image_with_external_journal(name: &str) -> (Image, BTreeSet<u32>) {
     let mut image = Image::new(name, 8000, &["-b", "1024"]);
     let source = image.path.with_extension("source");
     std::fs::write(&source, vec![7; 9000]).unwrap();
@@ -268,8 +268,8 @@ impl Scene {
 }
 
 #[test]
-fn above_a_journal_elsewhere_maps_count_once_it_was_mounted_before_us() {
-    let (image, blocks) = image_with_journal_elsewhere("elsewhere_heard");
+fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
+    let (image, blocks) = image_with_external_journal("elsewhere_heard");
     let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);
@@ -281,8 +281,8 @@ fn above_a_journal_elsewhere_maps_count_once_it_was_mounted_before_us() {
 }
 
 #[test]
-fn above_a_journal_elsewhere_that_may_be_replayed_maps_do_not_count() {
-    let (image, blocks) = image_with_journal_elsewhere("elsewhere_unheard");
+fn above_an_external_journal_that_may_be_replayed_maps_do_not_count() {
+    let (image, blocks) = image_with_external_journal("elsewhere_unheard");
     let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);

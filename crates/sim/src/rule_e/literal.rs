@@ -26,14 +26,14 @@ const QUIET_MS: u64 = 500;
 /// How far a condemned block is on its way [6].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
-    /// Its evidence came after the last cut.
-    Young,
-    /// Its evidence came before the last cut.
-    Cut,
-    /// Its evidence is durable, and somebody names it.
-    NamedDead,
-    /// It may be destroyed.
-    Ready,
+    /// The evidence came after the last cut.
+    Unsynced,
+    /// The evidence came before the last cut.
+    Syncing,
+    /// The evidence is durable, and a pointer names the block.
+    Referenced,
+    /// The block may be destroyed.
+    Confirmed,
 }
 
 /// What is known of one block.
@@ -41,7 +41,7 @@ pub enum Stage {
 struct Cell {
     live: bool,
     suspicious: bool,
-    doubted: Option<Moment>,
+    unconfirmed: Option<Moment>,
     stage: Option<Stage>,
     /// It lost a name while live: when.
     unlinked: Option<Moment>,
@@ -76,8 +76,8 @@ pub struct Literal<F> {
     /// Clients that are connected [3].
     clients: usize,
     attached: Attached,
-    /// It was mounted under our eyes, and nobody has taken it over since [10].
-    heard: bool,
+    /// The mount was observed, and no other host has taken the file system over since [10].
+    mount_observed: bool,
     review: Option<Review>,
     /// Maps that are to be read, and whether a tool calls them whole.
     maps: BTreeMap<Block, bool>,
@@ -105,7 +105,7 @@ impl<F: Format> Literal<F> {
             in_use: !whole,
             clients: 0,
             attached: Attached::Direct,
-            heard: false,
+            mount_observed: false,
             review: None,
             maps: BTreeMap::new(),
             is_surveyed: false,
@@ -159,7 +159,8 @@ impl<F: Format> Literal<F> {
     /// A doubt ends after `settle` of `active` [4].
     fn end_doubts(&mut self) {
         let settle = self.settle_ms();
-        let blocks: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.doubted?))).collect();
+        let blocks: Vec<_> =
+            self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.unconfirmed?))).collect();
         for (block, since) in blocks {
             if !self.clock.is_within_active(since, settle) {
                 self.condemn(block);
@@ -179,14 +180,14 @@ impl<F: Format> Literal<F> {
 
     fn condemn(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("maps show data");
-        (cell.live, cell.stage, cell.doubted) = (false, Some(Stage::Young), None);
+        (cell.live, cell.stage, cell.unconfirmed) = (false, Some(Stage::Unsynced), None);
         (cell.unlinked, cell.scour) = (None, false);
     }
 
     fn doubt(&mut self, block: Block) {
         let moment = self.clock.moment();
         let cell = self.cells.get_mut(&block).expect("maps show data");
-        cell.doubted.get_or_insert(moment);
+        cell.unconfirmed.get_or_insert(moment);
     }
 
     /// Content arrives.
@@ -228,7 +229,7 @@ impl<F: Format> Literal<F> {
         let is_orphan = self.is_guessed(block) && self.options.grade != Grade::Block;
         let moment = self.clock.moment();
         let cell = self.cells.get_mut(&block).expect("it is data");
-        (cell.live, cell.stage, cell.doubted) = (true, None, None);
+        (cell.live, cell.stage, cell.unconfirmed) = (true, None, None);
         (cell.written, cell.stirred, cell.touched) = (Some(moment), Some(moment), true);
         cell.suspicious |= is_orphan;
     }
@@ -239,7 +240,7 @@ impl<F: Format> Literal<F> {
         *cell = Cell {
             live: false,
             suspicious: false,
-            doubted: None,
+            unconfirmed: None,
             stage: None,
             unlinked: None,
             scour: false,
@@ -270,7 +271,7 @@ impl<F: Format> Literal<F> {
     }
 
     fn is_replayed(&self) -> bool {
-        self.format.map_needs_rest() || self.format.has_journal_elsewhere()
+        self.format.map_needs_rest() || self.format.has_external_journal()
     }
 
     /// What was sent may come again [3].
@@ -284,24 +285,24 @@ impl<F: Format> Literal<F> {
     fn shown_allocated(&mut self, block: Block) {
         let (grade, moment) = (self.options.grade, self.clock.moment());
         let cell = self.cells.get_mut(&block).expect("it was there");
-        let was_dying = cell.stage.is_some() || cell.doubted.is_some();
+        let was_dying = cell.stage.is_some() || cell.unconfirmed.is_some();
         if cell.stage.is_some() && grade != Grade::Block {
             cell.unlinked.get_or_insert(moment);
         }
-        (cell.live, cell.stage, cell.doubted) = (true, None, None);
+        (cell.live, cell.stage, cell.unconfirmed) = (true, None, None);
         cell.suspicious |= was_dying && grade != Grade::Block;
     }
 
     /// Whether a map that shows it free, above a journal elsewhere, may be a
     /// recovery's, or too old for what was written there [10].
     fn says_nothing(&mut self, block: Block) -> bool {
-        let is_journaled = self.in_use && self.format.has_journal_elsewhere();
-        is_journaled && (!self.heard || self.is_recent(block))
+        let is_journaled = self.in_use && self.format.has_external_journal();
+        is_journaled && (!self.mount_observed || self.is_recent(block))
     }
 
     /// The guest reads [10].
     pub fn read(&mut self, extent: Extent<Addr>) {
-        self.heard &= !self.format.is_opened_by(extent);
+        self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
     /// Whether a map proves nothing against it yet [3].
@@ -318,7 +319,7 @@ impl<F: Format> Literal<F> {
     /// [8]
     fn call_whole(&mut self, by_tool: bool) {
         let by_tool = by_tool || self.attached.is_cached();
-        (self.in_use, self.heard) = (false, false);
+        (self.in_use, self.mount_observed) = (false, false);
         self.maps.clear();
         self.review = Some(Review { at: Millis(self.clock.now().0 + QUIET_MS), by_tool });
         self.cells.values_mut().for_each(|it| it.touched = false);
@@ -347,7 +348,7 @@ impl<F: Format> Literal<F> {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
-            Geometry::Mounted => (self.in_use, self.heard) = (true, true),
+            Geometry::Mounted => (self.in_use, self.mount_observed) = (true, true),
             Geometry::Unmounted => self.call_whole(false),
             Geometry::Clean => self.call_whole(true),
             Geometry::Changed => self.stop(),
@@ -357,7 +358,7 @@ impl<F: Format> Literal<F> {
     /// [9]
     fn stop(&mut self) {
         self.is_over = true;
-        self.cells.values_mut().for_each(|it| (it.stage, it.doubted, it.unlinked) = (None, None, None));
+        self.cells.values_mut().for_each(|it| (it.stage, it.unconfirmed, it.unlinked) = (None, None, None));
     }
 
     /// What must be seen before `extent` changes.
@@ -411,18 +412,18 @@ impl<F: Format> Literal<F> {
         if !self.is_surveyed {
             return;
         }
-        for cell in self.cells.values_mut().filter(|it| it.stage == Some(Stage::Young)) {
-            cell.stage = Some(Stage::Cut);
+        for cell in self.cells.values_mut().filter(|it| it.stage == Some(Stage::Unsynced)) {
+            cell.stage = Some(Stage::Syncing);
         }
     }
 
     /// [6]
     pub fn proven(&mut self) {
-        let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Cut)).collect();
+        let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Syncing)).collect();
         let cut: Vec<_> = cut.into_iter().map(|(block, _)| *block).collect();
         for block in cut {
             let waits = self.names(block) > 0 && self.asks_names();
-            let stage = if waits { Stage::NamedDead } else { Stage::Ready };
+            let stage = if waits { Stage::Referenced } else { Stage::Confirmed };
             self.cells.get_mut(&block).expect("it was there").stage = Some(stage);
         }
     }
@@ -446,7 +447,7 @@ impl<F: Format> Literal<F> {
         }
         let is_known = self.knows_names();
         for (block, cell) in &self.cells {
-            if cell.stage == Some(Stage::Ready) && is_known {
+            if cell.stage == Some(Stage::Confirmed) && is_known {
                 due.insert(*block, Verdict::Dead);
             }
             if layers && (cell.scour || (all && cell.unlinked.is_some())) {
@@ -476,7 +477,7 @@ impl<F: Format> Literal<F> {
             let cell = self.cells.get_mut(&block).expect("it may be dead");
             cell.suspicious = part != place;
             if part == place {
-                (cell.stage, cell.doubted, cell.unlinked, cell.scour) = (None, None, None, false);
+                (cell.stage, cell.unconfirmed, cell.unlinked, cell.scour) = (None, None, None, false);
             }
         }
         parts
@@ -488,7 +489,7 @@ impl<F: Format> Literal<F> {
         is_overwritten
             || cell.suspicious
             || cell.stage.is_some()
-            || cell.doubted.is_some()
+            || cell.unconfirmed.is_some()
             || cell.unlinked.is_some()
             || cell.scour
     }

@@ -45,7 +45,7 @@ pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
     let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
     let blocks = (disk_bytes / BLOCK_BYTES) as Block;
     let toy = Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean };
-    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_journal_elsewhere: false }))
+    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_external_journal: false }))
 };
 
 /// The toy as a format of blocks of any size, with its journal, if it has one.
@@ -56,7 +56,7 @@ pub struct Wide {
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Its journal lies on another device; that of the toy is never written.
-    pub has_journal_elsewhere: bool,
+    pub has_external_journal: bool,
 }
 
 impl Format for Wide {
@@ -99,16 +99,16 @@ impl Format for Wide {
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         let first = self.toy.journal_first();
-        let is_here = self.toy.journal > 0 && !self.has_journal_elsewhere;
+        let is_here = self.toy.journal > 0 && !self.has_external_journal;
         is_here.then(|| std::iter::once(first..first + self.toy.journal).collect())
     }
 
-    fn has_journal_elsewhere(&self) -> bool {
-        self.has_journal_elsewhere
+    fn has_external_journal(&self) -> bool {
+        self.has_external_journal
     }
 
     fn map_needs_rest(&self) -> bool {
-        self.has_journal_elsewhere
+        self.has_external_journal
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {

@@ -30,7 +30,7 @@ pub fn twin(
 ) -> Twin<{ WIDE_BYTES as usize }> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
     let format =
-        Wide { toy: Toy { was_clean, ..toy }, block_bytes: area.block_bytes, has_journal_elsewhere: false };
+        Wide { toy: Toy { was_clean, ..toy }, block_bytes: area.block_bytes, has_external_journal: false };
     let journal = format.journal().expect("it has one");
     let rule = Box::new(RuleJ::attach(Box::new(format), journal, options, now, seen_from_start));
     let literal = Box::new(Literal::attach(format, area, options, now, seen_from_start));

@@ -45,7 +45,7 @@ pub struct Apart {
 fn twin(toy: Toy, disk: Vec<Wider>, now: Millis, compares: bool) -> Twin<{ WIDE_BYTES as usize }> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
     let toy = Toy { was_clean, ..toy };
-    let format = Wide { toy, block_bytes: WIDE_BYTES, has_journal_elsewhere: true };
+    let format = Wide { toy, block_bytes: WIDE_BYTES, has_external_journal: true };
     let rule = Box::new(RuleE::attach(Box::new(format), OPTIONS, now, true));
     let literal = Box::new(Literal::attach(format, OPTIONS, now, true));
     let twin = Twin::new(rule, Some(literal), disk, now);

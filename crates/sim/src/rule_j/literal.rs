@@ -26,9 +26,9 @@ const SECTOR: usize = 512;
 /// How far a condemned block is on its way [5].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Stage {
-    Young,
-    Cut,
-    Ready,
+    Unsynced,
+    Syncing,
+    Confirmed,
 }
 
 /// What is known of one block: of data, or of the log.
@@ -318,7 +318,7 @@ impl<F: Format> Literal<F> {
     /// [4]
     fn two_commits(&mut self, number: u32) {
         let dead = self.cells.values_mut().filter(|it| it.is_candidate() && it.count + 2 <= number);
-        dead.for_each(|it| (it.live, it.stage) = (false, Some(Stage::Young)));
+        dead.for_each(|it| (it.live, it.stage) = (false, Some(Stage::Unsynced)));
     }
 
     /// The position is lost [3].
@@ -361,7 +361,7 @@ impl<F: Format> Literal<F> {
                 for at in residue {
                     let cell = self.cell(self.area.block(at));
                     if cell.live {
-                        (cell.live, cell.stage) = (false, Some(Stage::Young));
+                        (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
                     }
                 }
             }
@@ -420,7 +420,7 @@ impl<F: Format> Literal<F> {
             let cell = self.cell(block);
             cell.free = true;
             if cell.live && !cell.touched && !is_late {
-                (cell.live, cell.stage) = (false, Some(Stage::Young));
+                (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
             }
         }
     }

@@ -49,9 +49,9 @@ pub const RULE: Reading = Reading { margin: 2, counts: Counts::Transactions, res
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Stage {
-    Young,
-    Cut,
-    Ready,
+    Unsynced,
+    Syncing,
+    Confirmed,
 }
 
 /// What is known of a block of data.
@@ -111,7 +111,7 @@ impl Text {
             this.written.entry(at).or_insert(this.moment);
         });
         if tail.start == 0 {
-            this.residue = (1..area.len).map(|at| (at, Stage::Young)).collect();
+            this.residue = (1..area.len).map(|at| (at, Stage::Unsynced)).collect();
         }
         let count = this.count;
         this.cells.values_mut().for_each(|it| (it.count, it.is_live, it.stage) = (count, true, None));
@@ -149,7 +149,7 @@ impl Text {
             if !self.free.contains(block) {
                 (cell.is_live, cell.stage) = (true, None);
             } else if cell.is_live && self.count >= cell.count + self.reading.margin {
-                (cell.is_live, cell.stage) = (false, Some(Stage::Young));
+                (cell.is_live, cell.stage) = (false, Some(Stage::Unsynced));
             }
         }
     }
@@ -173,7 +173,7 @@ impl Text {
         }
         let dead: Vec<_> =
             (1..self.area.len).filter(|it| self.is_residue(*it, tail.tid, tail.start)).collect();
-        self.residue.extend(dead.into_iter().map(|it| (it, Stage::Young)));
+        self.residue.extend(dead.into_iter().map(|it| (it, Stage::Unsynced)));
         self.receive();
     }
 
@@ -196,7 +196,7 @@ impl Text {
             self.cells.iter_mut().filter(|(it, cell)| map[**it as usize] == 0 && cell.is_live)
         {
             debug_assert!(map[*block as usize] == 0);
-            (cell.is_live, cell.stage) = (false, Some(Stage::Young));
+            (cell.is_live, cell.stage) = (false, Some(Stage::Unsynced));
         }
     }
 
@@ -236,21 +236,21 @@ impl Rules for Text {
     }
 
     fn cut(&mut self) {
-        self.stages().filter(|it| **it == Stage::Young).for_each(|it| *it = Stage::Cut);
+        self.stages().filter(|it| **it == Stage::Unsynced).for_each(|it| *it = Stage::Syncing);
     }
 
     fn proven(&mut self) {
-        self.stages().filter(|it| **it == Stage::Cut).for_each(|it| *it = Stage::Ready);
+        self.stages().filter(|it| **it == Stage::Syncing).for_each(|it| *it = Stage::Confirmed);
     }
 
     fn verdicts(&mut self, _: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let mut dead = BTreeMap::new();
         for (block, cell) in &mut self.cells {
-            if cell.stage.take_if(|it| *it == Stage::Ready).is_some() {
+            if cell.stage.take_if(|it| *it == Stage::Confirmed).is_some() {
                 dead.insert(*block, Verdict::Dead);
             }
         }
-        for at in self.residue.extract_if(.., |_, it| *it == Stage::Ready).map(|it| it.0) {
+        for at in self.residue.extract_if(.., |_, it| *it == Stage::Confirmed).map(|it| it.0) {
             dead.insert(self.area.block(at), Verdict::Dead);
         }
         Ok(dead)

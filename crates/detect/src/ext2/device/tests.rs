@@ -55,7 +55,7 @@ fn the_journal_lies_behind_the_superblock() {
         assert!(format.survey(Kind::Geometry).into_iter().flatten().eq([first - 1]));
         assert_eq!(format.kind(first - 1), Kind::Geometry);
         assert!((first..blocks).all(|block| format.kind(block) == Kind::Data));
-        assert!(format.survey(Kind::Map).is_empty() && !format.has_journal_elsewhere());
+        assert!(format.survey(Kind::Map).is_empty() && !format.has_external_journal());
     }
     assert_eq!(found(superblock(300, 0)).kind(0), Kind::Fixed);
 }
@@ -65,7 +65,7 @@ fn each_field_that_lies_is_named() {
     for (at, value, field) in
         [(0x18, 7, "s_log_block_size"), (0x150, 1, "s_blocks_count_hi"), (0x4, 2, "s_blocks_count")]
     {
-        assert_eq!(refusal(with(at, value)), format!("the superblock makes no sense: `{field}`"));
+        assert_eq!(refusal(with(at, value)), format!("the superblock has an invalid field: `{field}`"));
     }
     assert_eq!(refusal(superblock(301, 0)), "the journal's device ends beyond the disk");
     assert!(refusal(superblock(u32::MAX, 6)).contains("ends beyond"));

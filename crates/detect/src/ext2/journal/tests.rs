@@ -6,7 +6,7 @@ use crate::format::{Format, Geometry, Probe};
 const DISK_BYTES: u64 = 300 * 1024;
 const TABLE: u64 = 5 * 1024;
 
-/// Whose journal is inode 8, of which the pointers are `pointers`.
+/// A disk whose journal is inode 8, with these pointers.
 fn contents(i_size: u32, pointers: &[u32]) -> Contents {
     let mut bytes = inode(1, pointers);
     put32(&mut bytes, 4, i_size);
@@ -57,7 +57,7 @@ fn refusal(contents: &Contents) -> String {
 }
 
 fn nonsense(contents: &Contents) -> bool {
-    refusal(contents) == "the inode of the journal makes no sense"
+    refusal(contents) == "the journal's inode is invalid"
 }
 
 /// Block numbers, as a block of pointers has them.
@@ -107,12 +107,12 @@ fn the_table_is_asked_for() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_out_of_sight() {
+fn an_external_journal_is_out_of_sight() {
     let mut superblock = journaled();
-    assert!(!found(&contents(2048, &[40, 41])).has_journal_elsewhere());
+    assert!(!found(&contents(2048, &[40, 41])).has_external_journal());
     put32(&mut superblock, 0xE0, 0);
     let format = found(&with_superblock(superblock.clone()));
-    assert!(format.has_journal_elsewhere() && format.map_needs_rest() && format.journal().is_none());
+    assert!(format.has_external_journal() && format.map_needs_rest() && format.journal().is_none());
     let another = [&superblock[..0xD0], &[7; 16], &superblock[0xE0..]].concat();
     assert_eq!(format.geometry(1, &superblock, &another), Geometry::Changed);
     assert_eq!(format.geometry(1, &superblock, &journaled()), Geometry::Changed);

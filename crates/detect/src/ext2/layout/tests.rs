@@ -28,7 +28,7 @@ fn regions_are_found_by_any_of_their_blocks() {
 #[test]
 fn metadata_outside_is_refused() {
     for (at, place) in [(0, 300), (4, u32::MAX), (8, 299), (0x28, 299), (0x20, 1 << 20)] {
-        assert!(refusal(at, place).ends_with("lies outside"), "{at:#x} {place}");
+        assert!(refusal(at, place).ends_with("lies outside of the file system"), "{at:#x} {place}");
     }
 }
 
@@ -36,10 +36,10 @@ fn metadata_outside_is_refused() {
 fn metadata_on_other_metadata_is_refused() {
     let all = [0, 1, 2, 4, 5, 6, 257, 258, 259, 260, 261, 262];
     for place in all {
-        assert!(refusal(0, place).ends_with("lies on other metadata"), "{place}");
+        assert!(refusal(0, place).ends_with("overlaps other metadata"), "{place}");
     }
-    assert!(refusal(0x28, 4).ends_with("lies on other metadata"), "the first of two blocks");
-    assert!(refusal(0x28, 258).ends_with("lies on other metadata"), "the last of two blocks");
+    assert!(refusal(0x28, 4).ends_with("overlaps other metadata"), "the first of two blocks");
+    assert!(refusal(0x28, 258).ends_with("overlaps other metadata"), "the last of two blocks");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn places_that_32_bits_do_not_hold_lie_outside() {
     for at in [0x20, 0x24, 0x28, 0x60, 0x64, 0x68] {
         let mut bytes = bytes.clone();
         put32(&mut bytes, at, 1);
-        assert!(layout(&bytes).unwrap_err().0.ends_with("lies outside"), "{at:#x}");
+        assert!(layout(&bytes).unwrap_err().0.ends_with("lies outside of the file system"), "{at:#x}");
     }
 }
 
@@ -114,7 +114,7 @@ fn the_block_against_many_mounts_is_fixed() {
         Layout::new(&head, &Descriptor::all_from_bytes(&head, &descriptors())?[..2])
     };
     assert_eq!(layout(100).unwrap().region(100).unwrap().kind, Kind::Fixed);
-    assert!(layout(5).unwrap_err().0.ends_with("lies on other metadata"));
+    assert!(layout(5).unwrap_err().0.ends_with("overlaps other metadata"));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn room_for_more_descriptors_is_kept_unless_groups_have_their_own() {
         let superblock = from_bytes(head, 300 * 1024)?;
         Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, &descriptors())?[..2])
     };
-    assert!(layout(&head).unwrap_err().0.ends_with("lies on other metadata"));
+    assert!(layout(&head).unwrap_err().0.ends_with("overlaps other metadata"));
     put32(&mut head, 0x60, 0x10);
     put32(&mut head, 0x104, 1);
     assert!(layout(&head).is_ok());

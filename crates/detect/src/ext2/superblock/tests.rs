@@ -115,7 +115,7 @@ fn with(words: &[(usize, u32)]) -> Vec<u8> {
 #[test]
 fn more_blocks_than_32_bits_count_are_refused() {
     let bytes = with(&[(0x60, 0x80), (0xFC, 64 << 16), (0x150, 1)]);
-    assert_eq!(read(&bytes).unwrap_err().0, "it has 2^32 blocks or more, which are not counted");
+    assert_eq!(read(&bytes).unwrap_err().0, "it has 2^32 blocks or more, which is not supported");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn numbers_are_counted_from_its_own() {
 
 #[test]
 fn the_journal_of_several_file_systems_is_refused_by_name() {
-    assert!(refusal(&with(0x40, 2)).starts_with("the journal is that of 2 file systems"));
+    assert!(refusal(&with(0x40, 2)).starts_with("the journal serves 2 file systems"));
     assert!(Superblock::from_bytes(&with(0x40, 0), 0..BLOCKS).is_ok());
 }
 

@@ -14,7 +14,7 @@ fn contents(place: Extent<Addr>, bytes: &[u8]) -> Contents {
     contents
 }
 
-/// What a place of `LEN` bytes is with `magic` at `at`.
+/// The owner of a place of `LEN` bytes with `magic` at `at`.
 fn with(at: usize, magic: &[u8]) -> Option<&'static str> {
     let place = Extent::new(63 * 512, LEN as u64);
     let mut bytes = vec![0; LEN];

@@ -154,7 +154,7 @@ fn two_broken_copies_refuse_the_disk() {
 #[test]
 fn entries_that_lie_are_refused_alone() {
     let table = gpt(512, &[(5000, 4999), (2048, 4095), (33, 40), (130_000, u64::MAX)]).read().unwrap();
-    let usable = "it lies outside of what its table calls usable".to_string();
+    let usable = "it lies outside of the sectors that its table calls usable".to_string();
     let backwards = (1, "it ends before it begins".into());
     assert_eq!(refusals(&table), [(3, usable.clone()), backwards, (4, usable)]);
     assert_eq!(partitions(&table), [(2, two()[0].1)]);

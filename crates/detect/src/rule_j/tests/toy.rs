@@ -13,7 +13,7 @@ use std::ops::Range;
 
 pub(super) const BYTES: usize = 1024;
 pub(super) const BLOCKS: Block = 64;
-/// Its first byte is 1 while it is mounted.
+/// The superblock, whose first byte is 1 while the file system is mounted.
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
@@ -21,7 +21,7 @@ pub(super) const LOG: u32 = 20;
 /// Two pieces, the second before the first.
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
 
-/// Whose maps are bytes, so that each test can say what it means.
+/// A file system whose maps are bytes, so that each test can state their meaning.
 #[derive(Debug)]
 struct Toy {
     was_clean: bool,
@@ -207,7 +207,7 @@ impl Disk {
         self.log(at + 2, &header(2, tid));
     }
 
-    /// It is mounted, and its journal begins with transaction 5 at 1.
+    /// Mounts the file system: its journal begins with transaction 5 at block 1.
     pub(super) fn mount(&mut self) {
         self.mark(1);
         self.log(0, &superblock(5, 1));
@@ -224,7 +224,7 @@ impl Disk {
         self.read();
     }
 
-    /// What is called dead once the evidence is durable.
+    /// The blocks called dead once the evidence is durable.
     pub(super) fn dead(&mut self) -> Vec<Block> {
         self.observe(Observation::Cut);
         self.observe(Observation::Proven);

@@ -20,12 +20,13 @@ impl<F: Format> Literal<F> {
         self.attached = attached;
         let moment = self.clock.moment();
         for cell in self.cells.values_mut() {
-            for since in [&mut cell.doubted, &mut cell.unlinked, &mut cell.stirred].into_iter().flatten() {
+            for since in [&mut cell.unconfirmed, &mut cell.unlinked, &mut cell.stirred].into_iter().flatten()
+            {
                 *since = moment;
             }
             if attached.is_cached() {
                 if cell.stage.take().is_some() {
-                    (cell.live, cell.doubted) = (true, Some(moment));
+                    (cell.live, cell.unconfirmed) = (true, Some(moment));
                 }
                 cell.stirred = if cell.live { Some(moment) } else { cell.stirred };
             } else if cell.live {

@@ -9,10 +9,20 @@ impl<F: Format> Literal<F> {
     /// Adds all that matters for what follows to `hasher`.
     pub fn digest(&self, hasher: &mut impl Hasher) {
         for cell in self.cells.values() {
-            let Cell { live, suspicious, doubted, stage, unlinked, scour, written, stirred, touched, shaky } =
-                cell;
+            let Cell {
+                live,
+                suspicious,
+                unconfirmed,
+                stage,
+                unlinked,
+                scour,
+                written,
+                stirred,
+                touched,
+                shaky,
+            } = cell;
             (live, suspicious, stage, scour, touched, shaky).hash(hasher);
-            [doubted, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(hasher);
+            [unconfirmed, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(hasher);
         }
         for (block, it) in &self.sources {
             (block, it.named, it.counted, it.ended, it.is_asked_again).hash(hasher);
@@ -23,7 +33,7 @@ impl<F: Format> Literal<F> {
             self.in_use,
             self.clients,
             self.attached.is_cached(),
-            self.heard,
+            self.mount_observed,
             review,
             &self.maps,
             self.is_over,

@@ -73,13 +73,13 @@ impl<F: Format> Version for Literal<F> {
 
     fn census(&self) -> Census {
         let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Young | Stage::Cut));
+        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing));
         let mut census = vec![
             ("live", self.count(|it| it.live) + fixed),
             ("suspicious", self.count(|it| it.suspicious)),
-            ("doubted", self.count(|it| it.doubted.is_some())),
+            ("unconfirmed", self.count(|it| it.unconfirmed.is_some())),
             ("dead, evidence not durable yet", self.count(unproven)),
-            ("dead, still named", self.count(|it| it.stage == Some(Stage::NamedDead))),
+            ("dead, still named", self.count(|it| it.stage == Some(Stage::Referenced))),
             ("named by pointers", self.cells.keys().filter(|it| self.names(**it) > 0).count() as u64),
         ];
         census.sort_unstable();

@@ -92,17 +92,17 @@ impl<F: Format> Version for Literal<F> {
     }
 
     fn cut(&mut self) {
-        let young = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Young));
-        young.for_each(|it| it.stage = Some(Stage::Cut));
+        let young = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Unsynced));
+        young.for_each(|it| it.stage = Some(Stage::Syncing));
     }
 
     fn proven(&mut self) {
-        let cut = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Cut));
-        cut.for_each(|it| it.stage = Some(Stage::Ready));
+        let cut = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Syncing));
+        cut.for_each(|it| it.stage = Some(Stage::Confirmed));
     }
 
     fn due(&self, _: bool, _: bool) -> BTreeMap<Block, Verdict> {
-        let ready = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Ready) && !self.is_over);
+        let ready = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Confirmed) && !self.is_over);
         ready.map(|(block, _)| (*block, Verdict::Dead)).collect()
     }
 
@@ -117,7 +117,7 @@ impl<F: Format> Version for Literal<F> {
 
     fn census(&self) -> Census {
         let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Young | Stage::Cut));
+        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing));
         let mut census = vec![
             ("place in the journal known (1: yes)", u64::from(self.log.is_known())),
             ("commits received", u64::from(self.received)),
