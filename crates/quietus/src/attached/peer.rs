@@ -1,15 +1,15 @@
-//! Who a client is.
+//! Identity of a client.
 
 use super::{Finding, kernel};
 use crate::host::Roots;
 use std::io::Read;
 use std::path::Path;
 
-/// Most bytes that are read of a file of the system's.
+/// Most bytes that are read of a system file.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A client, as far as its process told when it connected: it may have handed its socket to
-/// the kernel, and ended.
+/// A client, as its process was when it connected: the process may have handed its socket to the
+/// kernel, and ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
     process: Option<u32>,
@@ -17,7 +17,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The process of that number on this host; none if the client is elsewhere.
+    /// The client with the process of that number on this host; none: a client elsewhere.
     #[must_use]
     pub fn new(roots: &Roots, process: Option<u32>) -> Self {
         let program = process.and_then(|process| program(roots, process));
@@ -63,7 +63,7 @@ fn program(roots: &Roots, process: u32) -> Option<String> {
     Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_string())
 }
 
-/// Whether the command line of a storage daemon names vhost-user exports, and no others. One
+/// Whether the command line of a storage daemon names vhost-user exports, and no others. A daemon
 /// that was told of its exports in another way is not known.
 fn exports_vhost_user(roots: &Roots, process: u32) -> bool {
     let line = text(&roots.proc.join(process.to_string()).join("cmdline")).unwrap_or_default();
@@ -81,7 +81,7 @@ fn exports_vhost_user(roots: &Roots, process: u32) -> bool {
     !exports.is_empty() && exports.iter().all(by_vhost_user)
 }
 
-/// The content of a file of the system's, if it is text and not too long.
+/// The content of a system file, if it is text and not too long.
 pub(super) fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;

@@ -1,4 +1,4 @@
-//! What is found of clients on a host that is made up: sysfs and proc in a folder.
+//! Findings about clients on a made-up host: sysfs and proc in a folder.
 
 use super::*;
 use std::fs;
@@ -56,7 +56,7 @@ impl Host {
         Attachment::new(mode, 1000, &self.path("disk"), roots)
     }
 
-    /// What is found of process 7.
+    /// The finding about process 7.
     fn finding(&self) -> Finding {
         let attachment = self.attachment(Mode::Auto);
         attachment.connected(Some(7));
