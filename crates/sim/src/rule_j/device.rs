@@ -19,10 +19,10 @@ const SUPER: Block = 1;
 /// The block of the journal's, and so its number.
 pub const FIRST: Block = 2;
 
-/// What a block holds.
+/// Content of a block.
 type Wider = [u8; WIDE_BYTES as usize];
 
-/// It, as the page's version of the rule has it.
+/// The device, as the page's version of the rule has it.
 #[derive(Clone, Copy, Debug)]
 struct Device {
     blocks: Block,
@@ -86,7 +86,7 @@ pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
     device
 }
 
-/// What the product takes `disk` for.
+/// The format for which the product takes `disk`.
 fn found(disk: &[Wider]) -> Box<dyn Format> {
     let mut contents = Contents::default();
     for block in [SUPER, FIRST] {
