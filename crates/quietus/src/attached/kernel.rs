@@ -47,7 +47,7 @@ fn name(path: &Path) -> String {
 fn judge(roots: &Roots, device: &Path) -> Finding {
     let disk = format!("/dev/{}", name(device));
     let Some(parts) = partitions(device) else {
-        return Finding::cached(format!("{disk} cannot be looked at"));
+        return Finding::cached(format!("{disk} cannot be examined"));
     };
     let all: Vec<_> = std::iter::once(device.to_path_buf()).chain(parts.clone()).collect();
     if let Some(above) = above(roots, &all) {
@@ -67,10 +67,10 @@ fn judge(roots: &Roots, device: &Path) -> Finding {
             None => Finding::direct(format!("{disk}: mounted by the kernel ({})", mounts[0].driver)),
         },
         None if parts.is_empty() => {
-            Finding::cached(format!("{disk} is not mounted: who opens it uses the host's page cache"))
+            Finding::cached(format!("{disk} is not mounted: a program that opens it uses the page cache"))
         }
         None => Finding::cached(format!(
-            "{disk}: not each partition is mounted; who opens one uses the host's page cache"
+            "{disk}: not every partition is mounted; a program that opens one uses the page cache"
         )),
     }
 }

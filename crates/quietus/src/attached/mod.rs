@@ -90,7 +90,7 @@ impl Attachment {
         let now = match mode {
             Mode::Direct => Finding::direct("--attached direct"),
             Mode::Cached => Finding::cached("--attached cached"),
-            Mode::Auto if is_noted(dir) => Finding::cached("the last client was, and may come again"),
+            Mode::Auto if is_noted(dir) => Finding::cached("the last client had a cache, and may come again"),
             Mode::Auto => Finding::direct("no client was connected yet"),
         };
         let inner = Inner { clients: BTreeMap::new(), next_client: 0, now };
@@ -118,7 +118,7 @@ impl Attachment {
     pub fn note(&self, cached: bool) {
         let noted = if cached { replace(&self.dir, NOTE, &[]) } else { remove(&self.dir, NOTE) };
         if let Err(error) = noted {
-            tracing::warn!(%error, "{NOTE} could not be noted: serve with --attached cached after a restart");
+            tracing::warn!(%error, "cannot write the file {NOTE}; after a restart serve with --attached cached");
         }
     }
 

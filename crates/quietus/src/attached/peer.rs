@@ -36,7 +36,7 @@ impl Peer {
             return Finding::cached("a client whose process is not known: over TCP, or on another host");
         };
         let Some(program) = &self.program else {
-            return Finding::cached(format!("process {process} cannot be looked at"));
+            return Finding::cached(format!("process {process} cannot be examined"));
         };
         let who = format!("{program} (process {process})");
         match program.as_str() {

@@ -89,7 +89,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Error(
-                    "shred: option --now is missing; without it, what is queued is destroyed when the disk is idle"
+                    "shred: option --now is missing; without it, queued content is destroyed when the disk is idle"
                         .into(),
                 ));
             }

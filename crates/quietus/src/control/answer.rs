@@ -185,7 +185,7 @@ impl OpenDisk {
         ];
         if self.dir.base().is_some() {
             let compared = if self.dir.is_stamped() { "as at the last clean stop" } else { "consistent" };
-            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("what it was".to_string()))]);
+            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("unchanged".to_string()))]);
         }
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks

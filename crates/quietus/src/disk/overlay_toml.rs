@@ -44,7 +44,7 @@ impl OverlayToml {
             return Ok(());
         }
         Err(DiskErrorKind::Invalid(format!(
-            "field `base_hash` is {:?}, not `blake3:` and 64 hexadecimal digits",
+            "field `base_hash` is {:?}; expected `blake3:` and 64 hexadecimal digits",
             self.base_hash
         )))
     }

@@ -44,7 +44,7 @@ impl Engine {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("clients".into()).spawn(body) {
-            tracing::warn!(%error, "a client of nbd.ko is not looked at again: serve with --attached cached");
+            tracing::warn!(%error, "cannot watch the device of a client of nbd.ko; serve with --attached cached");
         }
     }
 

@@ -57,13 +57,13 @@ fn answer(now: &StatusAnswer) -> String {
     let amount = amount(waiting, at_least);
     let so_far = format!("{} so far, policy {}", bytes(it.counters.destroyed_bytes), it.policy);
     if it.latched.is_some() && waiting > 0 {
-        return format!("NOT all gone: {amount} stay where they are, see `health`");
+        return format!("NOT all gone: {amount} cannot be destroyed, see `health`");
     }
     if waiting > 0 {
         return format!("not all gone yet: {amount} wait ({so_far})");
     }
     if at_least {
-        return format!("not known yet: too many ranges may wait to look at all of them ({so_far})");
+        return format!("not known yet: too many ranges to check all of them ({so_far})");
     }
     if it.watch.as_ref().is_some_and(is_searching) {
         return format!("not known yet: a file system is being searched ({so_far})");
@@ -142,7 +142,7 @@ fn health(now: &StatusAnswer) -> String {
 fn detection(now: &StatusAnswer) -> String {
     let Some(watch) = &now.status.watch else {
         let why = if now.served {
-            "off: what the guest discards counts"
+            "off: deletions are known from discards only"
         } else {
             "none: only a served disk is watched"
         };
@@ -153,7 +153,7 @@ fn detection(now: &StatusAnswer) -> String {
             format!("{name}: {}, {} of {}", watch.state, bytes(done), bytes(of))
         }
         (Some(name), None) => format!("{name}: {}", watch.state),
-        (None, _) => format!("{}; what the guest discards counts", watch.state),
+        (None, _) => format!("{}; deletions are known from discards", watch.state),
     };
     if watch.parts.is_empty() {
         return one(watch);
@@ -212,7 +212,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     )?;
     writeln!(
         out,
-        "suspicious   {:>12}  and to be scoured {}",
+        "suspicious   {:>12}  and below present content {}",
         bytes(it.suspicious_bytes),
         bytes(it.scour_bytes)
     )?;
