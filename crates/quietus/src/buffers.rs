@@ -1,7 +1,7 @@
 //! Payload buffers, used again and again: a fresh one would have to be zeroed,
 //! and a large one mapped and unmapped, for each request.
 //!
-//! 1. What is kept for later is limited, in each place and in the whole process.
+//! 1. Kept memory is limited, in each place and in the whole process.
 //! 2. Nobody is given a buffer much larger than asked for.
 
 #[cfg(test)]
@@ -38,14 +38,14 @@ pub fn give(buf: Vec<u8>) {
 /// Buffers that are kept for later, the oldest first.
 #[derive(Debug)]
 pub struct Kept {
-    /// What all of them keep.
+    /// Bytes that all of them keep.
     all: &'static AtomicUsize,
     bufs: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl Kept {
-    /// None.
+    /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self::counted_in(&KEPT_BYTES)
@@ -72,14 +72,14 @@ impl Kept {
         self.bufs.push(buf);
     }
 
-    /// Gives all of them to the present thread's [`take`].
+    /// Gives all buffers to the present thread's [`take`].
     pub fn hand_over(&mut self) {
         while !self.bufs.is_empty() {
             give(self.remove(0));
         }
     }
 
-    /// The latest that holds `len` bytes, and not many more.
+    /// The latest buffer that holds `len` bytes, and not many more.
     fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         let fits = |buf: &Vec<u8>| buf.capacity() >= len && buf.capacity() <= len + len / 4 + 4096;
         let index = self.bufs.iter().rposition(fits)?;

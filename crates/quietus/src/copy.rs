@@ -1,13 +1,13 @@
 //! Copying what a disk holds at one instant to a file; the disk may be in use meanwhile.
 //!
-//! 1. All that is live is copied, and what changes meanwhile is marked.
-//! 2. What was marked is copied again, and so on, until that is little.
+//! 1. All live blocks are copied, and changes meanwhile are marked.
+//! 2. Marked blocks are copied again, and so on, until they are few.
 //! 3. Requests that change something are held back, the rest is read into memory,
 //!    and they go on; the file is written after that. So nothing but the disk's own
 //!    reads holds up a guest, and [`Hold`](crate::engine::Hold) limits even that.
 //!
-//! What is inferred to be dead during a hold may be in the file or not: the guest
-//! counts on neither.
+//! Content that is inferred to be dead during a hold may be in the file or not: the guest counts on
+//! neither.
 
 use crate::disk::Step;
 use crate::engine::Engine;
@@ -25,17 +25,17 @@ use std::os::unix::fs::FileExt;
 const PIECE_BYTES: u64 = 1 << 20;
 /// Most bytes that are copied while requests are held back, and kept in memory.
 const HELD_BYTES_MAX: u64 = 16 << 20;
-/// A guest that changes more than that for so many rounds is not waited for.
+/// Most rounds of copying for a guest that changes more than that in each.
 const ROUNDS_MAX: usize = 32;
 
-/// What was copied.
+/// Figures of a copy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Copied {
-    /// Of the disk.
+    /// Size of the disk, bytes.
     pub size_bytes: u64,
-    /// Blocks that are not all zeros.
+    /// Bytes in blocks that are not all zeros.
     pub live_bytes: u64,
-    /// How long requests that change something were held back.
+    /// Time for which requests that change something were held back, ms.
     pub held_ms: u64,
 }
 
@@ -92,7 +92,7 @@ struct Image<'a> {
     file: &'a File,
     /// Blocks of the file that are not all zeros.
     filled: BlockSet<Addr>,
-    /// Copied so far, and to be copied, in all rounds.
+    /// Bytes copied so far, and bytes to copy, in all rounds.
     done: (u64, u64),
 }
 
@@ -144,7 +144,7 @@ impl<'a> Image<'a> {
         Ok(carry_out(self.engine, Request { op: Op::Copy, extent, fua: false })?.into_vec())
     }
 
-    /// Writes what is not zeros; zeros only over something else.
+    /// Writes blocks that are not zeros; writes zeros only over something else.
     fn put(&mut self, piece: Extent<Addr>, bytes: &[u8]) -> Result<(), CopyError> {
         let first = piece.start.0;
         let is_filled = |at: usize| self.filled.contains((first + at as u64) / BLOCK_BYTES);

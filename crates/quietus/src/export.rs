@@ -1,4 +1,4 @@
-//! What a front end sees of a disk that is being served.
+//! A served disk, as front ends see it.
 
 use quietus_core::request::{Liveness, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Extent};
@@ -12,10 +12,10 @@ const RUNS_MAX: usize = 1024;
 /// Requests are handed over in order of arrival; those whose ranges do not
 /// overlap may be carried out in any order.
 pub trait Export: Send + Sync {
-    /// What to tell a client of it.
+    /// Facts to tell a client.
     fn info(&self) -> ExportInfo;
 
-    /// Its size in bytes, which never changes.
+    /// Size of the disk in bytes, which never changes.
     fn size(&self) -> u64;
 
     /// A client begins to send requests: its process, if that is on this host. Returns the
@@ -24,11 +24,11 @@ pub trait Export: Send + Sync {
         0
     }
 
-    /// The client of that number is gone, and sends no more.
+    /// Ends the client of that number, which sends no more.
     fn disconnected(&self, _client: u64) {}
 
-    /// Takes `request`. Its outcome goes to `reply`, from this thread before
-    /// this returns, or from another thread at any time.
+    /// Takes `request`. The outcome goes to `reply`, from this thread before this returns, or from
+    /// another thread at any time.
     ///
     /// `request.extent` may come from a client unchecked in its relation to
     /// the size of the disk; the outcome is then [`Refusal::Invalid`].
@@ -36,34 +36,33 @@ pub trait Export: Send + Sync {
     /// [`Refusal::Invalid`]: quietus_core::request::Refusal::Invalid
     fn submit(&self, request: Request, reply: ReplyTo);
 
-    /// What the disk knows of the bytes of `extent` (which lies within it),
-    /// from its start on: lengths that follow one another, each of another
-    /// liveness than the one before. At most `runs_max` of them, so that they
-    /// may end before the extent does; at least one.
+    /// The liveness of the bytes of `extent` (which lies within the disk), from its start on:
+    /// lengths that follow one another, each of another liveness than the one before. At most
+    /// `runs_max` runs, so that they may end before the extent does; at least one.
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)>;
 }
 
-/// What a client is told of an [`Export`].
+/// Facts about an [`Export`] that a client is told.
 #[derive(Clone, Debug)]
 pub struct ExportInfo {
-    /// Its name; not empty.
+    /// Name of the disk; not empty.
     pub name: String,
     /// One line for people.
     pub description: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Writes are refused.
+    /// The disk refuses writes.
     pub read_only: bool,
-    /// Several connections may be used at once: what one has flushed, all see.
-    /// Not so under a detector that needs one ordered channel.
+    /// Several connections may be used at once: all see what one has flushed. False under a
+    /// detector that needs one ordered channel.
     pub multi_connection: bool,
 }
 
-/// Where the outcome of one request goes.
+/// Address for the outcome of one request.
 pub struct ReplyTo {
-    /// Who takes it.
+    /// Receiver of the outcome.
     pub sink: Arc<dyn Sink>,
-    /// Which request it was, in the terms of the sink.
+    /// Number of the request, in the terms of the sink.
     pub cookie: u64,
 }
 
@@ -77,8 +76,8 @@ impl ReplyTo {
 /// Takes outcomes. Called from any thread, perhaps from within
 /// [`Export::submit`].
 pub trait Sink: Send + Sync {
-    /// The request `cookie` has ended so. Must not block for long on anything
-    /// but the client's socket, and never panics.
+    /// Takes the outcome of request `cookie`. Must not block for long on anything but the client's
+    /// socket, and never panics.
     fn reply(&self, cookie: u64, outcome: Outcome);
 }
 
@@ -90,7 +89,7 @@ pub fn carry_out(export: &dyn Export, request: Request) -> Outcome {
     struct Channel(mpsc::Sender<Outcome>);
     impl Sink for Channel {
         fn reply(&self, _: u64, outcome: Outcome) {
-            // The one who asked waits below.
+            // The caller waits below.
             let _ = self.0.send(outcome);
         }
     }

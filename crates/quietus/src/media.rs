@@ -1,9 +1,9 @@
 //! Real media: a regular file, or a block device.
 //!
 //! Invariants:
-//! 1. What lies beyond the medium's size is neither read nor written. One that
-//!    grows has the size of what was written to it: a write beyond its end makes
-//!    it longer, once it is done, and only [`Medium::shrink`] makes it shorter.
+//! 1. Nothing beyond the medium's size is read or written. A growing medium has the size of what
+//!    was written to it: a write beyond its end makes it longer, once it is done, and only
+//!    [`Medium::shrink`] makes it shorter.
 //! 2. A read fills its buffer or fails: a file that was cut short is an error,
 //!    never zeros.
 //! 3. [`MediumErrorKind::NoSpace`] is told only where the write itself was
@@ -53,21 +53,21 @@ pub struct FileMedium {
     file: File,
     path: PathBuf,
     size: AtomicU64,
-    /// Writes beyond its end make it longer.
+    /// Writes beyond the end make the file longer.
     grows: bool,
-    /// It was made shorter since the last sync.
+    /// The file was made shorter since the last sync.
     has_shrunk: AtomicBool,
     is_device: bool,
     capabilities: Capabilities,
-    /// Opened for the first pass that it could do.
+    /// Descriptor for passes, opened for the first of them.
     direct: OnceLock<Option<Direct>>,
-    /// Opened for the first read that is to show what is on the medium.
+    /// Descriptor for reads from the medium itself, opened for the first of them.
     uncached: OnceLock<Uncached>,
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
-    /// Why something that was written may be lost. The host tells of it once
-    /// only, to whichever sync comes first: one goes on at a time, so that none
-    /// is taken for a success meanwhile, and all fail from then on.
+    /// Why written bytes may be lost. The host reports that once only, to whichever sync comes
+    /// first: one goes on at a time, so that none is taken for a success meanwhile, and all fail
+    /// from then on.
     lost: Mutex<Option<MediumError>>,
 }
 
@@ -75,7 +75,7 @@ impl FileMedium {
     /// Opens what is at `path`. A block device is claimed for this process.
     ///
     /// # Errors
-    /// It cannot be opened, or is neither a regular file nor a block device.
+    /// The file cannot be opened, or is neither a regular file nor a block device.
     pub fn open(path: &Path, read_only: bool) -> io::Result<Self> {
         let is_device = std::fs::metadata(path)?.file_type().is_block_device();
         let exclusive =
@@ -122,13 +122,13 @@ impl FileMedium {
         &self.file
     }
 
-    /// Whether it is a block device.
+    /// Whether the medium is a block device.
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.is_device
     }
 
-    /// Reads if that does not have to wait for the device; else nothing.
+    /// Reads, if no wait for the device is needed; else nothing.
     pub fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
         if self.always_blocks.load(Ordering::Relaxed) {
             return None;
@@ -145,7 +145,7 @@ impl FileMedium {
         }
     }
 
-    /// As [`Medium::read`], from the medium itself, as far as the host lets us; and how.
+    /// As [`Medium::read`], from the medium itself, as far as the host allows. Returns the way.
     ///
     /// # Errors
     /// As for [`Medium::read`].
@@ -164,8 +164,8 @@ impl FileMedium {
         Ok(self.uncached.get_or_init(|| opened))
     }
 
-    /// The parts that have no space and so read as zeros, in order. None on a
-    /// block device, where nothing can be known.
+    /// The parts without space, which read as zeros, in order. Empty on a block device, where
+    /// nothing can be known.
     pub fn holes(&self) -> impl Iterator<Item = Extent<Pos>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -185,10 +185,10 @@ impl FileMedium {
         })
     }
 
-    /// Whether it still is the file that was opened, and as long.
+    /// Checks that the medium still is the file that was opened, and as long.
     ///
     /// # Errors
-    /// What has become of it; every later sync and durable write fails too.
+    /// The change that was found; every later sync and durable write fails too.
     pub fn check_whole(&self) -> Result<(), MediumError> {
         let looked = self.look_whole();
         if let Err(error) = &looked {
@@ -202,7 +202,7 @@ impl FileMedium {
         if self.is_device {
             return Ok(());
         }
-        // Those that change its length may be at it: the shorter one has been true.
+        // Another thread may be changing the length: the shorter one has been true.
         let looked = identity::check(&self.file, &self.path, || self.len());
         looked.map_err(|error| MediumError {
             kind: MediumErrorKind::Io,
@@ -225,7 +225,7 @@ impl FileMedium {
         self.seek(SeekFrom::Hole(at)).unwrap_or(size).clamp(at, size.max(at))
     }
 
-    /// `None` if the host cannot tell.
+    /// The position; `None` if the host cannot tell.
     fn seek(&self, from: SeekFrom) -> Option<u64> {
         if self.is_device {
             return None;
@@ -242,7 +242,7 @@ impl FileMedium {
         self.check_within(act, pos, len, self.len())
     }
 
-    /// What is to be written may lie where the medium can grow to.
+    /// Checks that a write lies where the medium is, or can grow to.
     fn check_write(&self, act: &str, pos: Pos, len: u64) -> Result<(), MediumError> {
         let limit = if self.grows { FILE_BYTES_MAX } else { self.len() };
         self.check_within(act, pos, len, limit)
@@ -260,7 +260,7 @@ impl FileMedium {
         Err(self.failed(act, pos.0, len, &io::Error::other(what)))
     }
 
-    /// Up to byte `end` it has been written.
+    /// Notes that bytes up to `end` have been written.
     fn grow(&self, end: u64) {
         if self.grows {
             self.size.fetch_max(end, Ordering::AcqRel);
@@ -268,7 +268,7 @@ impl FileMedium {
     }
 
     fn sync_file(&self) -> io::Result<()> {
-        // The length of a file that was cut is nothing that `sync_data` owes.
+        // `sync_data` does not owe the new length of a file that was cut.
         if self.has_shrunk.swap(false, Ordering::AcqRel) {
             self.file.sync_all()
         } else {
@@ -336,14 +336,14 @@ impl FileMedium {
         Ok(())
     }
 
-    /// Whether passes leave most of the time to others.
+    /// Sets whether passes leave most of the time to others.
     pub fn be_gentle(&self, gentle: bool) {
         if let Some(Some(direct)) = self.direct.get() {
             direct.be_gentle(gentle);
         }
     }
 
-    /// Writes as much of `from` as can go around the cache; how much.
+    /// Writes as much of `from` as can go around the cache, and returns how much.
     fn write_direct(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let direct = self.direct.get_or_init(|| Direct::open(&self.file, self.is_device));
         direct.as_ref().map_or(Ok(0), |direct| direct.write(pos, from))
@@ -372,7 +372,7 @@ impl Medium for FileMedium {
         let len = into.len() as u64;
         self.check("reading", pos, len)?;
         self.file.read_exact_at(into, pos.0).map_err(|error| {
-            // What is too short says so itself.
+            // A file that was cut off has an error of its own.
             let cut = self.check_whole().err().filter(|_| error.kind() == io::ErrorKind::UnexpectedEof);
             cut.unwrap_or_else(|| self.failed("reading", pos.0, len, &error))
         })
@@ -410,7 +410,7 @@ impl Medium for FileMedium {
     }
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        // What a medium that grows does not have yet has no space.
+        // A growing medium has no space beyond its end.
         let whole = Extent::new(0, self.len());
         let extent = if self.grows { extent.overlap(whole).unwrap_or_default() } else { extent };
         self.check("punching", extent.start, extent.len)?;
@@ -454,7 +454,7 @@ impl Medium for FileMedium {
             return Err(failed(io::Error::other("the size is fixed")));
         }
         self.check_whole()?;
-        // Whoever finds the file shorter finds that it may be.
+        // A reader that finds the file shorter must find the size changed already.
         self.size.store(bytes, Ordering::Release);
         self.file.set_len(bytes).map_err(|error| {
             self.grow(size);
@@ -485,7 +485,7 @@ pub(crate) fn is_no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What a failed sync means: never only a lack of space.
+/// The meaning of a failed sync: never only a lack of space.
 fn lost(error: &io::Error) -> io::Error {
     io::Error::other(format!("earlier writes may be lost: {error}"))
 }

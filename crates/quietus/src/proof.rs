@@ -21,61 +21,60 @@ use std::time::SystemTime;
 
 /// Bytes read at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Places that a receipt names where dead content was found.
+/// Most places that a receipt names where dead content was found.
 const VIOLATIONS_MAX: usize = 1000;
 
-/// What was found on a disk. All sizes are bytes.
+/// Findings about a disk. All sizes are bytes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Proof {
     /// `quietus-proof-1`.
     pub format: String,
-    /// The disk's identity.
+    /// Identity of the disk.
     pub disk: String,
-    /// Its name.
+    /// Name of the disk.
     pub name: String,
-    /// Where its content is.
+    /// Path of the medium.
     pub medium: String,
-    /// Milliseconds since 1970.
+    /// Time of the proof, milliseconds since 1970.
     pub time_ms: u64,
-    /// The program that made it.
+    /// Program and version that made the proof.
     pub program: String,
-    /// Of the disk.
+    /// Size of the disk.
     pub size_bytes: u64,
-    /// The passes.
+    /// Policy of the disk: its passes.
     pub policy: String,
     /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
     pub bytes: BTreeMap<String, u64>,
-    /// Dead, and read. Of an overlay: what is free on its medium.
+    /// Dead bytes that were read. Of an overlay: free bytes of its medium.
     pub read_bytes: u64,
-    /// The same by [`Way`]: `around-cache` and `after-eviction` were read from the
-    /// medium; `from-cache` may show only what the host has in memory.
+    /// `read_bytes` by [`Way`]: `around-cache` and `after-eviction` were read from the medium;
+    /// `from-cache` may show only what the host has in memory.
     pub read_ways: BTreeMap<String, u64>,
-    /// Dead, and without space on the medium: there is nothing to read.
+    /// Dead bytes without space on the medium, where there is nothing to read.
     pub hole_bytes: u64,
-    /// Dead, and not zeros: first byte and length. Of an overlay: on its medium.
+    /// Dead bytes that are not zeros: first byte and length. Of an overlay: on its medium.
     pub violations: Vec<(u64, u64)>,
     /// SHA-256 over the map of liveness: each run's start, length and kind.
     pub map_digest: String,
-    /// Since the disk was created.
+    /// Counters since the disk was created.
     pub counters: Counters,
-    /// The end of the record of deaths and receipts.
+    /// End of the audit log.
     pub record: Head,
-    /// What the medium and the journal can and cannot guarantee
-    /// ([`DiskGuarantees`](crate::host::DiskGuarantees)); as it was signed,
-    /// whatever version of the program did that.
+    /// Guarantees of the medium and the journal ([`DiskGuarantees`](crate::host::DiskGuarantees)),
+    /// as they were signed, whatever version of the program did that.
     pub guarantees: Value,
 }
 
 /// A proof with its signature.
 pub type Receipt = Signed<Proof>;
 
-/// Why there is no proof.
+/// Reason why there is no proof.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
-    /// The medium.
+    /// The medium cannot be read.
     #[error(transparent)]
     Medium(#[from] MediumError),
-    /// The key.
+    /// The key cannot be read.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The policy destroys nothing.
@@ -86,21 +85,21 @@ pub enum ProofError {
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
     Record(String),
-    /// Somebody stopped it.
+    /// Somebody interrupted the proof.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Proof {
-    /// Whether no dead byte holds anything, and none is still to be destroyed.
+    /// Whether no dead byte holds content, and none is still to be destroyed.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty() && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
     }
 }
 
-/// Reads the medium and signs what was found. `step` is told how far it has
-/// come, of how many bytes, and says whether to go on.
+/// Reads the medium and signs the findings. `step` is told how far that has come, of how many
+/// bytes, and says whether to go on.
 ///
 /// # Errors
 /// [`ProofError`].
@@ -192,7 +191,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         self.look_at_vacant()
     }
 
-    /// Reads what is nobody's on the medium of an overlay.
+    /// Reads the unallocated space on the medium of an overlay.
     fn look_at_vacant(&mut self) -> Result<(), ProofError> {
         let Some(vacant) = self.engine.unallocated() else { return Ok(()) };
         let residue = self.engine.status().store.residue_bytes();
@@ -221,7 +220,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             return Ok(());
         }
         if self.dead_has_no_place {
-            // What is dead there has no place.
+            // A dead block has no place there.
             self.hole_bytes += run.len;
             return Ok(());
         }
@@ -242,14 +241,14 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         let buf = &mut self.buf[..piece.len as usize];
         let way = match self.engine.data().read_uncached(piece.start, buf) {
             Ok(way) => way,
-            // What was free may have been cut off meanwhile.
+            // Free space may have been cut off meanwhile.
             Err(error) => return if self.is_dead(piece) { Err(error.into()) } else { Ok(()) },
         };
         *self.read_ways.entry(way.name().into()).or_default() += piece.len;
         if is_zeros(&self.buf[..piece.len as usize]) { Ok(()) } else { self.look_closer(piece) }
     }
 
-    /// There is something. It is live if it was written meanwhile.
+    /// Judges a piece that is not zeros: it is live if it was written meanwhile.
     fn look_closer(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {
         for block in piece.pieces(BLOCK_BYTES) {
             self.engine.data().read_uncached(block.start, &mut self.buf[..block.len as usize])?;
@@ -261,7 +260,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         Ok(())
     }
 
-    /// Whether some of what lies there is dead by now.
+    /// Whether some of the piece is dead by now.
     fn is_dead(&self, there: Extent<Pos>) -> bool {
         if let Some(vacant) = self.engine.unallocated() {
             return vacant.first_run(there).is_some();

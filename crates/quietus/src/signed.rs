@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Bytes of the secret that a key is made of.
+/// Bytes of the secret from which a key is made.
 pub const SEED_BYTES: usize = 32;
 
 /// An Ed25519 key that signs.
@@ -21,7 +21,7 @@ pub const SEED_BYTES: usize = 32;
 pub struct SigningKey(Ed25519KeyPair);
 
 impl SigningKey {
-    /// The key of a secret `seed`.
+    /// The key made from a secret `seed`.
     #[must_use]
     pub fn from_seed(seed: &[u8; SEED_BYTES]) -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(seed).expect("every seed of 32 bytes is a key"))
@@ -37,7 +37,7 @@ impl SigningKey {
 /// A statement with its signature.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Signed<T> {
-    /// What is stated.
+    /// The statement that is signed.
     pub statement: T,
     /// The Ed25519 key, in hexadecimal.
     pub public_key: String,
@@ -132,7 +132,7 @@ fn covered(statement: &impl Serialize) -> String {
     serde_json::to_string(statement).expect("a statement is plain data")
 }
 
-/// The first field that `told` has otherwise than `read`.
+/// The first field that differs between `told` and `read`.
 fn difference(told: &Value, read: &Value) -> Option<String> {
     if told == read {
         return None;

@@ -1,9 +1,8 @@
-//! The safety oracle: the book of what each byte of the disk may hold.
+//! The safety oracle: the model of what each byte of the disk may hold.
 //!
-//! It is told what was asked and what was replied, and knows nothing of how
-//! the disk works. For each run of bytes it keeps the *versions* that they may
-//! have, in the order of the requests that made them. What is promised, and so
-//! what it demands:
+//! The oracle is told of requests and replies, and knows nothing of how the disk works. For each
+//! run of bytes it keeps the *versions* that they may have, in the order of the requests that made
+//! them. The promises, and so the demands of the oracle:
 //!
 //! 1. A read shows one version in each sector: the newest that was replied to
 //!    when the read was sent, or one of a later request.
@@ -20,17 +19,17 @@
 //! 4. Destroying makes no version: bytes that are under a conservative
 //!    overwrite, or whose new content has to wait, show a version that was
 //!    written, or the zeros of a death; no pattern, and no third thing.
-//! 5. After a sync of the medium has failed, what was written before it may be
-//!    lost with the power even if a later flush succeeds: the host's cache
-//!    counts it as clean. That is a medium's failure, which was told.
+//! 5. After a sync of the medium has failed, earlier writes may be lost with the power even if a
+//!    later flush succeeds: the host's cache counts them as clean. The failure of the medium was
+//!    reported.
 //!
 //! Requests on the same bytes have their effect in order of arrival, so the
 //! newest version is that of the latest request.
 //!
-//! Why by sectors: a medium changes sectors whole, and a run of the book begins
-//! and ends with requests. So the part of a run in a sector is of one version.
-//! That is promised while all requests are of whole sectors; after one that is
-//! not, acts may end within a sector, and each byte may be of another version.
+//! Why by sectors: a medium changes sectors whole, and a run of the model begins and ends with
+//! requests. So the part of a run in a sector is of one version, while all requests are of whole
+//! sectors. After a partial one, acts may end within a sector, and each byte may be of another
+//! version.
 
 mod piece;
 
@@ -42,7 +41,7 @@ use piece::Piece;
 use quietus_core::units::{Addr, Extent};
 use std::collections::BTreeMap;
 
-/// What some bytes hold.
+/// Content of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
     /// Zeros.
@@ -65,15 +64,15 @@ impl Value {
 pub struct Reading {
     extent: Extent<Addr>,
     since: Moment,
-    /// Of the latest request when it was sent.
+    /// The latest request when the read was sent.
     newest: Tag,
 }
 
-/// See the module's documentation.
+/// Model; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Book {
     size: u64,
-    /// Start → piece; each ends where the next begins.
+    /// Pieces by their start; each ends where the next begins.
     pieces: BTreeMap<u64, Piece>,
     life: u32,
     reads_open: usize,
@@ -88,70 +87,69 @@ impl Book {
         Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
     }
 
-    /// A request that is no read was sent for `extent`.
+    /// Notes that a request that is no read was sent for `extent`.
     pub fn arrived(&mut self, extent: Extent<Addr>) {
         let is_whole = |at: u64| at.is_multiple_of(SECTOR_BYTES as u64);
         self.is_even &= is_whole(extent.start.0) && is_whole(extent.len);
     }
 
-    /// Request `tag` was sent, and will make `extent` hold `value`.
+    /// Notes that request `tag` was sent, and will make `extent` hold `value`.
     pub fn begin(&mut self, tag: Tag, extent: Extent<Addr>, value: Value) {
         let life = self.life;
         self.change(extent, |piece| piece.begin(tag, value, life));
     }
 
-    /// Request `tag` was replied to at `moment`.
+    /// Notes that request `tag` was replied to at `moment`.
     pub fn settle(&mut self, tag: Tag, extent: Extent<Addr>, moment: Moment, durable: bool) {
         self.change(extent, |piece| piece.settle(tag, moment, durable));
     }
 
-    /// Request `tag` was refused without any effect.
+    /// Notes that request `tag` was refused without any effect.
     pub fn withdraw(&mut self, tag: Tag, extent: Extent<Addr>) {
         self.change(extent, |piece| piece.withdraw(tag));
     }
 
-    /// A death of `extent`, by request `tag`, was replied to.
+    /// Notes the reply to a death of `extent`, by request `tag`.
     pub fn died(&mut self, tag: Tag, extent: Extent<Addr>) {
         self.change(extent, |piece| piece.dead_before = Some(tag));
     }
 
-    /// A wish to destroy what lies below `extent`, by request `tag`, was
-    /// replied to.
+    /// Notes the reply to a wish to destroy what lies below `extent`, by request `tag`.
     pub fn scoured(&mut self, tag: Tag, extent: Extent<Addr>) {
         self.change(extent, |piece| piece.scoured_before = Some(tag));
     }
 
-    /// A flush was replied to that was sent at `since`.
+    /// Notes the reply to a flush that was sent at `since`.
     pub fn flushed(&mut self, since: Moment) {
         self.pieces.values_mut().for_each(|piece| piece.flushed(since));
     }
 
-    /// A sync of the medium failed.
+    /// Notes a failed sync of the medium.
     pub fn sync_failed(&mut self) {
         self.pieces.values_mut().for_each(Piece::shake);
     }
 
-    /// The process was killed, or has stopped.
+    /// Notes that the process was killed, or has stopped.
     pub fn restarted(&mut self) {
         self.life += 1;
         self.reads_open = 0;
     }
 
-    /// The process was killed, and only it knew what was not durable, where that `is_so` for
-    /// bytes that have ever died, or have not.
+    /// Notes that the process was killed, and only it knew what was not durable, where that `is_so`
+    /// for bytes that have ever died, or have not.
     pub fn forgotten(&mut self, is_so: impl Fn(bool) -> bool) {
         self.restarted();
         let pieces = self.pieces.values_mut().filter(|piece| is_so(piece.dead_before.is_some()));
         pieces.for_each(Piece::unsettle);
     }
 
-    /// The power was cut.
+    /// Notes that the power was cut.
     pub fn power_cut(&mut self) {
         self.restarted();
         self.pieces.values_mut().for_each(Piece::power_cut);
     }
 
-    /// A read was sent at `since`, when `newest` was the latest request.
+    /// Begins a read, sent at `since`, when `newest` was the latest request.
     pub fn begin_read(&mut self, extent: Extent<Addr>, since: Moment, newest: Tag) -> Reading {
         if self.reads_open == 0 {
             self.pieces.values_mut().for_each(Piece::tidy);
@@ -160,15 +158,15 @@ impl Book {
         Reading { extent, since, newest }
     }
 
-    /// A read failed.
+    /// Notes that a read failed.
     pub fn abandon_read(&mut self) {
         self.reads_open -= 1;
     }
 
-    /// A read ended at `moment` with `bytes`.
+    /// Ends a read at `moment` with `bytes`.
     ///
     /// # Errors
-    /// If these bytes were promised not to be.
+    /// If a promise excludes these bytes.
     pub fn end_read(&mut self, reading: &Reading, bytes: &[u8], moment: Moment) -> Result<(), Violation> {
         self.reads_open -= 1;
         let extent = reading.extent;
@@ -276,7 +274,7 @@ fn unsafe_read(what: String) -> Violation {
     Violation { oracle: Oracle::Safety, what }
 }
 
-/// What `bytes` of the disk look like, in words.
+/// A description of `bytes` of the disk, in words.
 fn describe(start: u64, bytes: &[u8]) -> String {
     let tags: Vec<String> = crate::content::marks(bytes)
         .map(|mark| {

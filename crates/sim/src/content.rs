@@ -1,4 +1,4 @@
-//! Content that says what it is.
+//! Content that identifies itself.
 //!
 //! Each write has a [`Tag`] of its own, and each byte that it writes follows
 //! from the tag and the byte's address on the disk. So content is recognised
@@ -24,7 +24,7 @@ pub const HEAD_BYTES: usize = 16;
 const MAGIC: [u8; 4] = [0xd7, 0x1f, 0xe6, 0x93];
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(&MAGIC));
 
-/// Names a write. Later requests have larger tags.
+/// Number of a write. Later requests have larger tags.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tag(pub u32);
 
@@ -33,13 +33,13 @@ pub struct Tag(pub u32);
 pub struct Cell(pub u32);
 
 impl Cell {
-    /// The bytes of the disk that the cell is.
+    /// The bytes of the cell on the disk.
     #[must_use]
     pub fn extent(self) -> Extent<Addr> {
         Extent::new(u64::from(self.0) * CELL_BYTES, CELL_BYTES)
     }
 
-    /// Its content as write `tag` writes it.
+    /// The content of the cell as write `tag` writes it.
     #[must_use]
     pub fn bytes(self, tag: Tag) -> [u8; CELL_BYTES as usize] {
         let mut bytes = [0; CELL_BYTES as usize];
@@ -52,8 +52,8 @@ impl Cell {
     }
 }
 
-/// What a cell's bytes follow from. Not 0 for cell 0 of tag 0: a magic number
-/// that is cut off, before zeros, is no head.
+/// The number from which a cell's bytes follow. Not 0 for cell 0 of tag 0: a magic number that is
+/// cut off, before zeros, is no head.
 fn root(tag: Tag, cell: Cell) -> u64 {
     mix(!((u64::from(tag.0) << 32) | u64::from(cell.0)))
 }
@@ -67,7 +67,7 @@ fn head(tag: Tag, cell: Cell, root: u64) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Fills `into` with what write `tag` writes from address `start` on.
+/// Fills `into` with the content of write `tag` from address `start` on.
 pub fn fill(tag: Tag, start: u64, into: &mut [u8]) {
     for (cell, from, to) in cells(start, into.len()) {
         let at = (u64::from(cell.0) * CELL_BYTES).saturating_sub(start) as usize;
@@ -75,7 +75,7 @@ pub fn fill(tag: Tag, start: u64, into: &mut [u8]) {
     }
 }
 
-/// Whether `bytes` are what write `tag` writes from address `start` on.
+/// Whether `bytes` are the content of write `tag` from address `start` on.
 #[must_use]
 pub fn is_content(tag: Tag, start: u64, bytes: &[u8]) -> bool {
     cells(start, bytes.len()).all(|(cell, from, to)| {
@@ -97,11 +97,11 @@ fn cells(start: u64, len: usize) -> impl Iterator<Item = (Cell, usize, usize)> {
 /// Tagged content that was recognised in some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// Where its cell begins in them.
+    /// Offset of the cell in the bytes.
     pub at: usize,
-    /// The write that it is of.
+    /// The write of the content.
     pub tag: Tag,
-    /// The cell of the disk that it is the content of.
+    /// The cell of the disk whose content it is.
     pub cell: Cell,
 }
 

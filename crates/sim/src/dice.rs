@@ -1,4 +1,4 @@
-//! The simulator's only source of chance: a seed says it all.
+//! The simulator's only source of chance: a seed decides everything.
 
 /// A stream of numbers that its seed decides (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]

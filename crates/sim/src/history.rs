@@ -1,5 +1,4 @@
-//! Histories: what happens to a disk, and when. A seed makes one; shrinking
-//! takes parts of it away.
+//! Histories: the events of a disk, in order. A seed makes one; shrinking takes parts of it away.
 
 mod listing;
 mod make;
@@ -10,21 +9,21 @@ use quietus_core::media::MediumId;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, Extent};
 
-/// A disk, and what happens to it.
+/// A disk, and its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
-    /// The seed that it was made from.
+    /// The seed that made the history.
     pub seed: u64,
     /// The disk.
     pub setup: Setup,
-    /// What happens, in order.
+    /// Events, in order.
     pub steps: Vec<Step>,
 }
 
 /// A disk and the machine around it. Sizes are bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// Of the disk; whole sectors.
+    /// Size of the disk; whole sectors.
     pub disk_bytes: u64,
     /// The passes that destroy content.
     pub policy: &'static str,
@@ -40,7 +39,7 @@ pub struct Setup {
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`](quietus_core::volume::Config).
     pub detect_zeroes: bool,
-    /// Of each half of the journal.
+    /// Size of each half of the journal.
     pub half_bytes: u64,
     /// Slots of the journal (a number).
     pub slots: u32,
@@ -50,11 +49,11 @@ pub struct Setup {
     pub destage_percent: u64,
     /// After a crash the disk is told of the holes in its medium.
     pub tells_holes: bool,
-    /// What is on the medium at first.
+    /// Initial content of the medium.
     pub origin: Origin,
-    /// It is an overlay that gives space back so, above a base with that content.
+    /// Mode of an overlay, above a base with that content.
     pub overlay: Option<Mode>,
-    /// Of that base.
+    /// Size of that base.
     pub base_bytes: u64,
 }
 
@@ -83,7 +82,7 @@ impl Setup {
     }
 }
 
-/// What a medium holds when a disk is created on it.
+/// Initial content of a medium on which a disk is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Nothing.
@@ -94,39 +93,39 @@ pub enum Origin {
     Foreign,
 }
 
-/// One thing that happens.
+/// One event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Names the request, if it is one; larger than those before.
+    /// Number of the request, if it is one; larger than those before.
     pub tag: Tag,
-    /// So many acts of input or output are done, or told to be done, before.
+    /// Acts of input or output that are done, or reported, before.
     pub turns: u8,
-    /// Decides chance from here to the next step.
+    /// Seed of chance from here to the next step.
     pub salt: u64,
-    /// What happens.
+    /// The event.
     pub deed: Deed,
 }
 
-/// The kinds of things that happen.
+/// Kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// A request is sent.
     Send {
-        /// What it asks for.
+        /// Kind of the request.
         ask: Ask,
-        /// With which bytes.
+        /// Bytes of the request.
         extent: Extent<Addr>,
-        /// With FUA.
+        /// Whether the request has FUA.
         fua: bool,
     },
     /// Time passes.
     Wait {
-        /// How much.
+        /// Milliseconds.
         ms: u64,
     },
-    /// What is queued is due.
+    /// Queued content becomes due.
     ShredNow,
-    /// Nothing more is asked until the disk has met all obligations.
+    /// Nothing more is asked until the disk has completed all obligations.
     Drain,
     /// The server stops cleanly and starts again.
     Restart,
@@ -134,7 +133,7 @@ pub enum Deed {
     Kill,
     /// The power is cut.
     PowerCut {
-        /// And cut again after so many changes by the start after it.
+        /// Changes by the next start after which the power is cut again.
         again_after: Option<u32>,
     },
     /// The host of an overlay has no space left.
@@ -143,17 +142,17 @@ pub enum Deed {
     Room,
     /// An act of input or output will fail.
     Fault {
-        /// On which medium.
+        /// Medium that fails.
         target: MediumId,
-        /// Of which kind.
+        /// Kind of the failure.
         kind: FaultKind,
-        /// After so many others of this kind.
+        /// Number of acts of this kind before it.
         after: u32,
     },
 }
 
-/// What is asked for; [`Op`](quietus_core::request::Op) without the payload,
-/// which follows from the tag.
+/// Request of a guest; [`Op`](quietus_core::request::Op) without the payload, which follows from
+/// the tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Read.

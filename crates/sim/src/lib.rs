@@ -1,10 +1,10 @@
 //! The deterministic simulator.
 //!
-//! A seed makes a [`history`]: a small disk, and what happens to it. The [`server`] drives the
-//! code that is served, unchanged, on simulated
-//! media ([`medium`]) that have a volatile cache, tear and fold writes, fail and
-//! remember every layer that was ever on them ([`remanence`]). Above it there is a guest: requests that know
-//! no file system ([`world`]), or file systems that a watcher observes ([`files`]); [`pairs`] says which guest
+//! A seed makes a [`history`]: a small disk, and its events. The [`server`] drives the code that is
+//! served, unchanged, on simulated media ([`medium`]) that have a volatile cache, tear and fold
+//! writes, fail and remember every layer that was ever on them ([`remanence`]). Above it there is a
+//! guest: requests that know no file system ([`world`]), or file systems that a watcher observes
+//! ([`files`]); [`pairs`] says which guest
 //! is put above which store. Three oracles watch, and identify bytes by [`content`], never by
 //! place:
 //!

@@ -6,23 +6,23 @@ use quietus_core::policy::Scratch;
 use quietus_core::volume::{Io, IoOp};
 use std::convert::Infallible;
 
-/// See the module's documentation.
+/// Media; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedia {
     /// See [`MediumId::Data`].
     pub data: SimMedium,
     /// See [`MediumId::Journal`].
     pub journal: SimMedium,
-    /// The media that not every disk has.
+    /// Media that not every disk has.
     pub others: Vec<(MediumId, SimMedium)>,
     /// The power that all of them run on.
     pub power: Power,
-    /// Where an overlay's media lie, but for the base.
+    /// Host of an overlay's media, but for the base.
     pub host: Host,
 }
 
 impl SimMedia {
-    /// As a volume wants them.
+    /// The media in the form that a volume wants.
     #[must_use]
     pub fn get(&self) -> Media<'_> {
         let media = Media::new(&self.data, &self.journal);
@@ -39,19 +39,18 @@ impl SimMedia {
         }
     }
 
-    /// All of them.
+    /// All media.
     pub fn all(&self) -> impl Iterator<Item = &SimMedium> {
         [&self.data, &self.journal].into_iter().chain(self.others.iter().map(|(_, medium)| medium))
     }
 
-    /// The power is lost, and comes back.
+    /// Cuts the power, which comes back.
     pub fn cut_power(&self) {
         self.all().for_each(SimMedium::cut_power);
         self.power.restore();
     }
 
-    /// `io` was under way when the power or the process went: it may be done in
-    /// part.
+    /// Leaves `io` torn, as the power or the process went: it may be done in part.
     pub fn tear(&self, io: Io, scratch: &mut Scratch) {
         let each = |act: &dyn Fn(&SimMedium, quietus_core::units::Pos, std::ops::Range<usize>)| {
             for (place, part) in io.at.parts().filter(|(place, _)| place.on.is_changed()) {

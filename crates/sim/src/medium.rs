@@ -12,8 +12,8 @@
 //!   counts as clean and is lost with the power, as Linux does it: a sync by a
 //!   later life of the server will not help. In the same life all later syncs
 //!   fail too. Without that, of two syncs that overlap the one that fails may be
-//!   told after the other that then succeeds, and nobody above can know; so it
-//!   is for the medium to see to.
+//!   reported after the other that then succeeds, and nobody above can know; so
+//!   the medium has to see to that.
 
 use crate::content::indices;
 use crate::dice::Dice;
@@ -34,38 +34,37 @@ pub enum FaultKind {
     Sync,
     /// A write, for want of space: it changes nothing.
     Space,
-    /// The same of any act that needs space, while the [`Host`] is full.
+    /// An act that needs space, while the [`Host`] is full.
     Full,
 }
 
 /// An act that will fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Of this kind,
+    /// Kind of the act,
     pub kind: FaultKind,
     /// after so many others of this kind.
     pub after: u32,
 }
 
-/// The file system that media lie on together. While it is full, none gets space that
-/// it does not have.
+/// The file system that media lie on together. While it is full, no medium gets new space.
 #[derive(Clone, Debug, Default)]
 pub struct Host(Rc<Cell<bool>>);
 
 impl Host {
-    /// It has no space left, or some again.
+    /// Fills the host, or gives it space again.
     pub fn set_full(&self, is_full: bool) {
         self.0.set(is_full);
     }
 }
 
-/// What media hang on together. It can be made to fail after some changes.
+/// Power supply of some media. The supply can be made to fail after some changes.
 #[derive(Clone, Debug, Default)]
 pub struct Power(Rc<Cell<Option<u32>>>);
 
 impl Power {
-    /// Lets it fail after `changes` more changes to any of the media: from then
-    /// on every act fails, until [`Power::restore`].
+    /// Lets the power fail after `changes` more changes to any of the media: from then on every act
+    /// fails, until [`Power::restore`].
     pub fn light_fuse(&self, changes: u32) {
         self.0.set(Some(changes));
     }
@@ -76,7 +75,7 @@ impl Power {
         self.0.get() == Some(0)
     }
 
-    /// It comes back, or the fuse is put out.
+    /// Brings the power back, or puts the fuse out.
     pub fn restore(&self) {
         self.0.set(None);
     }
@@ -86,7 +85,7 @@ impl Power {
     }
 }
 
-/// See the module's documentation.
+/// Medium; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedium {
     inner: RefCell<Platter>,
@@ -94,16 +93,15 @@ pub struct SimMedium {
 
 #[derive(Debug)]
 struct Platter {
-    /// How long it is, and how long a power cut leaves it: all of it, unless it
-    /// grows.
+    /// Length, and length that a power cut leaves: all of it, unless the medium grows.
     len: u64,
     durable_len: u64,
-    /// What is read.
+    /// Bytes that are read.
     cache: Vec<u8>,
-    /// What a power cut leaves.
+    /// Bytes that a power cut leaves.
     durable: Vec<u8>,
     sectors: Vec<Sector>,
-    /// How often the power was cut.
+    /// Number of power cuts.
     cuts: u64,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
@@ -118,22 +116,22 @@ struct Platter {
     dice: Dice,
 }
 
-/// What there is to know of a sector besides its bytes.
+/// State of a sector besides its bytes.
 #[derive(Clone, Copy, Default, Debug)]
 struct Sector {
     is_dirty: bool,
     is_listed: bool,
-    /// Written in the cache since it was last on the medium.
+    /// Bytes written in the cache since the sector was last on the medium.
     touched: Mask,
-    /// Its space is given back before that is written.
+    /// The sector's space is given back before these bytes are written.
     is_given_back: bool,
     has_space: bool,
     had_space: bool,
 }
 
 impl SimMedium {
-    /// An empty one of `size` bytes, whole sectors. Content on it counts as
-    /// destroyed after `passes_min` passes.
+    /// An empty medium of `size` bytes, whole sectors. Content on it counts as destroyed after
+    /// `passes_min` passes.
     #[must_use]
     pub fn new(size: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         assert_eq!(size % SECTOR_BYTES as u64, 0, "a medium has whole sectors");
@@ -158,7 +156,7 @@ impl SimMedium {
         Self { inner: RefCell::new(inner) }
     }
 
-    /// One without a byte, that grows to `size_max` bytes with what is written.
+    /// A medium without a byte, that grows to `size_max` bytes with what is written.
     #[must_use]
     pub fn growing(size_max: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         let medium = Self::new(size_max, passes_min, punch, power);
@@ -169,14 +167,14 @@ impl SimMedium {
         medium
     }
 
-    /// The same on `host`.
+    /// The medium on `host`.
     #[must_use]
     pub fn on_host(self, host: &Host) -> Self {
         self.inner.borrow_mut().host = host.clone();
         self
     }
 
-    /// Decides chance from now on.
+    /// Seeds chance anew.
     pub fn reseed(&self, seed: u64) {
         self.inner.borrow_mut().dice = Dice::new(seed);
     }
@@ -186,15 +184,15 @@ impl SimMedium {
         self.inner.borrow_mut().faults.push(fault);
     }
 
-    /// The server starts anew: failures that were planned and did not come are
-    /// forgotten, and one that came need not come again.
+    /// Forgets planned failures that did not come, and lets one that came not come again, as the
+    /// server starts anew.
     pub fn heal(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.faults.clear();
         inner.is_unsure = false;
     }
 
-    /// The failures since this was last asked.
+    /// Failures since this was last called.
     pub fn take_fired(&self) -> Vec<FaultKind> {
         std::mem::take(&mut self.inner.borrow_mut().fired)
     }
@@ -204,22 +202,22 @@ impl SimMedium {
         self.inner.borrow_mut().destage_some(sectors_max);
     }
 
-    /// The power is lost, and comes back: what the cache held is gone, except
-    /// for sectors that made it just in time.
+    /// Cuts the power, which comes back: the content of the cache is gone, except for sectors that
+    /// made it just in time.
     pub fn cut_power(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.cut_power();
         inner.cuts += 1;
     }
 
-    /// The session of its host: another one after each power cut.
+    /// Session of the medium's host: another one after each power cut.
     #[must_use]
     pub fn session(&self) -> u64 {
         self.inner.borrow().cuts
     }
 
-    /// A write of `from` at `pos` was under way when the power or the process
-    /// went: any subset of its sectors has changed.
+    /// Leaves a write of `from` at `pos` torn, as the power or the process went: any subset of its
+    /// sectors has changed.
     pub fn tear(&self, pos: Pos, from: &[u8]) {
         self.inner.borrow_mut().write_some(pos, from);
     }
@@ -239,12 +237,12 @@ impl SimMedium {
         holes
     }
 
-    /// Hands `look` what a laboratory would find.
+    /// Hands `look` the findings of a laboratory.
     pub fn inspect<T>(&self, look: impl FnOnce(&Remains) -> T) -> T {
         look(&self.inner.borrow().remains)
     }
 
-    /// How many bytes it has space for.
+    /// Bytes of space that the medium takes.
     #[must_use]
     pub fn space(&self) -> u64 {
         let inner = self.inner.borrow();
@@ -257,7 +255,7 @@ impl SimMedium {
         look(&self.inner.borrow().cache[indices(extent, 0)])
     }
 
-    /// The same, of what a power cut leaves if the whole cache is lost.
+    /// Hands `look` the bytes of `extent` as a power cut leaves them if the whole cache is lost.
     pub fn peek_durable<T>(&self, extent: Extent<Pos>, look: impl FnOnce(&[u8]) -> T) -> T {
         look(&self.inner.borrow().durable[indices(extent, 0)])
     }
@@ -289,7 +287,7 @@ impl Platter {
         })
     }
 
-    /// Refuses what needs space in `extent`, if the host has none.
+    /// Refuses an act that needs space in `extent`, if the host has none.
     fn find_space(&mut self, extent: Extent<Pos>) -> Result<(), MediumError> {
         // A host gives space by blocks.
         let sectors = BLOCK_BYTES as usize / SECTOR_BYTES;
@@ -337,8 +335,8 @@ impl Platter {
         }
     }
 
-    /// Zeros that are not written: the file system remembers them. Of a part
-    /// of a sector it can not.
+    /// Makes zeros that are not written: the file system remembers them. A part of a sector has to
+    /// be written.
     fn zero(&mut self, extent: Extent<Pos>, give_back: bool) {
         for (sector, part) in Self::parts(extent.start, extent.len as usize) {
             if part.len < SECTOR_BYTES as u64 {
@@ -399,7 +397,7 @@ impl Platter {
         }
     }
 
-    /// A sync of `sectors` failed: any subset made it, the rest counts as clean.
+    /// Fails a sync of `sectors`: any subset made it, the rest counts as clean.
     fn sync_some(&mut self, sectors: impl Iterator<Item = usize>) {
         let percent = self.dice.pick(&[0, 50, 90]);
         self.durable_len = self.durable_len.max(self.len);
@@ -412,7 +410,7 @@ impl Platter {
         }
     }
 
-    /// Beyond its end there is nothing, on the medium too.
+    /// Clears the durable medium beyond its end, and gives the space there back.
     fn cut_off(&mut self) {
         let first = (self.len as usize).div_ceil(SECTOR_BYTES);
         for sector in first..self.sectors.len() {
@@ -424,8 +422,8 @@ impl Platter {
         self.durable[first * SECTOR_BYTES..].fill(0);
     }
 
-    /// What it grew by is lost with the end that it had: what lay there is not
-    /// the host's file any more, and nobody's to destroy.
+    /// Drops, with its end, the length that the medium grew by: the bytes there are not the host's
+    /// file any more, and nobody's to destroy.
     fn cut_power(&mut self) {
         let percent = self.dice.pick(&[0, 0, 20, 50, 80, 100]);
         let (short, long) = (self.len.min(self.durable_len), self.len.max(self.durable_len));

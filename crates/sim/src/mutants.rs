@@ -11,7 +11,7 @@ use crate::soak::{Tally, soak, threads};
 use quietus_core::mutant::{Mutant, activate};
 use quietus_detect::mutant as detect;
 
-/// What found a defect, after how many histories.
+/// The history that found a defect, and the number of histories until then.
 pub type Caught = Option<(u64, Part)>;
 
 /// Steps that are tried in each part of the search for a defect of the rules.
@@ -49,7 +49,7 @@ fn search(walks: u64, parts: usize, searched: impl Fn(usize, u64) -> Part) -> Ca
     search.find(|(_, part)| part.failure.is_some())
 }
 
-/// What the judge says, and where: in the histories that are kept, or in walks.
+/// The objection of the judge, and its place: in the histories that are kept, or in walks.
 fn told<S>(
     known: Vec<(&'static str, Vec<S>)>,
     retold: impl Fn(&[S]) -> Result<(), String>,
@@ -68,8 +68,8 @@ pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Caught {
     with(mutant, || walk(walks_max, walked).or_else(|| search(walks_max, parts(), searched)))
 }
 
-/// The same with the judge alone, without the second version of the rules: what
-/// it says, and where. First the histories that are kept, then walks.
+/// As [`hunt_rule_e`], with the judge alone, without the second version of the rules. Returns the
+/// objection and its place: first the histories that are kept, then walks.
 #[must_use]
 pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     with(mutant, || told(histories(), |it| retold(it, false), || walk(walks_max, judged)))

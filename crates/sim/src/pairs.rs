@@ -1,4 +1,4 @@
-//! Which guests are put above which stores: the histories that a run plays.
+//! The pairs of guest and store: the histories that a run plays.
 
 use crate::dice::Dice;
 use crate::files::{self, Files};
@@ -10,24 +10,24 @@ use crate::verdict::verdict;
 use quietus_core::store::overlay::Mode;
 use std::fmt;
 
-/// Where the content of the disk lives.
+/// Place of the disk's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
-    /// Where the guest put it.
+    /// The place where the guest put it.
     InPlace,
-    /// In slots above a base.
+    /// Slots above a base.
     Overlay,
-    /// Either, as the seed has it.
+    /// Either, as the seed decides.
     Any,
 }
 
-/// Who sends the requests.
+/// Sender of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guest {
-    /// Nobody with a file system: any requests at all, and media that fail.
+    /// Bare requests of any kind, without a file system, and media that fail.
     Bare,
-    /// So many file systems like ext2, in a partition each if there are several. Their clients come and
-    /// go, and ask for what is refused.
+    /// So many file systems like ext2, in a partition each if there are several. Their clients come
+    /// and go, and ask for what is refused.
     Ext2(usize),
 }
 

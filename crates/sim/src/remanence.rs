@@ -1,5 +1,5 @@
-//! What a laboratory could still find: every past layer of every sector, by
-//! its content, with the passes that came over it.
+//! The findings of a laboratory: every past layer of every sector, by its content, with the passes
+//! that came over it.
 //!
 //! Rules:
 //! 1. A layer is made when a sector is brought from the cache to the medium.
@@ -7,10 +7,10 @@
 //! 2. A layer without recognisable content is a pass over what lies below;
 //!    one with content is none, even though it covers. Where one pass is enough,
 //!    any other content is one too (docs/decisions/0007-one-pass.md).
-//! 3. Making zeros without writing them (as a file system or a thin pool does)
-//!    changes what is read and no layer: no pass.
-//! 4. Space that was given back is out of reach: what lay there can never be
-//!    passed over again. Later writes go elsewhere.
+//! 3. Zeros that are made without being written (as a file system or a thin pool does) change what
+//!    is read and no layer: no pass.
+//! 4. Space that was given back is out of reach: content there can never be passed over again.
+//!    Later writes go elsewhere.
 //! 5. Passes are counted a byte, and judged a word: that a pattern looks like a
 //!    word of content has a chance of 2^-64.
 
@@ -67,11 +67,11 @@ impl Mask {
 /// Content that was on the medium once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// Where in its sector it begins.
+    /// Offset in its sector.
     pub at: usize,
-    /// The write that it is of.
+    /// The write of the content.
     pub tag: Tag,
-    /// The cell of the disk that it is the content of.
+    /// The cell of the disk whose content it is.
     pub cell: Cell,
     passes: Passes,
 }
@@ -84,8 +84,8 @@ enum Passes {
 }
 
 impl Trace {
-    /// That of `mark`, which was found in the layer `bytes`. Words that are not
-    /// its own never were there.
+    /// The trace of `mark`, which was found in the layer `bytes`. Words that are not of the mark
+    /// never were there.
     fn new(mark: Mark, bytes: &[u8]) -> Self {
         let mut trace = Self { at: mark.at, tag: mark.tag, cell: mark.cell, passes: Passes::All(0) };
         let (own, len) = (trace.cell.bytes(trace.tag), trace.len());
@@ -103,8 +103,8 @@ impl Trace {
         trace
     }
 
-    /// The fewest passes over those of its words that are content of `extent`,
-    /// whole; none if there are no such words.
+    /// The fewest passes over the words that are content of `extent`, whole; none if there are no
+    /// such words.
     #[must_use]
     pub fn passes_within(&self, extent: Extent<Addr>) -> Option<u8> {
         let (from, to) = self.words(extent);
@@ -115,8 +115,7 @@ impl Trace {
         }
     }
 
-    /// Its words that are content of `extent`, whole, and have fewer than
-    /// `passes` passes over them.
+    /// Words that are content of `extent`, whole, and have fewer than `passes` passes over them.
     pub fn lacking(&self, extent: Extent<Addr>, passes: usize) -> impl Iterator<Item = Extent<Addr>> {
         let (from, to) = self.words(extent);
         let base = self.cell.extent().start.0;
@@ -125,8 +124,7 @@ impl Trace {
         words.filter(move |word| self.passes_within(*word).is_some_and(|has| usize::from(has) < passes))
     }
 
-    /// Where in the trace those of its words begin and end that are content of
-    /// `extent`, whole.
+    /// Begin and end, in the trace, of the words that are content of `extent`, whole.
     fn words(&self, extent: Extent<Addr>) -> (usize, usize) {
         let Some(part) = self.cell.extent().overlap(extent) else { return (0, 0) };
         let base = self.cell.extent().start.0;
@@ -141,7 +139,7 @@ impl Trace {
         }
     }
 
-    /// Its bytes in its sector.
+    /// Length of the trace in its sector, bytes.
     fn len(&self) -> usize {
         (CELL_BYTES as usize).min(SECTOR_BYTES - self.at)
     }
@@ -150,7 +148,8 @@ impl Trace {
         (self.at, self.tag, self.cell) == (mark.at, mark.tag, mark.cell)
     }
 
-    /// A layer covers it: `bytes`, of which `touched` were written. Whether `content` is a pass.
+    /// Covers the trace with a layer: `bytes`, of which `touched` were written. `content`: whether
+    /// that is a pass.
     fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark], content: bool) {
         let mut near = found.iter().filter(|mark| mark.at.abs_diff(self.at) < CELL_BYTES as usize);
         let hit = (self.at..self.at + self.len()).filter(|at| touched.has(*at)).count();
@@ -172,9 +171,8 @@ impl Trace {
         }
     }
 
-    /// Only some of its bytes were written, or some of what was written is
-    /// content: its own, or that of `mark`, which is no pass. That is decided
-    /// by words.
+    /// Counts a pass word by word, where only some of the bytes were written, or some of the
+    /// written ones are content: the trace's own, or that of `mark`, which is no pass.
     fn pass_some(&mut self, bytes: &[u8], touched: Mask, mark: Option<Mark>) {
         let (own, at, len) = (self.cell.bytes(self.tag), self.at, self.len());
         let other = mark.map_or(own, |mark| mark.cell.bytes(mark.tag));
@@ -211,16 +209,15 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Those of an empty medium of `sectors` sectors, on which content counts
-    /// as destroyed after `passes_min` passes.
+    /// The traces of an empty medium of `sectors` sectors, on which content counts as destroyed
+    /// after `passes_min` passes.
     #[must_use]
     pub fn new(sectors: usize, passes_min: usize) -> Self {
         let passes_min = u8::try_from(passes_min).unwrap_or(u8::MAX);
         Self { passes_min, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }
     }
 
-    /// A layer was made of `sector`: it is `bytes` now, `touched` of them
-    /// written.
+    /// Adds a layer of `sector`, which is `bytes` now, `touched` of them written.
     pub fn layer(&mut self, sector: usize, bytes: &[u8], touched: Mask) {
         if touched.is_none() {
             return;
@@ -244,7 +241,7 @@ impl Remains {
         }
     }
 
-    /// The space of `sector` was given back.
+    /// Notes that the space of `sector` was given back.
     pub fn give_back(&mut self, sector: usize) {
         self.adrift.append(&mut self.sectors[sector]);
     }

@@ -1,9 +1,9 @@
 //! The volume as it is served, and the machine below it: the only driver of a volume.
 //!
 //! The volume hands out input and output as commands. The server keeps those that are not done yet,
-//! does them one by one in an order that chance decides, and tells of their ends in another
-//! such order. That is all the concurrency that a real server's threads could produce,
-//! since no act on a medium depends on another one that is under way.
+//! does them one by one in an order that chance decides, and reports their ends in another such
+//! order. A real server's threads could produce no other concurrency, since no act on a medium
+//! depends on another one that is under way.
 //!
 //! Two axes are free: the store ([`disk`]) and the guest above. A guest implements [`Above`]:
 //! requests that know no file system ([`crate::world`]), or file systems ([`crate::files`]).
@@ -30,45 +30,45 @@ use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Receipt, Volume
 use quietus_detect::format::Prober;
 use quietus_detect::options::Options;
 
-/// Most turns and ticks until a disk that is left alone has done what is waited for; a hundred
+/// Most turns and ticks until a disk that is left alone has done what a caller waits for; a hundred
 /// times what any history was seen to need.
 const TURNS_MAX: usize = 100_000;
 /// Most ticks in a row that a disk asks for without doing anything.
 const IDLE_TICKS_MAX: usize = 40;
-/// Milliseconds that each of them but the first comes late.
+/// Milliseconds by which each of these ticks but the first is late.
 const IDLE_TICK_MS: u64 = 50;
 
-/// A moment: one more at each thing that happens.
+/// A moment: a count of events.
 pub type Moment = u64;
 
-/// What infers deaths: how much, and below which file systems.
+/// Inference: how much, and below which file systems.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// How much is inferred.
+    /// Amount of inference.
     pub options: Options,
-    /// The file systems that are known.
+    /// The known file systems.
     pub probers: Vec<Prober>,
 }
 
-/// What the server says to the guest, and to whoever judges it.
+/// Messages of the server to the guest, and to its judge.
 #[derive(Clone, Debug)]
 pub enum Said {
     /// A reply.
     Reply(RequestId, Outcome),
-    /// This is dead from here on, since a map shows it free.
+    /// The extent is dead from here on, since a map shows it free.
     Died(Extent<Addr>),
     /// A receipt for something that was not destroyed just now.
     Late(Receipt),
 }
 
-/// See the module's documentation.
+/// Server; see the module's documentation.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) setup: Setup,
     policy: Policy,
     watched: Option<Watched>,
     pub(crate) media: SimMedia,
-    /// The part of the disk whose content is on a medium at first, and that content.
+    /// Initial content of the part of the disk that has content on a medium at first.
     origin: Vec<u8>,
     pub(crate) volume: Volume,
     checkpoint: Option<Checkpoint>,
@@ -77,29 +77,29 @@ pub struct Server {
     dice: Dice,
     /// Input and output that is not done yet.
     handed: Vec<Io>,
-    /// Done, and not told yet.
+    /// Results that are done and not reported yet.
     done: Vec<(IoId, Result<Buf, MediumError>)>,
     out: Vec<Command>,
-    /// Not heard yet, each with its moment.
+    /// Messages that were not heard yet, each with its moment.
     said: Vec<(Moment, Said)>,
     scratch: Scratch,
     log: log::Log,
     clients: usize,
     /// Failures of the media in this life of the server.
     pub(crate) trouble: Vec<FaultKind>,
-    /// Of those, syncs of content that nobody has heard of yet.
+    /// A sync of content failed, and nobody has heard of that yet.
     has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
-    /// How far the search for holes, or for space, has come; none when it is over.
+    /// Progress of the search for holes, or for space; none when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.
     is_space_known: bool,
-    /// What happened.
+    /// Events of the history.
     pub figures: Figures,
 }
 
-/// What happened in a history: that the oracles had something to judge.
+/// Events of a history: evidence that the oracles had something to judge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
     /// Requests that were done.
@@ -122,12 +122,12 @@ pub struct Figures {
     pub failures: u64,
     /// Times that the host became full.
     pub full: u64,
-    /// Times that all obligations were met and the media were examined.
+    /// Times that all obligations were completed and the media were examined.
     pub examined: u64,
 }
 
 impl Figures {
-    /// Adds those of another history.
+    /// Adds the figures of another history.
     pub fn add(&mut self, other: &Self) {
         self.done += other.done;
         self.refused += other.refused;
@@ -144,13 +144,13 @@ impl Figures {
 }
 
 impl Server {
-    /// Passes that are due.
+    /// Number of passes that are due.
     #[must_use]
     pub fn passes(&self) -> usize {
         self.policy.passes().len()
     }
 
-    /// How the file system, or each partition, is being watched: whether it was found.
+    /// Whether a file system was found in `extent`, or in the partition there.
     #[must_use]
     pub fn watches(&self, extent: Extent<Addr>) -> bool {
         let status = self.volume.watch_status().unwrap_or_default();
@@ -158,7 +158,7 @@ impl Server {
         part.map_or(&status, |it| &it.watch).file_system.is_some()
     }
 
-    /// Deaths whose evidence is not durable, in blocks.
+    /// Blocks that died without durable evidence.
     #[must_use]
     pub fn unproven(&self) -> u64 {
         let status = self.volume.watch_status().unwrap_or_default();
@@ -167,7 +167,7 @@ impl Server {
         figures.filter(|(name, _)| name.starts_with("dead, evidence")).map(|it| it.1).sum()
     }
 
-    /// Decides chance from now on.
+    /// Seeds chance anew.
     pub fn reseed(&mut self, seed: u64) {
         self.dice = Dice::new(seed);
         self.media.all().for_each(|medium| medium.reseed(self.dice.roll()));
@@ -179,17 +179,17 @@ impl Server {
         self.moment
     }
 
-    /// What was said since this was last asked.
+    /// Messages since this was last called.
     pub fn take_said(&mut self) -> Vec<(Moment, Said)> {
         std::mem::take(&mut self.said)
     }
 
-    /// Whether a sync of content failed since this was last asked.
+    /// Whether a sync of content failed since this was last called.
     pub fn take_sync_failed(&mut self) -> bool {
         std::mem::take(&mut self.has_sync_failed)
     }
 
-    /// Request `id` arrives.
+    /// Sends request `id` to the volume.
     ///
     /// # Errors
     /// A promise was broken.
@@ -197,7 +197,7 @@ impl Server {
         self.tell(Event::Request(id, request))
     }
 
-    /// One more client, or one less.
+    /// Connects one client more, or one less.
     ///
     /// # Errors
     /// A promise was broken.
@@ -206,7 +206,7 @@ impl Server {
         self.tell(if comes { Event::Connected } else { Event::Disconnected })
     }
 
-    /// Tells the volume of `event`, and does what it then wants.
+    /// Tells the volume of `event`, and does what the volume then wants.
     ///
     /// # Errors
     /// A promise was broken.
@@ -243,12 +243,12 @@ impl Server {
         Ok(())
     }
 
-    /// Whether a medium has failed, which one on a full host has not.
+    /// Whether a medium has failed; a medium on a full host has not.
     pub(crate) fn has_failed(&self) -> bool {
         self.trouble.iter().any(|it| *it != FaultKind::Full)
     }
 
-    /// Milliseconds pass.
+    /// Lets milliseconds pass.
     ///
     /// # Errors
     /// A promise was broken.
@@ -257,20 +257,20 @@ impl Server {
         self.tell(Event::Tick)
     }
 
-    /// Whether something happens without time passing.
+    /// Whether something can happen without time passing.
     #[must_use]
     pub fn is_at_work(&self) -> bool {
         let searches = self.search_from.is_some() && self.volume.holes_unknown() && self.watched.is_some();
         !self.handed.is_empty() || !self.done.is_empty() || !self.log.is_at_rest() || searches
     }
 
-    /// Whether it owes nothing, and the audit log knows of all that it did.
+    /// Whether the disk owes nothing, and the audit log knows of all that it did.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.volume.is_drained() && self.log.is_at_rest()
     }
 
-    /// One act of input or output is done, or told to be done.
+    /// Does one act of input or output, or reports one.
     ///
     /// # Errors
     /// A promise was broken.
@@ -312,8 +312,8 @@ impl Server {
         }
     }
 
-    /// The search for holes goes on, as it does beside the requests; or, where the
-    /// disk knows what it holds, for space.
+    /// Continues the search for holes, as it goes on beside the requests; or, where the disk knows
+    /// what it holds, the search for space.
     fn search(&mut self) -> Result<(), Violation> {
         let Some(from) = self.search_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
         let to = (from + self.dice.range(1, 16) * 4096).min(self.setup.disk_bytes);
@@ -356,15 +356,15 @@ impl Server {
     }
 }
 
-/// A guest above a server, and what it knows of it.
+/// A guest above a server, and its knowledge of it.
 pub trait Above {
-    /// How a broken promise is told.
+    /// Type that reports a broken promise.
     type Broken: From<Violation>;
 
     /// The server.
     fn server(&mut self) -> &mut Server;
 
-    /// Takes what the server has said.
+    /// Takes the messages of the server.
     ///
     /// # Errors
     /// A promise was broken.
@@ -378,7 +378,7 @@ pub trait Above {
         false
     }
 
-    /// Something happens: it arrives at the server, is done, or is told to be done.
+    /// Lets something happen: it arrives at the server, is done, or is reported.
     ///
     /// # Errors
     /// A promise was broken.
@@ -387,7 +387,7 @@ pub trait Above {
         self.hear()
     }
 
-    /// The server is told of `event`.
+    /// Tells the server of `event`.
     ///
     /// # Errors
     /// A promise was broken.
@@ -399,7 +399,7 @@ pub trait Above {
     /// Lets everything happen that can, until `is_enough`.
     ///
     /// # Errors
-    /// A promise was broken; or it never is enough.
+    /// A promise was broken; or enough never comes.
     fn until(&mut self, is_enough: impl Fn(&mut Self) -> bool) -> Result<(), Self::Broken> {
         let mut idle_ticks = 0;
         for _ in 0..TURNS_MAX {
@@ -421,13 +421,13 @@ pub trait Above {
     }
 }
 
-/// Something that is owed does not happen.
+/// The violation that something owed does not happen.
 #[must_use]
 pub fn overdue(what: String) -> Violation {
     Violation { oracle: Oracle::Liveness, what }
 }
 
-/// A reply that is not allowed.
+/// The violation that a reply is not allowed.
 #[must_use]
 pub fn bad_reply(what: String) -> Violation {
     Violation { oracle: Oracle::Replies, what }

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Histories that a thread takes at a time.
 const CHUNK: u64 = 16;
 
-/// What came of many histories.
+/// Results of many histories.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Histories that happened.
     pub histories: u64,
-    /// Their steps.
+    /// Number of steps of all histories.
     pub steps: u64,
-    /// Their sums.
+    /// Sums of the figures.
     pub figures: Figures,
     /// The failure of the lowest seed among those that failed.
     pub failure: Option<(u64, Part)>,

@@ -9,20 +9,20 @@ use std::fmt;
 use std::hash::Hasher;
 use std::ops::Range;
 
-/// What a version says of itself that the other must say too: figures by the name
-/// that the product's status gives them.
+/// Figures of a version that the other version must share, by the names that the product's status
+/// gives them.
 pub type Census = Vec<(&'static str, u64)>;
 
-/// A second version of some rules. What has the name of an [`Observation`] or of something of
-/// [`quietus_core::watch::Observer`] means the same.
+/// A second version of some rules. A name of an [`Observation`] or of a part of
+/// [`quietus_core::watch::Observer`] means the same here.
 pub trait Version: fmt::Debug {
     /// New content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
 
-    /// So many clients are connected from now on.
+    /// The number of connected clients changes.
     fn connected(&mut self, _now: Millis, _clients: usize) {}
 
-    /// The guest is attached so from now on.
+    /// The attachment of the guest changes.
     fn attached(&mut self, _now: Millis, _attached: Attached) {}
 
     /// The guest reads `extent`.
@@ -34,10 +34,10 @@ pub trait Version: fmt::Debug {
     /// `seen`, whole blocks, holds `old`, and `extent` gets `content` next.
     fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]);
 
-    /// Blocks that it wants to read.
+    /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
 
-    /// What was read.
+    /// Content of a block that was wanted.
     fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>);
 
     /// Time passes.
@@ -46,7 +46,7 @@ pub trait Version: fmt::Debug {
     /// Evidence begins to be made durable.
     fn cut(&mut self);
 
-    /// It is durable.
+    /// The evidence is durable.
     fn proven(&mut self);
 
     /// All that is to be done now: `layers` and `all` as in
@@ -59,7 +59,7 @@ pub trait Version: fmt::Debug {
     /// The parts of `extent` to be destroyed before it is written.
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// How much is known.
+    /// Figures of the version's knowledge.
     fn census(&self) -> Census;
 
     /// Whether inference has stopped.
@@ -68,7 +68,7 @@ pub trait Version: fmt::Debug {
     /// Whether something hung on a time that the rules do not fix exactly.
     fn is_unsure(&self) -> bool;
 
-    /// Adds all that matters for what follows to `hasher`.
+    /// Adds everything that matters later to `hasher`.
     fn digest(&self, hasher: &mut dyn Hasher);
 }
 
@@ -76,7 +76,7 @@ pub trait Version: fmt::Debug {
 #[derive(Debug)]
 pub struct Twin<const BYTES: usize> {
     rule: Box<dyn Rule>,
-    /// Gone once something hung on a time that the rules do not fix.
+    /// The reference; gone once something hung on a time that the rules do not fix.
     literal: Option<Box<dyn Version>>,
     disk: Vec<[u8; BYTES]>,
     now: Millis,
@@ -97,7 +97,7 @@ fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
 }
 
 impl<const BYTES: usize> Twin<BYTES> {
-    /// Both have begun to watch `disk`.
+    /// Both versions, as they begin to watch `disk`.
     #[must_use]
     pub fn new(
         rule: Box<dyn Rule>,
@@ -137,25 +137,25 @@ impl<const BYTES: usize> Twin<BYTES> {
         }
     }
 
-    /// The product without the literal version.
+    /// The product without the reference.
     #[must_use]
     pub fn alone(self) -> Self {
         Self { literal: None, ..self }
     }
 
-    /// What lies in `block`.
+    /// The content of `block`.
     #[must_use]
     pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
     }
 
-    /// What lies on the disk.
+    /// The content of the disk.
     #[must_use]
     pub fn disk(&self) -> &[[u8; BYTES]] {
         &self.disk
     }
 
-    /// Destroys what lies in `block`: neither version is told.
+    /// Destroys the content of `block`: neither version is told.
     pub fn destroy(&mut self, block: Block) {
         self.disk[block as usize].fill(0);
     }
@@ -172,15 +172,15 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.rule.has_changed() || self.rule.broken().is_some()
     }
 
-    /// What the rules know, for telling states apart; none once it hangs on a
-    /// time that they do not fix.
+    /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
+    /// rules do not fix.
     #[must_use]
     pub fn literal(&self) -> Option<&dyn Version> {
         self.literal.as_deref()
     }
 
-    /// The guest writes `bytes` from `extent` on. What is to be destroyed
-    /// before is returned; asked for only if there are `layers`.
+    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before; that
+    /// is asked for only if there are `layers`.
     ///
     /// # Errors
     /// The two disagree.
@@ -190,21 +190,21 @@ impl<const BYTES: usize> Twin<BYTES> {
         Ok(taken)
     }
 
-    /// So many clients are connected from now on.
+    /// Sets the number of connected clients.
     pub fn connected(&mut self, clients: usize) {
         self.clients = clients;
         self.observe(Observation::Clients);
         self.tell(|it, now| it.connected(now, clients));
     }
 
-    /// The guest is attached so from now on.
+    /// Sets the attachment of the guest.
     pub fn attached(&mut self, attached: Attached) {
         self.attached = attached;
         self.observe(Observation::Attached);
         self.tell(|it, now| it.attached(now, attached));
     }
 
-    /// The guest reads `block`.
+    /// Reads `block`, as the guest.
     ///
     /// # Errors
     /// The two disagree.
@@ -214,7 +214,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.compare()
     }
 
-    /// The guest frees `block`.
+    /// Frees `block`, as the guest.
     ///
     /// # Errors
     /// The two disagree.
@@ -245,7 +245,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.compare()
     }
 
-    /// Shows what `extent` holds, just before it gets `content`.
+    /// Shows the content of `extent`, just before it gets `content`.
     fn see(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         let needs = self.rule.needs(extent);
         let blocks: BTreeSet<_> = needs.iter().copied().flat_map(touched::<BYTES>).collect();
@@ -274,7 +274,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         }
     }
 
-    /// Reads one thing that is wanted; false: nothing is.
+    /// Reads one block that is wanted; false: none is.
     ///
     /// # Errors
     /// The two disagree.
@@ -295,7 +295,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         literal.map_or_else(BTreeSet::new, |it| it.wants())
     }
 
-    /// Tells the literal version, as long as it is sure.
+    /// Tells the reference, as long as that is sure.
     fn tell(&mut self, what: impl FnOnce(&mut dyn Version, Millis)) {
         if let Some(literal) = &mut self.literal {
             what(&mut **literal, self.now);
@@ -303,7 +303,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.literal.take_if(|it| it.is_unsure());
     }
 
-    /// Time passes.
+    /// Lets time pass.
     ///
     /// # Errors
     /// The two disagree.
@@ -315,13 +315,13 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.compare()
     }
 
-    /// The evidence begins to be made durable.
+    /// Begins to make the evidence durable.
     pub fn cut(&mut self) {
         self.observe(Observation::Cut);
         self.tell(|it, _| it.cut());
     }
 
-    /// It is durable.
+    /// Makes the evidence durable.
     pub fn proven(&mut self) {
         self.observe(Observation::Proven);
         self.tell(|it, _| it.proven());
@@ -349,7 +349,7 @@ impl<const BYTES: usize> Twin<BYTES> {
         Ok(ours)
     }
 
-    /// Compares all that shows.
+    /// Compares everything that shows.
     fn compare(&self) -> Result<(), String> {
         let Some(literal) = &self.literal else { return Ok(()) };
         agree("over", &self.is_over(), &literal.is_over())?;

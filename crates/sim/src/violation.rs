@@ -1,8 +1,8 @@
-//! What an oracle says when a promise was broken.
+//! Objection of an oracle to a broken promise.
 
 use std::fmt;
 
-/// Who noticed.
+/// The oracles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Oracle {
     /// A read showed what it may not.
@@ -22,9 +22,9 @@ pub enum Oracle {
 /// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Who noticed.
+    /// The oracle that noticed.
     pub oracle: Oracle,
-    /// What, in words.
+    /// The objection, in words.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! A guest whose requests know no file system, above a server, and the oracles that watch
-//! both while a history happens to them.
+//! A guest whose requests know no file system, above a server, and the oracles that watch both
+//! while a history happens to them.
 
 mod forensic;
 mod replies;
@@ -17,10 +17,10 @@ use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Event;
 use std::collections::BTreeMap;
 
-/// The tag of what was on the medium at first.
+/// Tag of the initial content of the medium.
 const ORIGIN: Tag = Tag(0);
 
-/// See the module's documentation.
+/// World; see the module's documentation.
 pub struct World {
     server: Server,
     newest: Tag,
@@ -43,7 +43,7 @@ struct Pending {
 /// The first broken promise.
 ///
 /// # Panics
-/// If the code under test does.
+/// If the code under test panics.
 pub fn run(history: &History) -> Result<Figures, Violation> {
     let mut world = World::new(history)?;
     for step in &history.steps {
@@ -117,8 +117,8 @@ impl World {
         }
     }
 
-    /// Leaves the disk alone until it has met its obligations, examines it,
-    /// takes its power away, and examines it again.
+    /// Leaves the disk alone until it has completed its obligations, examines it, takes its power
+    /// away, and examines it again.
     fn finish(&mut self) -> Result<(), Violation> {
         if self.server.is_latched {
             self.kill()?;
@@ -154,7 +154,7 @@ impl World {
         self.until(|world| world.pending.len() < world.server.setup.in_flight_max)
     }
 
-    /// The server is told to stop, does so, and starts again.
+    /// Stops the server in good order, and starts it again.
     fn restart(&mut self) -> Result<(), Violation> {
         self.server.stop(true)?;
         self.hear()?;
@@ -164,7 +164,7 @@ impl World {
         self.forget(!was_latched, was_latched)
     }
 
-    /// The server is killed, and starts again.
+    /// Kills the server, and starts it again.
     fn kill(&mut self) -> Result<(), Violation> {
         let was_latched = self.server.is_latched;
         self.server.kill()?;
@@ -178,9 +178,9 @@ impl World {
         self.hear()
     }
 
-    /// The process is gone, and with it, unless it stopped in peace, what only it
-    /// knew: where an overlay's content is. After a failure of the medium the cache is not trusted
-    /// with what was written over dead bytes in place.
+    /// Loses the process, and with it, unless it stopped in peace, its own knowledge: where an
+    /// overlay's content is. After a failure of the medium the cache is not trusted with writes
+    /// over dead bytes in place.
     fn forget(&mut self, is_clean: bool, was_latched: bool) -> Result<(), Violation> {
         self.pending.clear();
         match () {
@@ -232,7 +232,7 @@ fn first_page(setup: &Setup) -> Book {
 }
 
 impl Ask {
-    /// What the bytes hold once it is done, if it changes them.
+    /// The value of the bytes once the request is done, if it changes them.
     fn value(self, tag: Tag) -> Option<Value> {
         match self {
             Self::Write => Some(Value::Content(tag)),

@@ -1,14 +1,14 @@
-//! Who uses the kernel's network block device (nbd.ko) that a client has made.
+//! The use of the kernel's network block device (nbd.ko) that a client has made.
 
 use super::Finding;
 use super::text::text;
 use crate::host::Roots;
 use std::path::{Path, PathBuf};
 
-/// Most entries of a directory of the system's that are looked at; of more nothing is known.
+/// Most entries of a system directory that are examined; of a larger one nothing is known.
 const ENTRIES_MAX: usize = 4096;
 
-/// Looks at the device of the client whose process was `process`. A client that goes on in the
+/// Examines the device of the client whose process was `process`. A client that goes on in the
 /// background has another number then, so that every device has to do.
 pub(super) fn look(roots: &Roots, process: u32) -> Finding {
     let Some(all) = devices(roots, "nbd") else { return Finding::cached("/sys/block cannot be read") };
@@ -26,7 +26,7 @@ fn owner(device: &Path) -> Option<u32> {
     text(&device.join("pid"))?.trim().parse().ok()
 }
 
-/// The block devices whose names begin so.
+/// The block devices whose names begin with `prefix`.
 fn devices(roots: &Roots, prefix: &str) -> Option<Vec<PathBuf>> {
     entries(&roots.sys.join("block"))
         .map(|all| all.into_iter().filter(|it| name(it).starts_with(prefix)).collect())
@@ -47,7 +47,7 @@ fn name(path: &Path) -> String {
 fn judge(roots: &Roots, device: &Path) -> Finding {
     let disk = format!("/dev/{}", name(device));
     let Some(parts) = partitions(device) else {
-        return Finding::cached(format!("{disk} cannot be looked at"));
+        return Finding::cached(format!("{disk} cannot be examined"));
     };
     let all: Vec<_> = std::iter::once(device.to_path_buf()).chain(parts.clone()).collect();
     if let Some(above) = above(roots, &all) {
@@ -67,10 +67,10 @@ fn judge(roots: &Roots, device: &Path) -> Finding {
             None => Finding::direct(format!("{disk}: mounted by the kernel ({})", mounts[0].driver)),
         },
         None if parts.is_empty() => {
-            Finding::cached(format!("{disk} is not mounted: who opens it uses the host's page cache"))
+            Finding::cached(format!("{disk} is not mounted: a program that opens it uses the page cache"))
         }
         None => Finding::cached(format!(
-            "{disk}: not each partition is mounted; who opens one uses the host's page cache"
+            "{disk}: not every partition is mounted; a program that opens one uses the page cache"
         )),
     }
 }
@@ -83,7 +83,7 @@ fn partitions(device: &Path) -> Option<Vec<PathBuf>> {
     )
 }
 
-/// What stands above one of `devices`: a mapped device, or a loop device.
+/// The device above one of `devices`: a mapped device, or a loop device.
 fn above(roots: &Roots, devices: &[PathBuf]) -> Option<String> {
     for device in devices {
         match entries(&device.join("holders")) {
@@ -99,7 +99,7 @@ fn above(roots: &Roots, devices: &[PathBuf]) -> Option<String> {
         .map(|it| it.0)
 }
 
-/// The loop devices in use, and what lies below them.
+/// The loop devices in use, and their files or devices.
 fn devices_of_loop(roots: &Roots) -> Option<Vec<(String, String)>> {
     let loops = devices(roots, "loop")?.into_iter();
     let below = |it: PathBuf| Some((name(&it), text(&it.join("loop/backing_file"))?.trim_end().to_string()));

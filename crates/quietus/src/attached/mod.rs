@@ -1,8 +1,8 @@
 //! Whether a host's page cache, or another cache, is between a guest's file system and a disk:
 //! there a map may be held back for long, and detection must wait for that.
 //!
-//! A client that nobody knows counts as a cache. So does what cannot be read: every mistake
-//! only makes deaths known later.
+//! An unknown client counts as a cache, and so does a file that cannot be read: every mistake only
+//! makes deaths known later.
 
 mod kernel;
 mod peer;
@@ -20,32 +20,32 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The file in a disk's directory that is there while a cache may hold writes back.
+/// Name of the file in a disk's directory that exists while a cache may hold writes back.
 const NOTE: &str = "cached";
 
-/// Whether the last client of the disk in `dir` was behind a cache; what cannot be read says so.
+/// Whether the last client of the disk in `dir` was behind a cache; true if that cannot be read.
 fn is_noted(dir: &Path) -> bool {
     dir.join(NOTE).try_exists().unwrap_or(true)
 }
 
-/// What the owner says of how guests are attached.
+/// How guests are attached, as the owner says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Nothing: each client is looked at.
+    /// The owner does not say: each client is examined.
     #[default]
     Auto,
-    /// No cache is between.
+    /// No cache is between guest and disk.
     Direct,
-    /// A cache is.
+    /// A cache is between guest and disk.
     Cached,
 }
 
-/// What a look at a client, or the owner, says.
+/// Finding about a client, from its process or from the owner.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// A cache may be between.
+    /// A cache may be between guest and disk.
     pub cached: bool,
-    /// Why, in words.
+    /// Reason, in words.
     pub why: String,
 }
 
@@ -84,13 +84,14 @@ struct Client {
 }
 
 impl Attachment {
-    /// Of the disk in `dir`. A cache holds writes back for `hold_ms` of activity at most.
+    /// The attachment of the disk in `dir`. A cache holds writes back for `hold_ms` of activity at
+    /// most.
     #[must_use]
     pub fn new(mode: Mode, hold_ms: u64, dir: &Path, roots: Roots) -> Self {
         let now = match mode {
             Mode::Direct => Finding::direct("--attached direct"),
             Mode::Cached => Finding::cached("--attached cached"),
-            Mode::Auto if is_noted(dir) => Finding::cached("the last client was, and may come again"),
+            Mode::Auto if is_noted(dir) => Finding::cached("the last client had a cache, and may come again"),
             Mode::Auto => Finding::direct("no client was connected yet"),
         };
         let inner = Inner { clients: BTreeMap::new(), next_client: 0, now };
@@ -101,28 +102,28 @@ impl Attachment {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known now, and why.
+    /// The present finding, and its reason.
     #[must_use]
     pub fn finding(&self) -> Finding {
         self.lock().now.clone()
     }
 
-    /// What the rules of inference are told.
+    /// The attachment as the rules of inference are told.
     #[must_use]
     pub fn attached(&self) -> Attached {
         if self.lock().now.cached { Attached::Cached { hold_ms: self.hold_ms } } else { Attached::Direct }
     }
 
-    /// Notes it in the disk's directory: a cache outlives the server, and comes again after a
-    /// restart with what it holds.
+    /// Notes a cache in the disk's directory: a cache outlives the server, and comes again after a
+    /// restart with its held writes.
     pub fn note(&self, cached: bool) {
         let noted = if cached { replace(&self.dir, NOTE, &[]) } else { remove(&self.dir, NOTE) };
         if let Err(error) = noted {
-            tracing::warn!(%error, "{NOTE} could not be noted: serve with --attached cached after a restart");
+            tracing::warn!(%error, "cannot write the file {NOTE}; after a restart serve with --attached cached");
         }
     }
 
-    /// A client comes: its number.
+    /// Adds a client, and returns its number.
     pub fn connected(&self, process: Option<u32>) -> u64 {
         let peer = Peer::new(&self.roots, process);
         let finding = peer.look(&self.roots);
@@ -134,20 +135,20 @@ impl Attachment {
         id
     }
 
-    /// The client of that number is gone.
+    /// Removes the client of that number.
     pub fn disconnected(&self, id: u64) {
         let mut inner = self.lock();
         inner.clients.remove(&id);
         inner.decide(self.mode);
     }
 
-    /// Whether the client of that number is there, and another look may find something else.
+    /// Whether the client of that number is connected, and another look may find something else.
     #[must_use]
     pub fn may_change(&self, id: u64) -> bool {
         self.mode == Mode::Auto && self.lock().clients.get(&id).is_some_and(|it| it.peer.may_change())
     }
 
-    /// Looks again at the clients that may be attached otherwise by now.
+    /// Examines again the clients whose attachment may have changed.
     pub fn look_again(&self) {
         if self.mode != Mode::Auto {
             return;
@@ -161,8 +162,8 @@ impl Attachment {
 }
 
 impl Inner {
-    /// A cache that one client may have decides. When nobody is left, the cache of the last one
-    /// may come again.
+    /// The finding for the disk: one client with a cache decides. When no client is left, the cache
+    /// of the last one may come again.
     fn decide(&mut self, mode: Mode) {
         if mode != Mode::Auto {
             return;

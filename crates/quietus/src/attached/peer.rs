@@ -1,12 +1,12 @@
-//! Who a client is.
+//! Identity of a client.
 
 use super::text::text;
 use super::{Finding, kernel};
 use crate::host::Roots;
 use std::path::Path;
 
-/// A client, as far as its process told when it connected: it may have handed its socket to
-/// the kernel, and ended.
+/// A client, as its process was when it connected: the process may have handed its socket to the
+/// kernel, and ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
     process: Option<u32>,
@@ -14,7 +14,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The process of that number on this host; none if the client is elsewhere.
+    /// The client with the process of that number on this host; none: a client elsewhere.
     #[must_use]
     pub fn new(roots: &Roots, process: Option<u32>) -> Self {
         let program = process.and_then(|process| program(roots, process));
@@ -33,7 +33,7 @@ impl Peer {
             return Finding::cached("a client whose process is not known: over TCP, or on another host");
         };
         let Some(program) = &self.program else {
-            return Finding::cached(format!("process {process} cannot be looked at"));
+            return Finding::cached(format!("process {process} cannot be examined"));
         };
         let who = format!("{program} (process {process})");
         match program.as_str() {
@@ -60,7 +60,7 @@ fn program(roots: &Roots, process: u32) -> Option<String> {
     Some(name.strip_suffix(" (deleted)").unwrap_or(&name).to_string())
 }
 
-/// Whether the command line of a storage daemon names vhost-user exports, and no others. One
+/// Whether the command line of a storage daemon names vhost-user exports, and no others. A daemon
 /// that was told of its exports in another way is not known.
 fn exports_vhost_user(roots: &Roots, process: u32) -> bool {
     let line = text(&roots.proc.join(process.to_string()).join("cmdline")).unwrap_or_default();

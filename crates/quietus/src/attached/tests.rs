@@ -1,4 +1,4 @@
-//! What is found of clients on a host that is made up: sysfs and proc in a folder.
+//! Findings about clients on a made-up host: sysfs and proc in a folder.
 
 use super::*;
 use std::fs;
@@ -56,7 +56,7 @@ impl Host {
         Attachment::new(mode, 1000, &self.path("disk"), roots)
     }
 
-    /// What is found of process 7.
+    /// The finding about process 7.
     fn finding(&self) -> Finding {
         let attachment = self.attachment(Mode::Auto);
         attachment.connected(Some(7));
@@ -94,7 +94,7 @@ fn a_program_whose_path_cannot_be_read_is_known_by_its_short_name() {
 fn a_client_that_nobody_knows_is_cached() {
     Host::new().process(7, "/usr/bin/python3", &["python3"]).assert_cached("python3 (process 7)");
     Host::new().process(7, "/usr/bin/qemu-nbd", &["qemu-nbd", "-c", "/dev/nbd0"]).assert_cached("qemu-nbd");
-    Host::new().assert_cached("process 7 cannot be looked at");
+    Host::new().assert_cached("process 7 cannot be examined");
     let attachment = Host::new().attachment(Mode::Auto);
     attachment.connected(None);
     assert!(attachment.finding().cached);
@@ -117,7 +117,7 @@ fn a_kernel_s_device_is_direct_where_the_kernel_has_mounted_it() {
     client().nbd(7, None).mounted("43:0", "ext2").assert_direct("mounted by the kernel (ext2)");
     client().nbd(7, None).mounted("43:1", "ext2").assert_cached("is not mounted");
     client().nbd(7, None).mounted("43:0", "fuseblk").assert_cached("FUSE");
-    client().nbd(7, Some(1)).assert_cached("not each partition");
+    client().nbd(7, Some(1)).assert_cached("not every partition");
     client().nbd(7, Some(1)).mounted("43:1", "vfat").assert_direct("vfat");
 }
 

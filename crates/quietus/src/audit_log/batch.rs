@@ -33,7 +33,7 @@ pub struct Run<'a, K> {
     pub kind: &'a K,
     /// The first byte.
     pub start: u64,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
 }
 
@@ -63,7 +63,7 @@ impl<K> Batch<K> {
 #[derive(Debug)]
 pub struct Collector<K> {
     kinds: Vec<K>,
-    /// When, the number of the kind, the first byte and the length.
+    /// Milliseconds since 1970, number of the kind, first byte and length of each extent.
     runs: Vec<(u64, usize, u64, u64)>,
 }
 

@@ -148,7 +148,7 @@ pub(super) fn begin_near(file: &impl LogFile, n: u64) -> io::Result<u64> {
     let mut reach = PIECE_BYTES as u64;
     while reach < bytes {
         let mut lines = Lines::new(file, bytes - reach);
-        // Most likely it is the rest of one.
+        // The first line read is most likely the rest of one.
         lines.next()?;
         let begin = lines.at;
         if lines.next()?.and_then(|text| Link::parse(&text)).is_some_and(|link| link.n <= n) {

@@ -29,11 +29,11 @@ pub enum CheckError {
     /// Lines are missing.
     #[error("audit log: lines {from} to {to} are missing; restore {file} from a backup")]
     Missing {
-        /// The first.
+        /// Number of the first missing line.
         from: u64,
-        /// The last.
+        /// Number of the last missing line.
         to: u64,
-        /// Where they were, as far as is known.
+        /// File that held the lines, as far as is known.
         file: String,
     },
     /// A line is not the one that was written.
@@ -53,7 +53,7 @@ pub struct Files<F> {
 }
 
 impl<F: super::LogFile> Files<F> {
-    /// Opens all of them.
+    /// Opens all files of the log.
     ///
     /// # Errors
     /// [`CheckError::Io`].
@@ -119,7 +119,7 @@ impl Walk<'_> {
             let changed = |line| CheckError::Changed { line, file: name.into() };
             let link = Link::parse(&text).ok_or_else(|| changed(self.head.lines))?;
             if link.n < self.first && !any {
-                // A file that was to be removed: it is not kept any more.
+                // A file that was about to be removed is not kept any more.
                 return Ok(false);
             }
             if link.n > self.head.lines {

@@ -1,4 +1,4 @@
-//! Where a log's files are: the seam at which tests let a host be full or crash.
+//! The directory of a log's files: the seam at which tests let a host be full or crash.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,70 +12,70 @@ pub trait Directory {
     /// The names of all files.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn names(&self) -> io::Result<Vec<String>>;
     /// Opens a file to be read.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn read(&self, name: &str) -> io::Result<Self::File>;
-    /// Opens a file to be read and appended to; makes it if it is missing.
+    /// Opens a file to be read and appended to, or makes it.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn write(&self, name: &str) -> io::Result<Self::File>;
-    /// Whether `file` is what `name` names.
+    /// Whether `file` is the one that `name` names.
     ///
     /// # Errors
-    /// The host's; a missing file is none.
+    /// Errors of the host; a missing file is no error.
     fn is_at(&self, file: &Self::File, name: &str) -> io::Result<bool>;
     /// Gives a file another name, which is free.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn sync(&self) -> io::Result<()>;
 }
 
 /// A file of a log.
 pub trait LogFile {
-    /// How many bytes it has.
+    /// Length in bytes.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads from byte `at` on; fewer bytes than fit only at the end.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes at the end. After an error a part may be there.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Cuts everything from byte `bytes` on off.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;
     /// Makes the content durable.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A directory of the host's.
+/// A directory of the host.
 #[derive(Clone, Debug)]
 pub struct HostDirectory(pub PathBuf);
 

@@ -1,7 +1,7 @@
 //! A log whose lines are a chain: none can be changed, moved or taken out unseen.
 //!
-//! A directory, a clock and the end of the log, as somebody else keeps it, go in; lines
-//! of JSON come out. Nothing here knows what the lines tell. Format:
+//! A directory, a clock and the end of the log, as somebody else keeps it, go in; lines of JSON
+//! come out. The module does not know the events that the lines report. Format:
 //! `docs/formats/audit.md`.
 //!
 //! Invariants:
@@ -9,8 +9,8 @@
 //! 2. A line is never written behind a part of another one.
 //! 3. A file is made durable before an older one is removed, and says which line is the
 //!    first that is kept.
-//! 4. The chain goes on from the end that the caller keeps, whatever became of the files;
-//!    what is missing is told in the chain.
+//! 4. The chain goes on from the end that the caller keeps, whatever became of the files; the chain
+//!    itself reports missing lines.
 
 mod batch;
 mod chain;
@@ -28,12 +28,12 @@ use chain::{Lines, Link, begin_near, first_link, older, older_name, whole_bytes}
 use serde::Serialize;
 use std::io;
 
-/// How much a log keeps.
+/// Limits of a log's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// A file that has so many bytes is set aside, and a new one begun.
+    /// Bytes after which a file is set aside, and a new one begun.
     pub file_bytes_max: u64,
-    /// Files that are kept, the one that is written to included; at least 2.
+    /// Number of files that are kept, the one that is written to included; at least 2.
     pub files_max: usize,
 }
 
@@ -57,13 +57,13 @@ enum Own {
         /// The first line that is kept, in whichever file.
         kept_from: u64,
     },
-    /// A part of a line was cut off, that a crash had left.
+    /// The rest of a line, which a crash had left, was cut off.
     Repaired { bytes: u64 },
-    /// Lines are not where they were, and the chain goes on without them.
+    /// Lines are missing, and the chain goes on without them.
     Lost { reason: &'static str, known: Head },
 }
 
-/// A line, of the log itself or of its user.
+/// A line of the log itself or of its user.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Event<'a, E> {
@@ -79,24 +79,24 @@ pub struct AuditLog<D: Directory> {
     head: Head,
     kept_from: u64,
     current: Option<Current<D::File>>,
-    /// To be told with the next line.
+    /// Events to report with the next line.
     notes: Vec<Own>,
 }
 
 /// The file that is written to.
 struct Current<F> {
     file: F,
-    /// How much of it is durable, in whole lines.
+    /// Length of its durable part, in whole lines.
     bytes: u64,
 }
 
 impl<D: Directory> AuditLog<D> {
-    /// Opens the log in `dir`, of which `known` was durable once. `clock` says how many
-    /// milliseconds it is since 1970. `seen` is shown the line that `known` names, and
-    /// all that follow. Nothing is written yet.
+    /// Opens the log in `dir`, of which `known` was durable once. `clock` returns the milliseconds
+    /// since 1970. `seen` is shown the line that `known` names, and all that follow. Nothing is
+    /// written yet.
     ///
     /// # Errors
-    /// The host's. What is wrong with the files is none: it is told with the next lines.
+    /// Errors of the host. Faults of the files are no errors: the next lines report them.
     pub fn open(
         dir: D,
         limits: Limits,
@@ -146,7 +146,7 @@ impl<D: Directory> AuditLog<D> {
     /// Adds a line for each of `events`, and makes them durable.
     ///
     /// # Errors
-    /// The host's: none of the lines is there then, and all may be tried again.
+    /// Errors of the host: none of the lines is there then, and all may be tried again.
     pub fn append<E: Serialize>(&mut self, events: &[E]) -> io::Result<()> {
         self.look_after_current()?;
         let mut current = match self.current.take() {
@@ -163,7 +163,7 @@ impl<D: Directory> AuditLog<D> {
                 self.head = head;
                 self.notes.clear();
             }
-            // If that fails too, the next one does it.
+            // If the cut fails too, the next call makes it.
             Err(_) => drop(current.file.cut(current.bytes)),
         }
         self.current = Some(current);
@@ -173,7 +173,7 @@ impl<D: Directory> AuditLog<D> {
         written
     }
 
-    /// The lines that tell of `events`, and the end of the log with them.
+    /// The lines that report `events`, and the end of the log with them.
     fn lines<E: Serialize>(&self, is_new: bool, events: &[E]) -> (Vec<u8>, Head) {
         let (mut text, mut head) = (Vec::new(), self.head.clone());
         let continued = Own::Continued { kept_from: self.kept_from };
@@ -184,7 +184,7 @@ impl<D: Directory> AuditLog<D> {
         (text, head)
     }
 
-    /// Makes sure that the file is as it was left, and not too long.
+    /// Checks that the file is as it was left, and begins a new one if it is too long.
     fn look_after_current(&mut self) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
         if !self.dir.is_at(&current.file, CURRENT)? {
@@ -195,7 +195,7 @@ impl<D: Directory> AuditLog<D> {
             return self.lose("audit.jsonl was cut short");
         }
         if bytes > current.bytes {
-            // A part of what could not be written.
+            // The rest may be a part of what could not be written.
             current.file.cut(current.bytes)?;
         }
         if current.bytes >= self.limits.file_bytes_max {
@@ -204,7 +204,7 @@ impl<D: Directory> AuditLog<D> {
         Ok(())
     }
 
-    /// A new file, without a line. What is in its place is set aside.
+    /// Begins a new file, without a line. A file in its place is set aside.
     fn begin_file(&mut self) -> io::Result<Current<D::File>> {
         self.set_aside()?;
         let older = older(&self.dir)?;
@@ -217,7 +217,7 @@ impl<D: Directory> AuditLog<D> {
         Ok(Current { file, bytes: 0 })
     }
 
-    /// The chain goes on from the present head, without lines that are missing.
+    /// Lets the chain go on from the present head, without lines that are missing.
     fn lose(&mut self, reason: &'static str) -> io::Result<()> {
         if !self.notes.iter().any(|note| matches!(note, Own::Lost { .. })) {
             self.notes.push(Own::Lost { reason, known: self.head.clone() });
@@ -225,7 +225,7 @@ impl<D: Directory> AuditLog<D> {
         self.set_aside()
     }
 
-    /// Gives what is at the current name another one, under which it stays.
+    /// Renames the file at the current name; it stays under the new one.
     fn set_aside(&mut self) -> io::Result<()> {
         self.current = None;
         let names = self.dir.names()?;
@@ -251,26 +251,25 @@ impl<D: Directory> AuditLog<D> {
     }
 }
 
-/// How far the lines of a log are a chain from the one that is known.
+/// Result of following the lines of a log from the known one.
 enum Followed {
-    /// To the end.
+    /// The lines are a chain to the end.
     Whole(Head),
-    /// To here, and then comes another one.
+    /// The lines are a chain to here, and then comes another one.
     Broken(Head),
-    /// The known line is not there.
+    /// The known line is missing.
     Nowhere,
 }
 
 /// Reading the files at the start.
 impl<D: Directory> AuditLog<D> {
-    /// Opens the current file, without what is torn at its end; says whether that can be
-    /// a line.
+    /// Opens the current file, without a torn end; says whether that end can be a line.
     fn repair(&mut self) -> io::Result<bool> {
         let file = self.dir.write(CURRENT)?;
         let Some(whole) = whole_bytes(&file)? else { return Ok(false) };
         let bytes = file.bytes()?;
         if whole < bytes {
-            // The next line cuts it off.
+            // The next line cuts the torn end off.
             self.notes.push(Own::Repaired { bytes: bytes - whole });
         }
         self.current = Some(Current { file, bytes: whole });

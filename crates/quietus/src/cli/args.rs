@@ -1,4 +1,4 @@
-//! What may be said on the command line.
+//! The command line.
 
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
     2  the command line was not understood\n  3  done, and the answer is bad: a check failed, or dead content was found";
 
-/// Least memory for payloads, bytes: less is a unit that was forgotten.
+/// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
 /// Virtual disks that know which of their bytes are dead, destroy them, and prove it.
@@ -20,7 +20,7 @@ pub struct Cli {
     /// Print reports as JSON, a line each.
     #[arg(long, global = true)]
     pub json: bool,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -241,14 +241,14 @@ pub struct DetectArgs {
     pub cache_hold: u64,
 }
 
-/// What is between the guest's file system and the disk.
+/// Layer between the guest's file system and the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum AttachedArg {
-    /// Look at each client; one that is not known has a cache.
+    /// Look at each client; a client that is not known counts as cached.
     Auto,
-    /// No cache.
+    /// No cache between guest and disk.
     Direct,
-    /// A cache.
+    /// A cache between guest and disk.
     Cached,
 }
 
@@ -262,12 +262,12 @@ impl From<AttachedArg> for AttachedMode {
     }
 }
 
-/// Below which file system deaths are inferred.
+/// File systems below which deaths are inferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Detect {
-    /// The one that is found.
+    /// The file system that is found.
     Auto,
-    /// None.
+    /// No file system.
     Off,
     /// ext2, ext3, ext4.
     #[value(aliases = ["ext3", "ext4"])]
@@ -280,14 +280,14 @@ pub enum Detect {
     Ntfs,
 }
 
-/// Which deaths count.
+/// Grades of death.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum GradeArg {
-    /// Of a block's last content.
+    /// Deaths of a block's last content.
     Block,
-    /// Also of what it held for files that are gone.
+    /// Deaths of everything that a block held for files that are gone.
     Generation,
-    /// Of everything that is written over.
+    /// Deaths of everything that is written over.
     Content,
 }
 
@@ -348,7 +348,7 @@ pub struct PurgeArgs {
     /// Keep the content, and destroy older content that may remain below it.
     #[arg(long)]
     pub scour: bool,
-    /// Destroy it now, and wait until it is done.
+    /// Destroy the ranges now, and wait until that is done.
     #[arg(long)]
     pub now: bool,
 }
@@ -414,7 +414,7 @@ pub struct ProveArgs {
     pub key: Option<PathBuf>,
 }
 
-/// Some bytes.
+/// A range of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
     pub(super) start: u64,

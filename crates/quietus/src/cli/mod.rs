@@ -23,20 +23,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stop::Stop;
 
-/// What the size of a disk is a multiple of.
+/// Divisor of every disk's size, bytes.
 const SECTOR_BYTES: u64 = 512;
 /// How often `status --watch` asks.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often `deaths --follow` looks for new lines.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
-/// How a command ended; the numbers are documented in the manual.
+/// Result of a command; the manual documents the exit codes.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not be done: 1.
+    /// The command failed: exit code 1.
     Error(String),
-    /// It was done, and the answer is bad (a check failed, dead content was
-    /// found): 3.
+    /// The command was done, and the answer is bad (a check failed, dead content was found): exit
+    /// code 3.
     Bad,
 }
 
@@ -46,7 +46,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// The command line, for whoever documents it.
+/// The command line, for generated documentation.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Colours are for people only, and not for those who want none (no-color.org).
+/// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
@@ -89,7 +89,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Error(
-                    "shred: option --now is missing; without it, what is queued is destroyed when the disk is idle"
+                    "shred: option --now is missing; without it, queued content is destroyed when the disk is idle"
                         .into(),
                 ));
             }
@@ -192,7 +192,7 @@ fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints what comes to the audit log from now on, also if there is none yet.
+/// Prints lines that are added to the audit log from now on, also if there is none yet.
 fn follow(dir: &HostDirectory, stop: &Stop, out: &Report) -> Result<(), Failure> {
     let mut torn = Vec::new();
     let mut reader = current_log(dir)?;
@@ -224,7 +224,7 @@ fn current_log(dir: &HostDirectory) -> Result<Option<BufReader<File>>, Failure> 
     }
 }
 
-/// Prints the lines that come; `torn` is the begin of the one that has no end yet.
+/// Prints new lines; `torn` is the beginning of the line that has no end yet.
 fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> Result<(), Failure> {
     while reader.read_until(b'\n', torn)? > 0 && torn.ends_with(b"\n") {
         if let Ok(entry) = serde_json::from_slice::<Value>(torn) {
@@ -287,7 +287,7 @@ fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
     with_bar(|step| control::ask(disk, call, None, step).map_err(Failure::Error))
 }
 
-/// Does something that may take long, with a progress bar, until Ctrl-C.
+/// Runs a long operation, with a progress bar, until Ctrl-C.
 fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     let stop = Stop::get()?;
     let bar = bar();
@@ -300,7 +300,7 @@ fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Fa
     done
 }
 
-/// It is drawn at the first step.
+/// A progress bar, which is drawn at the first step.
 pub(super) fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} ETA {eta}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -1,4 +1,4 @@
-//! What is shown: for people, or as JSON, a line a report.
+//! Reports: for people, or as JSON, a line each.
 
 mod status;
 
@@ -15,14 +15,14 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-/// Where reports go.
+/// The output for reports.
 pub(crate) struct Report {
     pub(crate) json: bool,
 }
 
 impl Report {
-    /// Prints `json`, or what `text` writes. Ends the process, without a word,
-    /// when nobody reads any more (`quietus … | head`).
+    /// Prints `json`, or what `text` writes. Ends the process in silence when nobody reads any more
+    /// (`quietus … | head`).
     fn say(&self, json: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
         if self.print(json, text).is_err() {
             std::process::exit(0);
@@ -45,7 +45,7 @@ impl Report {
         io::Write::flush(&mut stdout)
     }
 
-    /// `asked` is the size on the command line.
+    /// Reports a new disk. `asked` is the size on the command line.
     pub(crate) fn created(
         &self,
         path: &Path,
@@ -73,14 +73,13 @@ impl Report {
     }
 
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
-        // A server goes on, whoever reads this.
+        // A server goes on, whether or not anybody reads this.
         let _ = self.print(&json!({ "serving": disks, "uri": uri }), |out| {
             write!(out, "serving {} at {uri}", disks.join(", "))
         });
     }
 
-    /// The status screen; with `verbose` all that is known. `watched` clears the terminal
-    /// before it.
+    /// Prints the status; with `verbose` all details. `watched` clears the terminal first.
     pub(crate) fn status(
         &self,
         now: &StatusAnswer,
@@ -205,7 +204,7 @@ impl Report {
     }
 }
 
-/// A line for what happened at one instant.
+/// Prints a line for the events of one instant.
 fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result {
     let Ok(batch) = Batch::<Value>::deserialize(entry) else { return write!(out, "{entry}") };
     let all: Vec<_> = batch.all().collect();
@@ -245,7 +244,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     let signed = if checked { "the signature is valid, by the key" } else { "by the key" };
     writeln!(out, "signed       {signed} {}", receipt.public_key)?;
     match DiskGuarantees::deserialize(&proof.guarantees) {
-        // Whoever checks a receipt may not have the disk.
+        // The person who checks a receipt may not have the disk.
         Ok(guarantees) if checked => status::guarantees(out, &guarantees),
         Ok(guarantees) if guarantees.level != Level::Clear => {
             writeln!(out, "note: {}; `quietus status` says why, and what to do", guarantees.level)
@@ -255,7 +254,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     }
 }
 
-/// How dead bytes were read.
+/// The amounts of dead bytes by the way they were read.
 fn read_text(out: &mut String, ways: &BTreeMap<String, u64>) -> std::fmt::Result {
     for (way, amount) in ways {
         let how = match way.as_str() {

@@ -25,7 +25,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long clients may take to see the end of their requests at a stop.
+/// Time that clients have at a stop to see the end of their requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
@@ -128,8 +128,8 @@ fn serve_disks(
     result
 }
 
-/// The control socket of `disk`. A disk that is only read may do without one: its
-/// directory may be read-only, or another server may answer for it.
+/// The control socket of `disk`. A read-only disk may do without one: its directory may be
+/// read-only, or another server may answer for it.
 fn control_of(disk: &Arc<OpenDisk>) -> io::Result<Option<Control>> {
     match control::serve(Arc::clone(disk)) {
         Err(error) if disk.dir.is_read_only() => {
@@ -141,7 +141,7 @@ fn control_of(disk: &Arc<OpenDisk>) -> io::Result<Option<Control>> {
     }
 }
 
-/// What a client calls the place.
+/// The URI by which a client reaches the address.
 fn uri(bound: &Bound, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
     match bound {
@@ -197,7 +197,7 @@ fn tls(args: &ServeArgs) -> Result<Tls, TlsError> {
     Ok(if args.tls_optional { Tls::Allow(config) } else { Tls::Require(config) })
 }
 
-/// Tells everybody who wants to know that clients may come.
+/// Reports that clients may come.
 fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> Result<(), Failure> {
     if args.run.is_none() {
         for uri in uris {
@@ -250,7 +250,7 @@ fn wait(
     }
 }
 
-/// Where nobody can come, the last client's end is the server's.
+/// Where no new client can come, the server ends with the last one.
 fn end_with_clients(server: &Arc<Server>, signals: &Signals) -> io::Result<()> {
     let (server, signals) = (Arc::clone(server), signals.handle());
     let body = move || {
@@ -270,8 +270,8 @@ fn run(command: &str, uris: &[String]) -> io::Result<Child> {
     child.spawn()
 }
 
-/// Reads the certificates and the key anew, and each disk's `[behaviour]`. What
-/// cannot be read stays as it was.
+/// Reads the certificates and the key anew, and each disk's `[behaviour]`. Whatever cannot be read
+/// stays as it was.
 fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
     let mut kept = Vec::new();
     match tls(args) {
@@ -303,8 +303,7 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
     }
 }
 
-/// Stops every disk: what is queued is destroyed first, unless another signal
-/// comes.
+/// Stops every disk: queued content is destroyed first, unless another signal comes.
 fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
     let mut latched = Ok(());
     for disk in disks {

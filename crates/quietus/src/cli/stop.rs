@@ -18,8 +18,8 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// The one of the process. From the first call on, a signal does not end the
-    /// program but asks it to stop.
+    /// The flag of the process. From the first call on, a signal does not end the program but asks
+    /// it to stop.
     pub(super) fn get() -> io::Result<&'static Self> {
         static STOP: OnceLock<Stop> = OnceLock::new();
         if let Some(stop) = STOP.get() {
@@ -39,10 +39,10 @@ impl Stop {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Sleeps for `time`, or until a signal; whether to go on.
+    /// Sleeps for `time`, or until a signal; returns whether to go on.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let timeout = Timespec::try_from(time).expect("a pause is short");
-        // Whatever ends it, the flag says why.
+        // Whatever ends the sleep, the flag says why.
         let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], Some(&timeout));
         !self.is_asked()
     }

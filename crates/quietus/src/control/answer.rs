@@ -22,10 +22,10 @@ const OBLIGATIONS_MAX: usize = 1000;
 /// Most sizes that one answer lists.
 const SIZES_MAX: usize = 100;
 impl OpenDisk {
-    /// Answers `call`, with which came `file`. `step` says whether to go on.
+    /// Answers `call`, which came with `file`. `step` says whether to go on.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason for the refusal, in words.
     pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
         let value = |it: Result<Value, serde_json::Error>| it.map_err(|error| error.to_string());
         match call {
@@ -50,7 +50,7 @@ impl OpenDisk {
     }
 
     fn status(&self) -> StatusAnswer {
-        // What is wrong is why the disk is latched from then on.
+        // A fault found here is the reason why the disk latches.
         let _ = self.engine.check_media();
         let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
         StatusAnswer {
@@ -70,7 +70,7 @@ impl OpenDisk {
         }
     }
 
-    /// As it is now.
+    /// How guests are attached now.
     fn attached(&self) -> Option<Finding> {
         self.engine.look_at_clients();
         self.engine.attachment()
@@ -162,7 +162,7 @@ impl OpenDisk {
         Ok(json!({ "ranges": ranges.len(), "newly_dead_bytes": died(after) - died(before) }))
     }
 
-    /// In words: what the audit log is like, or what is wrong with it.
+    /// The state of the audit log, in words, or its fault.
     fn verify_record(&self) -> Result<String, String> {
         self.engine.recorder().flush()?;
         let Checked { first, head, files } = self.engine.check_record().map_err(|error| error.to_string())?;
@@ -185,7 +185,7 @@ impl OpenDisk {
         ];
         if self.dir.base().is_some() {
             let compared = if self.dir.is_stamped() { "as at the last clean stop" } else { "consistent" };
-            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("what it was".to_string()))]);
+            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("unchanged".to_string()))]);
         }
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks

@@ -1,4 +1,4 @@
-//! The calls, and the answer of the largest.
+//! The calls, and the answer to the largest.
 
 use super::waiting::Waiting;
 use crate::attached::Finding;
@@ -8,22 +8,21 @@ use crate::host::DiskGuarantees;
 use quietus_core::volume::Status;
 use serde::{Deserialize, Serialize};
 
-/// What may be asked.
+/// Calls of the control socket.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "call", deny_unknown_fields)]
 pub enum Call {
-    /// What the disk knows of itself.
+    /// The status of the disk.
     Status,
-    /// What is owed.
+    /// The obligations.
     Deaths,
     /// Destroy everything queued now; answered when that is done.
     Shred,
-    /// These bytes (first, length) are dead; or, with `scour`, what lies below
-    /// their content is.
+    /// Declare these ranges dead; or, with `scour`, what lies below their content.
     Purge {
-        /// Which.
+        /// First byte and length of each range.
         ranges: Vec<(u64, u64)>,
-        /// Keep the content.
+        /// Keep the present content.
         scour: bool,
     },
     /// Make the medium of an overlay as small as it can be; answered when that is
@@ -40,45 +39,45 @@ pub enum Call {
 /// The answer to [`Call::Status`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StatusAnswer {
-    /// The disk's name.
+    /// Name of the disk.
     pub name: String,
-    /// Its identity.
+    /// Identity of the disk.
     pub disk: String,
-    /// Where its content is.
+    /// Path of the medium.
     pub medium: String,
-    /// Whether a server runs it.
+    /// Whether a server runs the disk.
     pub served: bool,
-    /// Whether it is only read.
+    /// Whether the disk is only read.
     pub read_only: bool,
-    /// How long no request comes before it destroys.
+    /// Time without a request after which queued content is destroyed, ms.
     pub idle_after_ms: u64,
-    /// How long it waits at most.
+    /// Time after which queued content is destroyed at the latest, ms.
     pub deadline_ms: u64,
-    /// What was deleted and is not destroyed yet.
+    /// Content that was deleted and is not destroyed yet.
     pub waiting: Vec<Waiting>,
-    /// What it knows.
+    /// The status of the volume.
     #[serde(flatten)]
     pub status: Status,
     /// How guests are attached, if deaths are inferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Finding>,
-    /// The audit log.
+    /// State of the audit log.
     pub record: RecordStatus,
-    /// Of an overlay.
+    /// Sizes of an overlay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
-    /// What the medium and the journal can and cannot guarantee.
+    /// Guarantees of the medium and the journal.
     pub guarantees: DiskGuarantees,
 }
 
-/// How large an overlay is.
+/// Sizes of an overlay, now and before.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Space {
-    /// Its base.
+    /// Path of the base.
     pub base: String,
-    /// Now.
+    /// The present size.
     #[serde(flatten)]
     pub now: Size,
-    /// Before, the oldest first.
+    /// Earlier sizes, the oldest first.
     pub before: Vec<Size>,
 }

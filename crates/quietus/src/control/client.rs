@@ -16,7 +16,7 @@ use std::path::Path;
 /// goes with the call.
 ///
 /// # Errors
-/// Why there is no answer, in words.
+/// The reason why there is no answer, in words.
 pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);

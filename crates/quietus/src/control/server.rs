@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 const CALLS_MAX: usize = 32;
 /// How often the size of an overlay is noted.
 const SIZES_EVERY: Duration = Duration::from_secs(60);
-/// How long no call is accepted after accepting failed.
+/// Pause after a failed accept.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// The control socket of a disk; it goes when this is dropped.
+/// The control socket of a disk; the socket is removed when this is dropped.
 pub struct Control {
-    /// Written to when it is to end.
+    /// Written to when the thread is to end.
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -30,7 +30,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         // Eight bytes always fit into the counter.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
-        // If it panicked, it answers nobody either.
+        // A thread that panicked answers nobody either.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -45,7 +45,7 @@ pub fn serve(open: Arc<OpenDisk>) -> io::Result<Control> {
         if open.dir.is_read_only() && UnixStream::connect(socket).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        // The lock is ours: what is there was left by a crash.
+        // The lock is held here: any socket in its place was left by a crash.
         let _ = std::fs::remove_file(socket);
         UnixListener::bind(socket)
     })?;
@@ -103,7 +103,7 @@ fn take_call(stream: UnixStream, open: &Arc<OpenDisk>, calls: &Arc<AtomicUsize>)
         return;
     }
     let body = move || {
-        // Who hangs up early gets no answer.
+        // A client that hangs up early gets no answer.
         let _ = answer_on(&stream, &open);
         calls.fetch_sub(1, Ordering::Relaxed);
     };

@@ -1,4 +1,4 @@
-//! What was deleted and is not destroyed yet, and what it waits for.
+//! Content that was deleted and is not destroyed yet, and the reason why it waits.
 
 use crate::engine::Engine;
 use quietus_core::units::Millis;
@@ -9,29 +9,28 @@ use serde::{Deserialize, Serialize};
 /// Content that waits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Waiting {
-    /// What for.
+    /// Reason for the wait.
     #[serde(rename = "for")]
     pub cause: WaitsFor,
-    /// How much of it holds data.
+    /// Bytes of it that hold data.
     pub bytes: u64,
     /// More may wait: not all of it was counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
-    /// Since when the oldest does: milliseconds before now. None if that is not known, as
-    /// after a start.
+    /// Age of the oldest of it, milliseconds. None if that is not known, as after a start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ms: Option<u64>,
 }
 
-/// What dead content waits for, or content that may be dead.
+/// Reasons why dead content waits, or content that may be dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
-    /// Dead: idle time, or the deadline.
+    /// Dead: waits for idle time, or the deadline.
     Idle,
-    /// Dead below content that lives: the same.
+    /// Dead below content that lives: waits for the same.
     IdleBelow,
-    /// Left behind on the medium of an overlay: the same.
+    /// Left behind on the medium of an overlay: waits for the same.
     IdleResidue,
     /// Inferred to be dead, with evidence that is not durable yet.
     Evidence,
@@ -55,7 +54,7 @@ impl From<watch::WaitsFor> for WaitsFor {
 }
 
 impl WaitsFor {
-    /// Why it is not destroyed yet.
+    /// The reason why the content is not destroyed yet.
     #[must_use]
     pub fn why(self) -> &'static str {
         match self {
@@ -69,7 +68,7 @@ impl WaitsFor {
         }
     }
 
-    /// What ends the wait, besides [`WaitsFor::Idle`]'s idle time and deadline.
+    /// The event that ends the wait, besides [`WaitsFor::Idle`]'s idle time and deadline.
     #[must_use]
     pub fn ends_with(self) -> &'static str {
         match self {
@@ -82,13 +81,13 @@ impl WaitsFor {
     }
 }
 
-/// What the disk knows that `engine` runs, and what waits there at the same moment.
+/// The status of the disk that `engine` runs, and what waits there at the same moment.
 pub(super) fn standing(engine: &Engine) -> (Status, Vec<Waiting>) {
     let (status, inferred, since) = engine.ask(|volume| {
         let dead = volume.obligations().filter(|(_, it)| it.is_dead());
         (volume.status(), volume.waiting_bytes(), dead.map(|(_, it)| it.since).min())
     });
-    // What was dead at the start has been for longer than anybody knows.
+    // Content that was dead at the start has been for longer than anybody knows.
     let since = since.filter(|since| *since > Millis(0));
     let waiting = of(&status, &inferred, since.map(|since| engine.now().since(since)));
     (status, waiting)

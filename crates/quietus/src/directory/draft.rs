@@ -1,8 +1,8 @@
 //! A directory while it is being made.
 //!
 //! Invariants:
-//! 1. What is made has its name only once all of it is durable. Until then it is in a
-//!    hidden directory beside, locked by whoever makes it.
+//! 1. A draft gets its name only once all of it is durable. Until then it is in a hidden directory
+//!    beside, locked by its maker.
 //! 2. A draft that is dropped leaves nothing behind. A draft that a crash left is
 //!    cleared by the next of its name, of the files that its plan names and of nothing else.
 
@@ -14,14 +14,14 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a draft may hold, and who makes it.
+/// The files of a draft, and its maker.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The ending of the hidden directory's name.
     pub ending: &'static str,
     /// The names of all files that may be in it.
     pub files: &'static [&'static str],
-    /// The maker, as a second one is told of it.
+    /// The maker, as a second maker is told of it.
     pub maker: &'static str,
 }
 
@@ -30,14 +30,14 @@ pub struct Plan {
 pub struct Draft {
     dir: PathBuf,
     plan: Plan,
-    /// A file elsewhere that was made for it.
+    /// A file elsewhere that was made for the draft.
     outside: Option<PathBuf>,
     is_kept: bool,
     _lock: File,
 }
 
 impl Draft {
-    /// Begins what is to be at `path`.
+    /// Begins the draft of `path`.
     ///
     /// # Errors
     /// There is something at `path`, or somebody makes something there.
@@ -55,7 +55,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Where the files go meanwhile.
+    /// Directory for the files meanwhile.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -1,4 +1,4 @@
-//! What can be wrong with a directory.
+//! Errors of a directory.
 
 use std::fmt::{Debug, Display};
 use std::io;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}{}", path.display(), source.as_ref().map(|source| format!(": {source}")).unwrap_or_default())]
 pub struct ErrorAt<K: Debug + Display> {
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: K,
-    /// Where.
+    /// Path of the file or directory.
     pub path: PathBuf,
-    /// What the host said.
+    /// Error of the host.
     #[source]
     pub source: Option<io::Error>,
 }
@@ -56,13 +56,13 @@ pub enum DirectoryErrorKind {
 }
 
 impl DirectoryErrorKind {
-    /// This, at `path`.
+    /// The error of this kind at `path`.
     #[must_use]
     pub fn at(self, path: &Path) -> DirectoryError {
         ErrorAt::new(self, path, None)
     }
 
-    /// This, at `path`, because of `source`.
+    /// The error of this kind at `path`, because of `source`.
     #[must_use]
     pub fn of(self, path: &Path, source: io::Error) -> DirectoryError {
         ErrorAt::new(self, path, Some(source))

@@ -1,4 +1,4 @@
-//! Files that are there whole and durable, or not at all.
+//! Files that are whole and durable, or not there at all.
 
 use super::{DirectoryError, DirectoryErrorKind};
 use rustix::fs::{CWD, RenameFlags};
@@ -15,7 +15,7 @@ pub(crate) fn write_new(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> 
     file.sync_all()
 }
 
-/// Makes the file `name` of so many zeros, durable; returns where it is.
+/// Makes the file `name` of so many zeros, durable; returns its path.
 pub(crate) fn make_file(dir: &Path, name: &str, bytes: u64) -> io::Result<PathBuf> {
     let path = dir.join(name);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;

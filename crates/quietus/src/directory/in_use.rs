@@ -1,4 +1,4 @@
-//! Who uses a file or block device.
+//! Users of a file or block device.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// another device above a block device, a loop device, or swap.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Option<String>> {
     let here = std::fs::metadata(path)?;
     if here.file_type().is_block_device() && is_claimed(path)? {
@@ -23,18 +23,18 @@ pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Opti
     Ok(swaps(proc).iter().any(|swap| same(swap)).then(|| "swap".into()))
 }
 
-/// The process that holds a lock on `file`, of whatever kind: our own locks,
-/// and those that virtual machines take on their images.
+/// The process that holds a lock on `file`, of whatever kind: Quietus's locks, and those that
+/// virtual machines take on their images.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub(crate) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
     let here = file_name(file)?;
     let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
     Ok(locks.lines().find_map(|line| holder(line, &here)))
 }
 
-/// What the list of locks calls it.
+/// The name of `file` in the list of locks.
 fn file_name(file: &File) -> io::Result<String> {
     let here = file.metadata()?;
     let (major, minor) = (rustix::fs::major(here.dev()), rustix::fs::minor(here.dev()));
@@ -44,7 +44,7 @@ fn file_name(file: &File) -> io::Result<String> {
 /// The process that holds a lock on `file` by which it may write there.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub(crate) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
     let here = file_name(file)?;
     let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();

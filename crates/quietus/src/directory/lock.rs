@@ -10,14 +10,14 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often, and after how long each time, something in use is asked for again.
+/// Tries to get something that is in use, and the pause after each.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a directory may be used for.
+/// Purpose for which a directory is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Anything. Nobody else has the directory meanwhile.
+    /// Reading and writing. Nobody else has the directory meanwhile.
     ReadWrite,
     /// Reading. No file is opened for writing, and others may read the directory too.
     ReadOnly,
@@ -32,9 +32,9 @@ impl Access {
     }
 }
 
-/// Asks again, for a moment, for what somebody uses: a server that is just ending
-/// does, and so does a program that another thread of ours is just starting, which
-/// holds every lock of ours until it runs.
+/// Asks again, for a moment, for a thing in use: a server that is just ending uses it still, and so
+/// does a program that another thread of this process is just starting, which holds every lock of
+/// this process until it runs.
 ///
 /// # Errors
 /// As `ask` in the end.
@@ -48,7 +48,8 @@ pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T, DirectoryError>) -
     ask()
 }
 
-/// Takes the lock of the directory at `path`; whoever may write leaves the process number there.
+/// Takes the lock of the directory at `path`; a holder that may write leaves its process number
+/// there.
 pub(super) fn lock(path: &Path, access: Access) -> Result<File, DirectoryError> {
     let lock_path = path.join("lock");
     let lock = open_lock(path, &lock_path, access)
@@ -78,7 +79,7 @@ fn take_lock(lock: &File, access: Access, path: &Path) -> Result<(), DirectoryEr
     if rustix::fs::flock(lock, access.flock()).is_ok() {
         return Ok(());
     }
-    // The number in the file is of the last one who could write to it.
+    // The number in the file is that of the last process that could write to it.
     let holder = in_use::by_process(Path::new("/proc"), lock).ok().flatten();
     Err(DirectoryErrorKind::Locked(holder.unwrap_or_else(|| "another program".into())).at(path))
 }
@@ -142,7 +143,7 @@ fn lock_new(dir: &Path) -> io::Result<File> {
     let lock = File::open(dir)?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
     let (ours, there) = (lock.metadata()?, dir.symlink_metadata()?);
-    // Whoever had it may have named or removed it before it was ours.
+    // The last holder may have named or removed the directory before the lock was free.
     if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
         Ok(lock)
     } else {

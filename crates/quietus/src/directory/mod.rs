@@ -1,6 +1,6 @@
 //! A directory that one program has for itself: its lock, its signing key, its files.
 //!
-//! Nothing here knows what the directory is of: a disk, or anything else that is kept in one.
+//! The content of the directory is not known here: a disk, or anything else that is kept in one.
 //!
 //! Invariants:
 //! 1. A [`Directory`] holds the lock: exclusive to write, shared to read.
@@ -44,19 +44,19 @@ impl Directory {
         Ok(Self { path: path.into(), access, _lock: lock::lock(path, access)? })
     }
 
-    /// Where the directory is.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the file `name` is.
+    /// Path of the file `name`.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// What the directory was opened for.
+    /// The purpose for which the directory was opened.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
@@ -72,7 +72,7 @@ impl Directory {
     /// Puts `bytes` in the place of the file `name`, durably: whole, or not at all.
     ///
     /// # Errors
-    /// The host's; the old file is whole then.
+    /// Errors of the host; the old file is whole then.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         replace(&self.path, name, bytes)
     }
@@ -80,12 +80,12 @@ impl Directory {
     /// Removes the file `name`, durably; it may be missing.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         remove(&self.path, name)
     }
 
-    /// The key that signs what is said of the content.
+    /// The key that signs statements about the content.
     ///
     /// # Errors
     /// [`DirectoryError`]: the key is missing, or damaged.

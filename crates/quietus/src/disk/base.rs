@@ -1,12 +1,12 @@
 //! The base image below overlays.
 //!
 //! Invariants:
-//! 1. It is never written to, and locked (`flock`, shared) while it is open: no
+//! 1. The base is never written to, and is locked (`flock`, shared) while it is open: no
 //!    disk has it as its medium meanwhile.
 //! 2. One file, one lock and one set of blocks serve all overlays of this
 //!    process that have the same base.
-//! 3. A base whose length or time of change is not what it was is used only
-//!    once its content is found to be.
+//! 3. A base whose length or time of change differs is used only once its content is found to be
+//!    the same.
 
 use super::overlay_toml::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step};
@@ -25,7 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-/// What is hashed, or left out as nothing but zeros, as a whole.
+/// Bytes that are hashed, or left out as nothing but zeros, as a whole.
 const PIECE_BYTES: u64 = 64 << 10;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -42,13 +42,13 @@ static OPEN: LazyLock<Mutex<HashMap<FileId, Weak<Base>>>> = LazyLock::new(Mutex:
 pub struct Base {
     medium: FileMedium,
     path: PathBuf,
-    /// As it was opened.
+    /// Length and time of change when it was opened.
     stamp: Stamp,
     data: Arc<BlockSet>,
     hash: Mutex<Option<String>>,
 }
 
-/// What changes when a file does.
+/// Properties of a file that change when its content does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     bytes: u64,
@@ -63,10 +63,10 @@ impl Stamp {
 }
 
 impl Base {
-    /// The image at `path`, together with whoever has it open in this process.
+    /// The image at `path`, shared with whoever has it open in this process.
     ///
     /// # Errors
-    /// [`DiskError`]: it is missing, no file, or may be written to by somebody.
+    /// [`DiskError`]: the image is missing, is no regular file, or may be written to by somebody.
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.at(path),
@@ -99,19 +99,19 @@ impl Base {
         Ok(base)
     }
 
-    /// Where it is.
+    /// Path of the image.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The blocks in which it holds data.
+    /// The blocks in which the base holds data.
     #[must_use]
     pub fn data(&self) -> &Arc<BlockSet> {
         &self.data
     }
 
-    /// Reads if that does not have to wait for the device; else nothing.
+    /// Reads, if no wait for the device is needed; else nothing.
     pub fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
         match self.inside(pos, into) {
             ([], beyond) => {
@@ -125,18 +125,18 @@ impl Base {
         }
     }
 
-    /// What `disk.toml` is to say of it, named `base` there.
+    /// The table `overlay` of `disk.toml` for this base, whose path there is `base`.
     ///
     /// # Errors
-    /// [`DiskError`]: it cannot be read, or changes meanwhile.
+    /// [`DiskError`]: the base cannot be read, or changes meanwhile.
     pub(super) fn describe(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
         Ok(describe(self.stamp, base, self.hash(step)?))
     }
 
-    /// As [`Base::describe`], of one that was written to since it was opened.
+    /// As [`Base::describe`], for a base that was written to since it was opened.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The base cannot be read.
     pub(crate) fn describe_anew(&self, base: PathBuf, step: Step<'_>) -> Result<OverlayToml, DiskError> {
         let failed = |error| DirectoryErrorKind::Io("read the base image").of(&self.path, error);
         let stamp = Stamp::of(&self.medium.file().metadata().map_err(failed)?);
@@ -144,7 +144,7 @@ impl Base {
         Ok(describe(stamp, base, digest(&medium, &self.path, step)?))
     }
 
-    /// Keeps everybody else from it: it is about to be written to.
+    /// Locks everybody else out of the base, before it is written to.
     ///
     /// # Errors
     /// [`DirectoryErrorKind::Locked`]: another overlay has it open.
@@ -159,11 +159,11 @@ impl Base {
         }
     }
 
-    /// Whether it is what `known` says. If only its time of change is another
-    /// one, returns that.
+    /// Checks that the base is the one in `known`. If only its time of change differs, returns the
+    /// new one.
     ///
     /// # Errors
-    /// [`DiskErrorKind::BaseChanged`], or it cannot be read.
+    /// [`DiskErrorKind::BaseChanged`], or the base cannot be read.
     pub(crate) fn check(&self, known: &OverlayToml, step: Step<'_>) -> Result<Option<i64>, DiskError> {
         let changed = |how: String| DiskErrorKind::BaseChanged(how).at(&self.path);
         self.check_unchanged()?;
@@ -179,12 +179,11 @@ impl Base {
         Ok(Some(self.stamp.mtime_ns))
     }
 
-    /// Its content, as a hash: of its length, and of each piece of 64 KiB that is
-    /// not all zeros, with its number before it. So a copy with other holes has
-    /// the same.
+    /// The hash of the content: of its length, and of each piece of 64 KiB that is not all zeros,
+    /// with its number before it. So a copy with other holes has the same hash.
     ///
     /// # Errors
-    /// [`DiskError`]: it cannot be read, or changes meanwhile.
+    /// [`DiskError`]: the base cannot be read, or changes meanwhile.
     pub(super) fn hash(&self, step: Step<'_>) -> Result<String, DiskError> {
         let mut known = self.hash.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hash) = &*known {
@@ -226,7 +225,7 @@ fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
     Extent::new(extent.start.0, extent.len)
 }
 
-/// Keeps those from it that would write to it.
+/// Locks out everybody who would write to the base.
 fn lock_shared(medium: &FileMedium, path: &Path) -> Result<(), DirectoryError> {
     let failed = |error| DirectoryErrorKind::Io("find out who uses the base image").of(path, error);
     let by_kernel = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(failed)?;

@@ -1,7 +1,7 @@
-//! `disk.toml`: what a disk is, and how it is to behave.
+//! `disk.toml`: the description of a disk, and its behaviour.
 //!
-//! What must never change is covered by a checksum, so that a flipped bit is
-//! seen; `[behaviour]` is a person's to edit, and is not.
+//! A checksum covers everything that must never change, so that a flipped bit is seen;
+//! `[behaviour]` is for a person to edit, and is not covered.
 
 use super::overlay_toml::OverlayToml;
 use super::{DiskError, DiskErrorKind};
@@ -18,59 +18,58 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 const VERSION: i64 = 1;
-/// Largest disk: what a file position can say.
+/// Size of the largest disk in bytes: the largest file position.
 const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// The content of `disk.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskToml {
-    /// Of the format.
+    /// Version of the format.
     pub version: i64,
-    /// Of this disk, for ever.
+    /// Identity of the disk, for ever.
     pub uuid: Uuid,
-    /// What the guest sees.
+    /// Size that the guest sees, bytes.
     pub size_bytes: u64,
-    /// Which store.
+    /// Kind of store.
     pub store: StoreKind,
     /// CRC-32C of everything but `behaviour`.
     pub checksum: String,
-    /// Where the content is.
+    /// Place of the content.
     pub medium: MediumToml,
-    /// What lies below an overlay.
+    /// Image below an overlay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayToml>,
-    /// May be edited while the disk is not served.
+    /// Behaviour, which may be edited while the disk is not served.
     pub behaviour: BehaviourToml,
 }
 
-/// Where content lives on the medium.
+/// Kinds of store: the place of content on the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
     /// Byte n of the disk is byte n of the medium.
     #[default]
     InPlace,
-    /// What differs from an immutable base image is in a file that grows and
-    /// shrinks.
+    /// Blocks that differ from an immutable base image are in a file that grows and shrinks.
     Overlay,
 }
 
-/// Where the content is.
+/// Place of the content.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediumToml {
-    /// Relative to the directory, or absolute.
+    /// Path, relative to the directory or absolute.
     pub path: PathBuf,
-    /// It held the content before it became a disk.
+    /// The medium held the content before it became a disk.
     pub adopted: bool,
 }
 
-/// How the disk is to behave.
+/// Behaviour of the disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BehaviourToml {
-    /// The passes.
+    /// Policy: the passes.
     pub policy: String,
     /// See [`Config::idle_after_ms`].
     pub idle_after_ms: u64,
@@ -78,8 +77,7 @@ pub struct BehaviourToml {
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`].
     pub detect_zeroes: bool,
-    /// About how many bytes the audit log has at most: beyond that its oldest file is
-    /// removed.
+    /// Bytes that the audit log has at most, about: beyond that its oldest file is removed.
     #[serde(default = "audit_bytes_max")]
     pub audit_bytes_max: u64,
     /// How the file of an overlay stays small.
@@ -87,23 +85,22 @@ pub struct BehaviourToml {
     pub mode: Option<Mode>,
 }
 
-/// What a new disk is to be.
+/// Properties of a new disk.
 #[derive(Clone, Debug, Default)]
 pub struct CreateOptions {
-    /// Bytes; taken from the medium or the base where that has a size.
+    /// Size in bytes; taken from the medium or the base where that has a size.
     pub size: Option<u64>,
-    /// A block device, or a file to be made, in place of `data`.
+    /// Block device, or file to make, in place of `data`.
     pub medium: Option<PathBuf>,
-    /// `medium` exists, and what it holds is the disk's content.
+    /// `medium` exists, and its content becomes the disk's.
     pub adopt: bool,
-    /// Where content is to live.
+    /// Kind of store.
     pub store: StoreKind,
-    /// What is to lie below an overlay: an image, of any format that `qemu-img`
-    /// knows.
+    /// Image below an overlay, of any format that `qemu-img` knows.
     pub base: Option<PathBuf>,
     /// How the file of an overlay stays small.
     pub mode: Option<Mode>,
-    /// The passes.
+    /// Policy: the passes.
     pub policy: String,
     /// See [`Config::idle_after_ms`].
     pub idle_after_ms: u64,
@@ -118,13 +115,13 @@ fn audit_bytes_max() -> u64 {
     1 << 30
 }
 
-/// A largest overlay: one map entry, of 32 bits, a block.
+/// Size of the largest overlay in bytes: the map has an entry of 32 bits for each block.
 const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
-/// The policy of an overlay that destroys nothing: what dies is only freed.
+/// Policy of an overlay that destroys nothing: dead space is only freed.
 const NO_PASSES: &str = "none";
 
 impl DiskToml {
-    /// Of a disk in place.
+    /// The description of a new disk in place.
     pub(super) fn in_place(options: &CreateOptions) -> Result<Self, DiskError> {
         let here = Path::new("disk.toml");
         let foreign = options.medium.as_deref().filter(|path| path.exists());
@@ -162,7 +159,7 @@ impl DiskToml {
         Self::of(options, size_bytes, medium, None)
     }
 
-    /// Of an overlay above `base`.
+    /// The description of a new overlay above `base`.
     pub(super) fn overlay(options: &CreateOptions, base: OverlayToml) -> Result<Self, DiskError> {
         let content = base.base_bytes.next_multiple_of(512);
         let size_bytes = options.size.unwrap_or(content);
@@ -204,7 +201,7 @@ impl DiskToml {
         Ok(toml)
     }
 
-    /// Reads the one of the disk in `dir`.
+    /// Reads the `disk.toml` of the disk in `dir`.
     ///
     /// # Errors
     /// [`DiskError`]: missing, of another version, damaged or senseless.
@@ -220,10 +217,10 @@ impl DiskToml {
         Self::from_text(&text).map_err(|kind| kind.at(&path))
     }
 
-    /// From the file's text.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the text.
     pub fn from_text(text: &str) -> Result<Self, DiskErrorKind> {
         let table: toml::Table = text.parse().map_err(invalid)?;
         // The version first: the rest may be of a format not known yet.
@@ -291,7 +288,7 @@ impl DiskToml {
         self.behaviour.policy.parse::<Policy>().map_err(invalid)
     }
 
-    /// This, with the checksum that fits.
+    /// `self` with the checksum that fits.
     pub(super) fn summed(self) -> Self {
         Self { checksum: self.sum(), ..self }
     }
@@ -314,24 +311,23 @@ impl DiskToml {
         Ok(config)
     }
 
-    /// Where the medium of the disk in `dir` is.
+    /// Path of the medium of the disk in `dir`.
     #[must_use]
     pub fn medium_path(&self, dir: &Path) -> PathBuf {
         dir.join(&self.medium.path)
     }
 
-    /// What this host guarantees for the disk in `dir`: for its medium, and for its
-    /// journal, which may hold content in flight.
+    /// The guarantees of this host for the disk in `dir`: for its medium, and for its journal,
+    /// which may hold content in flight.
     #[must_use]
     pub fn guarantees(&self, dir: &Path) -> DiskGuarantees {
         host::inspect_disk(&self.medium_path(dir), &dir.join("journal"))
     }
 
-    /// Puts this in the place of the one in `dir`. What a person wrote beside it
-    /// stays.
+    /// Replaces the `disk.toml` in `dir` by this one. Text that a person wrote beside it stays.
     ///
     /// # Errors
-    /// [`DiskError`]; the old one is whole then.
+    /// [`DiskError`]; the old file is whole then.
     pub(super) fn write(&self, dir: &Path) -> Result<(), DiskError> {
         let path = dir.join("disk.toml");
         let old = std::fs::read_to_string(&path).unwrap_or_default();
@@ -357,7 +353,7 @@ fn invalid(what: impl ToString) -> DiskErrorKind {
 
 fn size_of(path: &Path) -> Result<u64, DiskError> {
     let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
-    // A sector that is not whole is not the guest's.
+    // A partial sector is not the guest's.
     Ok(size
         .map(|size| size / 512 * 512)
         .map_err(|error| DirectoryErrorKind::Io("open the file").of(path, error))?)
@@ -366,7 +362,7 @@ fn size_of(path: &Path) -> Result<u64, DiskError> {
 /// Bytes from `512`, `20G`, `1.5T`: binary units.
 ///
 /// # Errors
-/// Says what a size looks like.
+/// A text that shows what a size looks like.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let units = [("K", 10), ("M", 20), ("G", 30), ("T", 40), ("P", 50)];
     let text = text.trim();
@@ -396,7 +392,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Milliseconds from `250ms`, `10s`, `10m`, `2h`.
 ///
 /// # Errors
-/// Says what a duration looks like.
+/// A text that shows what a duration looks like.
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
     let parsed = units.iter().find_map(|(unit, scale)| {

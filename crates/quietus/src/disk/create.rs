@@ -13,7 +13,7 @@ use quietus_core::volume::Volume;
 use std::io;
 use std::path::Path;
 
-/// What the directory of a new disk may hold.
+/// Files that the directory of a new disk may hold.
 pub(super) const PLAN: Plan = Plan {
     ending: "new",
     files: &[
@@ -31,12 +31,12 @@ pub(super) const PLAN: Plan = Plan {
     maker: "another `quietus create`",
 };
 
-/// What a new disk begins with.
+/// Initial content of a new disk.
 struct Beginning {
     toml: DiskToml,
-    /// Holds data, or may hold some.
+    /// Extent that holds data, or may hold some.
     held: Option<Extent<Addr>>,
-    /// Lies on the medium and belongs to nobody.
+    /// Extent that lies on the medium and belongs to nobody.
     dead: Option<Extent<Addr>>,
 }
 
@@ -63,7 +63,7 @@ impl DiskDir {
     }
 }
 
-/// Refuses what does not go together.
+/// Refuses options that do not go together.
 fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let is_overlay = options.store == StoreKind::Overlay;
     let what = match options {
@@ -118,8 +118,8 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
         None => make_medium(draft, &toml)?,
     }
     let whole = Extent::new(0, toml.size_bytes);
-    // What lies on a device that is not adopted is dead already. Of what is
-    // adopted, the first start finds out which parts hold data.
+    // Content of a device that is not adopted is dead already. For adopted content, the first start
+    // finds out which parts hold data.
     let held = options.adopt.then_some(whole);
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
     Ok(Beginning { toml, held, dead })

@@ -1,4 +1,4 @@
-//! What can be wrong with a disk.
+//! Errors of a disk.
 
 use crate::directory::{DirectoryError, DirectoryErrorKind, ErrorAt};
 use std::path::Path;
@@ -12,31 +12,31 @@ pub enum DiskErrorKind {
     /// Something is wrong with the directory.
     #[error(transparent)]
     Directory(#[from] DirectoryErrorKind),
-    /// It is of a version that this program does not know.
+    /// The disk is of a version that this program does not know.
     #[error("version {0} is unknown to this program, which reads version 1; use a newer program")]
     Version(i64),
-    /// `disk.toml` says something that makes no sense.
+    /// A field of `disk.toml` is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The base of an overlay is not there.
+    /// The base of an overlay is missing.
     #[error("the base image is missing; put it back, or name it with `quietus rebase DISK --base IMAGE`")]
     BaseMissing,
-    /// The base of an overlay is not what it was.
+    /// The base of an overlay has changed.
     #[error(
         "the base image has changed since the disk was made ({0}); restore it, or name an unchanged copy \
          with `quietus rebase DISK --base IMAGE`"
     )]
     BaseChanged(String),
-    /// A file is not what it was when the disk was stopped.
+    /// A file has changed since the disk was stopped.
     #[error("{0}")]
     Changed(String),
-    /// It was being written to its base.
+    /// The overlay was being written to its base.
     #[error("a commit to the base image was interrupted; finish it with `quietus commit`")]
     Committing,
 }
 
 impl DiskErrorKind {
-    /// This, at `path`.
+    /// The error of this kind at `path`.
     #[must_use]
     pub fn at(self, path: &Path) -> DiskError {
         ErrorAt::new(self, path, None)

@@ -33,7 +33,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Told how far something long has come, of how many bytes; says whether to go on.
+/// Callback of a long operation: told how far it has come, of how many bytes; says whether to go
+/// on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// An open disk: nobody else can change it while this lives.
@@ -42,7 +43,7 @@ pub struct DiskDir {
     directory: Directory,
     toml: DiskToml,
     base: Option<Arc<Base>>,
-    /// The blocks that count as those where the base holds data, if others do.
+    /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
     _medium_lock: Option<File>,
 }
@@ -50,11 +51,10 @@ pub struct DiskDir {
 impl DiskDir {
     /// Opens the disk in directory `path` and takes its locks: on the
     /// directory and on the medium, which another directory may name too. The
-    /// base of an overlay is checked, about which `step` is told if it has to be
-    /// read.
+    /// base of an overlay is checked; `step` follows that if the base has to be read.
     ///
     /// # Errors
-    /// [`DiskError`]; of kind [`DirectoryErrorKind::Locked`] if it is in use.
+    /// [`DiskError`]; of kind [`DirectoryErrorKind::Locked`] if the disk is in use.
     pub fn open_with(path: &Path, access: Access, step: Step<'_>) -> Result<Self, DiskError> {
         let mut dir = Self::locked(path, access)?;
         dir.base = overlay::open_base(&dir.directory, &mut dir.toml, step)?;
@@ -81,14 +81,13 @@ impl DiskDir {
         // A directory that holds no disk gets no lock.
         DiskToml::read(path)?;
         let directory = Directory::open(path, access)?;
-        // Whoever had the lock until now may have changed what the disk is.
+        // The holder of the lock until now may have changed the description.
         let toml = DiskToml::read(path)?;
         let medium_lock = lock_storage(&toml.medium_path(path), access)?;
         Ok(Self { directory, toml, base: None, base_data: None, _medium_lock: medium_lock })
     }
 
-    /// How the disk in directory `path`, which may be open, is configured to
-    /// behave by now.
+    /// The present configuration of the disk in directory `path`, which may be open.
     ///
     /// # Errors
     /// [`DiskError`].
@@ -100,40 +99,40 @@ impl DiskDir {
         self.directory.access()
     }
 
-    /// Whether it was opened for reading only.
+    /// Whether the disk was opened for reading only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.access() == Access::ReadOnly
     }
 
-    /// Where it is.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What it is.
+    /// The description of the disk.
     #[must_use]
     pub fn toml(&self) -> &DiskToml {
         &self.toml
     }
 
-    /// Its name: the directory's.
+    /// Name of the disk: the directory's.
     #[must_use]
     pub fn name(&self) -> String {
         self.directory.name().unwrap_or_else(|| "disk".into())
     }
 
-    /// Where its medium is.
+    /// Path of the medium.
     #[must_use]
     pub fn medium_path(&self) -> PathBuf {
         self.toml.medium_path(self.path())
     }
 
-    /// Its medium.
+    /// Opens the medium.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The medium cannot be opened.
     pub fn open_medium(&self) -> Result<FileMedium, DiskError> {
         let path = self.medium_path();
         match self.toml.store {
@@ -144,10 +143,10 @@ impl DiskDir {
         }
     }
 
-    /// Where an overlay keeps which block.
+    /// Opens the map of an overlay, which says where each block is.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The map cannot be opened.
     pub fn open_map(&self) -> Result<Option<FileMedium>, DiskError> {
         match self.toml.store {
             StoreKind::InPlace => Ok(None),
@@ -155,38 +154,38 @@ impl DiskDir {
         }
     }
 
-    /// What lies below an overlay.
+    /// The base of an overlay.
     #[must_use]
     pub fn base(&self) -> Option<&Arc<Base>> {
         self.base.as_ref()
     }
 
-    /// Its journal.
+    /// Opens the journal.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The journal cannot be opened.
     pub fn open_journal(&self) -> Result<FileMedium, DiskError> {
         open_file(&self.directory.file("journal"), "the journal", self.access())
     }
 
-    /// How the disk is configured to behave.
+    /// The configuration of the disk.
     ///
     /// # Errors
-    /// Its policy is none.
+    /// The policy in `disk.toml` is invalid.
     pub fn config(&self) -> Result<Config, DiskError> {
         self.toml.config(self.path())
     }
 
-    /// What the core needs to open it.
+    /// Everything that the core needs to open the disk.
     ///
     /// # Errors
-    /// No entropy is to be had.
+    /// The system has no random bytes.
     pub fn opening(&self, config: Config) -> Result<Opening, DiskError> {
         let disk = *self.toml.uuid.as_bytes();
         let view = std::fs::read(self.directory.file("view")).unwrap_or_default();
         let entropy = entropy()?;
         let files = [self.medium_path(), self.directory.file("journal")];
-        // A session that cannot be told is like no other.
+        // An unknown session is unlike any other.
         let unknown = |_| u64::from_le_bytes(*entropy.first_chunk().expect("there are 32 bytes"));
         Ok(Opening {
             config,
@@ -208,20 +207,20 @@ impl DiskDir {
     /// Keeps a clean stop's checkpoint.
     ///
     /// # Errors
-    /// It cannot be written; nothing is lost by that but time.
+    /// The file cannot be written, which costs nothing but time.
     pub fn save_view(&self, bytes: &[u8]) -> io::Result<()> {
         self.directory.replace("view", bytes)
     }
 
-    /// The key that signs its proofs.
+    /// The key that signs the disk's proofs.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The key cannot be read.
     pub fn key(&self) -> Result<SigningKey, DiskError> {
         Ok(self.directory.key()?)
     }
 
-    /// What this host guarantees for the disk.
+    /// The guarantees of this host for the disk.
     #[must_use]
     pub fn guarantees(&self) -> DiskGuarantees {
         self.toml.guarantees(self.path())

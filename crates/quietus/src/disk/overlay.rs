@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub(super) const BASE_RAW: &str = "base.raw";
 const BASE_RAW_2: &str = "base.2.raw";
 
-/// Opens the base of the disk in `dir` and checks that it is what it was. A new
-/// time of change is noted if that may be, so that the content need not be read again.
+/// Opens the base of the disk in `dir` and checks that it has not changed. A new time of change is
+/// noted if that is allowed, so that the content need not be read again.
 ///
 /// # Errors
 /// [`DiskError`].
@@ -62,10 +62,10 @@ impl DiskDir {
         Ok((fresh, base))
     }
 
-    /// What `disk.toml` says of the base from now on.
+    /// Replaces the description of the base in `disk.toml`.
     ///
     /// # Errors
-    /// [`DiskError`]; it says what it said before then.
+    /// [`DiskError`]; the old description stays then.
     pub(crate) fn set_overlay(&mut self, overlay: OverlayToml) -> Result<(), DiskError> {
         let toml = DiskToml { overlay: Some(overlay), ..self.toml.clone() }.summed();
         toml.write(self.path())?;
@@ -73,7 +73,7 @@ impl DiskDir {
         Ok(())
     }
 
-    /// Runs above `base`, as if that held data in the blocks `data`.
+    /// Uses `base`, as if it held data in the blocks `data`.
     pub(crate) fn set_base(&mut self, base: Arc<Base>, data: Arc<BlockSet>) {
         (self.base, self.base_data) = (Some(base), Some(data));
     }

@@ -1,4 +1,4 @@
-//! What `disk.toml` says of an overlay: its base, and how the base is known again.
+//! The table `overlay` of `disk.toml`: the base, and how it is known again.
 
 use super::DiskErrorKind;
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayToml {
-    /// Absolute, or relative to the directory.
+    /// Path of the base, absolute or relative to the directory.
     pub base: PathBuf,
-    /// Its length.
+    /// Length of the base.
     pub base_bytes: u64,
-    /// When it was changed last: nanoseconds since 1970.
+    /// Time of the last change of the base: nanoseconds since 1970.
     pub base_mtime_ns: i64,
-    /// Its content: `blake3:` and a hash in hexadecimal.
+    /// Hash of the base's content: `blake3:` and hexadecimal digits.
     pub base_hash: String,
     /// The overlay is being written to its base, and only the same command may
     /// go on.
@@ -26,14 +26,14 @@ pub struct OverlayToml {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Committing {
-    /// The base may have any content of the two.
+    /// The base may have the old or the new content.
     Writing,
-    /// The base has it all, and the overlay gives it up.
+    /// The base has all content, and the overlay gives up its own.
     Emptying,
 }
 
 impl OverlayToml {
-    /// What the checksum covers.
+    /// The fields that the checksum covers.
     pub(super) fn facts(&self) -> impl Serialize + '_ {
         (&self.base, self.base_bytes, self.base_mtime_ns, &self.base_hash, self.committing)
     }
@@ -44,12 +44,12 @@ impl OverlayToml {
             return Ok(());
         }
         Err(DiskErrorKind::Invalid(format!(
-            "field `base_hash` is {:?}, not `blake3:` and 64 hexadecimal digits",
+            "field `base_hash` is {:?}; expected `blake3:` and 64 hexadecimal digits",
             self.base_hash
         )))
     }
 
-    /// Where the base of the disk in `dir` is.
+    /// Path of the base of the disk in `dir`.
     #[must_use]
     pub fn base_path(&self, dir: &Path) -> PathBuf {
         dir.join(&self.base)

@@ -1,4 +1,4 @@
-//! Images of other formats: what they are, and `qemu-img`, which converts them.
+//! Images of other formats, and `qemu-img`, which converts them.
 
 use super::{DiskError, DiskErrorKind, Step};
 use crate::directory::DirectoryErrorKind;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Where a format says its name, what it says, and what `qemu-img` calls it.
+/// Magic numbers of formats: offset, bytes, and `qemu-img`'s name for the format.
 const MAGIC: [(u64, &[u8], &str); 8] = [
     (0, b"QFI\xfb\0\0\0\x01", "qcow"),
     (0, b"QFI\xfb", "qcow2"),
@@ -21,10 +21,10 @@ const MAGIC: [(u64, &[u8], &str); 8] = [
     (0x40, b"\x7f\x10\xda\xbe", "vdi"),
 ];
 
-/// The format of the image at `path`; none if it is taken as it is.
+/// The format of the image at `path`; none if the image is used as it is.
 ///
 /// # Errors
-/// It cannot be read.
+/// The image cannot be read.
 pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     for (at, magic, format) in MAGIC {
@@ -38,15 +38,14 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Converts `image` of format `from` to `into` of format `to`, which is its owner's
-/// alone.
+/// Converts `image` of format `from` to `into` of format `to`, which only its owner may read.
 ///
 /// # Errors
 /// [`DiskError`]: there is no `qemu-img`, it fails, or `step` says to stop.
 pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>) -> Result<(), DiskError> {
     let ((image, from), (into, to)) = (image, into);
     let bytes = virtual_bytes(image, from)?;
-    // `qemu-img` keeps the mode of what is there.
+    // `qemu-img` keeps the mode of an existing file.
     let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(into);
     made.map_err(|error| DirectoryErrorKind::Io("make the image").of(into, error))?;
     let mut command = Command::new("qemu-img");
@@ -60,7 +59,7 @@ pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>)
     let said = child.stdout.take().map(BufReader::new);
     let go_on = said.is_none_or(|said| follow(said, bytes, step));
     if !go_on {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = child.kill();
     }
     let ended = child.wait_with_output().map_err(|error| not_run(image, error))?;
@@ -70,7 +69,7 @@ pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>)
     check(image, &ended)
 }
 
-/// What a guest would see of `image`, in bytes.
+/// Size of `image` as a guest would see it, bytes.
 fn virtual_bytes(image: &Path, format: &str) -> Result<u64, DiskError> {
     let mut command = Command::new("qemu-img");
     let info = command.args(["info", "--output=json", "-f", format]).arg(image).output();

@@ -1,4 +1,4 @@
-//! How large an overlay was, over time: the file `sizes`, a line of JSON each.
+//! Sizes of an overlay over time: the file `sizes`, a line of JSON each.
 
 use super::{DiskDir, StoreKind};
 use serde::{Deserialize, Serialize};
@@ -10,29 +10,29 @@ use std::path::Path;
 /// Longest file; beyond it the older half is dropped.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// How large an overlay was.
+/// Size of an overlay at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Size {
     /// Milliseconds since 1970.
     pub time_ms: u64,
-    /// What it took up on the host.
+    /// Bytes that the overlay took up on the host.
     pub host_bytes: u64,
-    /// In blocks of its own that held live data.
+    /// Bytes in blocks of its own that held live data.
     pub live_bytes: u64,
 }
 
 impl DiskDir {
-    /// What an overlay takes up on the host: its data and its map.
+    /// Bytes that an overlay takes up on the host: its data and its map.
     #[must_use]
     pub fn host_bytes(&self) -> Option<u64> {
         let bytes = |name: &str| std::fs::metadata(self.path().join(name)).map_or(0, |it| it.blocks() * 512);
         (self.toml().store == StoreKind::Overlay).then(|| bytes("data") + bytes("map"))
     }
 
-    /// Appends `size`, if it is another one than the last.
+    /// Appends `size`, if it differs from the last.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     pub fn note_size(&self, size: Size) -> io::Result<()> {
         let lines = read(self.path());
         let last = lines.lines().next_back().and_then(parse);
@@ -46,12 +46,12 @@ impl DiskDir {
         let text = serde_json::to_string(&size)?;
         let mut options = OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o600).open(self.path().join("sizes"))?;
-        // What a crash left of a line is ended by this one.
+        // The first line feed ends a line that a crash cut off.
         let end = if lines.is_empty() || lines.ends_with('\n') { "" } else { "\n" };
         file.write_all(format!("{end}{text}\n").as_bytes())
     }
 
-    /// How large it was, at most `most` times, evenly among those that are known.
+    /// Sizes of the overlay over time, at most `most`, evenly among those that are known.
     #[must_use]
     pub fn sizes(&self, most: usize) -> Vec<Size> {
         let all: Vec<_> = read(self.path()).lines().filter_map(parse).collect();

@@ -1,11 +1,11 @@
-//! What the files of an overlay were at its last clean stop: the file `stamp`.
+//! State of an overlay's files at its last clean stop: the file `stamp`.
 //!
-//! An entry of the map counts by itself (`docs/decisions/0013-overlay.md`), so that two
-//! that were exchanged are both believable. While nobody has the disk open to write to
-//! it the map does not change, though, and that can be checked.
+//! An entry of the map counts by itself (`docs/decisions/0013-overlay.md`), so that two that were
+//! exchanged are both believable. While nobody has the disk open for writing, though, the map does
+//! not change, and that can be checked.
 //!
-//! Invariant: the stamp is there only while the map and the length of `data` are what it
-//! says. It is written when all of them are durable, and removed before either changes.
+//! Invariant: the stamp is there only while the map and the length of `data` are as it says. The
+//! stamp is written when all of them are durable, and removed before either changes.
 
 use super::{DiskDir, DiskError, DiskErrorKind};
 use crate::directory::DirectoryErrorKind;
@@ -28,7 +28,7 @@ const READ_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "restore `map` and `data` together, from one backup";
 const BELIEVE: &str = "to trust the map as it is, remove the file `stamp`";
 
-/// What was so at a clean stop.
+/// State of the files at a clean stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     data_bytes: u64,
@@ -37,10 +37,10 @@ struct Stamp {
 }
 
 impl DiskDir {
-    /// Notes what the files of an overlay are. It has just been stopped cleanly.
+    /// Writes the stamp of an overlay that has just been stopped cleanly.
     ///
     /// # Errors
-    /// [`DiskError`]; nothing is lost by it but a check at the next start.
+    /// [`DiskError`], which costs nothing but a check at the next start.
     pub fn stamp(&self) -> Result<(), DiskError> {
         let Some(map) = self.open_map()? else { return Ok(()) };
         let path = self.path().join("stamp");
@@ -56,13 +56,13 @@ impl DiskDir {
         self.path().join("stamp").exists()
     }
 
-    /// Checks that the files of an overlay are what they were at the last clean stop, if
-    /// they were not open for writing since.
+    /// Checks that the files of an overlay are as at the last clean stop, if they were not open for
+    /// writing since.
     ///
     /// # Errors
-    /// [`DiskErrorKind::Changed`]: what is wrong, and where.
+    /// [`DiskErrorKind::Changed`]: the fault, and its place.
     pub(crate) fn check_stamp(&self, data: &FileMedium, map: &FileMedium) -> Result<(), DiskError> {
-        // One that is not whole is no loss, and a shorter map is refused by the core.
+        // A torn stamp is no loss, and the core refuses a shorter map.
         let bytes = std::fs::read(self.path().join("stamp")).unwrap_or_default();
         let stamp = Stamp::from_bytes(&bytes, *self.toml().uuid.as_bytes());
         let Some(then) = stamp.filter(|_| map.size() >= map_bytes(self.toml().size_bytes)) else {
@@ -87,7 +87,7 @@ impl DiskDir {
         }
     }
 
-    /// From now on the files change.
+    /// Removes the stamp, as the files change from now on.
     ///
     /// # Errors
     /// [`DiskError`].
@@ -97,7 +97,7 @@ impl DiskDir {
         Ok(self.directory.remove("stamp").map_err(failed)?)
     }
 
-    /// What is wrong with the map, and where in which file.
+    /// The fault of the map, with its place and file.
     #[must_use]
     pub(crate) fn map_error(&self, error: &MapError) -> Option<DiskError> {
         let what = match *error {
@@ -123,8 +123,7 @@ fn entry_names(block: u64, slot: u64) -> String {
     format!("the entry of block {block}, at byte {at}, names slot {slot}")
 }
 
-/// What is wrong with a page of the map, in words: the entry that cannot be right, if one
-/// can be told.
+/// The fault of a page of the map, in words: the entry that cannot be right, if one can be told.
 fn what_differs(map: &FileMedium, page: u64, data_bytes: u64) -> Result<String, MediumError> {
     let at = page * PAGE_BYTES;
     let mut bytes = vec![0; PAGE_BYTES as usize];
@@ -150,7 +149,7 @@ impl Stamp {
         let mut bytes = vec![0; READ_BYTES as usize];
         let entries = Extent::<Pos>::between(MAP_HEAD_BYTES.min(map.size()), map.size());
         for run in map.data_within(entries) {
-            // Data may begin and end within a page where the host's are smaller.
+            // Data may begin and end within a page where the host's pages are smaller.
             let from = run.start.0 / PAGE_BYTES * PAGE_BYTES;
             let to = run.end().next_multiple_of(PAGE_BYTES).min(map.size());
             for part in Extent::<Pos>::between(from, to).pieces(READ_BYTES) {
@@ -166,7 +165,7 @@ impl Stamp {
         Ok(Self { data_bytes: data.size(), pages })
     }
 
-    /// The first page that is another one in `now`.
+    /// The first page that differs in `now`.
     fn differs(&self, now: &Self) -> Option<u64> {
         let pairs = self.pages.iter().zip(&now.pages);
         let changed = pairs.clone().find(|(then, now)| then != now).map(|(then, now)| then.0.min(now.0));
@@ -214,7 +213,7 @@ mod tests {
         Stamp { data_bytes: 8192, pages: vec![(1, 0x1234_5678), (9, 1)] }
     }
 
-    /// With a checksum that is right again.
+    /// The stamp after `change`, with a checksum that is right again.
     fn changed(change: impl Fn(&mut Vec<u8>)) -> Option<Stamp> {
         let mut bytes = stamp().to_bytes(DISK);
         bytes.truncate(bytes.len() - 4);

@@ -11,13 +11,13 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Engine {
-    /// From now on `attachment` says how guests are attached, and the watcher is told.
+    /// Sets how guests are attached, and tells the watcher.
     ///
     /// # Panics
-    /// If that is said twice.
+    /// If the attachment was set before.
     pub fn attach(&self, attachment: Attachment) {
         attachment.note(attachment.attached().is_cached());
-        assert!(self.shared.attachment.set(attachment).is_ok(), "it is said once");
+        assert!(self.shared.attachment.set(attachment).is_ok(), "the attachment is set once");
         self.shared.tell_attached();
     }
 
@@ -26,8 +26,8 @@ impl Engine {
         self.shared.look_at_clients();
     }
 
-    /// Looks again and again at `client` while its device may come to be used otherwise. No
-    /// other client wakes an idle server.
+    /// Looks at `client` again and again while the use of its device may change. No other client
+    /// wakes an idle server.
     pub(super) fn keep_looking_at(&self, client: u64) {
         let may_change =
             move |shared: &Shared| shared.attachment.get().is_some_and(|it| it.may_change(client));
@@ -38,17 +38,17 @@ impl Engine {
         let body = move || {
             while let Some(shared) = shared.upgrade().filter(|it| may_change(it)) {
                 shared.look_at_clients();
-                // A disk that is closed meanwhile must not stay open for as long.
+                // The wait must not keep a closed disk open.
                 drop(shared);
                 std::thread::sleep(LOOK_EVERY);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("clients".into()).spawn(body) {
-            tracing::warn!(%error, "a client of nbd.ko is not looked at again: serve with --attached cached");
+            tracing::warn!(%error, "cannot watch the device of a client of nbd.ko; serve with --attached cached");
         }
     }
 
-    /// How guests are attached, if anything is inferred.
+    /// How guests are attached; none if nothing is inferred.
     #[must_use]
     pub fn attachment(&self) -> Option<Finding> {
         self.shared.attachment.get().map(Attachment::finding)

@@ -1,12 +1,12 @@
-//! What changes on a disk while somebody copies it, and how changes are held back
-//! for a moment, so that the copy is of one instant.
+//! Changes to a disk while somebody copies it, and how changes are held back for a moment, so that
+//! the copy is of one instant.
 //!
 //! 1. A block is marked before a request that changes it begins, and in the moment
 //!    in which what was inferred of it takes effect.
-//! 2. Whoever takes the marks waits for all requests that came before: what those
-//!    did is read from then on, and what comes later is marked anew.
-//! 3. A hold is over when whoever copies says so, when he is gone, and after
-//!    [`HOLD_MAX`], whatever he does. He learns whether it lasted.
+//! 2. The copier that takes the marks waits for all earlier requests: their changes are read from
+//!    then on, and later changes are marked anew.
+//! 3. A hold ends when the copier ends it, when the copier is gone, and after [`HOLD_MAX`] in any
+//!    case. The copier learns whether it lasted.
 
 use super::{Engine, Inner, Shared};
 use quietus_core::blocks::BlockSet;
@@ -15,14 +15,14 @@ use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-/// Longest time that requests are held back in one go.
+/// Longest time for which requests are held back at once.
 const HOLD_MAX: Duration = Duration::from_secs(1);
 
-/// What changes, if anybody wants to know.
+/// Changes, if anybody follows them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     marked: Option<BlockSet>,
-    /// Since when requests are held back.
+    /// Time since which requests are held back.
     held: Option<Instant>,
 }
 
@@ -32,7 +32,8 @@ impl Changes {
         request.op.is_write() && self.held.is_some_and(|since| since.elapsed() < HOLD_MAX)
     }
 
-    /// `request` begins, on a disk of `size` bytes. A hold that it outlasted is over.
+    /// Notes that `request` begins, on a disk of `size` bytes. A hold that the request waited out
+    /// is over.
     pub(super) fn begins(&mut self, request: &Request, size: u64) {
         if request.op.is_write()
             && let Some(extent) = request.extent.overlap(Extent::new(0, size))
@@ -49,15 +50,14 @@ impl Changes {
     }
 }
 
-/// Learns what changes on a disk, until it is dropped.
+/// Marks what changes on a disk, until dropped.
 pub struct Follower<'a>(&'a Shared);
 
-/// Requests that change something are held back, until it is dropped.
+/// Holds back requests that change something, until dropped.
 pub struct Hold<'a>(&'a Shared);
 
 impl Engine {
-    /// Marks what changes from now on, once that is done for nobody else; none if
-    /// `step` says false before.
+    /// Marks changes from now on, once no other follower does; none if `step` says false before.
     pub fn follow(&self, mut step: impl FnMut() -> bool) -> Option<Follower<'_>> {
         let mut inner = self.shared.lock();
         while inner.changes.marked.is_some() {
@@ -74,8 +74,8 @@ impl Engine {
 }
 
 impl Follower<'_> {
-    /// Takes the marks. If they are of at most `bytes_max`, changes are held back
-    /// from then on.
+    /// Takes the marks. If they cover at most `bytes_max` bytes, changes are held back from then
+    /// on.
     #[must_use]
     pub fn take(&self, bytes_max: u64) -> (BlockSet, Option<Hold<'_>>) {
         let mut inner = self.0.lock();
@@ -95,7 +95,7 @@ impl Drop for Follower<'_> {
 }
 
 impl Hold<'_> {
-    /// Ends it: how long it was, if no change came between.
+    /// Ends the hold, and returns its length if no change came between.
     #[must_use]
     pub fn end(self) -> Option<Duration> {
         self.0.lock().changes.held.map(|since| since.elapsed())
@@ -110,7 +110,7 @@ impl Drop for Hold<'_> {
 }
 
 impl Shared {
-    /// Waits for the end of all requests that came until now.
+    /// Waits for the end of all earlier requests.
     fn wait_for_earlier(&self, mut inner: MutexGuard<'_, Inner>) {
         let next = inner.next_request;
         while !inner.closed && inner.replies.keys().any(|id| id.0 < next) {

@@ -1,6 +1,6 @@
-//! What happens after a panic in the middle of a change: a volume may be half changed then,
-//! and to go on with it would be to guess at what is live. What is durable is as after a
-//! crash, and so the program ends like one.
+//! Ends the process after a panic in the middle of a change: the volume may be half changed, and to
+//! go on would be to guess what is live. Durable state is as after a crash, and so the program ends
+//! like one.
 
 /// Ends the process when a panic begins while this lives.
 pub(super) struct WholeOrNothing<'a> {
@@ -9,7 +9,7 @@ pub(super) struct WholeOrNothing<'a> {
 }
 
 impl<'a> WholeOrNothing<'a> {
-    /// For a change to the state of this disk.
+    /// Guards a change to the state of `disk`.
     pub(super) fn new(disk: &'a str) -> Self {
         Self { disk, was_panicking: std::thread::panicking() }
     }

@@ -18,7 +18,7 @@ pub enum Entry {
     Died(Batch<Death>),
     /// Dead content is gone, and the last sync of the medium came after that.
     Receipt {
-        /// Where.
+        /// The extents, and how each was destroyed.
         #[serde(flatten)]
         batch: Batch<Met>,
         /// The number of the first receipt that is not in the log yet.
@@ -26,13 +26,13 @@ pub enum Entry {
     },
     /// The medium failed.
     Latched {
-        /// How.
+        /// Reason of the failure.
         reason: String,
     },
     /// Deaths that no line names, because the log could not be written for long. Their
     /// receipts are not among what was dropped.
     Dropped {
-        /// How many.
+        /// Number of deaths.
         deaths: u64,
         /// Bytes that died.
         bytes: u64,
@@ -49,16 +49,16 @@ pub enum Entry {
 /// How bytes died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Death {
-    /// Who said so.
+    /// Source of the death.
     pub cause: Cause,
 }
 
-/// How an obligation was met.
+/// How an obligation was completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Met {
     /// How the bytes were destroyed.
     pub act: Done,
-    /// Who had said that the bytes were dead.
+    /// Source of the death.
     pub cause: Cause,
     /// Passes over each byte.
     pub passes: u16,

@@ -8,22 +8,22 @@ use std::io;
 /// Why a disk cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its directory.
+    /// The directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// What is in it.
+    /// The files in the directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The audit log cannot be opened.
     #[error("cannot open the audit log: {0}; make audit.jsonl readable and writable")]
     Audit(io::Error),
-    /// The machine.
+    /// No thread can be started.
     #[error("cannot start a thread: {0}; raise the limit on processes")]
     Thread(io::Error),
 }
 
 impl StartError {
-    /// That `error` came of opening what is in `dir`.
+    /// The error for `error`, which came of opening the files in `dir`.
     pub(super) fn of(dir: &DiskDir, error: OpenError) -> Self {
         let named = match &error {
             OpenError::Store(StoreError::Map(error)) => dir.map_error(error),

@@ -10,7 +10,7 @@ impl Export for Engine {
     fn info(&self) -> ExportInfo {
         ExportInfo {
             name: self.shared.name.clone(),
-            description: "a Quietus disk: what is deleted on it is destroyed".into(),
+            description: "a Quietus disk, which destroys deleted content".into(),
             size: self.shared.size,
             read_only: self.shared.read_only,
             multi_connection: self.shared.multi_connection,

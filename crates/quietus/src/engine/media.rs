@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 /// A medium that threads share.
 pub(super) trait SharedMedium: Medium + Send + Sync {
-    /// Reads if that does not have to wait for the device; else nothing.
+    /// Reads, if no wait for the device is needed; else nothing.
     fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>>;
 
-    /// What has become of the file, if it is not the one that was opened.
+    /// Checks that the file is the one that was opened; the error names the change.
     fn check_whole(&self) -> Result<(), MediumError>;
 }
 
@@ -32,7 +32,7 @@ impl SharedMedium for Base {
         self.read_cached(pos, into)
     }
 
-    /// What changes a base is found out when it is opened, and by its stamp.
+    /// A changed base is found when it is opened, and by its stamp.
     fn check_whole(&self) -> Result<(), MediumError> {
         Ok(())
     }

@@ -1,15 +1,13 @@
 //! Runs a volume: hands it requests in order of arrival, does the input and
 //! output that it wants, and tells it of the end.
 //!
-//! The volume has one owner at a time, whoever holds its lock; nobody does
-//! input or output while holding it. A thread that brings a request does the
-//! request's own input and output where that does not block, so that a reply
-//! needs no other thread; the rest goes to the workers. See
+//! The volume has one owner at a time: the thread that holds its lock. No thread does input or
+//! output under the lock. A thread that brings a request does the request's own input and output
+//! where that does not block, so that a reply needs no other thread; the workers do the rest. See
 //! `docs/decisions/0002-one-owner.md`.
 
 mod attached;
 mod change;
-mod crew;
 mod defect;
 mod entry;
 mod error;
@@ -18,6 +16,7 @@ mod media;
 mod recorder;
 #[cfg(test)]
 mod tests;
+mod thread_pool;
 mod worker;
 
 pub use change::{Follower, Hold};
@@ -30,7 +29,6 @@ use crate::buffers;
 use crate::disk::DiskDir;
 use crate::export::{ReplyTo, carry_out};
 use crate::media::FileMedium;
-use crew::Crew;
 use media::SharedMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Obligation;
@@ -47,24 +45,25 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thread_pool::ThreadPool;
 
 /// Threads that do the input and output that may block.
 const WORKERS: usize = 8;
 /// Threads that make passes and holes: as many as a volume has under way.
 const PASS_WORKERS: usize = 4;
-/// How much a thread that makes passes gives way to others: its passes need
-/// processor time, which whoever waits for a reply should have first.
+/// Niceness of the threads that make passes: passes need processor time, and a client that waits
+/// for a reply comes first.
 const PASS_NICENESS: i32 = 10;
-/// Most requests under way at once; whoever brings more waits.
+/// Most requests under way at once; a thread that brings more waits.
 const REQUESTS_MAX: usize = 2048;
-/// Longest read that is not the request's own, and is done before it all the
-/// same: what a write is about to replace.
+/// Longest read of content that a write is about to replace, bytes, that the thread of the write
+/// does itself.
 const LOOK_BYTES_MAX: u64 = 256 << 10;
-/// How often the timekeeper looks while events come. Each may change what is next,
-/// and to wake the timekeeper each time would cost more.
+/// How often the timekeeper looks while events come. Each event may change what is next, and to
+/// wake the timekeeper each time would cost more.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// By which a volume finds out that a medium failed.
+/// Request by which a volume learns that a medium failed.
 const FLUSH: Request = Request { op: Op::Flush, extent: Extent { start: Addr(0), len: 0 }, fua: false };
 
 /// A disk being served.
@@ -82,16 +81,16 @@ struct Shared {
     media: MediaTable<Arc<dyn SharedMedium>>,
     started: Instant,
     inner: Mutex<Inner>,
-    /// Told whenever a request has ended or the volume may have come to rest.
+    /// Signalled whenever a request has ended or the volume may have come to rest.
     changed: Condvar,
-    /// Told when the timekeeper is to look again, and when the engine is closed.
+    /// Signalled when the timekeeper is to look again, and when the engine is closed.
     clock: Condvar,
-    jobs: Crew,
-    passes: Crew,
+    jobs: ThreadPool,
+    passes: ThreadPool,
     recorder: Recorder,
-    /// Of a disk that is watched.
+    /// How guests are attached; only of a disk that is watched.
     attachment: OnceLock<Attachment>,
-    /// What the watcher was told last.
+    /// The attachment that the watcher was told last.
     told: Mutex<Attached>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -102,9 +101,9 @@ struct Inner {
     next_request: u64,
     commands: Vec<Command>,
     changes: change::Changes,
-    /// Threads that wait for a change.
+    /// Number of threads that wait for a change.
     waiters: usize,
-    /// An event came since the timekeeper looked last.
+    /// An event came since the timekeeper last looked.
     is_stirred: bool,
     /// The timekeeper waits for an event, or for the time that was next when it looked.
     timekeeper_rests: bool,
@@ -114,7 +113,7 @@ struct Inner {
     panics: bool,
 }
 
-/// What follows from an event, once the volume's lock is given back.
+/// Action that follows from an event, once the volume's lock is released.
 enum Action {
     Io(Io),
     Reply(ReplyTo, Outcome),
@@ -174,8 +173,8 @@ impl Engine {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             clock: Condvar::new(),
-            jobs: Crew::new("worker", WORKERS, 0, |shared| &shared.jobs),
-            passes: Crew::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
+            jobs: ThreadPool::new("worker", WORKERS, 0, |shared| &shared.jobs),
+            passes: ThreadPool::new("pass", PASS_WORKERS, PASS_NICENESS, |shared| &shared.passes),
             recorder,
             attachment: OnceLock::new(),
             told: Mutex::default(),
@@ -187,24 +186,24 @@ impl Engine {
         Ok(engine)
     }
 
-    /// What the volume knows of itself.
+    /// The status of the volume.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.lock().volume.status()
     }
 
-    /// What `question` finds out, all of it at one moment: nothing else goes on meanwhile.
+    /// The answer to `question`, all of one moment: nothing else goes on meanwhile.
     pub fn ask<T>(&self, question: impl FnOnce(&Volume) -> T) -> T {
         question(&self.shared.lock().volume)
     }
 
-    /// How it behaves.
+    /// The configuration of the volume.
     #[must_use]
     pub fn config(&self) -> Config {
         self.shared.lock().volume.config().clone()
     }
 
-    /// The time by which obligations are dated.
+    /// The present time, in the clock of obligations.
     #[must_use]
     pub fn now(&self) -> Millis {
         self.shared.now()
@@ -216,40 +215,39 @@ impl Engine {
         &self.shared.name
     }
 
-    /// The medium, to be read for a proof.
+    /// The medium, for a proof to read.
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
     }
 
-    /// Looks whether every file of the disk still is the one that was opened. If not, the
-    /// volume learns of it by a flush, and latches.
+    /// Checks that every file of the disk still is the one that was opened. If not, the volume
+    /// learns of it by a flush, and latches.
     ///
     /// # Errors
-    /// What has become of which file.
+    /// The first file that has changed, and how.
     pub fn check_media(&self) -> Result<(), MediumError> {
         let checked = self.shared.check_media();
         if checked.is_err() {
-            // What follows is in the status.
+            // The outcome is in the status.
             let _ = carry_out(self, FLUSH);
         }
         checked
     }
 
-    /// The space of the medium that is nobody's, and destroyed; none of a disk in
-    /// place.
+    /// Unallocated slots of the medium that have been erased; none of a disk in place.
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
         self.shared.lock().volume.unallocated()
     }
 
-    /// The first run within `extent` that has content of its own: not the base's.
+    /// The first run within `extent` whose content is the disk's own, not the base's.
     #[must_use]
     pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         self.shared.lock().volume.first_allocated(extent)
     }
 
-    /// How it behaves from now on.
+    /// Changes the configuration of the volume.
     pub fn reconfigure(&self, change: impl FnOnce(&mut Config)) {
         let mut inner = self.shared.lock();
         let mut config = inner.volume.config().clone();
@@ -263,7 +261,7 @@ impl Engine {
         self.shared.tell(Event::ShredNow);
     }
 
-    /// What is owed, by address, at most `most` entries; and how many more.
+    /// The obligations by address, at most `most`, and the number of the others.
     #[must_use]
     pub fn obligations(&self, most: usize) -> (Vec<(Extent<Addr>, Obligation)>, usize) {
         let inner = self.shared.lock();
@@ -273,14 +271,13 @@ impl Engine {
         (some, more)
     }
 
-    /// Waits until everything that was due has been destroyed, or `step` says
-    /// false. Requests may go on meanwhile.
+    /// Waits until everything due has been destroyed, or `step` says false. Requests may go on
+    /// meanwhile.
     pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_until(|volume| volume.owes_nothing_due(), step)
     }
 
-    /// Waits until nothing that is due is to be destroyed or packed any more, or
-    /// `step` says false.
+    /// Waits until everything due has been destroyed and compacted, or `step` says false.
     pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_until(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
@@ -302,14 +299,13 @@ impl Engine {
         true
     }
 
-    /// Waits until it is known which blocks hold no data, or `step` says false.
+    /// Waits until the blocks that hold no data are known, or `step` says false.
     pub fn wait_until_known(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_until(|volume| !volume.holes_unknown(), step)
     }
 
-    /// Stops: no new requests; with `drain`, what is queued is destroyed, unless
-    /// `step` says false before the end. Returns the checkpoint, if the disk is
-    /// well.
+    /// Stops the engine: no new requests. With `drain`, queued content is destroyed first, unless
+    /// `step` says false before the end. Returns the checkpoint, if the disk is well.
     pub fn stop(&self, drain: bool, step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
         if drain {
             self.shared.tell(Event::Stop { drain });
@@ -330,7 +326,7 @@ impl Engine {
         self.shared.wake_all();
         self.shared.recorder.close();
         while let Some(thread) = self.shared.any_thread() {
-            // One that panicked has said so already.
+            // A thread that panicked has said so already.
             let _ = thread.join();
         }
         checkpoint
@@ -389,8 +385,8 @@ impl Shared {
     }
 
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
-        self.jobs.call(self)?;
-        self.passes.call(self)?;
+        self.jobs.spawn(self)?;
+        self.passes.spawn(self)?;
         self.start_thread("audit", |shared| shared.recorder.write(shared))?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
@@ -414,7 +410,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A thread that may still be at work, no longer listed.
+    /// A thread that may still be at work, taken off the list.
     fn any_thread(&self) -> Option<JoinHandle<()>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -423,12 +419,12 @@ impl Shared {
         self.media.view(|it| &**it as &dyn Medium)
     }
 
-    /// What has become of the first file that is not what was opened.
+    /// Checks every file; the error is the first change found.
     fn check_media(&self) -> Result<(), MediumError> {
         self.media.iter().try_for_each(|it| it.check_whole())
     }
 
-    /// Reads if that does not have to wait for the device; else nothing.
+    /// Reads, if no wait for the device is needed; else nothing.
     fn read_cached(&self, place: Place, into: &mut [u8]) -> Option<Result<(), MediumError>> {
         let Some(medium) = self.media.get(place.on) else {
             into.fill(0);
@@ -441,14 +437,13 @@ impl Shared {
         match action {
             Action::Reply(reply, outcome) => reply.send(outcome),
             Action::Io(io) => {
-                let crew = if is_pass(&io) { &self.passes } else { &self.jobs };
-                crew.queue(io);
+                let pool = if is_pass(&io) { &self.passes } else { &self.jobs };
+                pool.queue(io);
             }
         }
     }
 
-    /// Does `io` if that does not block, else leaves it to a worker. Returns
-    /// what follows.
+    /// Does `io` if it does not block, else leaves it to a worker. Returns the actions that follow.
     fn perform_here(&self, io: Io) -> Vec<Action> {
         if io.op != IoOp::Read {
             let (id, result) = io.perform(&self.media(), &mut Scratch::default());
@@ -470,8 +465,8 @@ impl Shared {
         }
     }
 
-    /// Does `io`, and what follows from it and is of its kind, one after the
-    /// other: that needs no other thread.
+    /// Does `io`, and then what follows from it and is of its kind, one after the other, so that no
+    /// other thread is needed.
     fn work_through(&self, io: Io, scratch: &mut Scratch) {
         let kind = is_pass(&io);
         let mut next = Some(io);
@@ -508,7 +503,7 @@ impl Shared {
         actions
     }
 
-    /// Something has happened after which another time may be next.
+    /// Notes an event, after which another time may be next.
     fn stir(&self, inner: &mut Inner) {
         inner.is_stirred = true;
         if std::mem::take(&mut inner.timekeeper_rests) {
@@ -516,12 +511,12 @@ impl Shared {
         }
     }
 
-    /// Every thread of the engine looks whether it is closed.
+    /// Wakes every thread of the engine, to look whether it is closed.
     fn wake_all(&self) {
         self.clock.notify_all();
         self.changed.notify_all();
-        self.jobs.dismiss();
-        self.passes.dismiss();
+        self.jobs.shut_down();
+        self.passes.shut_down();
     }
 }
 

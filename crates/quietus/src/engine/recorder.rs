@@ -20,21 +20,21 @@ use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long what happened is collected before it is written; and how long the host has
-/// to find room before the next try.
+/// Time for which events are collected before they are written, and time that the host gets to find
+/// room before the next try.
 const COLLECT: Duration = Duration::from_secs(1);
-/// Deaths that wait to be written; more are counted. Receipts are not limited here: the
-/// journal has room for so many only.
+/// Most deaths that wait to be written; more are only counted. Receipts need no limit here: the
+/// journal has room for a limited number.
 const DEATHS_WAITING_MAX: usize = 1 << 16;
-/// Other entries that wait.
+/// Most other entries that wait.
 const ENTRIES_WAITING_MAX: usize = 1 << 12;
 
-/// See the module's documentation.
+/// Writes the audit log of a disk; see the module.
 pub struct Recorder {
     dir: HostDirectory,
-    /// The end that the journal named at the start.
+    /// The end of the log as the journal named it at the start.
     known: Head,
-    /// None of a disk that is read-only.
+    /// The log; none of a disk that is read-only.
     log: Option<Mutex<AuditLog<HostDirectory>>>,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -45,9 +45,9 @@ pub struct Recorder {
 pub struct RecordStatus {
     /// Lines in the audit log.
     pub lines: u64,
-    /// Receipts that it does not have yet.
+    /// Receipts that the log does not have yet.
     pub receipts_waiting: usize,
-    /// Why it cannot be written.
+    /// Why the log cannot be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
@@ -56,16 +56,16 @@ pub struct RecordStatus {
 struct Queue {
     died: Collector<Death>,
     receipts: Collector<Met>,
-    /// The number of the first receipt that is neither here nor in the log.
+    /// Number of the first receipt that is neither here nor in the log.
     through: u64,
     entries: Vec<Entry>,
-    /// Deaths that wait, in extents.
+    /// Number of extents of the deaths that wait.
     deaths: usize,
     /// Deaths that were dropped, and their bytes.
     dropped: (u64, u64),
-    /// Since when something waits.
+    /// Time since which something waits.
     since: Option<Instant>,
-    /// Calls of `flush`, and how many of them were answered.
+    /// Number of calls of `flush`, and of those that were answered.
     flushes: (u64, u64),
     trouble: Option<String>,
     closed: bool,
@@ -74,9 +74,9 @@ struct Queue {
 /// Facts that the log held when it was opened.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Receipts before this one are in it.
+    /// Receipts before this number are in the log.
     pub(super) receipts: u64,
-    /// The last line tells of a clean stop.
+    /// The last line reports a clean stop.
     pub(super) is_stopped: bool,
 }
 
@@ -107,7 +107,7 @@ impl Engine {
 }
 
 impl Shared {
-    /// Tells the volume what its audit log has, before all else, and the log what the
+    /// Tells the volume, before all else, which receipts its audit log has, and the log what the
     /// volume owes.
     pub(super) fn begin_record(&self, found: &Found, owed: Vec<(Cause, Extent<Addr>)>) {
         let Some(head) = self.recorder.head() else { return };
@@ -194,10 +194,10 @@ impl Recorder {
         self.note(Entry::Latched { reason });
     }
 
-    /// Waits until everything noted so far is durable. The log's end.
+    /// Waits until everything noted so far is durable, and returns the log's end.
     ///
     /// # Errors
-    /// Why it cannot be written, and what to do.
+    /// The reason why the log cannot be written, and the remedy.
     pub fn flush(&self) -> Result<Head, String> {
         let Some(log) = &self.log else { return Ok(self.known.clone()) };
         let mut queue = self.queue();
@@ -236,7 +236,7 @@ impl Recorder {
         files.check(&head)
     }
 
-    /// Nothing more is written.
+    /// Closes the recorder: nothing more is written.
     pub(super) fn close(&self) {
         self.queue().closed = true;
         self.changed.notify_all();
@@ -268,7 +268,7 @@ impl Recorder {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was added: it is written in time.
+    /// Has a new entry written in time.
     fn collect(&self, mut queue: MutexGuard<'_, Queue>) {
         if queue.since.is_none() {
             queue.since = Some(Instant::now());
@@ -280,8 +280,8 @@ impl Recorder {
         }
     }
 
-    /// Waits until something is to be written, and for how many calls of `flush`; none
-    /// when the recorder is closed.
+    /// Waits until something is to be written, and returns it with the number of calls of `flush`
+    /// so far; none when the recorder is closed.
     fn wait(&self) -> Option<(Vec<Entry>, u64)> {
         let mut queue = self.queue();
         while !queue.closed {
@@ -296,7 +296,7 @@ impl Recorder {
         None
     }
 
-    /// `entries` were written, or there was `trouble`.
+    /// Accounts for `entries`, which were written unless there was `trouble`.
     fn written(&self, mut entries: Vec<Entry>, flushes: u64, trouble: Option<String>) {
         let mut queue = self.queue();
         if let Some(reason) = &trouble {
@@ -340,7 +340,7 @@ impl Queue {
         }
     }
 
-    /// How long it is until something is to be written; none if that is now.
+    /// Time until something is to be written; none if that is now.
     fn due_in(&self) -> Option<Duration> {
         let is_enough = !self.entries.is_empty() && self.trouble.is_none();
         if self.flushes.0 > self.flushes.1 || is_enough {

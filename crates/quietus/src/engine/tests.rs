@@ -127,7 +127,7 @@ fn a_stopped_engine_refuses_and_says_so() {
     assert_eq!(ask(&engine, Op::Read, 0, 512), Err(Refusal::ShuttingDown));
 }
 
-/// What is set for the process that is to end.
+/// Environment variable of the process that is to end.
 const PANICS: &str = "QUIETUS_TEST_PANICS";
 
 #[test]

@@ -8,13 +8,12 @@ use quietus_core::volume::Event;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest rest at once, whatever is next.
+/// Longest rest of the timekeeper, whatever is next.
 const REST_MAX: Duration = Duration::from_secs(3600);
-/// What is due and could not begin waits for something other than time.
+/// Time between tries of what is due and could not begin: it waits for something other than time.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
 
-/// Tells the volume that time has passed, when it wants to know. A disk where
-/// nothing happens wakes nobody.
+/// Tells the volume that time has passed, when it wants to know. An idle disk wakes no thread.
 pub(super) fn keep_time(shared: &Shared) {
     let mut media_are_whole = true;
     let mut inner = shared.lock();
@@ -42,8 +41,8 @@ pub(super) fn keep_time(shared: &Shared) {
     }
 }
 
-/// Looks whether the files are still those that were opened, for a guest that never
-/// flushes. If not, a flush that nobody waits for tells the volume.
+/// Checks that the files still are those that were opened, for a guest that never flushes. If not,
+/// a flush that nobody waits for tells the volume.
 fn look_at_media(shared: &Shared) -> bool {
     struct Nobody;
     impl Sink for Nobody {
@@ -56,7 +55,7 @@ fn look_at_media(shared: &Shared) -> bool {
     whole
 }
 
-/// Bytes of the medium that are told of at once.
+/// Bytes of the medium that are reported at once.
 const SPACE_BYTES_MAX: u64 = 64 << 20;
 
 /// Finds out where the medium has space: a stop in a hurry, or a life without

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// The number of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceNumber {
-    /// Of the driver.
+    /// Number of the driver.
     pub major: u32,
-    /// Of the device.
+    /// Number of the device.
     pub minor: u32,
 }
 
@@ -20,12 +20,12 @@ impl From<u64> for DeviceNumber {
     }
 }
 
-/// What was found of one device.
+/// Findings about one device.
 pub(super) struct Found {
     pub(super) facts: DeviceFacts,
-    /// The sysfs folders of the devices that it is made of.
+    /// The sysfs folders of the devices below it.
     pub(super) below: Vec<PathBuf>,
-    /// The file that it is made of.
+    /// The file below it.
     pub(super) backing_file: Option<PathBuf>,
     pub(super) unknown: Vec<String>,
 }
@@ -41,7 +41,7 @@ fn whole(folder: PathBuf) -> PathBuf {
     folder.parent().filter(|_| is_partition).map_or_else(|| folder.clone(), Path::to_path_buf)
 }
 
-/// What the device with that sysfs folder is.
+/// The findings about the device with that sysfs folder.
 pub(super) fn look(folder: &Path) -> Found {
     let name = name_of(folder);
     let (below, unknown) = match slaves(folder) {
@@ -123,7 +123,7 @@ fn by_name(name: &str) -> DeviceKind {
     }
 }
 
-/// What device-mapper makes, told by the prefix that the maker gave its uuid.
+/// The kind of a mapping of device-mapper, by the prefix that its maker gave its uuid.
 fn mapping(folder: &Path, below: &[PathBuf]) -> DeviceKind {
     let uuid = text(folder, "dm/uuid").unwrap_or_default();
     match uuid.split('-').next().unwrap_or_default() {
@@ -183,7 +183,7 @@ fn transport(folder: &Path, name: &str) -> Transport {
     by_bus(&folder.to_string_lossy())
 }
 
-/// The bus, told by the way to the device in sysfs.
+/// The transport, by the path of the device in sysfs.
 fn by_bus(path: &str) -> Transport {
     let on = |part: &str| path.split('/').any(|folder| folder.starts_with(part));
     if on("virtio") || on("vbd-") || on("xen") || path.to_ascii_lowercase().contains("vmbus") {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Extents asked for at a time.
 const EXTENTS: usize = 128;
-/// Extents that are looked at; a file of more is not known to share none.
+/// Most extents that are examined; of a longer file it is not known whether it shares some.
 const EXTENTS_MAX: usize = 1 << 20;
 
 const FIEMAP_EXTENT_LAST: u32 = 0x1;
@@ -65,10 +65,10 @@ struct XfsGeometry {
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<XfsGeometry>(b'X', 126);
 
-/// Fills in what the file itself says.
+/// Fills in the facts of the file itself.
 ///
 /// # Errors
-/// The system's, if it cannot be opened or asked.
+/// Errors of the system, if the file cannot be opened or asked.
 pub(super) fn describe(path: &Path, file: &mut FileFacts) -> io::Result<()> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let open = File::options().read(true).custom_flags(nonblock).open(path)?;

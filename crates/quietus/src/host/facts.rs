@@ -1,21 +1,21 @@
-//! What was found out, without an opinion.
+//! Facts about the host, without an opinion.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
-/// All that is known of what lies below a file or block device.
+/// Everything that is known of what lies below a file or block device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Facts {
-    /// What was asked for.
+    /// Path that was asked about.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// From the top down; where a device lies on several, one after the other.
+    /// Layers from the top down; where a device lies on several, one after the other.
     pub layers: Vec<Layer>,
     /// This machine is a virtual one: its disks are what its host says they are.
     pub virtual_machine: bool,
     /// Memory may be swapped to a disk.
     pub swap: bool,
-    /// What could not be found out, and why.
+    /// Facts that could not be found out, and why.
     pub unknown: Vec<String>,
 }
 
@@ -29,10 +29,10 @@ pub enum Layer {
     Device(DeviceFacts),
 }
 
-/// A file and its file system. `None` is what could not be found out.
+/// A file and its file system. `None`: could not be found out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// Which file.
+    /// Path of the file.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The file system's name, as the kernel says it.
@@ -40,7 +40,7 @@ pub struct FileFacts {
     /// Where it is mounted.
     #[serde(serialize_with = "as_some_text")]
     pub mount_point: Option<PathBuf>,
-    /// What it is mounted from.
+    /// Source of the mount.
     pub source: Option<String>,
     /// Mount options, of the mount and of the file system.
     pub options: Vec<String>,
@@ -54,30 +54,30 @@ pub struct FileFacts {
     pub reflink: Option<bool>,
 }
 
-/// A block device. `None` is what could not be found out.
+/// A block device. `None`: could not be found out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceFacts {
-    /// The kernel's name of it.
+    /// Name of the device, as the kernel says it.
     pub name: String,
-    /// What it is.
+    /// Kind of the device.
     pub kind: DeviceKind,
-    /// How it is reached; of use only for a [`DeviceKind::Disk`].
+    /// Way to the device; of use only for a [`DeviceKind::Disk`].
     pub transport: Transport,
     /// The kernel's rotational flag.
     pub rotational: Option<bool>,
-    /// It can be told that blocks are unused.
+    /// The device takes word that blocks are unused.
     pub discard: Option<bool>,
-    /// Its zones must or should be written in order.
+    /// The zones of the device must or should be written in order.
     pub zoned: bool,
-    /// Who made it, and what it is called.
+    /// Maker and model.
     pub model: Option<String>,
 }
 
-/// What a block device is.
+/// Kinds of block device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
-    /// Nothing that is known here.
+    /// A kind that is not known here.
     #[default]
     Unknown,
     /// A device of its own, not made of others.
@@ -112,11 +112,11 @@ pub enum DeviceKind {
     Network,
 }
 
-/// How a disk is reached.
+/// Way to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// In a way that is not known here.
+    /// A way that is not known here.
     #[default]
     Unknown,
     /// ATA or SATA.

@@ -15,10 +15,10 @@ pub(super) struct Mount {
     pub(super) options: Vec<String>,
 }
 
-/// Fills in what the mount of `path` says.
+/// Fills in the facts of the mount of `path`.
 ///
 /// # Errors
-/// The system's. The file system's name is then told by its magic number.
+/// Errors of the system. The magic number then tells the file system's name.
 pub(super) fn describe(proc: &Path, path: &Path, file: &mut FileFacts) -> io::Result<()> {
     let magic = rustix::fs::statfs(path)?.f_type;
     file.file_system = by_magic(magic as u32).into();
@@ -39,7 +39,8 @@ fn mount_of(proc: &Path, path: &Path) -> io::Result<Mount> {
 }
 
 impl Mount {
-    /// From `36 35 98:0 / /mnt rw,noatime master:1 - ext3 /dev/root rw,data=ordered`.
+    /// Parses a line such as `36 35 98:0 / /mnt rw,noatime master:1 - ext3 /dev/root
+    /// rw,data=ordered`.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mount: Vec<&str> = mount.split(' ').collect();

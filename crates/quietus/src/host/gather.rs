@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Layers that are followed; more are not known.
+/// Most layers that are followed; deeper ones are not known.
 const LAYERS_MAX: usize = 64;
 
-/// Where the host shows itself. Elsewhere in tests.
+/// Folders in which the host shows itself; others in tests.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// Devices, as `/sys`.
@@ -25,7 +25,7 @@ impl Default for Roots {
     }
 }
 
-/// What is still to be looked at.
+/// A layer that is still to be examined.
 enum Next {
     File(PathBuf),
     Device(PathBuf),
@@ -34,7 +34,7 @@ enum Next {
 /// Finds out what lies below the file or block device at `path`.
 ///
 /// # Errors
-/// The system's, if `path` cannot be looked at.
+/// Errors of the system, if `path` cannot be examined.
 pub fn gather(roots: &Roots, path: &Path) -> io::Result<Facts> {
     let stat = rustix::fs::stat(path)?;
     let mut walk = Walk::new(roots, path);
@@ -46,7 +46,7 @@ pub fn gather(roots: &Roots, path: &Path) -> io::Result<Facts> {
     Ok(walk.facts)
 }
 
-/// What lies below the block device of that number.
+/// Finds out what lies below the block device of that number.
 #[must_use]
 pub fn gather_device(roots: &Roots, number: DeviceNumber) -> Facts {
     let mut walk = Walk::new(roots, Path::new(&format!("{}:{}", number.major, number.minor)));
@@ -149,8 +149,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The device of a file system. Some, as btrfs, give their files a device
-/// number that is none; what they were mounted from tells.
+/// The device of a file system. Some, as btrfs, give their files the number of no device; the
+/// source of the mount tells then.
 fn device_below(stat: &Stat, file: &FileFacts) -> Option<DeviceNumber> {
     let number = DeviceNumber::from(stat.st_dev);
     if number.major != 0 {

@@ -6,7 +6,7 @@ use super::{
     name_of,
 };
 
-/// What `facts` mean for somebody who overwrites. Asks nothing of the host.
+/// The guarantees that `facts` allow to somebody who overwrites. Asks nothing of the host.
 #[must_use]
 pub fn judge(facts: Facts) -> Guarantees {
     let mut findings: Vec<Finding> = facts.layers.iter().flat_map(|layer| of_layer(layer, &facts)).collect();
@@ -17,7 +17,7 @@ pub fn judge(facts: Facts) -> Guarantees {
     Guarantees { level: level(&findings), findings, facts }
 }
 
-/// No finding at all is no evidence.
+/// The level of these findings. No finding at all is no evidence.
 fn level(findings: &[Finding]) -> Level {
     match findings.iter().map(|finding| finding.severity).max() {
         Some(Severity::Note) => Level::Clear,
@@ -123,7 +123,7 @@ fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
     }
 }
 
-/// Overwrites in place, and yet may share.
+/// Whether the file system overwrites in place, and yet may share blocks.
 fn may_reflink(file_system: &str) -> bool {
     matches!(file_system, "xfs" | "ocfs2")
 }

@@ -1,8 +1,8 @@
-//! What the host's storage can and cannot guarantee, found out and not guessed.
+//! The guarantees of the host's storage, found out and not guessed.
 //!
-//! [`gather`] asks the host: it knows nothing of destruction. [`judge()`] draws
-//! the conclusions: it asks nothing. Invariants:
-//! 1. What could not be found out is a [`Finding`], and never counts as good.
+//! [`gather`] asks the host and knows nothing of destruction. [`judge()`] draws the conclusions and
+//! asks nothing. Invariants:
+//! 1. A fact that could not be found out is a [`Finding`], and never counts as good.
 //! 2. [`Level::Clear`] is reached by evidence only: a file system that
 //!    overwrites in place, above devices that all do.
 
@@ -36,56 +36,56 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// To the bytes, as far as the host can tell.
+    /// Overwriting reaches the bytes, as far as the host can tell.
     Clear,
-    /// Perhaps not to all copies.
+    /// Overwriting may not reach all copies.
     NotAssured,
-    /// Not to all copies: something below writes elsewhere, and keeps the old.
+    /// Overwriting does not reach all copies: something below writes elsewhere, and keeps the old.
     NotReached,
 }
 
-/// How much a [`Finding`] takes away.
+/// Effect of a [`Finding`] on the guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Nothing; worth knowing.
+    /// No effect; worth knowing.
     Note,
-    /// The assurance.
+    /// The guarantee is in doubt.
     Doubt,
-    /// The effect.
+    /// The guarantee is gone.
     Defeat,
 }
 
-/// One thing that was found out, in plain words.
+/// One finding, in plain words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is; stable.
+    /// Kind of the finding; stable.
     pub code: Code,
-    /// How much it takes away.
+    /// Effect on the guarantee.
     pub severity: Severity,
-    /// The file or device.
+    /// The file or device that the finding is about.
     pub at: String,
-    /// What was found: a noun and its details.
+    /// The finding: a noun and its details.
     pub what: String,
-    /// Why it matters: a sentence, without its full stop.
+    /// Reason why the finding matters: a sentence, without its full stop.
     pub why: Cow<'static, str>,
-    /// What to do instead, in the imperative; empty if nothing need be done.
+    /// Remedy, in the imperative; empty if nothing need be done.
     pub instead: Cow<'static, str>,
 }
 
-/// What overwriting a file or a block device achieves on this host.
+/// The effect of overwriting a file or a block device on this host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Guarantees {
-    /// The worst of the findings.
+    /// Level of the worst finding.
     pub level: Level,
-    /// The worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
-    /// What they rest on.
+    /// Facts that the findings rest on.
     pub facts: Facts,
 }
 
 impl Guarantees {
-    /// Of several files that make up one disk, the weakest.
+    /// The weakest level of several files that make up one disk.
     #[must_use]
     pub fn level_of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Level {
         all.into_iter().map(|one| one.level).max().unwrap_or(Level::NotAssured)
@@ -95,13 +95,13 @@ impl Guarantees {
 /// Finds out what this host guarantees for the file or block device at `path`.
 ///
 /// # Errors
-/// The system's, if there is nothing at `path`, or nothing that can be looked
-/// at. Less than that is a finding.
+/// Errors of the system, if there is nothing at `path`, or nothing that can be examined. A lesser
+/// gap is a finding.
 pub fn inspect(path: &Path) -> io::Result<Guarantees> {
     gather(&Roots::default(), path).map(judge)
 }
 
-/// The same; what cannot be looked at at all is a finding.
+/// As [`inspect`]; a path that cannot be examined is a finding.
 fn inspect_or_doubt(path: &Path) -> Guarantees {
     inspect(path).unwrap_or_else(|error| {
         let unknown = vec![format!("cannot inspect it: {error}")];
@@ -136,7 +136,7 @@ impl fmt::Display for Guarantees {
     }
 }
 
-/// Where something was looked for, and what went wrong.
+/// The text of a failed inquiry: subject, place and error.
 fn at(what: &str, path: &Path, error: impl fmt::Display) -> String {
     format!("cannot determine {what} of {}: {error}", path.display())
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 /// one of them was attached anew, which may have taken unwritten content of the cache with it.
 ///
 /// # Errors
-/// The system does not say which boot this is, or what a file is.
+/// If the system does not say which boot this is, or what a file is.
 pub fn session<'a>(paths: impl IntoIterator<Item = &'a Path>) -> io::Result<u64> {
     session_of(Path::new("/"), paths)
 }
@@ -23,7 +23,7 @@ fn session_of<'a>(root: &Path, paths: impl IntoIterator<Item = &'a Path>) -> io:
         for device in [found.st_dev, found.st_rdev] {
             digest.update(&device.to_le_bytes());
             let at = format!("sys/dev/block/{}:{}/diskseq", major(device), minor(device));
-            // What is no block device, and an old kernel, has none.
+            // Only a block device has a `diskseq`, and only on a newer kernel.
             digest.update(&std::fs::read(root.join(at)).unwrap_or_default());
         }
     }

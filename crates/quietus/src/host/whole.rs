@@ -1,5 +1,4 @@
-//! What holds for a whole disk: overwriting must reach each of its parts that
-//! may hold content.
+//! The guarantees of a whole disk: overwriting must reach each of its parts that may hold content.
 
 use super::{Finding, Guarantees, Level, Severity, inspect_or_doubt, name_of};
 use serde::{Deserialize, Serialize};
@@ -11,34 +10,34 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// All of the time.
+    /// The medium, which holds content all of the time.
     Medium,
-    /// While it is in flight, as during a conservative overwrite.
+    /// The journal, which holds content in flight, as during a conservative overwrite.
     Journal,
 }
 
-/// What overwriting achieves on a whole disk.
+/// The effect of overwriting on a whole disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskGuarantees {
-    /// That of the weaker part.
+    /// Level of the weaker part.
     pub level: Level,
     /// The weaker part; none if both are alike.
     pub weaker: Option<Part>,
-    /// Of the medium.
+    /// Guarantees of the medium.
     pub medium: Guarantees,
-    /// Of the journal.
+    /// Guarantees of the journal.
     pub journal: Guarantees,
 }
 
-/// Finds out what this host guarantees for a disk with these files. What cannot
-/// be looked at is a finding.
+/// Finds out what this host guarantees for a disk with these files. A file that cannot be examined
+/// is a finding.
 #[must_use]
 pub fn inspect_disk(medium: &Path, journal: &Path) -> DiskGuarantees {
     DiskGuarantees::of(inspect_or_doubt(medium), inspect_or_doubt(journal))
 }
 
 impl DiskGuarantees {
-    /// Of both parts.
+    /// The guarantees of both parts together.
     #[must_use]
     pub fn of(medium: Guarantees, journal: Guarantees) -> Self {
         let weaker = match medium.level.cmp(&journal.level) {
@@ -49,15 +48,14 @@ impl DiskGuarantees {
         Self { level: Guarantees::level_of_all([&medium, &journal]), weaker, medium, journal }
     }
 
-    /// The findings of both parts that take something away, the worst first, with whose
-    /// they are.
+    /// The findings of both parts that weaken a guarantee, the worst first, each with its part.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let doubts = self.findings().into_iter().filter(|(severity, _)| *severity > Severity::Note);
         doubts.map(|(_, line)| line).collect()
     }
 
-    /// The findings of both parts, the worst first, with whose they are.
+    /// The findings of both parts, the worst first, each with its part.
     fn findings(&self) -> Vec<(Severity, String)> {
         let common = |one: &&Finding| self.journal.findings.iter().any(|other| self.are_same(one, other));
         let (both, medium): (Vec<_>, Vec<_>) = self.medium.findings.iter().partition(common);
@@ -71,7 +69,7 @@ impl DiskGuarantees {
         lines
     }
 
-    /// Whether the same was found of the medium and of the journal.
+    /// Whether the medium and the journal have the same finding.
     fn are_same(&self, of_medium: &Finding, of_journal: &Finding) -> bool {
         let own = |all: &Guarantees, at: &str| at == name_of(&all.facts.path);
         let same_place = of_medium.at == of_journal.at

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident: $severity:ident, $why:literal, $instead:literal;)*) => {
-        /// What a [`Finding`] is; its name in JSON is stable.
+        /// The kinds of [`Finding`]; their names in JSON are stable.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Code {
@@ -13,10 +13,10 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// How much it takes away.
+            /// Effect of the finding on the guarantee.
             #[must_use]
             pub fn severity(self) -> Severity {
                 match self { $(Self::$code => Severity::$severity,)* }
@@ -30,7 +30,7 @@ macro_rules! codes {
                 match self { $(Self::$code => $instead,)* }
             }
 
-            /// The finding: `what` is so at `at`.
+            /// The finding `what` about `at`.
             pub(super) fn found(self, at: &str, what: String) -> Finding {
                 Finding {
                     code: self,
@@ -66,7 +66,7 @@ codes! {
     ReflinksPossible: Note,
         "Nothing is shared now, but a copy made with `cp` may share blocks, and keeps what is overwritten here",
         "copy the medium with `cp --reflink=never` only";
-    /// It could not be found out whether the file shares blocks.
+    /// Nobody can tell whether the file shares blocks.
     SharingUnknown: Doubt,
         "A file or snapshot that shares blocks keeps what is overwritten here",
         "let Quietus read the medium, or put the medium on a block device";
@@ -90,7 +90,7 @@ codes! {
     RemoteFileSystem: Doubt,
         "How the other side stores the content cannot be seen from here",
         "run Quietus where the storage is";
-    /// Not a file system that is known here.
+    /// A file system that is not known here.
     UnknownFileSystem: Doubt,
         "The file system may not overwrite in place",
         "put the medium on a block device, or on ext4 or XFS";

@@ -28,8 +28,8 @@ use std::time::Instant;
 /// The largest folio of a host with pages of 4 KiB: what one entry of its
 /// page middle directory maps.
 const WINDOW_BYTES: usize = 2 << 20;
-/// One piece of a pass while somebody else is at work, and how long the pause
-/// after it is, in times of what it took.
+/// Bytes in one piece of a pass while other requests use the medium, and the length of the pause
+/// after it, in times of what the piece took.
 const GENTLE_BYTES: usize = 64 << 10;
 const GENTLE_PAUSE: u32 = 9;
 /// The size of a page for which [`WINDOW_BYTES`] is right.
@@ -41,17 +41,16 @@ const COHERENT: [u64; 2] = [0xef53, 0x5846_5342];
 /// A second descriptor of a medium, around the host's cache.
 pub(super) struct Direct {
     file: File,
-    /// One for each pass under way at once, kept for the next.
+    /// Rings, one for each pass under way at once, kept for the next.
     rings: Mutex<Vec<IoUring>>,
     /// The host has refused once.
     is_refused: AtomicBool,
-    /// Somebody else is at work on the medium.
+    /// Other requests use the medium.
     is_gentle: AtomicBool,
 }
 
 impl Direct {
-    /// For the same medium as `file`; nothing where the host is not known to be
-    /// able to.
+    /// Opens the same medium as `file`; nothing where the host is not known to support that.
     pub(super) fn open(file: &File, is_device: bool) -> Option<Self> {
         if rustix::param::page_size() != PAGE_BYTES || !(is_device || is_coherent(file)) {
             return None;
@@ -63,11 +62,11 @@ impl Direct {
         Some(Self { file, rings, is_refused: AtomicBool::new(false), is_gentle: AtomicBool::new(false) })
     }
 
-    /// Writes `from` at `pos`; how much of it, from its start on: nothing where
-    /// that has to be done in another way.
+    /// Writes `from` at `pos`, and returns how many bytes, from its start: none where another way
+    /// is needed.
     ///
     /// # Errors
-    /// The medium's.
+    /// Errors of the medium.
     pub(super) fn write(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         if !is_whole(pos, from) || self.is_refused.load(Ordering::Relaxed) {
             return Ok(0);
@@ -81,13 +80,13 @@ impl Direct {
         }
     }
 
-    /// Whether others are to have the medium for most of the time.
+    /// Sets whether others have the medium for most of the time.
     pub(super) fn be_gentle(&self, gentle: bool) {
         self.is_gentle.store(gentle, Ordering::Relaxed);
     }
 
-    /// All at once, or, gently, in small pieces with pauses: what others wait for
-    /// is one piece then.
+    /// Writes all at once, or, gently, in small pieces with pauses: others then wait for one piece
+    /// at most.
     fn write_pieces(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < from.len() {
@@ -108,7 +107,7 @@ impl Direct {
     fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let kept = self.rings().pop();
         let mut ring = kept.map_or_else(ring, Ok)?;
-        // A ring that failed is not kept: what it holds would follow later.
+        // A ring that failed is not kept: its unfinished writes would follow later.
         let result = submit(&mut ring, &self.file, pos, from)?;
         self.rings().push(ring);
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
@@ -129,7 +128,7 @@ fn ring() -> io::Result<IoUring> {
     IoUring::new(1)
 }
 
-/// Whether it is made of whole windows, in memory that the host can use as it is.
+/// Whether the write is of whole windows, from memory that the host can use as it is.
 fn is_whole(pos: Pos, from: &[u8]) -> bool {
     let windows = pos.0.is_multiple_of(WINDOW_BYTES as u64) && from.len().is_multiple_of(WINDOW_BYTES);
     windows && !from.is_empty() && (from.as_ptr() as usize).is_multiple_of(PAGE_BYTES)
@@ -139,7 +138,7 @@ fn is_coherent(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| COHERENT.contains(&(found.f_type as u64)))
 }
 
-/// Whether the host says that it does no such thing, or not here.
+/// Whether the host says that it does not support this, or not here.
 fn is_refusal(error: &io::Error) -> bool {
     let refusals = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS, Errno::PERM, Errno::AGAIN, Errno::NOMEM];
     refusals.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))

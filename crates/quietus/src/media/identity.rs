@@ -1,15 +1,15 @@
-//! Whether a file is still what was opened: it has a name, which is no other file's, and
-//! as many bytes as it had.
+//! Checks that a file still is the one that was opened: it has a name, which no other file has
+//! taken, and as many bytes as it had.
 //!
-//! Nothing is noticed of bytes that somebody writes into it, nor of one that is cut off
-//! and made as long again between two looks.
+//! Bytes that somebody writes into the file go unnoticed, and so does a file that is cut off and
+//! made as long again between two looks.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What has become of a file.
+/// A change of a file behind our back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Change {
     #[error("deleted while in use, and lost when this server ends; save the content with `quietus export`")]
@@ -23,18 +23,18 @@ pub(super) enum Change {
         "cut off from {had} to {has} bytes while in use; what lay behind is lost: restore it from a copy"
     )]
     CutOff {
-        /// Bytes that it should have.
+        /// Bytes that the file should have.
         had: u64,
-        /// Bytes that it has.
+        /// Bytes that the file has.
         has: u64,
     },
 }
 
-/// Looks at `file`, opened at `path`, which should have as many bytes as `len` says before
-/// or after that.
+/// Checks `file`, opened at `path`, which should have as many bytes as `len` says before or after
+/// the look.
 ///
 /// # Errors
-/// What is wrong with it, or the host's.
+/// The [`Change`], or an error of the host.
 pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Result<()> {
     let before = len();
     let here = file.metadata()?;
@@ -44,7 +44,7 @@ pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Resu
     } else if here.len() < bytes {
         Some(Change::CutOff { had: bytes, has: here.len() })
     } else {
-        // One that cannot be looked up was moved, perhaps with the directory that it is in.
+        // The path of a file that was moved, perhaps with its directory, cannot be looked up.
         let named = std::fs::metadata(path).ok();
         let is_other = |named: std::fs::Metadata| (named.dev(), named.ino()) != (here.dev(), here.ino());
         named.is_some_and(is_other).then_some(Change::Replaced)

@@ -1,4 +1,4 @@
-//! What a file system can do, found out by trying.
+//! Trials of what a file system can do.
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs::File;
@@ -6,13 +6,12 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Bytes of the file that is made, punched and forgotten.
+/// Bytes of the file that the trial makes, punches and drops.
 const TRIAL_BYTES: u64 = 256 << 10;
 
-/// Whether punched space of `file`, which is at `path` and has `size` bytes,
-/// is given back and reads as zeros. Nothing that it holds is touched: the
-/// call is tried beyond its end, and the effect on a nameless file beside it,
-/// where the host has such.
+/// Whether the host gives back punched space of `file`, which is at `path` and has `size` bytes,
+/// and reads it as zeros. The content of the file is not touched: the call is tried beyond its end,
+/// and the effect on a nameless file beside it, where the host has such.
 pub(super) fn can_punch(file: &File, path: &Path, size: u64) -> bool {
     let beyond = size.next_multiple_of(TRIAL_BYTES);
     punch(file, beyond).is_ok() && beside(path).is_none_or(|trial| speaks_for_it(frees(&trial)))

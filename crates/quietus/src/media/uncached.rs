@@ -1,8 +1,8 @@
 //! Reads that show what is on the medium, and not what is in the host's cache.
 //!
-//! 1. Where the host says that it can read this file around its cache, that is done
-//!    (`O_DIRECT`). It says so of the file, not of the file system: one with data in
-//!    its journal, or inline, would quietly be read through the cache.
+//! 1. Where the host says that it can read this file around its cache (`O_DIRECT`), that is done.
+//!    The host says so of the file, not of the file system: a file with data in its journal, or
+//!    inline, would quietly be read through the cache.
 //! 2. Elsewhere the file is synced and the host is asked to drop its pages; if it says
 //!    that none is left, the read that follows fetches them from the medium.
 //! 3. If pages stay, as those of a file in memory do, the reader is told so.
@@ -47,24 +47,24 @@ impl Way {
 /// Further descriptors of a medium.
 #[derive(Debug)]
 pub(super) struct Uncached {
-    /// Around the host's cache, if it can do that.
+    /// Descriptor around the host's cache, if the host supports that.
     direct: Option<Direct>,
-    /// Through the cache, which reads nothing ahead for it.
+    /// Descriptor through the cache, without read-ahead.
     plain: File,
 }
 
 #[derive(Debug)]
 struct Direct {
     file: File,
-    /// What positions, lengths and memory are multiples of, bytes.
+    /// Alignment of positions, lengths and memory, bytes.
     align: usize,
 }
 
 impl Uncached {
-    /// For the same medium as `file`.
+    /// Opens the same medium as `file`.
     ///
     /// # Errors
-    /// The host's.
+    /// Errors of the host.
     pub(super) fn open(file: &File) -> io::Result<Self> {
         let plain = reopened(file, OFlags::empty())?;
         // Advice: nothing depends on it but time.
@@ -76,10 +76,10 @@ impl Uncached {
         Ok(Self { direct, plain })
     }
 
-    /// Fills `into` with what lies at `pos`, and says how.
+    /// Fills `into` with the bytes at `pos`, and returns the way.
     ///
     /// # Errors
-    /// The medium's, or it ends before.
+    /// Errors of the medium, or the medium ends before.
     pub(super) fn read(&self, pos: Pos, into: &mut [u8]) -> io::Result<Way> {
         if let Some(direct) = &self.direct {
             match direct.read(pos, into) {
@@ -92,7 +92,7 @@ impl Uncached {
         Ok(if is_evicted { Way::AfterEviction } else { Way::FromCache })
     }
 
-    /// Drops the host's pages of `extent`; whether none is left.
+    /// Drops the host's pages of `extent`; returns whether none is left.
     fn evict(&self, extent: Extent<Pos>) -> io::Result<bool> {
         let start = extent.start.0 / WINDOW_BYTES * WINDOW_BYTES;
         let len = std::num::NonZeroU64::new(extent.end().next_multiple_of(WINDOW_BYTES) - start);
@@ -142,8 +142,8 @@ fn reopened(file: &File, flags: OFlags) -> io::Result<File> {
     options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// What the host wants reads around its cache to be multiples of; none if it cannot do
-/// them, or says nothing (before Linux 6.1).
+/// Alignment that the host wants for reads around its cache; none if it does not support them, or
+/// does not say (before Linux 6.1).
 fn alignment(file: &File) -> Option<usize> {
     let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let told = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;

@@ -1,11 +1,11 @@
-//! The memory that requests take, of all connections together.
+//! The memory for requests, shared by all connections.
 //!
-//! 1. What is taken is never more than there is. Who wants more waits, and gets
-//!    it in order of arrival.
-//! 2. Nobody wants more at once than there is, and nobody waits while holding up
-//!    what others hold: whoever waits longest gets it in the end.
-//! 3. A part is set aside for each connection, and not counted: whoever holds all
-//!    the rest does not hold up small requests.
+//! 1. Connections never take more than there is. A connection that wants more waits, and gets it in
+//!    order of arrival.
+//! 2. No request is larger than the whole, and no connection waits while it keeps others from
+//!    giving back: the longest wait comes to an end.
+//! 3. A part is set aside for each connection, and not counted: a connection that holds all the
+//!    rest does not hold up small requests.
 //! 4. While somebody waits, a client may not hold memory for longer than the stall
 //!    timeout without an end of a payload or of a reply, however often a byte of it
 //!    moves.
@@ -25,12 +25,12 @@ const OWN_BYTES_MAX: usize = 256 << 10;
 
 /// See the module.
 pub struct Budget {
-    /// What connections share.
+    /// Bytes that connections share.
     bytes_max: usize,
     own_bytes: usize,
     state: Mutex<State>,
     freed: Condvar,
-    /// Those in the queue; for a look without the lock.
+    /// Number of tickets in the queue, for a look without the lock.
     waiting: AtomicUsize,
 }
 
@@ -46,8 +46,8 @@ struct State {
 pub struct Share(Option<(Arc<Budget>, usize)>);
 
 impl Budget {
-    /// Of `bytes`, which are taken to be as many as the largest request at least,
-    /// for `connections_max` connections.
+    /// A budget of `bytes`, or of the largest request if that is more, for `connections_max`
+    /// connections.
     pub fn new(bytes: usize, connections_max: usize) -> Arc<Self> {
         let largest = PAYLOAD_BYTES_MAX as usize;
         let bytes = bytes.max(largest);
@@ -65,13 +65,14 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What of `bytes` more is not a connection's own, if it has `held` already.
+    /// The part of `bytes` more that is not a connection's own, if the connection has `held`
+    /// already.
     pub const fn shared_part(&self, held: usize, bytes: usize) -> usize {
         let before = held.saturating_sub(self.own_bytes);
         held.saturating_add(bytes).saturating_sub(self.own_bytes) - before
     }
 
-    /// Takes `bytes`, if they are there and nobody waits.
+    /// Takes `bytes`, if they are free and nobody waits.
     pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         if bytes == 0 {
             return Some(Share::none());
@@ -81,8 +82,8 @@ impl Budget {
         free.then(|| self.share(&mut state, bytes))
     }
 
-    /// Takes `bytes`, after those who came before. None once `given_up`, after
-    /// which [`Self::wake`] must be called.
+    /// Takes `bytes`, after earlier requests. None once `given_up`, after which [`Self::wake`] must
+    /// be called.
     pub fn take(self: &Arc<Self>, bytes: usize, given_up: &AtomicBool) -> Option<Share> {
         if bytes == 0 {
             return Some(Share::none());
@@ -107,7 +108,7 @@ impl Budget {
         Share(Some((Arc::clone(self), bytes)))
     }
 
-    /// Tells those who wait that one may have given up.
+    /// Wakes those who wait, as one of them may have given up.
     pub fn wake(&self) {
         drop(self.lock());
         self.freed.notify_all();
@@ -141,7 +142,7 @@ impl State {
 }
 
 impl Share {
-    /// Of nothing.
+    /// A share of nothing.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -155,20 +156,20 @@ impl Drop for Share {
     }
 }
 
-/// How long a client may take over something.
+/// Limits of the time that a client may take.
 #[derive(Clone)]
 pub struct Patience {
-    /// Without a byte of progress.
+    /// Longest time without a byte of progress.
     pub stall_timeout: Duration,
-    /// What others may wait for.
+    /// The budget that others may wait for.
     pub budget: Arc<Budget>,
 }
 
 impl Patience {
-    /// Whether to go on with what began at `since`.
+    /// Checks whether to go on with what began at `since`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if it takes long, and others wait.
+    /// [`io::ErrorKind::TimedOut`] if that takes too long and others wait.
     pub fn check(&self, since: Instant) -> io::Result<()> {
         if self.budget.is_wanted() && since.elapsed() > self.stall_timeout {
             let text = "others wait for the memory of a slow client";

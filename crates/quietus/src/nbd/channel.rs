@@ -28,7 +28,7 @@ pub struct Ciphertext {
 }
 
 impl Channel {
-    /// Without TLS.
+    /// A channel without TLS.
     pub const fn plain(socket: Arc<Socket>) -> Self {
         Self { socket, tls: None }
     }
@@ -62,7 +62,7 @@ impl Channel {
         &self.socket
     }
 
-    /// Whether it is under TLS.
+    /// Whether the channel is under TLS.
     pub const fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
@@ -75,7 +75,7 @@ impl Channel {
         self.tls.as_ref().map(|tls| tls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for bytes, until `deadline` at most. None mean the end.
+    /// Waits for bytes, until `deadline` at most. Zero bytes mean the end.
     pub fn recv(
         &self,
         ciphertext: &mut Ciphertext,
@@ -93,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// The same; they go to `first`, and the rest, perhaps, to `second`.
+    /// As [`Self::recv`]; the bytes go to `first`, and the rest, perhaps, to `second`.
     pub fn recv_both(
         &self,
         ciphertext: &mut Ciphertext,
@@ -136,8 +136,8 @@ impl Channel {
         }
     }
 
-    /// Takes some of `slices` to be sent, and says how many bytes. None need be
-    /// given to have what was taken before [sent on](Self::owes).
+    /// Takes some of `slices` to be sent, and returns how many bytes. Empty `slices` only have the
+    /// bytes that were taken before [sent on](Self::owes).
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] rather than wait; else the connection's end.
@@ -151,7 +151,7 @@ impl Channel {
         }
     }
 
-    /// Whether something was taken that is not sent.
+    /// Whether taken bytes are not sent yet.
     pub fn owes(&self) -> bool {
         self.tls().is_some_and(|tls| tls.wants_write())
     }
@@ -177,7 +177,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends the connection; under TLS the client is told, if it listens.
+    /// Ends the connection; under TLS tells the client, if it listens.
     pub fn close(&self, patience: Duration) {
         if let Some(mut tls) = self.tls() {
             tls.send_close_notify();

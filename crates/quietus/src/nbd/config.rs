@@ -1,4 +1,4 @@
-//! What the operator chooses.
+//! Options of the server, which the operator chooses.
 
 use rustls::ServerConfig;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::time::Duration;
 pub struct Config {
     /// Whether connections are encrypted; may be [exchanged](super::Server::set_tls).
     pub tls: Tls,
-    /// A client that has not begun transmission by then is dropped. One that has made
-    /// no request for so long after that gives way to a newcomer.
+    /// Time limit for the handshake: a client that has not begun transmission by then is dropped. A
+    /// client that has made no request for as long after that gives way to a newcomer.
     pub handshake_timeout: Duration,
-    /// A client that has made requests, and none for so long, gives way to a newcomer.
+    /// Idle time after which a client that has made requests gives way to a newcomer.
     pub idle_timeout: Duration,
-    /// A client is dropped that for so long sends nothing in the middle of a
-    /// request, or takes nothing of a reply.
+    /// Time limit for a pause: a client is dropped that sends nothing for so long in the middle of
+    /// a request, or takes nothing of a reply.
     pub stall_timeout: Duration,
     /// Most connections at once.
     pub connections_max: usize,
@@ -27,8 +27,8 @@ pub struct Config {
     /// Whether clients may use extended headers. Without them `NBD_OPT_EXTENDED_HEADERS` is
     /// unsupported, and clients turn to structured replies.
     pub extended_headers: bool,
-    /// Most payload bytes in flight on all connections together; requests beyond
-    /// that wait. A single request always fits.
+    /// Most payload bytes in flight on all connections together; requests beyond that wait. A
+    /// single request always fits.
     pub memory_bytes_max: usize,
 }
 
@@ -50,17 +50,17 @@ impl Default for Config {
 /// Whether connections are encrypted (`doc/proto.md`, "TLS support").
 #[derive(Clone, Debug, Default)]
 pub enum Tls {
-    /// Never (NOTLS).
+    /// No TLS (NOTLS).
     #[default]
     Off,
-    /// If the client wishes (SELECTIVETLS, no export of which demands it).
+    /// TLS if the client wishes (SELECTIVETLS, no export of which demands it).
     Allow(Arc<ServerConfig>),
-    /// Always (FORCEDTLS).
+    /// TLS on every connection (FORCEDTLS).
     Require(Arc<ServerConfig>),
 }
 
 impl Tls {
-    /// How to encrypt, if at all.
+    /// The TLS configuration, if connections may be encrypted.
     #[must_use]
     pub const fn server_config(&self) -> Option<&Arc<ServerConfig>> {
         match self {
@@ -69,7 +69,7 @@ impl Tls {
         }
     }
 
-    /// Whether nothing is said without TLS.
+    /// Whether clients must use TLS.
     #[must_use]
     pub const fn is_required(&self) -> bool {
         matches!(self, Self::Require(_))

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[derive(Clone, Default)]
 pub struct Exports(Arc<RwLock<Disks>>);
 
-/// Shared by those who look at them.
+/// Disks, shared by their readers.
 pub type Disks = Arc<[Arc<dyn Export>]>;
 
 impl Exports {

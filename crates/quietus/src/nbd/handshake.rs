@@ -24,19 +24,19 @@ const OPTIONS_BYTES_MAX: u64 = 8 << 20;
 /// The smallest request that is taken, and the one that is served best, bytes.
 const BLOCK_BYTES: (u32, u32) = (1, 4096);
 
-/// What client and server agreed on.
+/// Terms that client and server agreed on.
 pub struct Agreed {
     /// The disk.
     pub export: Arc<dyn Export>,
-    /// The headers.
+    /// The style of the headers.
     pub style: Style,
     /// The metadata contexts, in order of their first mention.
     pub contexts: Vec<Context>,
-    /// What the client sends.
+    /// The input, from which the client's requests come.
     pub input: Input,
 }
 
-/// What the server brings into the handshake.
+/// The server's side of the handshake.
 pub struct Offer<'a> {
     /// The disks.
     pub exports: &'a Exports,
@@ -46,17 +46,17 @@ pub struct Offer<'a> {
     pub handshake_timeout: Duration,
     /// See [`Config::extended_headers`](super::Config::extended_headers).
     pub extended_headers: bool,
-    /// The server is being stopped.
+    /// Set when the server is being stopped.
     pub stopping: &'a AtomicBool,
     /// Set before the client learns that transmission begins.
     pub agreed: &'a AtomicBool,
 }
 
-/// Comes to terms with the client at `socket`. None if it wants nothing more.
+/// Negotiates with the client at `socket`. None if the client wants nothing more.
 ///
 /// # Errors
-/// If the connection ends, the client breaks the protocol, or it takes longer
-/// than [`Offer::handshake_timeout`].
+/// If the connection ends, the client breaks the protocol, or the handshake takes longer than
+/// [`Offer::handshake_timeout`].
 pub fn negotiate(socket: Arc<Socket>, offer: &Offer) -> io::Result<Option<Agreed>> {
     let deadline = Instant::now() + offer.handshake_timeout;
     let input = Input::new(Arc::new(Channel::plain(socket)), deadline);
@@ -74,7 +74,7 @@ struct Negotiation<'a> {
     terms: Terms,
 }
 
-/// What the client asked for. TLS begins with none of it.
+/// Terms that the client asked for. TLS begins without any.
 #[derive(Default)]
 struct Terms {
     structured: bool,
@@ -100,7 +100,7 @@ impl Terms {
     }
 }
 
-/// Where an option leads.
+/// The step after an option.
 enum Next {
     Option,
     End,
@@ -187,7 +187,7 @@ impl Negotiation<'_> {
         }
     }
 
-    /// Why an option is not looked at.
+    /// The reason why an option is refused unread.
     fn objection(&self, kind: Option<OptionKind>, len: u32) -> Option<(u32, &'static str)> {
         use OptionKind::{Abort, ExtendedHeaders, List, StartTls, StructuredReply};
         let plain = self.offer.tls.is_required() && !self.is_secure();

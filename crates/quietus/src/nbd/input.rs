@@ -1,5 +1,5 @@
-//! What a client sends, through a buffer that takes many small requests at once
-//! and lets large payloads pass it by.
+//! The bytes that a client sends, through a buffer that takes many small requests at once and lets
+//! large payloads pass it by.
 
 use super::budget::Patience;
 use super::channel::{Channel, Ciphertext};
@@ -12,14 +12,14 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes received at once while large payloads are expected, which would have
 /// to be copied out of the buffer.
 const READ_AHEAD_BYTES: usize = 4096;
-/// A payload of so many bytes is large.
+/// Bytes from which on a payload is large.
 const LARGE_BYTES: usize = 32 << 10;
 
-/// How long the client may take.
+/// Time that the client may take.
 enum Pace {
-    /// For all of it.
+    /// Until this instant for all of it.
     Until(Instant),
-    /// In the middle of a request; between them as long as it likes.
+    /// In the middle of a request, with this patience; between requests for ever.
     Patient(Patience),
 }
 
@@ -35,7 +35,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Receives from `channel`, until `deadline` at most.
+    /// An input from `channel`, until `deadline` at most.
     pub fn new(channel: Arc<Channel>, deadline: Instant) -> Self {
         Self {
             channel,
@@ -48,18 +48,18 @@ impl Input {
         }
     }
 
-    /// Where from.
+    /// The channel to the client.
     pub const fn channel(&self) -> &Arc<Channel> {
         &self.channel
     }
 
-    /// From now on waits between requests for as long as it takes, and within
-    /// them with `patience`.
+    /// Begins transmission: from now on waits between requests for ever, and within them with
+    /// `patience`.
     pub fn begin_transmission(&mut self, patience: Patience) {
         self.pace = Pace::Patient(patience);
     }
 
-    /// Of the next byte, in the middle of something.
+    /// The deadline of the next byte, in the middle of a request.
     fn deadline(&self) -> Instant {
         match &self.pace {
             Pace::Until(deadline) => *deadline,
@@ -67,13 +67,13 @@ impl Input {
         }
     }
 
-    /// Turns to `channel`; what was received is forgotten.
+    /// Turns to `channel`; received bytes are forgotten.
     pub fn replace(&mut self, channel: Arc<Channel>, ciphertext: Ciphertext) {
         (self.channel, self.ciphertext) = (channel, ciphertext);
         (self.start, self.end) = (0, 0);
     }
 
-    /// What was received and not yet taken.
+    /// Bytes that were received and not yet taken.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -86,8 +86,7 @@ impl Input {
         &self.buffer[taken]
     }
 
-    /// Waits for more; if nothing is there yet, for as long as it takes. False
-    /// at the end of the stream.
+    /// Waits for more bytes; if none is there yet, for ever. False at the end of the stream.
     pub fn fill(&mut self) -> io::Result<bool> {
         let rests = self.bytes().is_empty() && matches!(self.pace, Pace::Patient(_));
         self.fill_until(if rests { None } else { Some(self.deadline()) })
@@ -140,7 +139,7 @@ impl Input {
         Ok(())
     }
 
-    /// Into `rest` while the buffer is empty, and what follows into the buffer.
+    /// Receives into `rest` while the buffer is empty, and further bytes into the buffer.
     fn receive_past_buffer(&mut self, rest: &mut [u8]) -> io::Result<usize> {
         let deadline = Some(self.deadline());
         let ahead = &mut self.buffer[..READ_AHEAD_BYTES];

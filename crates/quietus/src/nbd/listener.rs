@@ -1,4 +1,4 @@
-//! Where clients come from.
+//! Sources of clients.
 
 use super::socket::Socket;
 use super::stdio::{self, Drained};
@@ -26,7 +26,7 @@ pub struct Listener {
 /// The address of a [`Listener`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// A Unix-domain socket of ours; its file goes with the listener.
+    /// A Unix-domain socket that was made here; its file goes with the listener.
     Unix(PathBuf),
     /// A TCP port.
     Tcp(SocketAddr),
@@ -48,7 +48,7 @@ impl fmt::Display for Bound {
 }
 
 impl Listener {
-    /// A Unix-domain socket at `path`. One that a server left behind there is
+    /// Listens on a Unix-domain socket at `path`. A socket that a server left behind there is
     /// replaced.
     ///
     /// # Errors
@@ -65,10 +65,10 @@ impl Listener {
         Self::new(listener.into(), Bound::Unix(path.to_path_buf()))
     }
 
-    /// A TCP port; port 0 is any free one.
+    /// Listens on a TCP port; port 0 is any free one.
     ///
     /// # Errors
-    /// If the address is not ours, or in use.
+    /// If the address is not this host's, or in use.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         rustix::net::listen(&listener, BACKLOG)?;
@@ -76,10 +76,10 @@ impl Listener {
         Self::new(listener.into(), Bound::Tcp(address))
     }
 
-    /// A socket that was handed to the process, listening or connected.
+    /// Takes a socket that was handed to the process, listening or connected.
     ///
     /// # Errors
-    /// If it is neither.
+    /// If the descriptor is neither.
     pub fn inherited(fd: OwnedFd) -> io::Result<Self> {
         if sockopt::socket_acceptconn(&fd)? {
             return Self::new(fd, Bound::Inherited);
@@ -88,11 +88,11 @@ impl Listener {
         Ok(Self { fd, bound: Bound::Connected, drained: None })
     }
 
-    /// The client at standard input and output: one socket, or a pipe each. From
-    /// then on the process has no input, and prints to standard error.
+    /// Takes the client at standard input and output: one socket, or a pipe each. From then on the
+    /// process has no input, and prints to standard error.
     ///
     /// # Errors
-    /// If they are something else, or a socket without a client.
+    /// If standard input and output are something else, or a socket without a client.
     pub fn stdio() -> io::Result<Self> {
         let (fd, drained) = stdio::take()?;
         rustix::net::getpeername(&fd)?;
@@ -105,7 +105,7 @@ impl Listener {
         Ok(Self { fd, bound, drained: None })
     }
 
-    /// Its address.
+    /// The address of the listener.
     #[must_use]
     pub const fn bound(&self) -> &Bound {
         &self.bound
@@ -115,7 +115,7 @@ impl Listener {
         PollFd::new(&self.fd, PollFlags::IN)
     }
 
-    /// The client that has arrived, if one has.
+    /// The next client, if one has arrived.
     pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC) {
             Ok(fd) => Socket::new(fd).map(Some),
@@ -126,8 +126,8 @@ impl Listener {
         }
     }
 
-    /// What hangs up when all that was for the client has gone out, if that is
-    /// not when the connection ends.
+    /// The signal that everything for the client has gone out, if that is later than the end of the
+    /// connection.
     pub(super) const fn take_drained(&mut self) -> Option<Drained> {
         self.drained.take()
     }

@@ -1,11 +1,11 @@
-//! What is in flight on a connection: requests that have no outcome yet, and
-//! replies that are not sent yet.
+//! Everything in flight on a connection: requests that have no outcome yet, and replies that are
+//! not sent yet.
 //!
 //! 1. A request is in flight from its admission until the last byte of its
 //!    reply is sent. The receiving thread waits while too many are, or too many
 //!    bytes of payload.
 //! 2. One thread at a time sends: whoever has a reply and finds nobody sending.
-//!    It takes along what others bring meanwhile, and it never waits: what the
+//!    It takes along replies that others bring meanwhile, and never waits: what the
 //!    socket does not take goes to the connection's relief thread. So does what
 //!    is long to copy, while the receiving thread has other requests to see to.
 //! 3. The receiving thread holds back its own replies while more requests lie in
@@ -41,17 +41,17 @@ const HELD_BACK_MAX: usize = 16;
 const HELD_BACK_BYTES_MAX: usize = 64 << 10;
 /// Bytes of replies that the receiving thread, if busy, leaves to another.
 const RELIEVED_BYTES_MIN: usize = 256 << 10;
-/// How long is waited at once for something to be sent.
+/// Longest wait at once for something to be sent.
 const IDLE_CHECK: Duration = Duration::from_secs(3600);
 
-/// What a request needs to be answered.
+/// Facts that the reply to a request needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    /// To whom.
+    /// Address of the reply.
     pub to: ReplyFor,
     /// Bytes that the reply must carry, if it is a success.
     pub read_bytes: usize,
-    /// Bytes of memory that it takes, at most.
+    /// Bytes of memory that the request takes, at most.
     pub charge: usize,
 }
 
@@ -65,12 +65,12 @@ pub struct Outbox {
     more: AtomicBool,
     /// The receiving thread waits for the server's memory.
     starved: AtomicBool,
-    /// The connection has ended; for those who wait for the server's memory.
+    /// The connection has ended; for threads that wait for the server's memory.
     gone: AtomicBool,
     state: Mutex<State>,
-    /// Told when something is sent, and at the end.
+    /// Signalled when something is sent, and at the end.
     sent: Condvar,
-    /// Told when there is work for the relief thread, and at the end.
+    /// Signalled when there is work for the relief thread, and at the end.
     stuck: Condvar,
     me: Weak<Self>,
 }
@@ -88,9 +88,9 @@ struct State {
     stuck: Option<Batch>,
     relief: Option<JoinHandle<()>>,
     homing: Kept,
-    /// Threads that wait for something to be sent.
+    /// Number of threads that wait for something to be sent.
     waiters: usize,
-    /// There was a request.
+    /// The client has made a request.
     has_begun: bool,
     ended: bool,
 }
@@ -104,7 +104,7 @@ struct Slot {
 }
 
 impl Outbox {
-    /// For `channel`, with the present thread as the receiving one.
+    /// An outbox for `channel`, with the present thread as the receiving one.
     pub fn new(channel: Arc<Channel>, bytes_max: usize, patience: Patience) -> Arc<Self> {
         let state = State {
             slots: std::iter::repeat_with(Slot::default).take(REQUESTS_MAX).collect(),
@@ -170,7 +170,7 @@ impl Outbox {
         while !state.ended && !state.has_room(charge, self.bytes_max) {
             state = self.await_sent(state, IDLE_CHECK);
         }
-        // It can only become less, as only this thread begins requests.
+        // The part can only become less, as only this thread begins requests.
         let wanted = state.shared_part(charge, self.budget());
         drop(state);
         self.starved.store(true, Ordering::Relaxed);
@@ -245,8 +245,8 @@ impl Outbox {
         }
     }
 
-    /// Accounts for what `batch` sent, and refills it. False when all is sent;
-    /// then the present thread is no longer the one that sends.
+    /// Accounts for what `batch` sent, and refills it. False when all is sent; then the present
+    /// thread is no longer the sender.
     fn next(&self, batch: &mut Batch) -> bool {
         let mut state = self.lock();
         self.account(&mut state, batch);
@@ -270,7 +270,7 @@ impl Outbox {
         } else {
             sent.buffers.for_each(|buf| state.homing.give(buf));
         }
-        // To tell costs a call of the kernel, whether anybody listens or not.
+        // A signal costs a call of the kernel, whether anybody listens or not.
         if sent.requests > 0 && state.waiters > 0 {
             self.sent.notify_all();
         }
@@ -336,7 +336,7 @@ impl Outbox {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// How many requests are in flight.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.lock().requests
     }
@@ -388,8 +388,7 @@ impl Outbox {
         self.budget().wake();
     }
 
-    /// Ends the connection, and waits for its relief thread. For the receiving
-    /// thread, as the last thing.
+    /// Ends the connection, and waits for its relief thread. The receiving thread calls this last.
     pub fn close(&self) {
         let idle = {
             let state = self.lock();
@@ -401,7 +400,7 @@ impl Outbox {
         self.fail();
         let relief = self.lock().relief.take();
         if let Some(relief) = relief {
-            // It has nothing to tell.
+            // The thread has nothing to return.
             let _ = relief.join();
         }
     }
@@ -440,7 +439,7 @@ impl State {
         self.requests < REQUESTS_MAX && bytes_fit
     }
 
-    /// What `charge` more bytes take of `budget`.
+    /// The part of `budget` that `charge` more bytes take.
     fn shared_part(&self, charge: usize, budget: &Budget) -> usize {
         budget.shared_part(self.bytes, charge)
     }
@@ -455,7 +454,7 @@ impl State {
         (u64::from(slot.generation) << 32) | index as u64
     }
 
-    /// The request that waits under `cookie`, which from now on does not.
+    /// Ends the wait of the request under `cookie`, and returns the request.
     fn end(&mut self, cookie: u64) -> Option<(Pending, Share)> {
         let index = (cookie & u64::from(u32::MAX)) as usize;
         let slot = self.slots.get_mut(index).filter(|slot| u64::from(slot.generation) == cookie >> 32)?;

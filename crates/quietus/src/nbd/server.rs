@@ -23,8 +23,7 @@ use std::time::{Duration, Instant};
 pub use table::ConnectionInfo;
 use table::{Entry, Table};
 
-/// How long nothing is accepted after accepting failed, as it does while the
-/// process has no file descriptor left.
+/// Pause after a failed accept, as while the process has no file descriptor left.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it stops it as [`Server::shutdown`] does, without
@@ -32,7 +31,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub struct Server {
     shared: Arc<Shared>,
     bound: Vec<Bound>,
-    /// Of connections through pipes.
+    /// Signals of connections through pipes that everything has gone out.
     drained: Mutex<Vec<Drained>>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
@@ -40,7 +39,7 @@ pub struct Server {
 struct Shared {
     exports: Exports,
     config: Config,
-    /// For those who come; set apart from `config`, as it may be exchanged.
+    /// TLS for new clients; apart from `config`, as it may be exchanged.
     tls: RwLock<Tls>,
     budget: Arc<Budget>,
     table: Table,
@@ -74,38 +73,37 @@ impl Server {
         Ok(Self { shared, bound, drained: Mutex::new(drained), acceptor: Mutex::new(Some(acceptor)) })
     }
 
-    /// Where it listens; ports are the actual ones.
+    /// The addresses of the listeners, with actual ports.
     #[must_use]
     pub fn bound(&self) -> &[Bound] {
         &self.bound
     }
 
-    /// Treats clients so who come from now on; those that are connected keep
-    /// what they began with.
+    /// Sets TLS for new clients; connected clients keep what they began with.
     pub fn set_tls(&self, tls: Tls) {
         *self.shared.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
-    /// Those that are connected, longest first.
+    /// The connected clients, longest first.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionInfo> {
         self.shared.table.infos()
     }
 
-    /// Whether nobody can come who is not connected already.
+    /// Whether no new client can come.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.bound.iter().all(|bound| *bound == Bound::Connected)
     }
 
-    /// Waits until nobody is connected.
+    /// Waits until no client is connected.
     pub fn wait_until_idle(&self) {
         self.shared.table.wait_until_empty(None);
     }
 
-    /// Accepts nobody any more, refuses new requests with `NBD_ESHUTDOWN`, lets
-    /// those in flight end, and closes all connections; what is not done at the
-    /// `deadline` is cut off. Returns whether all was done in time.
+    /// Accepts no more clients, refuses new requests with `NBD_ESHUTDOWN`, lets requests in flight
+    /// end, and closes all connections; whatever is not done at the `deadline` is cut off. Returns
+    /// whether all was done in time.
     pub fn shutdown(&self, deadline: Instant) -> bool {
         self.stop_accepting();
         let entries = self.shared.table.entries();
@@ -129,7 +127,7 @@ impl Server {
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(acceptor) = acceptor {
-            // If it panicked, it accepts nobody either.
+            // An acceptor that panicked accepts nobody either.
             let _ = acceptor.join();
         }
     }
@@ -169,7 +167,7 @@ impl Shared {
     /// Waits a moment, or until the server is stopped.
     fn pause(&self) {
         let timeout = Timespec::try_from(PAUSE_AFTER_FAILURE).expect("a moment is not long");
-        // Whatever ends it, the pause is over.
+        // Whatever ends the poll, the pause is over.
         let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], Some(&timeout));
     }
 
@@ -216,7 +214,7 @@ impl Shared {
     }
 }
 
-/// A connection's thread; when it ends, however it does, the table is told.
+/// Tells the table when a connection's thread ends, however it does.
 struct Leave {
     shared: Arc<Shared>,
     entry: Arc<Entry>,

@@ -42,7 +42,7 @@ const ON: Flow = Ok(ControlFlow::Continue(()));
 const END: Flow = Ok(ControlFlow::Break(()));
 
 impl Session {
-    /// As `agreed`; replies go to `outbox`.
+    /// A session as `agreed`; replies go to `outbox`.
     pub fn new(agreed: Agreed, outbox: Arc<Outbox>) -> Self {
         let Agreed { export, style, contexts, input } = agreed;
         Self { info: export.info(), export, style, contexts, input, outbox }
@@ -160,7 +160,7 @@ impl Session {
         self.input.skip(payload)
     }
 
-    /// Everything that has no payload and is the export's business.
+    /// Hands a request without payload to the export.
     fn submit_plain(&mut self, header: &RequestHeader) -> Flow {
         let Some(op) = plain_op(header) else { return END };
         let read_bytes = if op == Op::Read { header.len as usize } else { 0 };
@@ -213,7 +213,7 @@ impl Session {
         ON
     }
 
-    /// Which bytes a `NBD_CMD_BLOCK_STATUS` asks of, in which contexts.
+    /// The bytes and the contexts that a `NBD_CMD_BLOCK_STATUS` asks about.
     fn question(&mut self, header: &RequestHeader, payload: u64) -> io::Result<Result<Question, Refused>> {
         let (len, contexts) = if header.has(cmd_flag::PAYLOAD_LEN) {
             if payload > STATUS_PAYLOAD_BYTES_MAX {
@@ -242,7 +242,7 @@ impl Session {
             .ok_or((Errno::EINVAL, "an empty range, or one beyond the end of the disk"))
     }
 
-    /// The negotiated contexts numbered `ids`; none if one is not, or is twice.
+    /// The negotiated contexts numbered `ids`; none if a number is unknown or given twice.
     fn chosen(&self, ids: &[u32]) -> Option<Vec<Context>> {
         let mut chosen = Vec::new();
         for id in ids {
@@ -256,7 +256,7 @@ impl Session {
     }
 }
 
-/// Some bytes, and the contexts that are asked of them.
+/// An extent, and the contexts that are asked about it.
 type Question = (Extent<Addr>, Vec<Context>);
 
 fn plain_op(header: &RequestHeader) -> Option<Op> {

@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the kernel may hold of a connection in either direction, bytes.
+/// Bytes that the kernel may hold of a connection in either direction.
 const KERNEL_BUFFER_BYTES: usize = 2 << 20;
-/// How long a client that answers quickly is waited for awake: to be woken takes
-/// longer than such a client needs for its next request.
+/// Longest wait without sleep for a quick client: to be woken takes longer than such a client needs
+/// for its next request.
 const AWAKE_MAX: Duration = Duration::from_micros(50);
-/// A client that takes longer than this is not waited for awake.
+/// Time beyond which a client does not count as quick.
 const QUICK_MAX: Duration = Duration::from_micros(200);
 
 /// See the module.
@@ -24,7 +24,7 @@ pub struct Socket {
     /// The client was quick the last time.
     is_quick: AtomicBool,
     opened: Instant,
-    /// When bytes were last waited for: milliseconds since `opened`.
+    /// When the wait for bytes began: milliseconds since `opened`.
     waits_since_ms: AtomicU64,
 }
 
@@ -32,7 +32,7 @@ impl Socket {
     /// Takes over the connected stream socket `fd`.
     ///
     /// # Errors
-    /// If it is not one.
+    /// If `fd` is something else.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, false)?;
         let (peer, process) = peer_of(&fd)?;
@@ -48,7 +48,7 @@ impl Socket {
         })
     }
 
-    /// The process that connected, if it is on this host.
+    /// Number of the process that connected, if it is on this host.
     pub const fn process(&self) -> Option<u32> {
         self.process
     }
@@ -59,12 +59,12 @@ impl Socket {
         self.opened.elapsed().saturating_sub(since)
     }
 
-    /// Who is at the other end, for people.
+    /// The other end, for people.
     pub fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// Waits for bytes, until `deadline` at most. None mean the end.
+    /// Waits for bytes, until `deadline` at most. Zero bytes mean the end.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline.
@@ -81,7 +81,7 @@ impl Socket {
         received
     }
 
-    /// Asks again and again, for as long as that is worth it.
+    /// Polls again and again, for as long as that is worth it.
     fn recv_awake(&self, buf: &mut [u8], began: Instant) -> Option<io::Result<usize>> {
         while self.is_quick.load(Ordering::Relaxed) && began.elapsed() < AWAKE_MAX {
             match self.recv_now(buf, RecvFlags::DONTWAIT) {
@@ -101,12 +101,12 @@ impl Socket {
         }
     }
 
-    /// What is received next is worth no haste.
+    /// Notes that the next bytes are worth no haste.
     pub fn expect_delay(&self) {
         self.is_quick.store(false, Ordering::Relaxed);
     }
 
-    /// As [`Self::recv`]; they go to `first`, and the rest to `second`.
+    /// As [`Self::recv`]; the bytes go to `first`, and the rest to `second`.
     pub fn recv_both(
         &self,
         first: &mut [u8],
@@ -122,7 +122,7 @@ impl Socket {
         }
     }
 
-    /// Sends some of `slices`, and says how many bytes.
+    /// Sends some of `slices`, and returns how many bytes.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] rather than wait; else the connection's end.
@@ -158,14 +158,14 @@ impl Socket {
         }
     }
 
-    /// Ends the connection; whoever waits on it wakes.
+    /// Ends the connection, and wakes every thread that waits on it.
     pub fn shutdown(&self) {
-        // It may have ended by itself.
+        // The connection may have ended by itself.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 }
 
-/// Large kernel buffers, no delay. What is refused only costs speed.
+/// Asks for large kernel buffers and no delay. A refusal only costs speed.
 fn tune(fd: &OwnedFd) {
     if sockopt::set_socket_send_buffer_size_force(fd, KERNEL_BUFFER_BYTES).is_err() {
         let _ = sockopt::set_socket_send_buffer_size(fd, KERNEL_BUFFER_BYTES);
@@ -177,7 +177,7 @@ fn tune(fd: &OwnedFd) {
     let _ = sockopt::set_socket_keepalive(fd, true);
 }
 
-/// Who is at the other end, for people and as a process.
+/// The other end, for people and as a process number.
 fn peer_of(fd: &OwnedFd) -> io::Result<(String, Option<u32>)> {
     let address = rustix::net::getpeername(fd)?;
     if let Some(Ok(address)) = address.map(std::net::SocketAddr::try_from) {

@@ -29,10 +29,10 @@ pub enum Context {
 }
 
 impl Context {
-    /// Every one.
+    /// All contexts.
     pub const ALL: [Self; 2] = [Self::Allocation, Self::Liveness];
 
-    /// Its name.
+    /// The name of the context.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Allocation => "base:allocation",
@@ -40,7 +40,7 @@ impl Context {
         }
     }
 
-    /// Its number in replies.
+    /// The number of the context in replies.
     pub const fn id(self) -> u32 {
         match self {
             Self::Allocation => 1,
@@ -48,12 +48,12 @@ impl Context {
         }
     }
 
-    /// Whether `query` asks for it by name.
+    /// Whether `query` asks for the context by name.
     pub fn is_named(self, query: &str) -> bool {
         query == self.name()
     }
 
-    /// Whether `query` asks for it by name, or for its name space.
+    /// Whether `query` asks for the context by name, or for its name space.
     pub fn is_listed(self, query: &str) -> bool {
         let space = query.strip_suffix(':').filter(|space| !space.contains(':'));
         self.is_named(query) || space.is_some_and(|space| self.name().split(':').next() == Some(space))

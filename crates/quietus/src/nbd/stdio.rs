@@ -13,13 +13,13 @@ use std::thread;
 /// Bytes carried at once.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Hangs up when all that was for the client has gone out.
+/// Hangs up when everything for the client has gone out.
 pub type Drained = Receiver<()>;
 
-/// The client's connection; if it goes through pipes, with a word on its end.
+/// Takes the client's connection; if it goes through pipes, also the signal of its end.
 ///
-/// From then on the process has no input, and what it prints goes to standard
-/// error: a word in between would break the protocol.
+/// From then on the process has no input, and prints to standard error: a word in between would
+/// break the protocol.
 ///
 /// # Errors
 /// If input and output are neither one socket nor two pipes.
@@ -44,8 +44,8 @@ fn is_stream(stat: &Stat) -> bool {
     matches!(FileType::from_raw_mode(stat.st_mode), FileType::Fifo | FileType::Socket)
 }
 
-/// Two threads that carry what comes from `input` to a socket, and what is sent
-/// into that to `output`.
+/// Starts two threads: one carries bytes from `input` to a socket, one from that socket to
+/// `output`.
 fn pump(input: OwnedFd, output: OwnedFd) -> io::Result<(OwnedFd, Drained)> {
     let (ours, theirs) = UnixStream::pair()?;
     let to_server = ours.try_clone()?;
@@ -70,8 +70,8 @@ fn carry_out(server: &UnixStream, output: OwnedFd, _done: &Sender<()>) {
     let _ = server.shutdown(Shutdown::Both);
 }
 
-/// What [`io::copy`] does, each byte at once: that would have the kernel move
-/// them, which may wait for more.
+/// Copies as [`io::copy`] does, but each byte at once: that function has the kernel move the bytes,
+/// which may wait for more.
 fn carry(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buf = vec![0; PIECE_BYTES];
     loop {

@@ -7,27 +7,27 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the operator keeps the keys, all in PEM.
+/// Files with the operator's certificates and key, all PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// The server's certificate, and those between it and its authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
     /// Authorities, one of which must have signed a client's certificate. If
     /// there are none, clients need no certificate.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Why no TLS server can be made of the files.
+/// Reason why no TLS server can be made of the files.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or holds nothing of the kind.
+    /// A file cannot be read or parsed.
     #[error("cannot read {path}: {source}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the host or of the parser.
         source: pem::Error,
     },
     /// A file holds no certificate.
@@ -42,7 +42,7 @@ pub enum TlsError {
 }
 
 impl TlsFiles {
-    /// Reads the files. TLS 1.2 and 1.3 are spoken.
+    /// Reads the files into a configuration for TLS 1.2 and 1.3.
     ///
     /// # Errors
     /// [`TlsError`].

@@ -1,16 +1,16 @@
-//! An overlay is written to its own base.
+//! Writes an overlay to its own base.
 //!
-//! 1. What is the overlay's own is written to the base, what is purged is zeros
-//!    there. Meanwhile `disk.toml` says `committing = "writing"`: the base may have
-//!    any content of the two, and what is not the overlay's own is the same in both.
+//! 1. The overlay's own content is written to the base, and purged blocks as zeros. Meanwhile
+//!    `disk.toml` says `committing = "writing"`: the base may have the old or the new content, and
+//!    blocks that are not the overlay's own are the same in both.
 //! 2. The base is durable, and its new identity noted with `committing = "emptying"`.
-//! 3. What is the overlay's own is given up: the base shows through, with the same
-//!    content. It is destroyed as the policy says, as nobody's.
+//! 3. The overlay gives its own blocks up: the base shows through, with the same content. The
+//!    policy destroys the blocks, as nobody's.
 //! 4. The mark goes.
 //!
-//! Each step may be done again. Between 2 and 4 no block may be called purged, as
-//! an act that a crash cut short would do if it knew the base: so the disk is only
-//! opened as one whose base holds nothing.
+//! Each step may be done again. Between 2 and 4 no block may be called purged, as an erase task
+//! that a crash cut short would do if it knew the base: so the disk is only opened as if its base
+//! held nothing.
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
@@ -24,14 +24,14 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What became of it.
+/// Result of a commit.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Committed {
-    /// The base.
+    /// Path of the base.
     pub base: PathBuf,
-    /// Written to it.
+    /// Bytes written to the base.
     pub written_bytes: u64,
-    /// Made zeros there.
+    /// Bytes made zeros in the base.
     pub purged_bytes: u64,
 }
 
@@ -90,7 +90,7 @@ fn write_held(offline: &Offline, into: &FileMedium, step: Step<'_>) -> Result<u6
     Ok(done)
 }
 
-/// Makes zeros of what the base holds and the disk does not.
+/// Writes zeros where the base holds data and the disk does not.
 fn purge_dead(offline: &Offline, base: &Base, into: &FileMedium) -> Result<u64, OfflineError> {
     let whole = Extent::new(0, offline.size().min(into.size()));
     let mut done = 0;
@@ -103,7 +103,7 @@ fn purge_dead(offline: &Offline, base: &Base, into: &FileMedium) -> Result<u64, 
     Ok(done)
 }
 
-/// Gives up all blocks of the overlay: its base shows through.
+/// Gives up all blocks of the overlay, so that its base shows through.
 fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, OfflineError> {
     dir.set_base(Arc::clone(base), Arc::new(BlockSet::default()));
     let (dir, ()) = Offline::start(dir)?.run(|offline| {

@@ -1,4 +1,4 @@
-//! A flat image of what is live on a disk, served or not.
+//! Writes the live content of a disk, served or not, to a flat image.
 
 use super::{OfflineError, at};
 use crate::control::{self, Call};
@@ -11,11 +11,11 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The raw image that is copied to, and the same in another format.
+/// Names of the raw image that is copied to, and of the same image in another format.
 const RAW: &str = "raw";
 const OTHER: &str = "other";
 
-/// What is made beside an image.
+/// Files that are made beside an image.
 const PLAN: Plan = Plan { ending: "export", files: &[RAW, OTHER], maker: "another `quietus export`" };
 
 /// Formats of an image.
@@ -25,26 +25,26 @@ pub enum ImageFormat {
     /// Byte for byte, with holes where nothing is live.
     #[default]
     Raw,
-    /// QEMU's.
+    /// qcow2, QEMU's format.
     Qcow2,
 }
 
-/// What was exported.
+/// Result of an export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Exported {
-    /// Where to.
+    /// Path of the image.
     pub image: PathBuf,
-    /// As what.
+    /// Format of the image.
     pub format: ImageFormat,
-    /// What of the disk.
+    /// Figures of the copy.
     #[serde(flatten)]
     pub copied: Copied,
-    /// The space that the image takes up.
+    /// Bytes that the image takes up on the host.
     pub host_bytes: u64,
 }
 
-/// Writes what the disk at `path` holds at one instant to the new file `image`.
-/// What is dead is not in it. There is no such file before all of it is durable.
+/// Writes the live content of the disk at `path`, all of one instant, to the new file `image`. Dead
+/// content is not in it. The file appears only when all of it is durable.
 ///
 /// # Errors
 /// [`OfflineError`].
@@ -62,8 +62,8 @@ pub fn export(
     Ok(Exported { image: image.into(), format, copied, host_bytes })
 }
 
-/// Syncs the image that is copied to, converts it if need be, and gives it its name; the space that
-/// it takes up.
+/// Syncs the image that is copied to, converts it if need be, and gives it its name. Returns the
+/// space that it takes up.
 fn keep(
     draft: Draft,
     raw: &File,
@@ -72,7 +72,7 @@ fn keep(
     step: Step<'_>,
 ) -> Result<u64, OfflineError> {
     let (raw_path, other_path) = (draft.dir().join(RAW), draft.dir().join(OTHER));
-    // Only who had it open while it was written learns of every failure.
+    // Only a descriptor that was open during the writes learns of every failure.
     raw.sync_all().map_err(at(&raw_path))?;
     let (name, path) = match format {
         ImageFormat::Raw => (RAW, &raw_path),

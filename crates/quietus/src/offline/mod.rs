@@ -1,8 +1,8 @@
-//! Disks worked on as a whole: export, rebase, commit. All but the first want a
-//! disk that nobody serves.
+//! Operations on whole disks: export, rebase, commit. All but the first need a disk that nobody
+//! serves.
 //!
-//! Invariant: each of them can be stopped at any point, by a signal or a crash,
-//! and begun again, and nothing that the guest would see is lost by it.
+//! Invariant: each of them can be stopped at any point, by a signal or a crash, and begun again,
+//! without a loss that the guest would see.
 
 mod commit;
 mod export;
@@ -27,47 +27,47 @@ use std::path::{Path, PathBuf};
 /// Bytes read or written at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Why it could not be done.
+/// Reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// The directory.
+    /// The directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// What is in it.
+    /// The disk cannot be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A request to the disk.
+    /// The disk refused a request.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A base.
+    /// The base cannot be read or written.
     #[error(transparent)]
     Medium(#[from] MediumError),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the host said.
+        /// Error of the host.
         source: io::Error,
     },
-    /// What differs between two bases cannot be found.
+    /// The difference between two bases cannot be found.
     #[error(
         "{0}. Without the old base image, the content that the disk still shows of it cannot be copied; to show \
          the content of the new base instead, use --as-it-is"
     )]
     OldBase(DiskError),
-    /// What the server of the disk said, or else the disk.
+    /// The server of the disk, or the disk itself, answered with an error.
     #[error("{0}")]
     Answered(String),
-    /// Something was lost below.
+    /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),
-    /// Somebody stopped it.
+    /// Somebody stopped the operation.
     #[error("interrupted; run the command again to go on")]
     Interrupted,
 }
 
-/// What went wrong at `path`.
+/// The error of the host at `path`.
 fn at(path: &Path) -> impl Fn(io::Error) -> OfflineError + '_ {
     move |source| OfflineError::File { path: path.into(), source }
 }
@@ -105,7 +105,7 @@ impl Offline {
         self.ask(Op::Write(bytes.to_vec().into()), Extent::new(start, bytes.len() as u64)).map(drop)
     }
 
-    /// From now on `extent` reads as zeros.
+    /// Makes `extent` read as zeros from now on.
     fn purge(&self, extent: Extent<Addr>) -> Result<(), OfflineError> {
         self.ask(Op::Purge, extent).map(drop)
     }
@@ -114,7 +114,7 @@ impl Offline {
         self.ask(Op::Flush, Extent::new(0, 0)).map(drop)
     }
 
-    /// Destroys and packs what there is to be.
+    /// Destroys and compacts everything that is due.
     fn drain(&self, step: Step<'_>) -> Result<(), OfflineError> {
         let total = backlog_bytes(&self.0.engine.status());
         self.0.engine.shred_now();
@@ -145,8 +145,8 @@ impl Offline {
         })
     }
 
-    /// Does something with it and stops, with all of it durable; gives the
-    /// directory back.
+    /// Runs an operation on the disk and stops it, with everything durable; gives the directory
+    /// back.
     fn run<T>(
         self,
         act: impl FnOnce(&Self) -> Result<T, OfflineError>,
@@ -159,7 +159,7 @@ impl Offline {
     }
 }
 
-/// Refuses what is no overlay.
+/// Refuses a disk that is no overlay.
 fn overlay(dir: &DiskDir) -> Result<OverlayToml, OfflineError> {
     let none = || {
         DiskErrorKind::Invalid(

@@ -1,9 +1,8 @@
-//! An overlay is put above another base, and shows what it showed.
+//! Puts an overlay above another base, and keeps what it shows.
 //!
-//! What the two bases differ in, and the overlay has not changed, becomes its own
-//! first: a copy, or, where the guest is to read zeros, a purged block. That
-//! changes nothing that the guest sees above the old base. Then `disk.toml` names
-//! the new one.
+//! Blocks that differ between the two bases, and that the overlay has not changed, become its own
+//! first: by a copy, or, where the guest is to read zeros, as purged blocks. The guest above the
+//! old base sees no change. Then `disk.toml` names the new one.
 
 use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
@@ -15,19 +14,19 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What became of it.
+/// Result of a rebase.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rebased {
-    /// The new base.
+    /// Path of the new base.
     pub base: PathBuf,
-    /// Copied from the old base.
+    /// Bytes copied from the old base.
     pub copied_bytes: u64,
-    /// Purged, so that nothing of the new base shows through.
+    /// Bytes purged, so that nothing of the new base shows through.
     pub purged_bytes: u64,
 }
 
-/// Puts the disk at `path` above `image`. With `as_it_is` nothing is copied: what
-/// the disk has not changed reads as the new base has it.
+/// Puts the disk at `path` above `image`. With `as_it_is` nothing is copied: blocks that the disk
+/// has not changed read as in the new base.
 ///
 /// # Errors
 /// [`OfflineError`].
@@ -54,7 +53,7 @@ pub fn rebase(path: &Path, image: &Path, as_it_is: bool, step: Step<'_>) -> Resu
     }
     dir.set_overlay(fresh)?;
     if known.base.is_relative() && known.base_path(path) != rebased.base {
-        // It was the disk's own copy.
+        // A converted base was the disk's own copy.
         let _ = std::fs::remove_file(known.base_path(path));
     }
     Ok(rebased)
@@ -68,7 +67,7 @@ fn open_old(path: &Path, known: &OverlayToml, step: Step<'_>) -> Result<Arc<Base
     })
 }
 
-/// Makes the disk's own what of `old` it shows and `new` has otherwise.
+/// Copies up the blocks of `old` that the disk shows and that differ in `new`.
 fn copy_up(
     mut dir: DiskDir,
     old: &Arc<Base>,
@@ -107,7 +106,7 @@ fn copy_piece(
         return Ok(());
     }
     let shown = offline.read(piece)?;
-    // What the guest sees and the old base has not is the overlay's own already.
+    // Content that the guest sees and the old base does not have is the overlay's own already.
     let differ = |run: std::ops::Range<usize>| {
         was[run.clone()] != will_be[run.clone()] && was[run.clone()] == shown[run]
     };

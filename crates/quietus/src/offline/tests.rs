@@ -130,7 +130,7 @@ impl Bench {
     }
 }
 
-/// A step that says stop at its `n`th time.
+/// A step that says stop at its `n`th call.
 fn until(n: usize) -> impl FnMut(u64, u64) -> bool {
     let mut steps = 0;
     move |_, _| {
@@ -469,7 +469,7 @@ fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
     let (bench, whole) = meddled(exchange);
     let said = refused(&bench);
     assert!(said.contains("changed since the last clean stop: the entries of blocks 0 to 1023"), "{said}");
-    // To look at it does not forget it.
+    // A look at the disk does not forget the change.
     assert!(refused(&bench).contains("at bytes 4096 to 8191"), "{said}");
     std::fs::write(bench.file("disk").join("map"), whole).expect("a copy");
     bench.check("once it is restored");
@@ -553,7 +553,7 @@ fn a_full_host_refuses_writes_and_loses_nothing() {
     assert!(error.contains("no space left"), "{error}");
     disk.flush().expect("what was taken is kept");
     std::fs::remove_file(&ballast).expect("it is there");
-    // Of what was refused each sector may be old or new.
+    // Each refused sector may be old or new.
     disk.write(at, &[5; 65_536]).expect("there is room again");
     bench.seen[at as usize..at as usize + 65_536].fill(5);
     close(disk);

@@ -83,7 +83,7 @@ fn a_disk_that_failed_says_so_first() {
     let medium = std::fs::File::options().write(true).open(disk.beside("image"));
     medium.and_then(|it| it.set_len(4096)).expect("it is ours");
     let screen = shown(&disk, &["status"]);
-    assert!(screen.starts_with("deleted    NOT all gone: 64.00 KiB stay where they are"), "{screen}");
+    assert!(screen.starts_with("deleted    NOT all gone: 64.00 KiB cannot be destroyed"), "{screen}");
     assert!(screen.contains("health     READ-ONLY, nothing is destroyed any more"), "{screen}");
 }
 

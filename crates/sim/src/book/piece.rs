@@ -3,10 +3,10 @@
 use super::{Moment, Value};
 use crate::content::Tag;
 
-/// What some bytes may hold.
+/// Versions that some bytes may hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
-    /// Ascending by order, and not empty.
+    /// Versions, ascending by order, and not empty.
     versions: Vec<Version>,
     /// The latest death that was replied to.
     pub(super) dead_before: Option<Tag>,
@@ -17,16 +17,15 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Version {
     value: Value,
-    /// That of the request. After a power cut, 0: there is no order among what
-    /// may be left.
+    /// Order of the request. After a power cut, 0: there is no order among what may be left.
     order: Tag,
-    /// From then on no older version is read.
+    /// Moment from which on no older version is read.
     settled: Option<Moment>,
-    /// The life of the process that it was begun in.
+    /// Life of the process in which the request began.
     life: u32,
-    /// Impossible by now, but a read under way may have seen it.
+    /// The version is impossible by now, but a read under way may have seen it.
     is_gone: bool,
-    /// A sync failed after it was written: a later one does not help it.
+    /// A sync failed after the version was written: a later one does not help it.
     is_shaky: bool,
 }
 
@@ -78,7 +77,7 @@ impl Piece {
         });
     }
 
-    /// All but the oldest version that is possible may not have been.
+    /// Makes all versions but the oldest possible one uncertain.
     pub(super) fn unsettle(&mut self) {
         self.tidy();
         let oldest = self.versions.iter().map(|it| it.order).min();
@@ -97,7 +96,7 @@ impl Piece {
         settled.map(|it| it.order).max().unwrap_or(Tag(0))
     }
 
-    /// What a read sent at `since` may show.
+    /// The values that a read sent at `since` may show.
     pub(super) fn visible(&self, since: Moment) -> impl Iterator<Item = Value> {
         let floor = self.floor(since);
         self.versions.iter().filter(move |it| it.order >= floor).map(|it| it.value)
@@ -108,17 +107,16 @@ impl Piece {
         self.visible(since).nth(1).is_some()
     }
 
-    /// Whether a read of this life, sent at `since` after request `newest`,
-    /// shows what was left by an earlier life: nothing else has happened to the
-    /// bytes.
+    /// Whether a read of this life, sent at `since` after request `newest`, shows content of an
+    /// earlier life: nothing else has happened to the bytes.
     pub(super) fn may_decide(&self, life: u32, since: Moment, newest: Tag) -> bool {
         let floor = self.floor(since);
         let of_before = |it: &Version| it.life < life && it.order <= newest;
         self.versions.iter().filter(|it| it.order >= floor && !it.is_gone).all(of_before)
     }
 
-    /// It is `value` that is there. Among equal versions it may be any: then
-    /// nothing is known that would rule out one before the newest of them.
+    /// Settles on `value`. Among equal versions it may be any: then nothing is known that would
+    /// rule out one before the newest of them.
     pub(super) fn decide(&mut self, value: Value, moment: Moment) {
         let floor = self.floor(moment);
         let fits = |it: &&Version| it.order >= floor && it.value == value;

@@ -5,8 +5,8 @@ use super::sent::Sent;
 use crate::server::Above;
 
 impl Files {
-    /// The connection is lost. What is on its way may arrive still, while the other connection
-    /// may be there already, and whatever was not replied to comes once more.
+    /// Loses the connection. Requests on their way may arrive still, while the other connection may
+    /// be there already, and whatever was not replied to comes once more.
     pub(super) fn reconnect(&mut self, overlaps: bool) -> Result<(), String> {
         if overlaps {
             self.connect(true)?;
@@ -36,7 +36,7 @@ impl Files {
         self.hear()
     }
 
-    /// Nobody waits for replies any more.
+    /// Notes that nobody waits for replies any more.
     fn orphan_all(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.orphans.extend(pending.into_keys());

@@ -1,4 +1,4 @@
-//! How the guests, the server and the machine come to their ends, and back.
+//! The ends of the guests, the server and the machine, and their ways back.
 
 use super::Files;
 use super::part::Part;
@@ -20,7 +20,7 @@ impl Files {
         }
     }
 
-    /// The server is stopped while the guests wait.
+    /// Stops the server while the guests wait, and starts it again.
     pub(super) fn restart(&mut self, drains: bool) -> Result<(), String> {
         self.until_quiet()?;
         self.server.stop(drains)?;
@@ -56,8 +56,8 @@ impl Files {
         Ok(())
     }
 
-    /// The server is killed. Below an overlay that is to the guests as if the power were cut: what was
-    /// not flushed may be gone, so that none of them `survives`.
+    /// Kills the server. Below an overlay that is to the guests like a power cut: unflushed content
+    /// may be gone, so that none of them `survives`.
     pub(super) fn kill(&mut self, survives: bool) -> Result<(), String> {
         let is_overlay = self.setup.disk.overlay.is_some();
         self.server.kill()?;
@@ -80,7 +80,7 @@ impl Files {
         self.recover(true, true)
     }
 
-    /// No guest survives.
+    /// Recovers, when no guest survives.
     fn recover(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         self.everywhere(|it| {
             it.hang_up();
@@ -92,8 +92,8 @@ impl Files {
         self.everywhere(|it| it.read_back(all, is_last))
     }
 
-    /// What lies there now is what there is. `all`: what was not flushed may be gone. `is_last`: nothing
-    /// else can come back.
+    /// Takes the present content for all there is. `all`: unflushed content may be gone. `is_last`:
+    /// nothing else can come back.
     fn read_back(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         let (found, pages) = self.read_and_judge(all)?;
         let named = Guest::mount(self.toy, &pages, 0).named();

@@ -8,9 +8,8 @@ use crate::rule_e::toy::{MAP, SUPER, Super};
 use crate::server::Above;
 
 impl Files {
-    /// Unmounts, lets the server do all that it wants, and has the file systems
-    /// mounted and unmounted for as long as it takes to settle: time alone
-    /// proves nothing.
+    /// Unmounts, lets the server do all that it wants, and has the file systems mounted and
+    /// unmounted for as long as that takes to settle: time alone proves nothing.
     pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
         self.everywhere(|it| it.begin(Event::Unmount(false)))?;
         self.until_quiet()?;

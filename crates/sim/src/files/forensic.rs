@@ -1,5 +1,4 @@
-//! What a laboratory would find once everything has settled: the dead must be
-//! gone from the medium.
+//! The findings of a laboratory once everything has settled: the dead must be gone from the medium.
 
 use super::Files;
 use super::part::Part;
@@ -13,7 +12,7 @@ use quietus_detect::format::Block;
 use quietus_detect::options::Grade;
 use std::collections::BTreeMap;
 
-/// Who has which block.
+/// The owner of each block.
 type Named = BTreeMap<Block, Owner>;
 
 impl Files {
@@ -47,7 +46,7 @@ impl Files {
             .into()
     }
 
-    /// No dead content can be read, unless a crash gave it to somebody.
+    /// Checks that no dead content can be read, unless a crash gave it to somebody.
     fn judge_contents(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
         for block in self.toy.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
@@ -63,8 +62,7 @@ impl Files {
         Ok(())
     }
 
-    /// The write of which content can be read in `block`; a dead one, if there
-    /// are several.
+    /// The write whose content can be read in `block`; a dead one, if there are several.
     fn visible(&self, block: Block) -> Option<Tag> {
         let tags = self.server.visible_tags(self.place(block));
         tags.iter().copied().find(|tag| self.is_dead(*tag)).or_else(|| tags.first().copied())

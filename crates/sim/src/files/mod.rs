@@ -1,10 +1,10 @@
 //! Guests with ext2-like file systems, one on the disk or one in each partition, above a
 //! server whose volume watches, on media that remember.
 //!
-//! A guest knows what it owns. Its writes leave in any order within the
-//! window that is allowed, are under way several at a time, and are done and
-//! replied to in any order. The server is stopped and killed, the power is cut,
-//! a guest crashes and is mended, its client loses the connection and sends again. Oracles:
+//! A guest knows the blocks that it owns. Its writes leave in any order within the allowed window,
+//! are under way several at a time, and are done and replied to in any order. The server is stopped
+//! and killed, the power is cut, a guest crashes and is mended, its client loses the connection and
+//! sends again. Oracles:
 //!
 //! - *safety*: whatever is read is what the disk promised to hold ([`shelf`]);
 //!   only what the reader does not own may be gone;
@@ -42,14 +42,14 @@ use quietus_detect::options::{Grade, Options};
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
-/// What there is, and what may happen.
+/// A disk with guests, and the limits of its history.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The disk, but for its size.
     pub disk: history::Setup,
     /// Partitions: blocks of data in each. One is the whole disk.
     pub data: Vec<Block>,
-    /// How much is inferred.
+    /// Amount of inference.
     pub options: Options,
     /// Most turns before a step.
     pub turns_max: u64,
@@ -58,7 +58,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The one of `seed`, on such a disk, with so many partitions.
+    /// The setup of `seed`, on such a disk, with so many partitions.
     #[must_use]
     pub fn from_seed(seed: u64, disk: history::Setup, parts: usize) -> Self {
         let mut dice = Dice::new(!seed);
@@ -78,7 +78,7 @@ impl Setup {
     }
 }
 
-/// What can happen.
+/// Events of a history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The file system is mounted.
@@ -109,7 +109,7 @@ pub enum Event {
     Reconnect(bool),
     /// Milliseconds pass.
     Pass(u64),
-    /// They pass while the guests are asleep.
+    /// Milliseconds pass while the guests are asleep.
     Sleep,
     /// Only input and output goes on.
     Turn,
@@ -118,7 +118,7 @@ pub enum Event {
     /// The server stops, and destroys what is due before or not, and is started
     /// again.
     Restart(bool),
-    /// It is killed, and started again; the guests may crash with it.
+    /// The server is killed, and started again; the guests may crash with it.
     Kill(bool),
     /// The power is cut; and cut again after so many changes by the start after it.
     CutPower(Option<u32>),
@@ -143,7 +143,8 @@ pub struct Step {
     salt: u32,
 }
 
-/// See the module's documentation. All fields of [`Part`] are those of the current partition.
+/// Guests; see the module's documentation. All fields of [`Part`] are those of the current
+/// partition.
 #[derive(Debug)]
 pub struct Files {
     setup: Setup,
@@ -177,7 +178,7 @@ impl Files {
     /// Empty file systems, mounted.
     ///
     /// # Panics
-    /// If they cannot be.
+    /// If they cannot be mounted.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
@@ -218,7 +219,7 @@ impl Files {
         this
     }
 
-    /// What happened: how much there was to judge.
+    /// Events of the history: how much there was to judge.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.server.figures

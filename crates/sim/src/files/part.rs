@@ -12,25 +12,25 @@ use std::collections::BTreeMap;
 
 const SECTORS: u32 = BLOCK_BYTES as u32 / 512;
 
-/// A guest, what was promised to it, and who owns what.
+/// A guest, the promises to it, and the owners of its blocks.
 #[derive(Debug)]
 pub struct Part {
     pub(super) toy: Toy,
-    /// The block of the disk that it begins with.
+    /// First block of the file system on the disk.
     base: Block,
     pub(super) guest: Option<Guest>,
-    /// What the file system said when it was mounted.
+    /// The file system said that it was clean when it was mounted.
     pub(super) was_clean: bool,
     pub(super) shelves: Vec<Shelf>,
     pub(super) truth: Truth,
-    /// On its way; nothing below has heard of it.
+    /// Requests on their way; nothing below has heard of them.
     pub(super) wire: Vec<Sent>,
     pub(super) pending: BTreeMap<RequestId, Sent>,
-    /// Contents that were read for whoever mounts or mends.
+    /// Contents that were read for a mount or a repair.
     pub(super) looked: BTreeMap<Block, Vec<u8>>,
     /// The server crashed, and has not found the file system since.
     pub(super) is_cold: bool,
-    /// Since when blocks differ from the disk, in time that the guest ran.
+    /// When each block began to differ from the disk, in time that the guest ran.
     pub(super) dirty_since: BTreeMap<Block, u64>,
     pub(super) next_generation: u8,
 }
@@ -60,7 +60,7 @@ impl Part {
         Extent::new(u64::from(self.base + block) * BLOCK_BYTES, BLOCK_BYTES)
     }
 
-    /// Its bytes on the disk.
+    /// The bytes of the file system on the disk.
     pub(super) fn extent(&self) -> Extent<Addr> {
         Extent::between(self.place(0).start.0, self.place(self.toy.blocks).start.0)
     }
@@ -71,13 +71,13 @@ impl Part {
         block(extent.start.0)..block(extent.end().next_multiple_of(BLOCK_BYTES))
     }
 
-    /// Who has what: in memory, or else by what has arrived.
+    /// The owner of each block: in memory, or else by what has arrived.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
         let found = self.guest.as_ref().map(Guest::named);
         found.unwrap_or_else(|| Guest::mount(self.toy, self.truth.seen(), 0).named())
     }
 
-    /// The guest is gone, and with it all that it waits for.
+    /// Drops the guest, and with it all that it waits for.
     pub(super) fn hang_up(&mut self) {
         self.wire.clear();
         self.pending.clear();

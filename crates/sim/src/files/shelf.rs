@@ -1,5 +1,5 @@
-//! What may be read from each block, by what was asked of the disk alone: the
-//! promises of a disk that destroys nothing.
+//! The contents that may be read from each block, by the requests to the disk alone: the promises
+//! of a disk that destroys nothing.
 
 use crate::remanence::SECTOR_BYTES;
 use crate::rule_e::guest::Stay;
@@ -12,9 +12,9 @@ pub type Moment = u64;
 #[derive(Clone)]
 struct Version {
     bytes: Vec<u8>,
-    /// In whose stay it was written, if in any.
+    /// Stay in which the content was written, if in any.
     stay: Option<Stay>,
-    /// When it was replied to.
+    /// Moment of the reply.
     done: Option<Moment>,
 }
 
@@ -29,17 +29,17 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// One that has always held `bytes`, which are nobody's.
+    /// A shelf that has always held `bytes`, which are nobody's.
     pub fn new(bytes: Vec<u8>, is_data: bool) -> Self {
         Self { versions: vec![Version { bytes, stay: None, done: Some(0) }], is_data }
     }
 
-    /// `bytes` of `stay` arrive.
+    /// Notes that `bytes` of `stay` arrive.
     pub fn arrive(&mut self, bytes: Vec<u8>, stay: Option<Stay>) {
         self.versions.push(Version { bytes, stay, done: None });
     }
 
-    /// The latest was replied to. `durable`: and was promised to last.
+    /// Notes the reply to the latest write. `durable`: and the promise that it lasts.
     pub fn done(&mut self, moment: Moment, durable: bool) {
         let last = self.versions.len() - 1;
         self.versions[last].done = Some(moment);
@@ -48,16 +48,16 @@ impl Shelf {
         }
     }
 
-    /// A flush that was sent at `since` was replied to.
+    /// Notes the reply to a flush that was sent at `since`.
     pub fn flushed(&mut self, since: Moment) {
         let newest = self.versions.iter().rposition(|it| it.done.is_some_and(|done| done < since));
         self.versions.drain(..newest.unwrap_or(0));
     }
 
-    /// Whether `bytes`, read in `stay`, may be what is there; after a
-    /// power cut `all` that was not flushed may be gone.
+    /// Whether `bytes`, read in `stay`, may be the content; after a power cut `all` unflushed
+    /// content may be gone.
     ///
-    /// What is not of that stay may have been destroyed, and reads as zeros then.
+    /// Content of another stay may have been destroyed, and reads as zeros then.
     pub fn allows(&self, bytes: &[u8], stay: Option<Stay>, all: bool) -> bool {
         let newest = self.versions.iter().rposition(|it| it.done.is_some()).unwrap_or(0);
         let possible = &self.versions[if all { 0 } else { newest }..];
@@ -73,8 +73,8 @@ impl Shelf {
         self.versions.iter().any(|it| it.bytes.starts_with(head))
     }
 
-    /// After a crash, `bytes` are what is there: of `stay`, as they say. `all`:
-    /// and nothing else can come back.
+    /// Notes that after a crash `bytes`, of `stay` as they say, are the content. `all`: and nothing
+    /// else can come back.
     pub fn found(&mut self, bytes: Vec<u8>, stay: Option<Stay>, moment: Moment, all: bool) {
         if all {
             self.versions.clear();

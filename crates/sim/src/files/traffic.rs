@@ -1,4 +1,4 @@
-//! What goes between the guests and the server.
+//! Requests and replies between the guests and the server.
 
 use super::Files;
 use super::sent::{Sent, What};
@@ -18,7 +18,7 @@ impl Above for Files {
         &mut self.server
     }
 
-    /// Takes what the server has said, deaths before the replies that came with them.
+    /// Takes the server's messages, deaths before the replies that came with them.
     fn hear(&mut self) -> Result<(), String> {
         let said = self.server.take_said();
         for (_, it) in &said {
@@ -68,15 +68,14 @@ impl Files {
         self.wire.push(Sent { id, what, since: 0 });
     }
 
-    /// `page` is on its way to `block`.
+    /// Sends `page` on its way to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.toy.data().contains(&block).then(|| self.truth.tag(page));
         let fua = self.dice.chance(5);
         self.post(What::Write { block, page: *page, tag, fua });
     }
 
-    /// Something arrives at the server: any of it, since none of it is about the
-    /// same block as another.
+    /// Lets something arrive at the server: any request, since no two are about the same block.
     fn arrive_one(&mut self) -> Result<(), String> {
         if self.wire.is_empty() {
             return Ok(());
@@ -96,7 +95,7 @@ impl Files {
         self.hear()
     }
 
-    /// `block` is to hold `page` from here on.
+    /// Notes that `block` is to hold `page` from here on.
     fn changes(&mut self, block: Block, page: &Bytes, tag: Option<Tag>) {
         let is_blind = self.is_cold && !self.server.watches(self.extent());
         let stay = Mark::of(page).filter(|_| tag.is_some()).map(|it| it.stay);
@@ -105,7 +104,7 @@ impl Files {
         self.truth.arrived(block, page, tag, is_blind);
     }
 
-    /// All that is on its way arrives.
+    /// Lets everything arrive that is on its way.
     pub(super) fn arrive_all(&mut self) -> Result<(), String> {
         while !self.wire.is_empty() {
             self.arrive_one()?;
@@ -135,7 +134,7 @@ impl Files {
         self.until(|it| it.parts.iter().all(|it| it.wire.is_empty() && it.pending.is_empty()))
     }
 
-    /// The server does what it can at once; time stands still.
+    /// Lets the server do what it can at once; time stands still.
     pub(super) fn settle_server(&mut self) -> Result<(), String> {
         while self.server.is_at_work() {
             self.server.turn()?;
@@ -154,14 +153,14 @@ impl Files {
         })
     }
 
-    /// What may lie in `block` after a crash of everything.
+    /// The contents that may lie in `block` after a crash of everything.
     fn possible_after_crash(&self, block: Block) -> Vec<Bytes> {
         let there = self.server.possible_contents(self.place(block));
         let coming = self.pending.values().filter_map(|it| match &it.what {
             What::Write { block: to, page, .. } if *to == block => Some(*page),
             _ => None,
         });
-        // What was freed may lie there still, and is not read any more.
+        // Freed content may lie there still, and is not read any more.
         let there = there.iter().map(|it| narrowed(it));
         let there = there.filter(|it| self.shelves[block as usize].may_return(it));
         there.chain(coming).collect()
@@ -208,8 +207,8 @@ impl Files {
         Err(format!("safety: block {block} of {stay:?} reads {found:?}, {:?}", self.shelves[block as usize]))
     }
 
-    /// Reads the whole file system, and judges what is there for its owners. After a crash
-    /// `all` that was not flushed may be gone.
+    /// Reads the whole file system, and judges the content for its owners. After a crash `all`
+    /// unflushed content may be gone.
     pub(super) fn read_and_judge(&mut self, all: bool) -> Result<(Vec<Vec<u8>>, Vec<Bytes>), String> {
         self.until_quiet()?;
         (0..self.toy.blocks).for_each(|block| self.post(What::Look(block)));

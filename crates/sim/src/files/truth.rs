@@ -1,5 +1,5 @@
-//! Who has which block, which write was whose, and what could have been seen
-//! of it from below.
+//! The owner of each block, the writer of each content, and the part of that which could have been
+//! seen from below.
 
 use crate::content::Tag;
 use crate::rule_e::guest::{IS_POINTERS, Mark, Owner, Stay};
@@ -11,33 +11,33 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A write of a block of data.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// In whose stay.
+    /// Stay in which it was written.
     pub mark: Option<Mark>,
-    /// The block's epoch when it arrived.
+    /// Epoch of the block when it arrived.
     epoch: u32,
-    /// It arrived, and the server has crashed since, or nobody was watching:
-    /// that something lies below the block's content may be forgotten.
+    /// The write arrived, and the server has crashed since, or nobody was watching: the server may
+    /// have forgotten that something lies below the block's content.
     pub is_excused: bool,
 }
 
-/// What was seen of a block's owners.
+/// Events that were seen of a block's owners.
 #[derive(Clone, Debug, Default)]
 struct Place {
-    /// Counts changes of who names it, and maps that show it free.
+    /// Number of changes of the block's owner, and of maps that show it free.
     epoch: u32,
     namers: BTreeSet<Owner>,
 }
 
-/// See the module's documentation.
+/// Truth; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Truth {
     toy: Toy,
-    /// Who had each block, and whether he has it still.
+    /// The owner of each stay, and whether it lasts.
     stays: Vec<(Block, Owner, bool)>,
-    /// Those whose content was called dead, and rightly so. Nothing brings them
-    /// back: what names their blocks later was not written to do so.
+    /// Stays whose content was called dead, and rightly so. Nothing brings them back: pointers that
+    /// name their blocks later were not written to do so.
     gone: BTreeSet<Stay>,
-    /// By tag.
+    /// Writes, by tag.
     records: Vec<Record>,
     places: Vec<Place>,
     /// Contents as they have arrived; zeros where they were called dead.
@@ -45,7 +45,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Of a disk as it lies there.
+    /// The truth of a disk with this content.
     pub fn new(toy: Toy, seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
         Self { toy, stays: Vec::new(), gone: BTreeSet::new(), records: Vec::new(), places, seen }
@@ -56,7 +56,7 @@ impl Truth {
         &self.seen
     }
 
-    /// `owner` gets `block`.
+    /// Gives `block` to `owner`.
     pub fn begin(&mut self, block: Block, owner: Owner) -> Stay {
         self.stays.push((block, owner, true));
         Stay((self.stays.len() - 1) as u16)
@@ -67,25 +67,25 @@ impl Truth {
         self.latest(block, owner).filter(|it| self.stays[it.0 as usize].2)
     }
 
-    /// The latest one.
+    /// The latest stay of `owner` in `block`.
     fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
         let latest = self.stays.iter().rposition(|it| it.0 == block && Some(&it.1) == owner);
         latest.map(|n| Stay(n as u16))
     }
 
-    /// Whoever has `block` gives it up.
+    /// Ends the stay in `block`.
     pub fn end(&mut self, block: Block) {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);
     }
 
-    /// After a crash, who has what follows from what lies there.
+    /// Notes the owners after a crash, as they follow from the content.
     pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>) {
         for (n, (block, owner, lasts)) in (0..).zip(&mut self.stays) {
             *lasts = named.get(block) == Some(owner) && !self.gone.contains(&Stay(n));
         }
     }
 
-    /// A write of `page` is made.
+    /// Gives a write of `page` a tag.
     pub fn tag(&mut self, page: &Bytes) -> Tag {
         self.records.push(Record { mark: Mark::of(page), epoch: 0, is_excused: false });
         Tag((self.records.len() - 1) as u32)
@@ -96,7 +96,7 @@ impl Truth {
         &self.records[tag.0 as usize]
     }
 
-    /// `page` arrives for `block`; `excused`: and nobody watches.
+    /// Notes that `page` arrives for `block`; `excused`: and nobody watches.
     pub fn arrived(&mut self, block: Block, page: &Bytes, tag: Option<Tag>, excused: bool) {
         if let Some(record) = tag.and_then(|tag| self.records.get_mut(tag.0 as usize)) {
             record.epoch = self.places[block as usize].epoch;
@@ -111,7 +111,7 @@ impl Truth {
         self.observe();
     }
 
-    /// After a crash, this lies there.
+    /// Notes the content after a crash.
     pub fn found(&mut self, seen: Vec<Bytes>) {
         self.seen = seen;
         self.observe();
@@ -124,7 +124,7 @@ impl Truth {
         }
     }
 
-    /// What was suspicious is forgotten.
+    /// Forgets what was suspicious.
     pub fn forget(&mut self) {
         self.records.iter_mut().for_each(|it| it.is_excused = true);
     }

@@ -9,7 +9,7 @@ use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use quietus_detect::format::Block;
 
-/// How long [`Event::Sleep`] is.
+/// Milliseconds of [`Event::Sleep`].
 const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
@@ -85,7 +85,7 @@ impl Files {
         Ok(())
     }
 
-    /// What is in memory and not dirty is read once more.
+    /// Reads content once more that is in memory and not dirty.
     pub(super) fn read_again(&mut self, block: Block) -> Result<(), String> {
         self.until_idle(block..block + 1)?;
         let stay = self.truth.present(block, self.named().get(&block));
@@ -105,7 +105,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whoever has the block keeps it as it is.
+    /// Asks for something impossible; the owner of the block keeps it as it is.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
         self.until_idle(block..block + 1)?;
         self.post(What::InVain(block, vain));

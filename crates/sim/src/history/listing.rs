@@ -1,4 +1,4 @@
-//! A history as people read it.
+//! Text of a history, for people.
 
 use super::{Deed, History, Step};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! From a seed to a history.
+//! Histories made from a seed.
 
 use super::{Ask, Deed, History, Origin, Setup, Step};
 use crate::content::{CELL_BYTES, Tag};
@@ -69,21 +69,20 @@ impl Setup {
     }
 }
 
-/// What kind of history it is: the same choices all along give the rare
-/// combinations a chance.
+/// Kind of a history: the same choices all along give the rare combinations a chance.
 struct Mood {
     disk_bytes: u64,
-    /// Where most things happen, so that they meet.
+    /// Places where most things happen, so that they meet.
     hot: Vec<u64>,
     hot_percent: u64,
     odd_percent: u64,
     scour_weight: u64,
     crash_weight: u64,
     fault_weight: u64,
-    /// Of a full host, and of space on it again.
+    /// Weight of a full host, and of space on it again.
     full_weight: u64,
     turns_max: u64,
-    /// What can fail.
+    /// Media that can fail.
     targets: &'static [MediumId],
 }
 

@@ -24,7 +24,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Longest time that the cache holds a write back.
 pub const HOLD_MS: u64 = 3000;
-/// What a guest needs to settle: it writes back within half of that.
+/// Time that a guest needs to settle, ms: it writes back within half of that.
 const SETTLE_MS: u64 = 2000;
 const WINDOW_MS: u64 = 500;
 const FILES: usize = 3;
@@ -32,7 +32,7 @@ const FILES: usize = 3;
 /// Copies of blocks, and since when the guest's oldest write waits in each.
 type Layer = BTreeMap<Block, (Bytes, u64)>;
 
-/// What there is.
+/// A guest, a cache and a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Blocks of data.
@@ -45,7 +45,7 @@ pub struct Setup {
     pub compares: bool,
 }
 
-/// What can happen.
+/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// The file system is mounted.
@@ -58,7 +58,7 @@ pub enum Step {
     Sink(Block),
     /// The lower layer sends a block to the server.
     Emit(Block),
-    /// It sends one again that it has sent: a part of the same page was written.
+    /// The cache sends a block again that it has sent: a part of the same page was written.
     Resend(Block),
     /// The guest writes everything and flushes; a cache that obeys sends everything.
     Sync(bool),
@@ -76,7 +76,7 @@ pub enum Step {
     Read,
     /// Evidence is being made durable.
     Cut,
-    /// It is.
+    /// The evidence is durable.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
@@ -84,7 +84,7 @@ pub enum Step {
     Restart,
     /// Milliseconds pass.
     Pass(u64),
-    /// They pass while guest and host are asleep.
+    /// Milliseconds pass while guest and host are asleep.
     Sleep,
 }
 
@@ -99,7 +99,7 @@ pub struct Cached {
     judge: Judge,
     upper: Layer,
     lower: Layer,
-    /// What was sent, as long as nothing newer was.
+    /// Contents that were sent, as long as nothing newer was.
     sent: BTreeMap<Block, Bytes>,
     is_between: bool,
     dirty_since: BTreeMap<Block, u64>,
@@ -161,7 +161,7 @@ impl Cached {
         disk
     }
 
-    /// Who has what: in memory, or else by what lies on the disk.
+    /// The owner of each block: in memory, or else by what lies on the disk.
     fn named(&self) -> BTreeMap<Block, Owner> {
         let found = self.guest.as_ref().map(Guest::named);
         found.unwrap_or_else(|| Guest::mount(self.toy, &self.seen(), 0).named())

@@ -23,16 +23,16 @@ pub const SLOTS: usize = 2 + POINTERS;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stay(pub u16);
 
-/// Whose a [`Stay`] was.
+/// Owner of a [`Stay`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
     /// The inode's number.
     pub file: u8,
-    /// Its generation.
+    /// Generation of the file.
     pub generation: u8,
 }
 
-/// What a block's content says of itself: its last bytes.
+/// Statement of a block's content about itself: its last bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mark {
     /// The stay that it was written in.
@@ -68,7 +68,7 @@ pub struct Guest {
     bits: Vec<bool>,
     /// Contents in memory, of blocks that are allocated.
     pages: BTreeMap<Block, Bytes>,
-    /// What differs from the disk, or may.
+    /// Blocks that differ from the disk, or may.
     dirty: BTreeSet<Block>,
     /// The superblock, as it was when it was mounted.
     found: Super,
@@ -101,7 +101,7 @@ impl Guest {
         this
     }
 
-    /// What the superblock is to say.
+    /// The superblock that is to be written.
     #[must_use]
     pub fn superblock(&self, is_clean: bool) -> Bytes {
         Super { is_clean, ..self.found }.bytes()
@@ -113,7 +113,7 @@ impl Guest {
         self.next_generation
     }
 
-    /// What may be written back.
+    /// Blocks that may be written back.
     #[must_use]
     pub fn dirty(&self) -> &BTreeSet<Block> {
         &self.dirty
@@ -136,7 +136,7 @@ impl Guest {
         named
     }
 
-    /// What the block of pointers `block` names.
+    /// The blocks that the block of pointers `block` names.
     fn below(&self, block: Block) -> Vec<Block> {
         let page = self.pages.get(&block).filter(|_| block != 0);
         let named = page.into_iter().flat_map(|it| &it[..POINTERS]).map(|it| Block::from(*it));
@@ -178,7 +178,7 @@ impl Guest {
         Some(Block::from(self.inodes[file].indirect)).filter(|it| *it != 0)
     }
 
-    /// What `block` holds, if it is allocated.
+    /// The content of `block`, if it is allocated.
     #[must_use]
     pub fn page(&self, block: Block) -> Option<&Bytes> {
         self.pages.get(&block)
@@ -313,7 +313,7 @@ impl Guest {
     }
 }
 
-/// What fsck makes of `disk`: the blocks that it writes, the superblock last.
+/// The blocks that fsck writes, given `disk`; the superblock last.
 #[must_use]
 pub fn mend(toy: Toy, disk: &[Bytes]) -> Vec<(Block, Bytes)> {
     let mut fsck = Fsck { guest: Guest::mount(toy, disk, 0), claimed: BTreeMap::new() };

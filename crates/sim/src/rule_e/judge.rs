@@ -1,4 +1,4 @@
-//! What was ever on the medium, whose it is, and what may be done to it.
+//! Everything that was ever on the medium, its owners, and the acts that are allowed on it.
 
 use crate::rule_e::guest::{IS_POINTERS, Mark, Owner, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, INODE_BYTES, Inode, MAP, POINTERS, TABLE, Toy};
@@ -18,14 +18,14 @@ struct Layer {
 /// One place of the medium.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Place {
-    /// What lies below the present content, and nothing has destroyed.
+    /// Content below the present one, which nothing has destroyed.
     below: Vec<Layer>,
     /// The present content, if it is some file's.
     top: Option<Layer>,
     /// Counts what was seen of its owners: changes of who names it, and maps
     /// that show it free.
     epoch: u32,
-    /// Who names it, by what lies on the medium.
+    /// Owners that name the block, by what lies on the medium.
     namers: BTreeSet<Owner>,
 }
 
@@ -45,7 +45,7 @@ pub struct Excuses {
 pub struct Judge {
     toy: Toy,
     places: Vec<Place>,
-    /// Who had each block, and whether he has it still.
+    /// The owner of each stay, and whether it lasts.
     stays: Vec<(Block, Owner, bool)>,
     /// Contents of metadata since the last that is durable for certain.
     versions: BTreeMap<Block, Vec<Bytes>>,
@@ -62,7 +62,7 @@ impl Judge {
         Self { toy, places, stays: Vec::new(), versions, cut: BTreeMap::new() }
     }
 
-    /// What tells two situations apart.
+    /// The facts that tell two situations apart.
     #[must_use]
     pub fn essence(&self) -> impl std::hash::Hash + '_ {
         let stays: Vec<_> = self.stays.iter().map(|it| it.2).collect();
@@ -111,7 +111,7 @@ impl Judge {
         self.observe(disk);
     }
 
-    /// Who names what, by what lies on the medium.
+    /// Notes the owners that name each block, by what lies on the medium.
     fn observe(&mut self, disk: &[Bytes]) {
         for (place, namers) in self.places.iter_mut().zip(namers(self.toy, disk)) {
             place.epoch += u32::from(place.namers != namers);
@@ -245,7 +245,7 @@ impl Place {
     }
 }
 
-/// Who names each block of `disk`, by what lies there.
+/// The owners that name each block of `disk`, by what lies there.
 pub(crate) fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
     let mut namers = vec![BTreeSet::new(); disk.len()];
     for (owner, inode) in inodes(&disk[TABLE as usize]) {

@@ -9,7 +9,7 @@ use crate::rule_e::play::Step::{
 };
 use crate::rule_e::toy::{MAP, TABLE};
 
-/// What happens to the ext2-like file system.
+/// Steps of the ext2-like file system.
 type Step = play::Step<Deed>;
 
 /// All of them: what they show, as a fact, and what happens.

@@ -36,14 +36,14 @@ pub enum Stage {
     Confirmed,
 }
 
-/// What is known of one block.
+/// Knowledge of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Cell {
     live: bool,
     suspicious: bool,
     unconfirmed: Option<Moment>,
     stage: Option<Stage>,
-    /// It lost a name while live: when.
+    /// When the block lost a name while live.
     unlinked: Option<Moment>,
     /// Nothing has settled that: it is to be overwritten conservatively.
     scour: bool,
@@ -53,7 +53,7 @@ struct Cell {
     stirred: Option<Moment>,
     /// Written since the file system was called whole [8].
     touched: bool,
-    /// It lost a name and kept another, and nobody knows which are left [5].
+    /// The block lost a name and kept another, and nobody knows which are left [5].
     shaky: bool,
 }
 
@@ -274,7 +274,7 @@ impl<F: Format> Literal<F> {
         self.format.map_needs_rest() || self.format.has_external_journal()
     }
 
-    /// What was sent may come again [3].
+    /// Notes that earlier writes may come again [3].
     fn connected(&mut self, now: Millis, clients: usize) {
         self.tick(now);
         self.clients = clients;
@@ -361,7 +361,7 @@ impl<F: Format> Literal<F> {
         self.cells.values_mut().for_each(|it| (it.stage, it.unconfirmed, it.unlinked) = (None, None, None));
     }
 
-    /// What must be seen before `extent` changes.
+    /// The blocks that must be seen before `extent` changes.
     #[must_use]
     pub fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
         let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
@@ -394,7 +394,7 @@ impl<F: Format> Literal<F> {
         sources.map(|(block, _)| *block).chain(self.maps.keys().copied()).collect()
     }
 
-    /// What was read.
+    /// Takes content that was read.
     pub fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
         let Some(content) = content else { return self.stop() };
         let bytes = self.format.block_bytes() as usize;

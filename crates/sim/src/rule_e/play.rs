@@ -19,7 +19,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A file system: in the memory of a guest, if it is mounted, and what its judge knows.
 pub trait System: Debug + Sized {
-    /// What processes do to files.
+    /// Actions of processes on files.
     type Deed: Copy + PartialEq + Debug;
 
     /// Metadata may be written after the superblock.
@@ -44,19 +44,20 @@ pub trait System: Debug + Sized {
     /// After [`System::leave`], who has what follows from what lies on `disk`.
     fn recovered(&mut self, disk: &[Bytes]);
 
-    /// What the superblock is to say from a mount on, that said `before`; none: it is not written.
+    /// The superblock to write from a mount on, if the disk's said `before`; none: it is not
+    /// written.
     fn superblock_in_use(&self, before: Super) -> Option<Super>;
 
-    /// What it is to say at last, having said `was_clean` at the mount.
+    /// The superblock to write at last, after one that said `was_clean` at the mount.
     fn superblock_at_last(&self, was_clean: bool) -> Option<Bytes>;
 
-    /// What differs from the disk, or may.
+    /// Blocks that differ from the disk, or may.
     fn dirty(&self) -> BTreeSet<Block>;
 
     /// A block that is dirty, as it is in memory.
     fn write_back(&mut self, block: Block) -> Bytes;
 
-    /// What a check writes that finds `disk`; the superblock last.
+    /// The blocks that a check writes that finds `disk`; the superblock last.
     fn mend(&mut self, disk: &[Bytes]) -> Vec<(Block, Bytes)>;
 
     /// Whether `block` is of data.
@@ -120,7 +121,7 @@ pub trait System: Debug + Sized {
     fn digest(&self, hasher: &mut DefaultHasher);
 }
 
-/// What there is, and what may happen.
+/// A guest, a disk and the limits of a search.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Blocks of data.
@@ -185,7 +186,7 @@ impl Setup {
     }
 }
 
-/// What can happen.
+/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step<D> {
     /// The file system is mounted.
@@ -194,9 +195,9 @@ pub enum Step<D> {
     Do(D),
     /// A block goes to the disk as it is now.
     WriteBack(Block),
-    /// It goes, and something holds it up.
+    /// A block goes, and something holds it up.
     Delay(Block),
-    /// What was held up arrives.
+    /// A held-up block arrives.
     Land(Block),
     /// The guest tells of a free block.
     Trim(Block),
@@ -211,7 +212,7 @@ pub enum Step<D> {
     Read,
     /// Evidence is being made durable.
     Cut,
-    /// It is.
+    /// The evidence is durable.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
@@ -222,7 +223,7 @@ pub enum Step<D> {
     Reconnect(bool),
     /// Milliseconds pass.
     Pass(u64),
-    /// They pass while the guest is asleep.
+    /// Milliseconds pass while the guest is asleep.
     Sleep,
 }
 
@@ -234,7 +235,7 @@ const SLEEP_MS: u64 = 10_000_000;
 pub struct Play<S> {
     setup: Setup,
     system: S,
-    /// What the file system said when it was mounted.
+    /// The file system said that it was clean when it was mounted.
     was_clean: bool,
     twin: Twin<BLOCK_BYTES>,
     /// On the way, as it was when it left.

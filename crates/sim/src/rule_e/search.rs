@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Something that steps happen to.
 pub trait Space {
-    /// What can happen.
+    /// Possible steps.
     type Step: Copy + PartialEq + Debug;
 
     /// All that can happen next; in an order that follows from the state.
@@ -49,7 +49,7 @@ pub struct Limits {
     pub transitions_max: u64,
 }
 
-/// What came of a search.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Report<S> {
     /// States that differ.

@@ -54,7 +54,7 @@ pub fn touched(extent: Extent<Addr>) -> Range<Block> {
 /// The superblock's fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Super {
-    /// It says that it is whole.
+    /// The superblock says that the file system is whole.
     pub is_clean: bool,
     /// How often a tool has mended it.
     pub mended: u8,
@@ -114,7 +114,7 @@ impl Inode {
         }
     }
 
-    /// What it owns: block and kind.
+    /// Blocks that the inode owns, with their kinds.
     #[must_use]
     pub fn owns(self) -> Vec<(u8, Kind)> {
         if self.links == 0 {
@@ -152,7 +152,7 @@ pub struct Toy {
     pub inode_blocks: Block,
     /// Blocks of the journal.
     pub journal: Block,
-    /// What the superblock said when it was probed.
+    /// The superblock said that it was clean when it was probed.
     pub was_clean: bool,
 }
 
@@ -208,7 +208,7 @@ impl Toy {
 /// How often each pointer is there.
 type Links = BTreeMap<((usize, u8), u8, Kind), u32>;
 
-/// Those of `these` that are not among `those`.
+/// The links among `these` that are not among `those`.
 fn without(these: &Links, those: &Links) -> Vec<Link> {
     let mut left = Vec::new();
     for (key, count) in these {

@@ -13,10 +13,10 @@ use std::fmt::Debug;
 /// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
 
-/// What came of one part.
+/// Result of one part.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What was tried.
+    /// Name of the part.
     pub name: String,
     /// States that differ; 0 where nobody counted.
     pub states: u64,
@@ -164,7 +164,7 @@ fn shortest<P: Space>(steps: Vec<P::Step>, broken: String, start: impl Fn() -> P
     (listing(&steps), broken)
 }
 
-/// What sort of promise it was: `safety`, `forensic`, what the versions differ in.
+/// Kind of the broken promise: `safety`, `forensic`, or the difference between the versions.
 fn kind(broken: &str) -> &str {
     broken.split(':').next().unwrap_or(broken)
 }

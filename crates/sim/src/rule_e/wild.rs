@@ -23,7 +23,7 @@ pub fn options(grade: Grade, eager: bool) -> Options {
     Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
 }
 
-/// What can happen.
+/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// All of a block is written.
@@ -38,7 +38,7 @@ pub enum Step {
     Read,
     /// Evidence is being made durable.
     Cut,
-    /// It is.
+    /// The evidence is durable.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
@@ -89,7 +89,7 @@ pub(super) fn supers() -> [Step; 3] {
     [in_use, clean, mended].map(|it| Step::Put(SUPER, Page(it.bytes())))
 }
 
-/// What the only block of inodes may hold.
+/// Contents that the only block of inodes may have.
 pub const INODES: [&[Inode]; 11] = [
     &[],
     &[file(1, [3, 0], 0, 0)],
@@ -111,7 +111,7 @@ const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inod
 /// A part of all that can happen, which is searched by itself.
 #[derive(Clone, Debug)]
 pub struct Theme {
-    /// What it is about.
+    /// Subject of the theme.
     pub name: &'static str,
     /// What lies there at first.
     pub was_clean: bool,
@@ -121,7 +121,7 @@ pub struct Theme {
     pub is_final: bool,
     /// How much is inferred.
     pub options: Options,
-    /// What can happen.
+    /// Possible steps.
     pub steps: Vec<Step>,
     /// Both versions begin to watch.
     pub attach: fn(&Theme) -> Twin<BLOCK_BYTES>,
@@ -221,7 +221,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     }
 }
 
-/// What the server does, in a walk.
+/// Steps of the server, in a walk.
 pub(super) fn server() -> Vec<Step> {
     let mut steps = vec![Step::Read; 6];
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);

@@ -16,7 +16,7 @@ use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What a block holds.
+/// Content of a block.
 type Wider = [u8; WIDE_BYTES as usize];
 
 /// Both versions of rule J begin to watch `disk`.
@@ -48,7 +48,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// They begin to watch `disk`.
+    /// Both versions, as they begin to watch `disk`.
     #[must_use]
     pub fn attach(setup: &Setup, disk: &[Vec<u8>], compares: bool) -> Self {
         let (toy, area) = (setup.toy(), setup.area());

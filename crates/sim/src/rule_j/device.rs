@@ -21,10 +21,10 @@ pub const FIRST: Block = 2;
 /// Bytes of a block: the least that a journal may have.
 pub const WIDE_BYTES: u32 = 1024;
 
-/// What a block holds.
+/// Content of a block.
 type Wider = [u8; WIDE_BYTES as usize];
 
-/// It, as the page's version of the rule has it.
+/// The device, as the page's version of the rule has it.
 #[derive(Clone, Copy, Debug)]
 struct Device {
     blocks: Block,
@@ -88,7 +88,7 @@ pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
     device
 }
 
-/// What the product takes `disk` for.
+/// The format for which the product takes `disk`.
 fn found(disk: &[Wider]) -> Box<dyn Format> {
     let mut contents = Contents::default();
     for block in [SUPER, FIRST] {

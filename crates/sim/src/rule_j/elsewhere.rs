@@ -23,7 +23,7 @@ use quietus_detect::rule_e::RuleE;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What a block holds.
+/// Content of a block.
 type Wider = [u8; WIDE_BYTES as usize];
 
 /// Little, so that doubts settle within a history.
@@ -53,7 +53,7 @@ fn twin(toy: Toy, disk: Vec<Wider>, now: Millis, compares: bool) -> Twin<{ WIDE_
 }
 
 impl Apart {
-    /// They begin to watch `disk`.
+    /// Both versions, as they begin to watch `disk`.
     fn attach(setup: &Setup, disk: &[Vec<u8>], compares: bool) -> Self {
         let (toy, area) = (setup.toy(), setup.area());
         let disk: Vec<Wider> =
@@ -69,7 +69,7 @@ impl Apart {
         Some(device::FIRST + self.area.at(block)?)
     }
 
-    /// What the guest calls that block of the journal's disk.
+    /// The guest's number for that block of the journal's disk.
     fn called(&self, logged: Block) -> Block {
         self.area.block(logged - device::FIRST)
     }

@@ -1,7 +1,7 @@
 //! A file system that journals through jbd2, in the memory of a guest: as nasty
 //! as jbd2 is allowed to be.
 //!
-//! What the kernel promises, and no more (read in the source of Linux 6.1):
+//! The kernel's promises, and no more (read in the source of Linux 6.1):
 //!
 //! 1. One transaction runs, and at most one commits; the next one begins to
 //!    commit when the guest knows that all of that one is on the disk.
@@ -25,7 +25,7 @@ use crate::rule_e::toy::{MAP, TABLE, Toy};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is journaled, and what is ordered: ext3's and ext4's `data=`.
+/// Data that is journaled, and data that is ordered: ext3's and ext4's `data=`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// Data goes through the journal.
@@ -41,16 +41,16 @@ pub enum Mode {
 pub struct Sent {
     /// The content.
     pub bytes: Vec<u8>,
-    /// What it is.
+    /// Purpose of the write.
     pub what: What,
 }
 
-/// What is on its way.
+/// Writes on their way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum What {
     /// Data, to its place.
     Data,
-    /// What this transaction logged, to its place.
+    /// A block that this transaction logged, to its place.
     Checkpoint(Tid),
     /// A block of the log of this transaction.
     Log(Tid),
@@ -62,9 +62,9 @@ pub enum What {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Running {
     tid: Tid,
-    /// What it will log.
+    /// Blocks that the transaction will log.
     logged: BTreeSet<Block>,
-    /// What has to be written before it is committed.
+    /// Blocks that have to be written before it is committed.
     ordered: BTreeSet<Block>,
     revoked: BTreeSet<Block>,
     /// Freed: no older copy goes to its place any more, once this is on the disk.
@@ -89,7 +89,7 @@ struct Kept {
     tid: Tid,
     start: At,
     len: u32,
-    /// What has not gone to its place.
+    /// Contents that have not gone to their places.
     contents: BTreeMap<Block, Vec<u8>>,
 }
 
@@ -157,7 +157,7 @@ impl Journaled {
         &self.files
     }
 
-    /// What is on its way.
+    /// Blocks on their way.
     #[must_use]
     pub fn wire(&self) -> &BTreeMap<Block, Sent> {
         &self.wire
@@ -225,7 +225,7 @@ impl Journaled {
         }
     }
 
-    /// What has changed in memory joins the running transaction.
+    /// Lets blocks that have changed in memory join the running transaction.
     fn join(&mut self, allocated: Option<Block>) {
         let pointers = self.files.pointers();
         let dirty: Vec<_> = self.files.dirty().iter().copied().collect();
@@ -442,7 +442,7 @@ impl Journaled {
         self.is_committed() && self.wire.is_empty() && is_in_place
     }
 
-    /// What is on its way to `block` has arrived there.
+    /// Notes that the write on its way to `block` has arrived there.
     pub fn landed(&mut self, block: Block) -> Option<Sent> {
         let sent = self.wire.remove(&block)?;
         match sent.what {
@@ -471,7 +471,7 @@ impl Journaled {
         (self.wire, self.files.next_generation())
     }
 
-    /// What the file system's superblock is to say.
+    /// The file system's superblock that is to be written.
     #[must_use]
     pub fn superblock(&self, is_clean: bool) -> Vec<u8> {
         widened(&self.files.superblock(is_clean), self.area.block_bytes)

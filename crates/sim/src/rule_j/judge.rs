@@ -12,7 +12,7 @@ use crate::rule_e::toy::{BLOCK_BYTES, Toy};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
 
-/// Who has which block.
+/// The owner's stay in each block.
 pub type Holds = BTreeMap<Block, Stay>;
 
 /// Content of some stay.
@@ -41,7 +41,7 @@ pub struct Judge {
     toy: Toy,
     area: Area,
     places: BTreeMap<Block, Place>,
-    /// Whose each stay is.
+    /// The owner of each stay.
     stays: Vec<Owner>,
     /// In the memory of a guest, if there is one.
     holds: Holds,
@@ -225,7 +225,7 @@ impl Judge {
         self.cut = Some((self.newest, self.tails.len()));
     }
 
-    /// It is.
+    /// Notes that the evidence is durable.
     pub fn proven(&mut self) {
         let Some((tid, tails)) = self.cut.take() else { return };
         self.ends.retain(|it, _| *it >= tid);

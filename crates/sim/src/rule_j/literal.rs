@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// After so long without a change the maps are read in place [8].
 const QUIET_MS: u64 = 500;
-/// What a disk writes at once.
+/// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
 
 /// How far a condemned block is on its way [5].
@@ -31,7 +31,7 @@ enum Stage {
     Confirmed,
 }
 
-/// What is known of one block: of data, or of the log.
+/// Knowledge of one block: of data, or of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Cell {
     live: bool,
@@ -58,7 +58,7 @@ struct Copy {
     at: At,
     tag: Tag,
     seen: Option<Vec<u8>>,
-    /// It is being written at this moment.
+    /// The block is being written at this moment.
     is_coming: bool,
 }
 
@@ -203,7 +203,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// It has new content [2], [6].
+    /// Notes new content of `block` [2], [6].
     fn is_written(&mut self, block: Block) {
         let (count, moment) = (self.received, self.clock.moment());
         let cell = self.cells.get_mut(&block).expect("it is data, or of the log");
@@ -285,7 +285,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// What `content` of `map` says of blocks of data; over, if it is no map [9].
+    /// The statements of `content` of `map` about blocks of data; over, if it is no map [9].
     fn shown(&mut self, map: Block, content: &[u8]) -> Vec<(Block, bool)> {
         let Ok(shown) = self.format.map(self.place(map), content) else {
             self.stop();
@@ -332,7 +332,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// What maps have said is not known any more [3], [6].
+    /// Forgets the statements of maps [3], [6].
     fn nothing_is_free(&mut self) {
         let oldest = self.commits.front().map_or(self.received, |it| it.number - 1);
         let marks = self.options.grade != Grade::Block;
@@ -388,7 +388,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// It is decided to read the maps in place [8].
+    /// Decides to read the maps in place [8].
     fn decide(&mut self, by_tool: bool) {
         self.maps.clear();
         let at = Millis(self.clock.now().0 + QUIET_MS);

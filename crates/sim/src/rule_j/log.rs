@@ -5,7 +5,7 @@
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
 
-/// What each block of the journal's own begins with.
+/// First bytes of each block of the journal's own.
 pub const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 /// Tags in a descriptor: few, so that transactions have several descriptors.
 const TAGS_MAX: usize = 3;
@@ -46,9 +46,9 @@ pub enum Flavour {
 /// Where the journal lies, and how it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Area {
-    /// Its superblock.
+    /// Superblock of the log.
     pub first: Block,
-    /// Its blocks, the superblock's too.
+    /// Number of blocks of the log, the superblock included.
     pub len: At,
     /// The number that the superblock gives itself, and counts the others from.
     pub base: u32,
@@ -72,22 +72,22 @@ pub struct Tail {
 pub struct Header {
     /// Of which transaction.
     pub tid: Tid,
-    /// What it is.
+    /// Kind of the block.
     pub kind: Own,
 }
 
-/// What a block of the log's own is.
+/// Kinds of the log's own blocks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Own {
     /// Copies follow: of these blocks.
     Descriptor(Vec<Tag>),
-    /// It revokes.
+    /// A block that revokes.
     Revoke,
-    /// It ends the transaction.
+    /// A block that ends the transaction.
     Commit,
 }
 
-/// What a descriptor says of one copy.
+/// Statement of a descriptor about one copy.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tag {
     /// The block that it is a copy of.
@@ -99,7 +99,7 @@ pub struct Tag {
 /// A transaction, as it is logged.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Logged {
-    /// Its number.
+    /// Number of the transaction.
     pub tid: Tid,
     /// Blocks and their new contents.
     pub contents: BTreeMap<Block, Vec<u8>>,
@@ -155,7 +155,7 @@ impl Area {
         bytes
     }
 
-    /// What the superblock `bytes` says; none: it is no superblock.
+    /// The statement of the superblock `bytes`; none: it is no superblock.
     #[must_use]
     pub fn tail(&self, bytes: &[u8]) -> Option<Tail> {
         let is_one = is_of(bytes, SUPERBLOCK) && get(bytes, 0x10) == self.base + self.len;
@@ -245,7 +245,7 @@ impl Area {
         }
     }
 
-    /// What a block of the log's own says of itself, if its checksum is right.
+    /// The header of a block of the log's own, if its checksum is right.
     #[must_use]
     pub fn header(&self, bytes: &[u8]) -> Option<Header> {
         let kind = match get(bytes, 4) {
@@ -335,7 +335,7 @@ fn is_of(bytes: &[u8], kind: u32) -> bool {
     bytes.starts_with(&MAGIC) && get(bytes, 4) == kind
 }
 
-/// What goes into the log instead of `content`; and whether it had to be changed.
+/// The content that goes into the log instead of `content`; and whether it had to be changed.
 fn escaped(content: &[u8]) -> (bool, Vec<u8>) {
     let (is_escaped, mut copy) = (content.starts_with(&MAGIC), content.to_vec());
     if is_escaped {
@@ -344,7 +344,7 @@ fn escaped(content: &[u8]) -> (bool, Vec<u8>) {
     (is_escaped, copy)
 }
 
-/// What `copy` stands for.
+/// The content for which `copy` stands.
 fn plain(copy: &[u8], flags: u32) -> Vec<u8> {
     let mut content = copy.to_vec();
     if flags & ESCAPED != 0 {

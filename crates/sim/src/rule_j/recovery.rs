@@ -1,13 +1,13 @@
-//! What a guest makes of a log that was not emptied.
+//! A guest's recovery of a log that was not emptied.
 
 use super::log::{Area, Logged, Tid};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
 
-/// What a log holds.
+/// Content of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
-    /// What is written to its place.
+    /// Blocks that are written to their places.
     pub contents: BTreeMap<Block, Vec<u8>>,
     /// The same as Linux writes it: one transaction after the other.
     pub in_order: Vec<(Block, Vec<u8>)>,

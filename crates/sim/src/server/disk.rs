@@ -1,4 +1,4 @@
-//! What a disk is made of: its media, its store, and how it is created and opened. Nothing else in
+//! The parts of a disk: its media, its store, and the way it is created and opened. Nothing else in
 //! the simulator knows how `core` wants them.
 
 use crate::dice::Dice;
@@ -17,13 +17,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 const DISK: [u8; 16] = *b"a simulated disk";
-/// No overlay needs more space than so many times the disk's.
+/// Most space of an overlay, in multiples of the disk's size.
 const GROWTH_MAX: u64 = 6;
-/// And so much for places that refused writes had: those are destroyed before they are
-/// used again, which has to wait while the host is full.
+/// Space beyond that for places of refused writes, bytes: those are destroyed before they are used
+/// again, which has to wait while the host is full.
 const REFUSED_BYTES_MAX: u64 = 2 << 20;
 
-/// What it takes to open the disk of `setup`.
+/// Everything that is needed to open the disk of `setup`.
 pub(super) fn opening(
     setup: &Setup,
     policy: &Policy,

@@ -1,6 +1,6 @@
-//! What a laboratory would find on the media, whoever the guest is.
+//! The findings of a laboratory on the media, whoever the guest is.
 //!
-//! What is promised, and so what it demands:
+//! The promises, and so the demands of this oracle:
 //!
 //! 1. At a receipt for bytes that were *shredded* just now: of all content that was ever
 //!    on the medium there, each byte has as many passes over it as the policy
@@ -26,7 +26,7 @@ use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
 
 impl Server {
-    /// Checks that the receipt for what was destroyed just now is true.
+    /// Checks that the receipt for bytes that were destroyed just now is true.
     pub(crate) fn judge_receipt(&mut self, receipt: &Receipt) -> Result<(), Violation> {
         let is_shred = receipt.act == Done::Shredded;
         self.count(receipt)?;
@@ -51,7 +51,7 @@ impl Server {
     /// Judges a disk that is drained.
     ///
     /// # Errors
-    /// What is left.
+    /// Content that is left.
     pub fn judge_drained(&mut self) -> Result<(), Violation> {
         self.figures.examined += 1;
         let whole = Extent::new(0, self.setup.disk_bytes);
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// A disk in place whose medium was searched has space where it holds data, or
+    /// Checks a disk in place whose medium was searched: space is taken where it holds data, or
     /// where something is in doubt, and nowhere else.
     fn judge_taken(&self) -> Result<(), Violation> {
         let (status, space) = (self.volume.status(), self.media.data.space());
@@ -79,8 +79,8 @@ impl Server {
         Ok(())
     }
 
-    /// An overlay has no more space than its content needs, and nobody touches
-    /// its base.
+    /// Checks that an overlay has no more space than its content needs, and that nobody touches its
+    /// base.
     fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
         let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
         let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
@@ -119,7 +119,7 @@ impl Server {
         trace.lacking(extent, self.passes())
     }
 
-    /// Whether `part` of the disk's medium is now what write `tag` wrote there.
+    /// Whether `part` of the disk's medium now has the content of write `tag`.
     #[must_use]
     pub fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
         let Some(places) = self.place(part) else { return false };
@@ -130,15 +130,15 @@ impl Server {
         })
     }
 
-    /// The writes of which content can be read in `block`.
+    /// The writes whose content can be read in `block`.
     #[must_use]
     pub fn visible_tags(&self, block: Extent<Addr>) -> Vec<Tag> {
         let bytes = self.place(block).map_or_else(Vec::new, |it| self.read(&it, false));
         marks(&bytes).map(|it| it.tag).collect()
     }
 
-    /// All contents that `block`, one of the store's, may have after a crash: where it lies, or
-    /// by any map that may be read then.
+    /// All contents that `block`, one of the store's, may have after a crash: at its place, or by
+    /// any map that may be read then.
     #[must_use]
     pub fn possible_contents(&self, block: Extent<Addr>) -> Vec<Vec<u8>> {
         let in_map = [false, true].map(|durable| self.place_in_map(block, durable));
@@ -146,7 +146,7 @@ impl Server {
         places.flat_map(|it| [self.read(&it, false), self.read(&it, true)]).collect()
     }
 
-    /// What lies there, in the medium's cache or below it.
+    /// The bytes at `places`, in the medium's cache or below it.
     fn read(&self, places: &Places, durable: bool) -> Vec<u8> {
         let mut bytes = vec![0; places.bytes() as usize];
         for (place, part) in places.parts().filter(|(place, _)| place.on != MediumId::Nowhere) {
@@ -156,12 +156,12 @@ impl Server {
         bytes
     }
 
-    /// Where `part` of one block lies.
+    /// Places of `part` of one block.
     fn place(&self, part: Extent<Addr>) -> Option<Places> {
         self.volume.place(part).or_else(|| self.place_in_map(part, false))
     }
 
-    /// Where `part` of one block lies, as the map on its medium says, in its cache or below it.
+    /// Places of `part` of one block, as the map on its medium says, in its cache or below it.
     fn place_in_map(&self, part: Extent<Addr>, durable: bool) -> Option<Places> {
         self.setup.overlay?;
         let map = self.media.on(MediumId::Map);
@@ -179,7 +179,7 @@ impl Server {
     /// Objects to a survivor.
     ///
     /// # Errors
-    /// There is one.
+    /// The survivor, if there is one.
     pub fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Result<(), Violation> {
         let Some((trace, part)) = survivor else { return Ok(()) };
         let (has, due) = (trace.passes_within(part).unwrap_or(0), self.passes());
@@ -187,7 +187,7 @@ impl Server {
         Err(found(format!("{when}: {} bytes of {tag:?} at {start} have {has} of {due} passes", part.len)))
     }
 
-    /// Nothing of `extent` can be read, or would be once the cache is written.
+    /// Checks that nothing of `extent` can be read, or would be once the cache is written.
     fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
         let place = Extent::<Pos>::new(extent.start.0, extent.len);
         match self.media.data.peek(place, |bytes| marks(bytes).next()) {
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// What the disk calls dead is zeros.
+    /// Checks that bytes that the disk calls dead are zeros.
     fn judge_dead(&self, whole: Extent<Addr>) -> Result<(), Violation> {
         let mut at = 0;
         for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
@@ -211,7 +211,7 @@ impl Server {
     }
 }
 
-/// Content is there that should not be.
+/// The violation that forbidden content was found.
 #[must_use]
 pub fn found(what: String) -> Violation {
     Violation { oracle: Oracle::Forensic, what }

@@ -1,4 +1,4 @@
-//! How a server starts, stops and dies.
+//! The start, the stop and the death of a server.
 
 use super::{Figures, Server, Watched, bad_reply, disk, overdue};
 use crate::dice::Dice;
@@ -12,7 +12,7 @@ use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
 use std::error::Error;
 
-/// When a history begins.
+/// Time at which a history begins.
 const BEGINNING: Millis = Millis(1_000_000);
 
 impl Server {
@@ -20,7 +20,7 @@ impl Server {
     /// ([`disk::original`]); chance begins with `seed`.
     ///
     /// # Errors
-    /// It cannot be.
+    /// The disk cannot be created or opened.
     pub fn new(
         setup: &Setup,
         content: Vec<u8>,
@@ -75,18 +75,18 @@ impl Server {
         self.media.on(target).plan(fault);
     }
 
-    /// The host is full from now on, or has space again.
+    /// Fills the host from now on, or gives it space again.
     pub fn fill_host(&mut self, is_full: bool) {
         self.figures.full += u64::from(is_full);
         self.media.host.set_full(is_full);
     }
 
-    /// Failures that were planned and did not come are forgotten.
+    /// Forgets failures that were planned and did not come.
     pub fn heal(&self) {
         self.media.all().for_each(SimMedium::heal);
     }
 
-    /// The server is told to stop, and to destroy before what is due if it `drains`.
+    /// Stops the server, which first destroys what is due if it `drains`.
     ///
     /// # Errors
     /// A promise was broken.
@@ -95,8 +95,7 @@ impl Server {
         self.tell(Event::Stop { drain: drains })
     }
 
-    /// The server has stopped, and starts again. Says whether the watcher knows again what it
-    /// knew.
+    /// Starts the server again after a stop. Says whether the watcher knows again what it knew.
     ///
     /// # Errors
     /// A promise was broken.
@@ -112,7 +111,7 @@ impl Server {
         Ok(knows)
     }
 
-    /// The server is killed, and starts again.
+    /// Kills the server, and starts it again.
     ///
     /// # Errors
     /// A promise was broken.
@@ -122,8 +121,8 @@ impl Server {
         self.open(None)
     }
 
-    /// The power is cut, comes back, and perhaps is cut again by a fuse while
-    /// the server starts.
+    /// Cuts the power, which comes back, and perhaps is cut again by a fuse while the server
+    /// starts.
     ///
     /// # Errors
     /// A promise was broken.
@@ -134,7 +133,7 @@ impl Server {
         self.open(again_after)
     }
 
-    /// What was under way may have been done, in part.
+    /// Loses the process: anything under way may have been done, in part.
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
             if self.dice.chance(50) {

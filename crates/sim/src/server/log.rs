@@ -1,29 +1,28 @@
-//! The audit log, as far as the volume knows it: receipts go in, and become durable some
-//! time later, of which the volume is told later again. Who dies in between must lose
-//! none, and repeat none.
+//! The audit log, as far as the volume knows it: receipts go in, and become durable some time
+//! later; later again, the volume is told. A death in between must lose none, and repeat none.
 
 use super::{Said, Server};
 use crate::violation::{Oracle, Violation};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use std::collections::VecDeque;
 
-/// See the module's documentation.
+/// Audit log; see the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Receipts that are durable: their number, and the bytes that they are for.
+    /// Receipts that are durable: their number, and their bytes.
     durable: u64,
     shredded_bytes: u64,
     scoured_bytes: u64,
-    /// Not durable yet.
+    /// Receipts that are not durable yet.
     coming: VecDeque<Receipt>,
-    /// The volume was told of so many.
+    /// Number of receipts of which the volume was told.
     told: u64,
     /// Receipts before this one are of an earlier life of the server.
     late_before: u64,
 }
 
 impl Log {
-    /// Takes receipt `number`: the one after all that it has.
+    /// Takes receipt `number`: the one after all that the log has.
     fn take(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
         let next = self.durable + self.coming.len() as u64;
         if number != next {
@@ -33,7 +32,7 @@ impl Log {
         Ok(())
     }
 
-    /// The first `count` that are coming are durable.
+    /// Makes the first `count` of the coming receipts durable.
     fn sync(&mut self, count: usize) {
         for receipt in self.coming.drain(..count) {
             self.durable += 1;
@@ -44,7 +43,7 @@ impl Log {
         }
     }
 
-    /// Whether the volume waits for it.
+    /// Whether the volume does not wait for the log.
     pub(super) fn is_at_rest(&self) -> bool {
         self.coming.is_empty() && self.told == self.durable
     }
@@ -70,7 +69,7 @@ impl Server {
         self.log.take(number, receipt)
     }
 
-    /// The log goes on, a step.
+    /// Takes the log a step further.
     pub(super) fn turn_log(&mut self) -> Result<(), Violation> {
         if self.log.is_at_rest() || !self.dice.chance(20) {
             return Ok(());
@@ -83,24 +82,24 @@ impl Server {
         Ok(())
     }
 
-    /// The process is gone: what was coming may be durable, or some of it.
+    /// Loses the process: coming receipts may be durable, or some of them.
     pub(super) fn lose_log(&mut self) {
         let count = self.dice.index(self.log.coming.len() + 1);
         self.log.sync(count);
         self.log.coming.clear();
     }
 
-    /// The log was read, which comes before all else at a start.
+    /// Reports the log as read, which comes before all else at a start.
     pub(super) fn resume_log(&mut self) -> Result<(), Violation> {
         self.log.late_before = self.volume.status().counters.receipts;
         let event = self.log.event();
         self.tell(event)
     }
 
-    /// Every obligation that was ever met has its receipt in the log.
+    /// Checks that every obligation that was ever completed has its receipt in the log.
     ///
     /// # Errors
-    /// One has none.
+    /// An obligation without a receipt.
     pub fn judge_log(&self) -> Result<(), Violation> {
         let counters = self.volume.status().counters;
         let met = (counters.receipts, counters.destroyed_bytes, counters.scoured_bytes);

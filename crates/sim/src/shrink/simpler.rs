@@ -1,5 +1,5 @@
-//! What is simpler than a step or a disk. Each proposal is smaller in some
-//! measure, so that simplifying comes to an end.
+//! Steps and disks that are simpler than a given one. Each proposal is smaller in some measure, so
+//! that simplifying comes to an end.
 
 use crate::history::{Ask, Deed, Setup, Step};
 use crate::remanence::SECTOR_BYTES;

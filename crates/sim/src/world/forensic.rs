@@ -1,6 +1,6 @@
-//! What a laboratory would find that the model objects to.
+//! The findings of a laboratory that the model objects to.
 //!
-//! What is promised, besides what [`crate::server`] demands of every guest's disk:
+//! The promises, besides the demands of [`crate::server`] on every guest's disk:
 //!
 //! When no obligation is left, content older than a death that was replied
 //! to, and content that lay below a conservative overwrite that was replied
@@ -17,12 +17,13 @@ use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::{Done, Receipt};
 
 impl World {
-    /// What was to be destroyed of the receipt's bytes is, unless there was
-    /// another death since.
+    /// Checks that the content that the receipt names is destroyed, unless there was another death
+    /// since.
     pub(super) fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
         let dies_again =
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));
-        // What a write destroys had died; what lies below content is left to its own receipt.
+        // Content that a write destroys had died; content below other content is left to its own
+        // receipt.
         let scours = receipt.act != Done::Overwritten;
         let part = |trace: &Trace| self.doomed_part(trace, receipt.extent, scours);
         let found = self.server.survivor(|trace| part(trace).filter(|part| !dies_again(part)));
@@ -40,7 +41,7 @@ impl World {
         let mut runs = self.book.doomed(trace.cell.extent().overlap(within)?);
         runs.find_map(|(run, dead_before, scoured_before)| {
             let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
-            // What the base holds for ever can be overwritten without a pass.
+            // Content that the base holds for ever can be overwritten without a pass.
             let is_base = self.server.setup.overlay.is_some() && trace.tag == ORIGIN;
             let (is_dead, is_below) = (is_below(dead_before), scours && !is_base && is_below(scoured_before));
             if !is_dead && !is_below {

@@ -1,4 +1,4 @@
-//! What may be replied, and what a reply means for the book.
+//! The replies that are allowed, and their meaning for the model.
 
 use super::{Pending, World};
 use crate::content::Tag;
@@ -52,7 +52,7 @@ impl World {
         self.book.died(tag, extent);
     }
 
-    /// Whole blocks of zeros are deaths, if the disk looks for them.
+    /// Notes that whole blocks of zeros are deaths, if the disk looks for them.
     fn zeros_written(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
         let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
         let to = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
@@ -69,7 +69,7 @@ impl World {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
                     || pending.ask == Ask::Scour && self.server.passes() == 0
             }
-            // What was answered has its space: nothing is left to be refused at a flush.
+            // An answered write has its space: nothing is left to be refused at a flush.
             Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),
             Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
             Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),

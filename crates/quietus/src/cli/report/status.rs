@@ -57,13 +57,13 @@ fn answer(now: &StatusAnswer) -> String {
     let amount = amount(waiting, at_least);
     let so_far = format!("{} so far, policy {}", bytes(it.counters.destroyed_bytes), it.policy);
     if it.latched.is_some() && waiting > 0 {
-        return format!("NOT all gone: {amount} stay where they are, see `health`");
+        return format!("NOT all gone: {amount} cannot be destroyed, see `health`");
     }
     if waiting > 0 {
         return format!("not all gone yet: {amount} wait ({so_far})");
     }
     if at_least {
-        return format!("not known yet: too many ranges may wait to look at all of them ({so_far})");
+        return format!("not known yet: too many ranges to check all of them ({so_far})");
     }
     if it.watch.as_ref().is_some_and(is_searching) {
         return format!("not known yet: a file system is being searched ({so_far})");
@@ -81,7 +81,7 @@ fn is_searching(watch: &WatchStatus) -> bool {
     std::iter::once(watch).chain(parts).any(|it| it.progress.is_some())
 }
 
-/// What waits, since when, why, and what ends that.
+/// The sentence for content that waits: since when, why, and what ends the wait.
 fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
     let age = waiting.oldest_ms.map_or_else(String::new, |ms| format!(" for {}", duration(ms)));
     let ends = match waiting.cause {
@@ -107,7 +107,7 @@ fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
     format!("{}{age}: {}; until {ends}", amount(waiting.bytes, waiting.at_least), waiting.cause.why())
 }
 
-/// After an act: what it could not destroy, why, and what ends that.
+/// Reports, after an operation, the content that it could not destroy, why, and what ends the wait.
 pub(super) fn still_waiting(out: &mut String, waiting: &[Waiting]) -> fmt::Result {
     for it in waiting {
         let amount = amount(it.bytes, it.at_least);
@@ -138,11 +138,11 @@ fn health(now: &StatusAnswer) -> String {
     }
 }
 
-/// From what deletions are known.
+/// The sources from which deletions are known.
 fn detection(now: &StatusAnswer) -> String {
     let Some(watch) = &now.status.watch else {
         let why = if now.served {
-            "off: what the guest discards counts"
+            "off: deletions are known from discards only"
         } else {
             "none: only a served disk is watched"
         };
@@ -153,7 +153,7 @@ fn detection(now: &StatusAnswer) -> String {
             format!("{name}: {}, {} of {}", watch.state, bytes(done), bytes(of))
         }
         (Some(name), None) => format!("{name}: {}", watch.state),
-        (None, _) => format!("{}; what the guest discards counts", watch.state),
+        (None, _) => format!("{}; deletions are known from discards", watch.state),
     };
     if watch.parts.is_empty() {
         return one(watch);
@@ -192,12 +192,12 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// What the host can and cannot guarantee, and why.
+/// Prints what the host can and cannot guarantee, and why.
 pub(super) fn guarantees(out: &mut String, guarantees: &DiskGuarantees) -> fmt::Result {
     writeln!(out, "guarantee    {}", guarantees.to_string().replace('\n', "\n  "))
 }
 
-/// All that is known, for whoever wants the counters.
+/// Prints all details, for readers who want the counters.
 pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&StatusAnswer>) -> fmt::Result {
     let it = &now.status;
     writeln!(out)?;
@@ -212,7 +212,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     )?;
     writeln!(
         out,
-        "suspicious   {:>12}  and to be scoured {}",
+        "suspicious   {:>12}  and below present content {}",
         bytes(it.suspicious_bytes),
         bytes(it.scour_bytes)
     )?;
@@ -257,7 +257,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     guarantees(out, &now.guarantees)
 }
 
-/// How large an overlay is, and was.
+/// Prints the sizes of an overlay, now and before.
 fn space_text(out: &mut String, space: &Space, overlay: &OverlayStatus) -> fmt::Result {
     writeln!(out, "overlay      {}, above {}", mode(overlay), space.base)?;
     let line = |out: &mut String, when: &str, it: &Size| {
@@ -279,7 +279,7 @@ fn space_text(out: &mut String, space: &Space, overlay: &OverlayStatus) -> fmt::
     writeln!(out, "  {:<12} {shown:>10}  show through, {purged} are purged", "of the base")
 }
 
-/// What is known of the file systems, and inferred from them.
+/// Prints the state of the file systems, and the deaths inferred from them.
 fn watch_text(out: &mut String, watch: &WatchStatus, counters: &Counters) -> fmt::Result {
     if watch.parts.is_empty() {
         file_system_text(out, "file system ", watch)?;
@@ -308,7 +308,7 @@ fn detects(inferred: &[(String, bool)]) -> Vec<String> {
     precisely.collect()
 }
 
-/// What is known of one file system, after its `title`.
+/// Prints the state of one file system, after its `title`.
 fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::Result {
     let name = watch.file_system.as_deref().unwrap_or("none");
     write!(out, "{title} {name}: {}", watch.state)?;

@@ -1,4 +1,4 @@
-//! What changes is marked, and changes are held back.
+//! Changes are marked, and held back.
 
 use super::*;
 use quietus_core::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus};

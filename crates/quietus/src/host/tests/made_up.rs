@@ -1,4 +1,4 @@
-//! What is gathered from a host that is made up: sysfs and proc in a folder.
+//! Facts gathered from a made-up host: sysfs and proc in a folder.
 
 use super::super::DeviceNumber;
 use super::super::gather::gather_device;

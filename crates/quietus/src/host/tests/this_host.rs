@@ -1,11 +1,11 @@
-//! What is gathered from the host that runs the tests.
+//! Facts gathered from the host that runs the tests.
 
 use super::*;
 use std::collections::HashSet;
 use std::fs;
 use std::process::Command;
 
-/// What the layers of `path` are, by kind.
+/// The layers of `path`, by kind.
 fn file_facts(path: &Path) -> FileFacts {
     match gather(&Roots::default(), path).expect("it can be looked at").layers.into_iter().next() {
         Some(Layer::File(file)) => file,
@@ -46,7 +46,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// `Err` says why this host does not let us.
+    /// The error says why this host does not allow that.
     fn new(make: &[&str], options: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let (image, at) = (folder.path().join("image"), folder.path().join("mnt"));

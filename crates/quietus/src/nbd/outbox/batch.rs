@@ -19,29 +19,29 @@ pub struct Message {
 }
 
 impl Message {
-    /// `data` alone.
+    /// A message of `data` alone.
     pub const fn ready(data: Vec<u8>) -> Self {
         let data_len = data.len();
         Self { head: None, data, data_len, charge: 0, share: Share::none() }
     }
 
-    /// `head` and `data`.
+    /// A message of `head` and `data`.
     pub const fn with_data(head: Head, data: Vec<u8>) -> Self {
         let data_len = data.len();
         Self { head: Some(head), data, data_len, charge: 0, share: Share::none() }
     }
 
-    /// `head` alone; `spent` is a buffer to be used again.
+    /// A message of `head` alone; `spent` is a buffer to be used again.
     pub const fn returning(head: Head, spent: Vec<u8>) -> Self {
         Self { head: Some(head), data: spent, data_len: 0, charge: 0, share: Share::none() }
     }
 
-    /// The same, for a request that was charged `charge` bytes, and holds `share`.
+    /// `self`, for a request that was charged `charge` bytes, and holds `share`.
     pub fn charged(self, charge: usize, share: Share) -> Self {
         Self { charge, share, ..self }
     }
 
-    /// It is sent; what remains is its buffer.
+    /// Marks the message as sent, and returns its buffer.
     fn spend(&mut self) -> Vec<u8> {
         self.share = Share::none();
         std::mem::take(&mut self.data)
@@ -73,11 +73,11 @@ impl From<(Head, Vec<u8>)> for Message {
     }
 }
 
-/// How far a batch was sent.
+/// Result of sending a batch.
 pub enum Progress {
-    /// Wholly.
+    /// All of it was sent.
     All,
-    /// Until the socket took no more.
+    /// The socket took no more.
     Stuck,
 }
 
@@ -91,18 +91,18 @@ pub struct Batch {
     accounted: usize,
 }
 
-/// What was sent since it was asked last.
+/// Replies that were sent since this was last asked.
 pub struct Sent<B> {
-    /// Replies.
+    /// Number of replies.
     pub requests: usize,
-    /// Bytes that they were charged.
+    /// Bytes that the replies were charged.
     pub charge: usize,
-    /// Their buffers.
+    /// Buffers of the replies.
     pub buffers: B,
 }
 
 impl Batch {
-    /// Of `messages`, none of which is sent.
+    /// A batch of `messages`, none of which is sent.
     pub const fn new(messages: Vec<Message>) -> Self {
         Self { messages, next: 0, skip: 0, accounted: 0 }
     }
@@ -146,7 +146,7 @@ impl Batch {
         }
     }
 
-    /// What was sent and not accounted for; once all is, the batch is empty and
+    /// Takes the replies that were sent and not accounted for; once all are, the batch is empty and
     /// may be filled again.
     pub fn take_sent(&mut self) -> Sent<impl Iterator<Item = Vec<u8>>> {
         let sent = &mut self.messages[self.accounted..self.next];

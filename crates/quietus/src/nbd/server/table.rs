@@ -1,8 +1,8 @@
-//! Who is connected, and who makes room when all places are taken.
+//! The connected clients, and the order in which they make room when all places are taken.
 //!
-//! A place is given up, the first that there is of: the longest handshake; the client
-//! that has been idle for longest without ever making a request, once that is as long as
-//! a handshake may take; the one that has been idle for longest, once that is as long as
+//! The first place of these is given up: that of the longest handshake; that of the client that has
+//! been idle for longest without ever making a request, once that is as long as a handshake may
+//! take; that of the client that has been idle for longest, once that is as long as
 //! [`Config::idle_timeout`]. A guest may be idle for hours with its disk mounted, and
 //! losing it does more harm than a newcomer that is turned away.
 
@@ -14,27 +14,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a newcomer waits for the place of one that was sent away.
+/// Longest wait of a newcomer for the place of a client that was sent away.
 const WAIT_FOR_PLACE: Duration = Duration::from_secs(1);
-/// How often the log says that newcomers are turned away.
+/// Time between two warnings that newcomers are turned away.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// What is told of a connection.
+/// Facts about a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Its number; no other ever has it.
+    /// Number of the connection; no other connection ever has it.
     pub id: u64,
     /// The other end: an address, or a process.
     pub peer: String,
-    /// The disk's name; none during the handshake.
+    /// Name of the disk; none during the handshake.
     pub export: Option<String>,
-    /// Whether it is under TLS.
+    /// Whether the connection is under TLS.
     pub tls: bool,
-    /// Requests without a reply.
+    /// Number of requests without a reply.
     pub in_flight: usize,
     /// The next request waits for the memory that all connections share.
     pub waits_for_memory: bool,
-    /// Since when it is connected.
+    /// When the client connected.
     pub since: Instant,
 }
 
@@ -54,12 +54,12 @@ struct Transmission {
 }
 
 impl Entry {
-    /// Its number.
+    /// The number of the connection.
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its socket.
+    /// The socket of the connection.
     pub const fn socket(&self) -> &Arc<Socket> {
         &self.socket
     }
@@ -69,7 +69,7 @@ impl Entry {
         &self.agreed
     }
 
-    /// The handshake is over.
+    /// Notes that the handshake is over.
     pub fn begin(&self, export: String, tls: bool, outbox: Arc<Outbox>) {
         let begun = self.transmission.set(Transmission { export, tls, outbox });
         assert!(begun.is_ok(), "a handshake ends once");
@@ -193,7 +193,7 @@ impl Table {
         self.lock().entries.values().cloned().collect()
     }
 
-    /// What is told of every connection.
+    /// The facts about every connection.
     pub fn infos(&self) -> Vec<ConnectionInfo> {
         self.entries().iter().map(|entry| entry.info()).collect()
     }
@@ -215,7 +215,7 @@ impl Table {
 }
 
 impl Places {
-    /// Whose place a newcomer may have.
+    /// The entry whose place a newcomer may have.
     fn expendable(&self, limits: &Limits) -> Option<Arc<Entry>> {
         let in_handshake = self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed));
         let idle = || {

@@ -1,5 +1,5 @@
-//! The protocol's bytes, apart from any input or output: what comes in is parsed
-//! from `&[u8]`, what goes out is encoded into a buffer.
+//! The protocol's bytes, apart from any input or output: received bytes are parsed from `&[u8]`,
+//! and bytes to send are encoded into a buffer.
 //!
 //! Every number is big-endian. A parser allocates nothing that is longer than
 //! the bytes it was given.
@@ -89,7 +89,7 @@ pub mod rep {
     pub const META_CONTEXT: u32 = 4;
     /// The option is unknown.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;
-    /// The server is not configured for it.
+    /// The configuration of the server forbids the option.
     pub const ERR_POLICY: u32 = (1 << 31) + 2;
     /// The option makes no sense.
     pub const ERR_INVALID: u32 = (1 << 31) + 3;
@@ -124,7 +124,7 @@ pub const OPTION_BYTES_MAX: u32 = 65_536;
 /// Longest payload of a request or reply, bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 64 << 20;
 
-/// What was sent is not what the protocol says; what, in words.
+/// Reason, in words, why received bytes break the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);

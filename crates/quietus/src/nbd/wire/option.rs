@@ -5,7 +5,7 @@ use super::{Fields, IHAVEOPT, Malformed, NBD_REP_MAGIC, STRING_BYTES_MAX, info};
 /// Bytes of an option's header: magic, option, length.
 pub const OPTION_HEADER_BYTES: usize = 16;
 
-/// What precedes an option's data.
+/// Header of an option: it precedes the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionHeader {
     /// `NBD_OPT_*`, perhaps unknown.
@@ -16,7 +16,7 @@ pub struct OptionHeader {
 
 impl OptionHeader {
     /// # Errors
-    /// Without the magic, after which nothing can be made of the stream.
+    /// If the magic is wrong, after which nothing can be made of the stream.
     pub fn from_bytes(bytes: &[u8; OPTION_HEADER_BYTES]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(bytes);
         if fields.u64()? != IHAVEOPT {
@@ -52,7 +52,7 @@ pub enum OptionKind {
 }
 
 impl OptionKind {
-    /// That of the number `option`, if it is known.
+    /// The kind of number `option`, if it is known.
     #[must_use]
     pub const fn from_number(option: u32) -> Option<Self> {
         Some(match option {
@@ -74,15 +74,15 @@ impl OptionKind {
 /// The data of `NBD_OPT_INFO` and `NBD_OPT_GO`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InfoRequest<'a> {
-    /// Of which export; empty for the default.
+    /// Name of the export; empty for the default.
     pub name: &'a str,
-    /// The known information that is asked for, a bit each.
+    /// Known information that is asked for, a bit each.
     wanted: u16,
 }
 
 impl<'a> InfoRequest<'a> {
     /// # Errors
-    /// If its lengths do not fit each other, or the name is not a string.
+    /// If the lengths do not fit each other, or the name is not a string.
     pub fn from_bytes(data: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(data);
         let name = fields.string()?;
@@ -109,7 +109,7 @@ const fn information_bit(kind: u16) -> u16 {
 /// The data of `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetaRequest<'a> {
-    /// Of which export; empty for the default.
+    /// Name of the export; empty for the default.
     pub name: &'a str,
     /// Names of contexts, or of name spaces.
     pub queries: Vec<&'a str>,
@@ -117,7 +117,7 @@ pub struct MetaRequest<'a> {
 
 impl<'a> MetaRequest<'a> {
     /// # Errors
-    /// If its lengths do not fit each other, or a name is not a string.
+    /// If the lengths do not fit each other, or a name is not a string.
     pub fn from_bytes(data: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(data);
         let name = fields.string()?;
@@ -134,7 +134,7 @@ impl<'a> MetaRequest<'a> {
 /// The whole of `data` as the name of an export, for `NBD_OPT_EXPORT_NAME`.
 ///
 /// # Errors
-/// If it is not a string.
+/// If the name is not a string.
 pub fn export_name(data: &[u8]) -> Result<&str, Malformed> {
     if data.len() > STRING_BYTES_MAX {
         return Err(Malformed("a name of more than 4096 bytes"));

@@ -45,7 +45,7 @@ pub struct ReplyFor {
     pub offset: u64,
 }
 
-/// What goes before the data of a reply.
+/// Head of a reply, before its data.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     bytes: [u8; HEAD_BYTES_MAX],
@@ -60,7 +60,7 @@ impl Head {
         self.len += field.len();
     }
 
-    /// Its bytes.
+    /// The bytes of the head.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -68,7 +68,7 @@ impl Head {
 }
 
 impl ReplyFor {
-    /// The request was carried out, and there are no data.
+    /// The head of a success without data.
     #[must_use]
     pub fn done(&self) -> Head {
         match self.style {
@@ -77,7 +77,7 @@ impl ReplyFor {
         }
     }
 
-    /// The `len` bytes that were read follow; a positive number.
+    /// The head of a success with the `len` bytes that were read; a positive number.
     #[must_use]
     pub fn data(&self, len: usize) -> Head {
         assert!(len > 0, "a chunk of nothing");
@@ -89,8 +89,8 @@ impl ReplyFor {
         head
     }
 
-    /// The request was refused with `errno`; `text`, for people, is cut to what
-    /// the protocol allows. Returns the head, and the data after it.
+    /// The head and the data of a refusal with `errno`; `text`, for people, is cut to what the
+    /// protocol allows.
     #[must_use]
     pub fn error(&self, errno: Errno, text: &str) -> (Head, Vec<u8>) {
         if self.style == Style::Simple {

@@ -2,7 +2,7 @@
 
 use super::{Fields, Malformed, NBD_EXTENDED_REQUEST_MAGIC, NBD_REQUEST_MAGIC, cmd_flag};
 
-/// Which headers a connection agreed on, in both directions.
+/// Kinds of header that a connection agreed on, in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Style {
     /// Compact requests, simple replies.
@@ -62,7 +62,7 @@ impl Command {
         }
     }
 
-    /// The flags that it may carry, apart from `PAYLOAD_LEN`.
+    /// The flags that the command may carry, apart from `PAYLOAD_LEN`.
     #[must_use]
     pub const fn flags(self, style: Style) -> u16 {
         let own = match (self, style) {
@@ -80,7 +80,7 @@ impl Command {
 pub struct RequestHeader {
     /// `NBD_CMD_FLAG_*`.
     pub flags: u16,
-    /// What to do.
+    /// Command to carry out.
     pub command: Command,
     /// Names the request to the client.
     pub cookie: u64,
@@ -94,7 +94,7 @@ impl RequestHeader {
     /// The header at the front of `bytes`, or none if they are too few.
     ///
     /// # Errors
-    /// Without the magic, after which nothing can be made of the stream.
+    /// If the magic is wrong, after which nothing can be made of the stream.
     pub fn from_bytes(bytes: &[u8], style: Style) -> Result<Option<Self>, Malformed> {
         let Some(header) = bytes.get(..style.request_bytes()) else { return Ok(None) };
         let mut fields = Fields::new(header);
@@ -128,7 +128,7 @@ impl RequestHeader {
         if announced || self.command == Command::Write { self.len } else { 0 }
     }
 
-    /// Whether its flags are such as its command may carry.
+    /// Whether the command may carry these flags.
     #[must_use]
     pub const fn flags_fit(&self, style: Style) -> bool {
         let payload = match (style, self.command) {
@@ -142,7 +142,7 @@ impl RequestHeader {
 /// The payload of a `NBD_CMD_BLOCK_STATUS`: how many bytes, and which contexts.
 ///
 /// # Errors
-/// If its length is not 8 + 4n, with n at least one.
+/// If the length is not 8 + 4n, with n at least one.
 pub fn status_payload(payload: &[u8]) -> Result<(u64, Vec<u32>), Malformed> {
     let mut fields = Fields::new(payload);
     let len = fields.u64()?;

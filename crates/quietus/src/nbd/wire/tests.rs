@@ -148,8 +148,8 @@ fn replies_are_those_of_the_specification() {
     assert_eq!(data, *b"\0\0\0\x1c\0\x04full");
 }
 
-/// What a fuzz target does, on bytes of one linear congruence: nothing panics,
-/// and nothing is made that is longer than what came in.
+/// Does what a fuzz target does, on bytes of one linear congruence: nothing panics, and no result
+/// is longer than the input.
 #[test]
 fn noise_is_parsed_or_refused() {
     let mut seed = 1_u64;

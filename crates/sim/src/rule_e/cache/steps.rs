@@ -1,4 +1,4 @@
-//! What can happen next.
+//! Possible next steps.
 
 use super::{Cached, FILES, Step};
 use crate::rule_e::guest::{Guest, SLOTS};

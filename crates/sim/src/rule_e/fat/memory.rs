@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Files at once.
 pub const FILES: usize = 2;
 
-/// What a block's content says of itself: the stay that it was written in.
+/// The stay in which a block's content was written, as the content says.
 #[must_use]
 pub fn stay_of(bytes: &[u8]) -> Option<u16> {
     (bytes[8] == 0xC7).then(|| u16::from_le_bytes([bytes[9], bytes[10]]))
@@ -30,7 +30,7 @@ pub struct Memory {
     generations: [u8; FILES],
     /// Blocks that are allocated to files, and the stay that each is in.
     pub stays: BTreeMap<Block, u16>,
-    /// What differs from the disk, or may.
+    /// Blocks that differ from the disk, or may.
     pub dirty: BTreeSet<Block>,
     touched: u8,
 }

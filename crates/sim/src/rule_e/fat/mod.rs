@@ -45,7 +45,7 @@ pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
 pub struct FatToy {
     /// Blocks of the disk, with the directory; at most twice [`ENTRIES`].
     pub blocks: Block,
-    /// What the superblock said when it was probed.
+    /// The superblock said that it was clean when it was probed.
     pub was_clean: bool,
     /// The table is final, as in FAT; else it needs rest, as in exFAT.
     pub is_final: bool,

@@ -1,4 +1,4 @@
-//! What processes do to files.
+//! Actions of processes on files.
 
 use super::{Guest, Owner, Stay};
 use quietus_detect::format::Block;

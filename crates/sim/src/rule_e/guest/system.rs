@@ -23,7 +23,7 @@ pub struct Ext2 {
 }
 
 impl Ext2 {
-    /// Who has what: in memory, or else by what lies on the disk.
+    /// The owner of each block: in memory, or else by what lies on the disk.
     fn named(&self, disk: &[Bytes]) -> BTreeMap<Block, Owner> {
         let found = self.guest.as_ref().map(Guest::named);
         found.unwrap_or_else(|| Guest::mount(self.toy, disk, 0).named())

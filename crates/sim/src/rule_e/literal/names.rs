@@ -1,4 +1,4 @@
-//! Who names what: rule 5.
+//! Names of blocks: rule 5.
 
 use super::time::Moment;
 use super::{Literal, Stage};
@@ -8,18 +8,18 @@ use quietus_detect::options::Grade;
 /// A block that names others: of inodes, or of pointers.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What it is named as; none: nothing names it any more.
+    /// Kind by which the block is named; none: nothing names it any more.
     pub named: Option<Kind>,
-    /// What it was read as: its links are known.
+    /// Kind by which the block was read: its links are known.
     pub counted: Option<Kind>,
-    /// It lost its last name, or its generation ended, since it was read: what
-    /// it was then.
+    /// Kind that the block had when it lost its last name, or its generation ended, since it was
+    /// read.
     pub ended: Option<Kind>,
-    /// What it names: the block, its kind, and whether that is certain.
+    /// Links of the block: the block that each names, its kind, and whether that is certain.
     pub links: Vec<(Block, Kind, bool)>,
     /// Since when its type has not been certain.
     pub unsettled: Option<Moment>,
-    /// It is to be read again, to make certain what it names.
+    /// The block is to be read again, to make certain what it names.
     pub is_asked_again: bool,
 }
 
@@ -102,7 +102,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// Its content was seen.
+    /// Notes that the content of `block` was seen.
     pub(super) fn source_read(&mut self, block: Block, content: &[u8]) {
         let Some(source) = self.sources.get_mut(&block) else { return };
         let (named, counted) = (source.named, source.counted);

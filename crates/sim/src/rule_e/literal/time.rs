@@ -2,7 +2,7 @@
 
 use quietus_core::units::Millis;
 
-/// What one gap between two changes counts for at most.
+/// Most that one gap between two changes counts for, ms.
 const GAP_MS_MAX: u64 = 1000;
 
 /// A time on both clocks.
@@ -45,7 +45,7 @@ impl Clock {
         Moment { now: self.now, ..self.change }
     }
 
-    /// What the gap that goes on counts for so far.
+    /// Time that the present gap counts for so far, ms.
     pub fn gap(&self) -> u64 {
         (self.now - self.change.now).min(GAP_MS_MAX)
     }

@@ -1,4 +1,4 @@
-//! What can happen next.
+//! Possible next steps.
 
 use super::{Play, Step, System};
 

@@ -87,7 +87,7 @@ impl Log {
         tail.start == 0 && is_lower(tail.tid, next)
     }
 
-    /// What lay at `at` does not any more.
+    /// Notes that content at `at` is gone.
     pub fn gone(&mut self, at: At) {
         self.fresh.remove(&at);
         self.noted.remove(&at);
@@ -126,7 +126,7 @@ impl Log {
         }
     }
 
-    /// What has to be read.
+    /// Blocks of the log that have to be read.
     pub fn unread(&self) -> &BTreeSet<At> {
         &self.unread
     }

@@ -14,7 +14,7 @@ impl<F: Format> Literal<F> {
         self.cells.values().filter(|it| is(it)).count() as u64
     }
 
-    /// Those of which the old content is wanted.
+    /// Blocks whose old content is wanted.
     fn old_wanted(&self) -> BTreeSet<Block> {
         let copies = self.commits.iter().flat_map(|it| &it.maps);
         copies.filter(|it| it.seen.is_none() && !it.is_coming).map(|it| self.area.block(it.at)).collect()

@@ -19,10 +19,10 @@ use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What there is, and what may happen.
+/// A guest, a disk and the limits of a search.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is journaled, and what is ordered.
+    /// Data that is journaled, and data that is ordered.
     pub mode: Mode,
     /// Blocks of data.
     pub data: Block,
@@ -54,10 +54,10 @@ pub struct Setup {
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// What goes with a journal that lies elsewhere.
+/// Properties of a journal that lies elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Elsewhere {
-    /// What is on its way to its place may be overtaken by what comes later.
+    /// Writes on their way to their places may be overtaken by later ones.
     pub reorders: bool,
     /// Something between answers reads: nobody sees them.
     pub hides_reads: bool,
@@ -131,7 +131,7 @@ impl Setup {
     }
 }
 
-/// What can happen.
+/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// The file system is mounted, after recovery if it needs one; that may be
@@ -172,7 +172,7 @@ pub enum Step {
     Read,
     /// Evidence is being made durable.
     Cut,
-    /// It is.
+    /// The evidence is durable.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
@@ -195,7 +195,7 @@ pub struct Play {
     judge: Judge,
     next_generation: u8,
     is_cut: bool,
-    /// What arrives next does so in two parts.
+    /// The next arrival comes in two parts.
     splits: bool,
     /// How often a recovery was interrupted; and whether the last one was.
     interruptions: usize,
@@ -245,7 +245,7 @@ impl Play {
         Ok(())
     }
 
-    /// What is on its way to `block` arrives.
+    /// Lets the write on its way to `block` arrive.
     fn land(&mut self, block: Block) -> Result<(), String> {
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let Some(sent) = guest.landed(block) else { return Ok(()) };
@@ -288,7 +288,7 @@ impl Play {
             data.into_iter().try_for_each(|it| self.land(it))?;
         }
         if self.setup.elsewhere.is_some_and(|it| !it.reorders) {
-            // What is on its way is locked.
+            // Blocks on their way are locked.
             let metadata = self.guest.as_ref().map(Journaled::metadata_on_its_way).unwrap_or_default();
             metadata.into_iter().try_for_each(|it| self.land(it))?;
         }

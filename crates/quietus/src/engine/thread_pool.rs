@@ -1,4 +1,4 @@
-//! Workers, as many as there is work for.
+//! A pool of as many threads as there is work for.
 
 use super::Shared;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -7,21 +7,21 @@ use quietus_core::volume::Io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a worker waits for something to do before it leaves, if another one waits.
+/// Time that an idle worker waits before it leaves, if another one waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Does what is queued, on threads of its own. One of them waits unless all that
-/// there may be are at work: who takes something and leaves nobody waiting calls
-/// another one, and who waited in vain leaves if another one waits. So a disk at
-/// rest costs one thread, which sleeps, and one that is slow holds up no other disk.
-pub(super) struct Crew {
+/// Does queued input and output on threads of its own. One thread waits unless as many as may be
+/// are at work: a worker that takes something and leaves nobody waiting spawns another one, and a
+/// worker that waited in vain leaves if another one waits. So a disk at rest costs one thread,
+/// which sleeps, and a slow disk holds up no other disk.
+pub(super) struct ThreadPool {
     name: &'static str,
-    /// How much its threads give way to others.
+    /// Niceness of the threads.
     niceness: i32,
     workers_max: usize,
-    /// Which of an engine's crews it is.
+    /// The pool itself, found in its engine.
     of: fn(&Shared) -> &Self,
-    /// Nothing is for whoever takes it to leave.
+    /// Input and output to do; none tells the worker that takes it to leave.
     sender: Sender<Option<Io>>,
     queue: Receiver<Option<Io>>,
     workers: Mutex<Workers>,
@@ -33,7 +33,7 @@ struct Workers {
     waiting: usize,
 }
 
-impl Crew {
+impl ThreadPool {
     pub(super) fn new(
         name: &'static str,
         workers_max: usize,
@@ -48,8 +48,8 @@ impl Crew {
         self.send(Some(io));
     }
 
-    /// Lets everybody go once there is nothing left to do.
-    pub(super) fn dismiss(&self) {
+    /// Lets every worker leave once nothing is left to do.
+    pub(super) fn shut_down(&self) {
         self.send(None);
     }
 
@@ -58,8 +58,8 @@ impl Crew {
         let _ = self.sender.send(message);
     }
 
-    /// Makes sure that somebody waits, if there may be one more.
-    pub(super) fn call(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
+    /// Starts a worker if none waits and there may be one more.
+    pub(super) fn spawn(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
         let mut workers = self.workers();
         if workers.waiting == 0 && workers.all < self.workers_max {
             let of = self.of;
@@ -70,25 +70,25 @@ impl Crew {
         Ok(())
     }
 
-    /// Works until the engine is closed, or nobody is needed.
+    /// Works until the engine is closed, or the worker is not needed.
     fn work(&self, shared: &Arc<Shared>) {
         if self.niceness != 0 {
-            // On Linux that is this thread's own. Nothing depends on it but latency.
+            // On Linux each thread has a niceness of its own. Only latency depends on it.
             let _ = rustix::process::nice(self.niceness);
         }
         let mut scratch = Scratch::default();
         while let Some(message) = self.next() {
             let Some(io) = message else {
-                // The others are to leave too, and what was queued meanwhile is done first.
+                // The others are to leave too, after anything that was queued meanwhile.
                 let is_done = self.queue.is_empty();
-                self.dismiss();
+                self.shut_down();
                 if is_done {
                     return;
                 }
                 continue;
             };
             self.workers().waiting -= 1;
-            if let Err(error) = self.call(shared) {
+            if let Err(error) = self.spawn(shared) {
                 tracing::debug!(%error, "no further thread can be started");
             }
             shared.work_through(io, &mut scratch);
@@ -96,7 +96,7 @@ impl Crew {
         }
     }
 
-    /// Waits for the next message. None if this one has left, as another one waits.
+    /// Waits for the next message. None if this worker has left, as another one waits.
     fn next(&self) -> Option<Option<Io>> {
         while self.workers().waiting > 1 {
             match self.queue.recv_timeout(PATIENCE) {
@@ -108,7 +108,7 @@ impl Crew {
         self.queue.recv().ok()
     }
 
-    /// Whether another one waits; then this one has left.
+    /// Whether another worker waits; then this one has left.
     fn is_one_too_many(&self) -> bool {
         let mut workers = self.workers();
         let another = workers.waiting > 1;
@@ -119,7 +119,7 @@ impl Crew {
         another
     }
 
-    /// How many there are.
+    /// Number of workers.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.workers().all
