@@ -290,7 +290,7 @@ fn detected(image: &Path, detect: &str) -> Value {
         let watch = &status["watch"];
         let is_decided = !watch["file_system"].is_null()
             || watch.is_null()
-            || watch["state"].as_str().is_some_and(|it| it.starts_with("no file system"));
+            || watch["state"].as_str().is_some_and(|it| it.starts_with("no known file system"));
         if is_decided {
             return watch["file_system"].clone();
         }
