@@ -333,18 +333,14 @@ impl Volume {
             self.requests.running.get_mut(id).buf = data;
             return self.oblige_more(id, out);
         }
-        self.begin_overwrite(extent);
         let again = |data| Request { op: Op::Write(data), extent, fua };
         let places = match self.allocate(extent) {
             WritePlan::To(places) => places,
             WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
             WritePlan::AwaitJob => return self.wait_for(id, again(data), seen, Obstacle::Closed, out),
-            WritePlan::NoSpace => {
-                self.blind(extent);
-                self.requests.leave(id);
-                return out.push(Command::Reply(id, Err(no_place())));
-            }
+            WritePlan::NoSpace => return self.refuse_unbegun(id, extent, no_place(), out),
         };
+        self.begin_overwrite(extent);
         if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
@@ -436,11 +432,8 @@ impl Volume {
                 self.overwriting(&request, seen, &old);
             }
             Err(error) => {
-                // The watcher was told of a change that does not take place.
-                self.blind(request.extent);
                 self.blind(seen);
-                self.requests.leave(id);
-                return out.push(Command::Reply(id, Err(refusal(&error))));
+                return self.refuse_unbegun(id, request.extent, refusal(&error), out);
             }
         }
         match rest.pop() {
@@ -457,6 +450,19 @@ impl Volume {
         }
         self.requests.leave(id);
         self.looked(extent, &result);
+    }
+
+    /// Refuses a change of `extent` of which the watcher was told, and which does not take place.
+    pub(super) fn refuse_unbegun(
+        &mut self,
+        id: RequestId,
+        extent: Extent<Addr>,
+        refusal: Refusal,
+        out: &mut Vec<Command>,
+    ) {
+        self.blind(extent);
+        self.requests.leave(id);
+        out.push(Command::Reply(id, Err(refusal)));
     }
 
     pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {

@@ -32,6 +32,13 @@ impl Commits {
         seq <= self.durable.seq
     }
 
+    /// Lets request `id` wait until commit `seq` is durable, which is under way or the next one.
+    pub(super) fn wait_for(&mut self, seq: u64, id: RequestId) {
+        let is_made = seq == self.journal.position().seq;
+        let batch = if is_made { &mut self.undurable.under_way } else { &mut self.undurable.next };
+        batch.waiters.push(id);
+    }
+
     /// Begins the next commit, with everything in `state`. Returns its write.
     fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
         let commit = self.journal.commit(state);
@@ -164,7 +171,7 @@ impl Volume {
             for id in waiters {
                 self.finish_with_buf(id, out);
             }
-            self.overwriting_committed(out);
+            self.free_notes();
             self.task_committed(seq, out);
             self.write_map(out);
         }

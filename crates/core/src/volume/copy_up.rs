@@ -6,7 +6,7 @@ use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{Buf, Op, Request, RequestId};
+use crate::request::{Buf, Op, Refusal, Request, RequestId};
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
@@ -63,11 +63,7 @@ impl Volume {
                 self.store.end_write(block, false);
                 self.request_failed(id, &error, out);
             }
-            Err(error) => {
-                let extent = self.requests.running.get_mut(id).extent;
-                self.blind(extent);
-                self.finish(id, Err(refusal(&error)), out);
-            }
+            Err(error) => self.abandon_copy(id, refusal(&error), out),
             Ok(data) if !was_read && self.store.missing(block).is_none() => {
                 self.place_copy(id, block, data, out);
             }
@@ -93,11 +89,14 @@ impl Volume {
                     self.wait_for(id, request, true, Obstacle::Closed, out);
                 }
             }
-            WritePlan::NoSpace => {
-                let extent = self.requests.running.get_mut(id).extent;
-                self.blind(extent);
-                self.finish(id, Err(no_place()), out);
-            }
+            WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),
         }
+    }
+
+    /// Refuses a request whose block got no copy.
+    fn abandon_copy(&mut self, id: RequestId, refusal: Refusal, out: &mut Vec<Command>) {
+        let extent = self.requests.running.get_mut(id).extent;
+        self.blind(extent);
+        self.finish(id, Err(refusal), out);
     }
 }

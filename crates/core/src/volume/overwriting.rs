@@ -39,8 +39,6 @@ pub(super) struct Overwriting {
     since: Millis,
     /// The number of the last commit that completes such obligations.
     met_seq: u64,
-    /// Requests that wait for a commit, with its number.
-    waiters: Vec<(u64, RequestId)>,
     notes: Notes,
 }
 
@@ -188,6 +186,11 @@ impl Volume {
     pub(super) fn end_overwritten_sync(&mut self) {
         self.meet_overwritten(&self.state.ledger.synced());
         self.erasing.overwriting.notes.met = self.erasing.overwriting.notes.syncing;
+        self.free_notes();
+    }
+
+    /// Frees the notes of all obligations that are durably completed.
+    pub(super) fn free_notes(&mut self) {
         if self.is_met_durable() {
             self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.met;
         }
@@ -215,19 +218,8 @@ impl Volume {
             return false;
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.erasing.overwriting.waiters.push((self.erasing.overwriting.met_seq, id));
+        self.commits.wait_for(self.erasing.overwriting.met_seq, id);
         true
-    }
-
-    /// Ends the requests that waited for a commit that is durable now.
-    pub(super) fn overwriting_committed(&mut self, out: &mut Vec<Command>) {
-        let durable = self.commits.durable.seq;
-        if self.is_met_durable() {
-            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.met;
-        }
-        let ready: Vec<_> =
-            self.erasing.overwriting.waiters.extract_if(.., |(seq, _)| *seq <= durable).collect();
-        ready.into_iter().for_each(|(_, id)| self.finish_with_buf(id, out));
     }
 
     /// Whether bytes that were written over should be synced although nobody asks.
@@ -244,9 +236,8 @@ impl Volume {
     }
 
     /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
-    /// forgets it. Nobody waits any more.
+    /// forgets it.
     pub(super) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
-        self.erasing.overwriting.waiters.clear();
         if self.state.ledger.has_overwritten() {
             let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
             self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);

@@ -104,9 +104,6 @@ impl Volume {
 
     /// Refuses a request that did not begin.
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
-        // The watcher was told of a change that does not take place.
-        self.blind(waiting.request.extent);
-        self.requests.leave(waiting.id);
-        out.push(Command::Reply(waiting.id, Err(refusal(error))));
+        self.refuse_unbegun(waiting.id, waiting.request.extent, refusal(error), out);
     }
 }
