@@ -76,6 +76,21 @@ impl Grid {
         self.all_runs(set).filter_map(|run| run.overlap(extent)).collect()
     }
 
+    /// Adds the blocks of `found` to `suspicious`, but for those that `extent` covers: those are destroyed
+    /// before it is written. Returns the parts of `extent` in `found`.
+    pub(crate) fn suspect(
+        self,
+        suspicious: &mut roaring::RoaringBitmap,
+        found: &roaring::RoaringBitmap,
+        extent: Extent<Addr>,
+    ) -> Vec<Extent<Addr>> {
+        *suspicious |= found;
+        if let Some(whole) = self.covered(extent) {
+            suspicious.remove_range(whole);
+        }
+        self.parts(found, extent)
+    }
+
     /// The blocks of `set`, as runs.
     pub(crate) fn all_runs(self, set: &roaring::RoaringBitmap) -> impl Iterator<Item = Extent<Addr>> {
         let mut runs = set.iter();

@@ -158,12 +158,10 @@ impl Observer for RuleE {
             return Vec::new();
         }
         self.figures.reused += found.len();
-        self.suspicious |= &found;
         if let Some(whole) = self.grid.covered(extent) {
-            self.suspicious.remove_range(whole.clone());
             self.deaths.forgive(whole);
         }
-        self.grid.parts(&found, extent)
+        self.grid.suspect(&mut self.suspicious, &found, extent)
     }
 
     fn view(&self) -> Option<Vec<u8>> {

@@ -483,11 +483,7 @@ impl Observer for RuleJ {
             return Vec::new();
         }
         self.figures.reused += found.len();
-        self.suspicious |= &found;
-        if let Some(whole) = self.grid.covered(extent) {
-            self.suspicious.remove_range(whole);
-        }
-        self.grid.parts(&found, extent)
+        self.grid.suspect(&mut self.suspicious, &found, extent)
     }
 
     fn view(&self) -> Option<Vec<u8>> {
