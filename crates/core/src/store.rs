@@ -270,7 +270,7 @@ pub enum Kind {
     Overlay(Setup),
 }
 
-/// What a store needs to be opened.
+/// The parameters for opening a store.
 #[derive(Debug)]
 pub struct Opening<'a> {
     /// Which store.

@@ -38,7 +38,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// What is between a guest's file system and the disk.
+/// Caching between a guest's file system and the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attached {
@@ -113,7 +113,7 @@ pub struct Moment {
     /// How many clients are connected. A client may send again what another one had under way, and while
     /// there are two, a request may arrive from both.
     pub clients: usize,
-    /// What is between the guest and the disk.
+    /// Caching between the guest and the disk.
     pub attached: Attached,
 }
 

@@ -47,7 +47,7 @@ pub struct Opening {
     pub store: store::Kind,
 }
 
-/// What a clean stop keeps for the next start.
+/// The state that a clean stop keeps for the next start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Checkpoint {
     /// The generation of the journal's last frame at the stop.

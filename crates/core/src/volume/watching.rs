@@ -28,7 +28,7 @@ pub(super) struct Watching {
     watcher: Box<dyn Watcher>,
     /// How many clients are connected.
     clients: usize,
-    /// What is between the guest and the disk.
+    /// Caching between the guest and the disk.
     attached: Attached,
     looks: usize,
     next_look: u64,

@@ -63,7 +63,7 @@ impl Stamp {
 }
 
 impl Base {
-    /// The image at `path`, shared with whoever has it open in this process.
+    /// The image at `path`, shared with every disk of this process that has it open.
     ///
     /// # Errors
     /// [`DiskError`]: the image is missing, is no regular file, or may be written to by somebody.

@@ -18,7 +18,7 @@ pub(super) struct Sent {
     pub(super) since: u64,
 }
 
-/// What it asks for.
+/// The purpose of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum What {
     Write {

@@ -1,4 +1,4 @@
-//! What has died in place and is written again, with a policy of one pass.
+//! Writes over dead bytes in place, with a policy of one pass.
 
 use super::*;
 
