@@ -23,6 +23,7 @@ pub mod receipts;
 pub mod request;
 mod steps;
 pub mod store;
+pub mod tree;
 pub mod units;
 pub mod volume;
 pub mod watch;

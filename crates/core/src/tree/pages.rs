@@ -1,0 +1,207 @@
+//! The pages of the trees of one index: those in memory, and the space of all.
+
+use super::node::{Node, PAGE_BYTES, PageError};
+use super::{Absent, PageNo};
+use roaring::RoaringBitmap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pages before the first page of a tree: two heads.
+pub const HEADS: u32 = 2;
+/// The most pages that an index can have.
+const PAGES_MAX: u32 = u32::MAX;
+
+/// The pages of an index.
+///
+/// Invariants:
+/// 1. A page that the durable head can reach is never changed, and never used for something else: a change
+///    goes to a copy in a free page. A page written since the durable head has the generation of the next
+///    head, and can be changed where it is.
+/// 2. Inner pages and pages that are not written stay in memory.
+#[derive(Debug)]
+pub struct Pages {
+    owner: [u8; 12],
+    /// The generation of the next head.
+    generation: u64,
+    nodes: BTreeMap<PageNo, Cached>,
+    unwritten: BTreeSet<PageNo>,
+    free: RoaringBitmap,
+    /// Pages that the durable head reaches, and the next one does not.
+    released: Vec<PageNo>,
+    /// The first page behind all that were ever used.
+    end: PageNo,
+    /// Where eviction goes on to look.
+    hand: PageNo,
+}
+
+#[derive(Debug)]
+struct Cached {
+    node: Node,
+    /// Whether the page was used since eviction last looked at it.
+    used: Cell<bool>,
+}
+
+impl Pages {
+    /// The pages of an index of `disk` whose last head had `generation`. No page is free until all that are
+    /// used were [found](Pages::found).
+    #[must_use]
+    pub fn new(disk: [u8; 16], generation: u64) -> Self {
+        Self {
+            owner: owner(disk),
+            generation: generation + 1,
+            nodes: BTreeMap::new(),
+            unwritten: BTreeSet::new(),
+            free: RoaringBitmap::new(),
+            released: Vec::new(),
+            end: PageNo(HEADS),
+            hand: PageNo(0),
+        }
+    }
+
+    /// Notes the pages that the trees [reach](super::Tree::reach): the others are free.
+    pub fn found(&mut self, used: &RoaringBitmap) {
+        let end = used.max().map_or(HEADS, |last| last + 1);
+        self.free.clear();
+        self.free.insert_range(HEADS..end);
+        self.free -= used;
+        self.end = PageNo(end);
+    }
+
+    /// Takes a page that was [absent](Absent), as it was read.
+    ///
+    /// # Errors
+    /// The bytes are not that page.
+    pub fn loaded(&mut self, page: PageNo, bytes: &[u8]) -> Result<(), PageError> {
+        let node = Node::from_bytes(bytes, page, self.owner, self.generation)?;
+        if !self.nodes.contains_key(&page) {
+            self.put(page, node);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, page: PageNo, node: Node) {
+        self.nodes.insert(page, Cached { node, used: Cell::new(true) });
+    }
+
+    pub(super) fn get(&self, page: PageNo) -> Result<&Node, Absent> {
+        let cached = self.nodes.get(&page).ok_or(Absent(page))?;
+        cached.used.set(true);
+        Ok(&cached.node)
+    }
+
+    /// The page, which is in memory and was [made changeable](Pages::own).
+    pub(super) fn get_mut(&mut self, page: PageNo) -> &mut Node {
+        let cached = self.nodes.get_mut(&page).expect("the page was found on the way down");
+        assert!(cached.node.generation() == self.generation, "a page that the durable head reaches is kept");
+        self.unwritten.insert(page);
+        &mut cached.node
+    }
+
+    /// Makes a page changeable: returns its number from now on.
+    pub(super) fn own(&mut self, page: PageNo) -> PageNo {
+        let node = &self.nodes[&page].node;
+        if node.generation() == self.generation {
+            return page;
+        }
+        let copy = node.clone();
+        self.release(page);
+        self.add(copy)
+    }
+
+    /// Adds a new page.
+    pub(super) fn add(&mut self, mut node: Node) -> PageNo {
+        node.set_generation(self.generation);
+        let page = match self.free.min() {
+            Some(page) => PageNo(page),
+            None => self.end,
+        };
+        if !self.free.remove(page.0) {
+            assert!(page.0 < PAGES_MAX, "an index has at most {PAGES_MAX} pages");
+            self.end = PageNo(page.0 + 1);
+        }
+        self.put(page, node);
+        self.unwritten.insert(page);
+        page
+    }
+
+    /// Frees a page that its tree does not reach any more.
+    pub(super) fn release(&mut self, page: PageNo) {
+        let cached = self.nodes.remove(&page).expect("a page is released while it is in memory");
+        self.unwritten.remove(&page);
+        if cached.node.generation() == self.generation {
+            self.free.insert(page.0);
+        } else {
+            self.released.push(page);
+        }
+    }
+
+    /// The generation of the next head.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether a page was changed since the last head.
+    #[must_use]
+    pub fn unwritten(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Takes the writes of at most `max` changed pages, ascending: the position of each, and its bytes.
+    /// These pages can be written at any time before the next head.
+    pub fn take_writes(&mut self, max: usize) -> Vec<(u64, Vec<u8>)> {
+        let taken: Vec<_> = self.unwritten.iter().copied().take(max).collect();
+        let write = |page: PageNo| {
+            self.unwritten.remove(&page);
+            (page.position(), self.nodes[&page].node.to_bytes(page, self.owner))
+        };
+        taken.into_iter().map(write).collect()
+    }
+
+    /// Notes that the next head is durable, and all pages that it reaches: returns the pages that are free
+    /// from now on.
+    ///
+    /// # Panics
+    /// If a changed page was not written.
+    pub fn head_durable(&mut self) -> Vec<PageNo> {
+        assert!(self.unwritten.is_empty(), "a head follows the pages that it reaches");
+        self.generation += 1;
+        let freed = std::mem::take(&mut self.released);
+        freed.iter().for_each(|page| _ = self.free.insert(page.0));
+        freed
+    }
+
+    /// How many pages are in memory.
+    #[must_use]
+    pub fn in_memory(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Bytes of all pages in use, and of the heads.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (u64::from(self.end.0) - self.free.len()) * PAGE_BYTES as u64
+    }
+
+    /// Evicts leaves that were not used lately until at most `max` pages are in memory, or no more can be
+    /// evicted.
+    pub fn evict(&mut self, max: usize) {
+        for _ in 0..2 * self.nodes.len() {
+            if self.nodes.len() <= max {
+                return;
+            }
+            let next = self.nodes.range(self.hand..).next().or_else(|| self.nodes.first_key_value());
+            let Some((page, cached)) = next else { return };
+            let (page, used) = (*page, cached.used.take());
+            self.hand = PageNo(page.0 + 1);
+            if !used && cached.node.level() == 0 && !self.unwritten.contains(&page) {
+                self.nodes.remove(&page);
+            }
+        }
+    }
+}
+
+/// The first bytes of the disk's identity.
+fn owner(disk: [u8; 16]) -> [u8; 12] {
+    disk[..12].try_into().expect("twelve bytes")
+}
