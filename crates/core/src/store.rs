@@ -7,6 +7,7 @@
 mod allocated;
 mod in_place;
 pub mod overlay;
+mod versions;
 
 pub use in_place::InPlace;
 pub use overlay::Overlay;

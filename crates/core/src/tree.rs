@@ -199,7 +199,8 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         }
     }
 
-    /// Gives `key` this value; returns the value that it had.
+    /// Gives `key` this value; returns the value that it had. The page where [`Tree::get`] looks for the key
+    /// is all that this needs.
     ///
     /// # Errors
     /// [`Absent`].
@@ -281,7 +282,8 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         }
     }
 
-    /// Removes `key`; returns the value that it had.
+    /// Removes `key`; returns the value that it had. The page where [`Tree::get`] finds the key is all that
+    /// this needs.
     ///
     /// # Errors
     /// [`Absent`].
@@ -291,7 +293,8 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let (Ok(n), few) = (leaf.search(Self::LEAF, key), leaf.count() <= Self::FEW) else {
             return Ok(None);
         };
-        let neighbour = if few { Self::neighbour(pages, &path)? } else { None };
+        // A neighbour that is not in memory is joined another time.
+        let neighbour = if few { Self::neighbour(pages, &path).ok().flatten() } else { None };
         self.own(pages, &mut path);
         let leaf = pages.get_mut(path[path.len() - 1].0);
         let old = leaf.entry(Self::LEAF, n)[K..].try_into().ok();

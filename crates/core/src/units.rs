@@ -41,6 +41,10 @@ address_space! {
     Pos
 }
 
+/// The number of an epoch of a disk that keeps versions, from 1 on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Epoch(pub u64);
+
 /// Milliseconds on the clock that the caller keeps. Only differences matter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Millis(pub u64);

@@ -26,8 +26,10 @@ pub struct Pages {
     nodes: BTreeMap<PageNo, Cached>,
     unwritten: BTreeSet<PageNo>,
     free: RoaringBitmap,
-    /// Pages that the durable head reaches, and the next one does not.
+    /// Pages that an earlier head reaches, and the next one does not.
     released: Vec<PageNo>,
+    /// Such pages of the head that is being made durable.
+    releasing: Vec<PageNo>,
     /// The first page behind all that were ever used.
     end: PageNo,
     /// Where eviction goes on to look.
@@ -53,6 +55,7 @@ impl Pages {
             unwritten: BTreeSet::new(),
             free: RoaringBitmap::new(),
             released: Vec::new(),
+            releasing: Vec::new(),
             end: PageNo(HEADS),
             hand: PageNo(0),
         }
@@ -135,13 +138,7 @@ impl Pages {
         }
     }
 
-    /// The generation of the next head.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Whether a page was changed since the last head.
+    /// How many changed pages were not taken to be written.
     #[must_use]
     pub fn unwritten(&self) -> usize {
         self.unwritten.len()
@@ -158,17 +155,31 @@ impl Pages {
         taken.into_iter().map(write).collect()
     }
 
-    /// Notes that the next head is durable, and all pages that it reaches: returns the pages that are free
-    /// from now on.
+    /// Begins the next head: returns its generation. From now on every page that the head reaches is kept, and
+    /// what changes goes into the head after it. One head at a time.
     ///
     /// # Panics
-    /// If a changed page was not written.
-    pub fn head_durable(&mut self) -> Vec<PageNo> {
+    /// If a changed page was not taken to be written.
+    pub fn begin_head(&mut self) -> u64 {
         assert!(self.unwritten.is_empty(), "a head follows the pages that it reaches");
+        assert!(self.releasing.is_empty(), "one head at a time");
+        self.releasing = std::mem::take(&mut self.released);
         self.generation += 1;
-        let freed = std::mem::take(&mut self.released);
+        self.generation - 1
+    }
+
+    /// Notes that the head is durable: returns the pages that are free from now on.
+    pub fn end_head(&mut self) -> Vec<PageNo> {
+        let freed = std::mem::take(&mut self.releasing);
         freed.iter().for_each(|page| _ = self.free.insert(page.0));
         freed
+    }
+
+    /// Gives the head up, whose pages could not all be written: the next head does what it was for, and goes
+    /// to the same place. The other place has the durable head.
+    pub fn abort_head(&mut self) {
+        self.released.append(&mut self.releasing);
+        self.generation += 1;
     }
 
     /// How many pages are in memory.

@@ -85,11 +85,22 @@ impl Index {
     }
 
     fn make_durable(&mut self) {
+        self.make_durable_while(|_, _| {});
+    }
+
+    /// Makes a head durable, during which `meanwhile` changes what is no part of that head.
+    fn make_durable_while(&mut self, meanwhile: impl Fn(&mut Self, u32)) {
         self.write(usize::MAX);
-        self.head =
-            Head { generation: self.pages.generation(), roots: vec![self.tree.root()], note: vec![9] };
-        self.pages.head_durable();
-        self.durable = self.model.clone();
+        let generation = self.pages.begin_head();
+        let head = Head { generation, roots: vec![self.tree.root()], note: vec![9] };
+        let durable = self.model.clone();
+        meanwhile(self, generation as u32);
+        assert_ne!(head.position(), self.head.position(), "the durable head is kept");
+        if generation % 5 == 0 {
+            return self.pages.abort_head();
+        }
+        self.pages.end_head();
+        (self.head, self.durable) = (head, durable);
     }
 
     /// Forgets everything that is in memory.
@@ -136,7 +147,10 @@ fn a_tree_agrees_with_a_map_through_evictions_and_crashes() {
                 85..90 => (0..30).for_each(|n| index.remove(key + n)),
                 90..94 => (0..30).for_each(|n| index.insert(key + n, n as u8)),
                 94..97 => index.write(1 + key as usize % 4),
-                97..99 => index.make_durable(),
+                97..99 => index.make_durable_while(|index, n| {
+                    index.insert(n * 7 % 400, n as u8);
+                    index.remove(n * 7 % 400 + 1);
+                }),
                 _ => index.crash(),
             }
         }

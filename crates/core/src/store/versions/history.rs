@@ -1,0 +1,319 @@
+//! Which epoch shows which version, and which versions are owed: the index of a disk that keeps versions.
+//!
+//! A *version* is the content of one block that one epoch wrote: born in that epoch, dead in the epoch that
+//! replaced or freed it. An *epoch* is kept from the moment when it closes until it is forgotten. A version
+//! that neither the open epoch nor a kept one shows is *owed*: what makes it readable has to be destroyed.
+//!
+//! *Secure Deletion for a Versioning File System*, sections 1 and 3; the order of the lists is ours
+//! ([`super::deaths`]).
+//!
+//! Each method changes nothing if it returns [`Absent`].
+
+use super::deaths::{Dead, Deaths};
+use super::key::{NUMBER, NUMBER_MAX, number, pack};
+use super::{Block, Slot};
+use crate::tree::{Absent, Head, Pages, Root, Tree};
+use crate::units::Epoch;
+use roaring::RoaringBitmap;
+
+/// The numbers of the trees of the index, and the places of their roots in its head.
+const VERSIONS: usize = 0;
+const DEATHS: usize = 1;
+const RUNS: usize = 2;
+const EPOCHS: usize = 3;
+const OWED: usize = 4;
+const TREES: usize = 5;
+
+/// The slot of a block that was freed: it reads as zeros.
+const FREED: Slot = Slot(NUMBER_MAX);
+
+/// Milliseconds since 1970, as the host's clock said.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) struct WallTime(pub(super) u64);
+
+/// A version: who wrote it, and where it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Version {
+    pub(super) born: Epoch,
+    pub(super) slot: Slot,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) pages: Pages,
+    /// By block and birth: the slot, or [`FREED`].
+    versions: Tree<{ 2 * NUMBER }, NUMBER>,
+    deaths: Deaths,
+    /// The kept epochs, and when each closed.
+    epochs: Tree<NUMBER, 8>,
+    /// The slots of versions that are owed: the block, and its birth.
+    owed: Tree<NUMBER, { 2 * NUMBER }>,
+    /// The epoch that takes the writes that arrive.
+    open: Epoch,
+    /// The kept epoch before the open one, and the one before that.
+    last_kept: [Option<Epoch>; 2],
+}
+
+/// How far a forget is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Forget {
+    /// The epochs to forget that are left: from here on ...
+    from: Epoch,
+    /// ... up to this one.
+    to: Epoch,
+    /// The list under way, if it is not that of `from`: the successor of the last epoch.
+    list: Option<Epoch>,
+    /// The run to go on with in the list under way.
+    run: u64,
+}
+
+impl Forget {
+    pub(super) fn new(from: Epoch, to: Epoch) -> Self {
+        Self { from, to, list: None, run: 0 }
+    }
+}
+
+/// What one step of a forget did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Forgotten {
+    /// A version is owed now.
+    Version(Dead),
+    /// Something else; there is more.
+    More,
+    /// All is done.
+    All,
+}
+
+impl History {
+    /// The history that `head` names. All inner pages have to be [loaded](History::reach) before its use.
+    pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch) -> Self {
+        let root = |tree: usize| head.roots.get(tree).copied().unwrap_or_default();
+        let at = |tree: usize| (tree as u8, root(tree));
+        Self {
+            pages: Pages::new(disk, head.generation),
+            versions: Tree::new(VERSIONS as u8, root(VERSIONS)),
+            deaths: Deaths::new(at(DEATHS), at(RUNS)),
+            epochs: Tree::new(EPOCHS as u8, root(EPOCHS)),
+            owed: Tree::new(OWED as u8, root(OWED)),
+            open,
+            last_kept: [None; 2],
+        }
+    }
+
+    /// Looks at all inner pages, and finds the free ones, and the last kept epochs.
+    pub(super) fn reach(&mut self) -> Result<(), Absent> {
+        let mut used = RoaringBitmap::new();
+        self.versions.reach(&self.pages, &mut used)?;
+        self.epochs.reach(&self.pages, &mut used)?;
+        self.owed.reach(&self.pages, &mut used)?;
+        self.deaths.reach(&self.pages, &mut used)?;
+        self.pages.found(&used);
+        let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
+        self.last_kept = [last, self.kept_before(last)?];
+        Ok(())
+    }
+
+    /// The roots of all trees, for a head.
+    pub(super) fn roots(&self) -> Vec<Root> {
+        let mut roots = vec![Root::default(); TREES];
+        (roots[VERSIONS], roots[EPOCHS], roots[OWED]) =
+            (self.versions.root(), self.epochs.root(), self.owed.root());
+        [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
+        roots
+    }
+
+    /// The epoch that takes the writes that arrive.
+    pub(super) fn open_epoch(&self) -> Epoch {
+        self.open
+    }
+
+    /// How many epochs are kept.
+    pub(super) fn kept(&self) -> u64 {
+        self.epochs.len()
+    }
+
+    /// The last kept epoch that is not after `epoch`.
+    pub(super) fn kept_at_or_before(&self, epoch: Epoch) -> Result<Option<Epoch>, Absent> {
+        let found = self.epochs.at_or_before(&self.pages, &pack(&[epoch.0]))?;
+        Ok(found.map(|(key, _)| Epoch(number(&key, 0))))
+    }
+
+    /// The first kept epoch that is not before `epoch`, and when it closed.
+    pub(super) fn kept_at_or_after(&self, epoch: Epoch) -> Result<Option<(Epoch, WallTime)>, Absent> {
+        let found = self.epochs.at_or_after(&self.pages, &pack(&[epoch.0]))?;
+        Ok(found.map(|(key, when)| (Epoch(number(&key, 0)), WallTime(u64::from_be_bytes(when)))))
+    }
+
+    fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
+        match epoch.and_then(|epoch| epoch.0.checked_sub(1)) {
+            Some(before) => self.kept_at_or_before(Epoch(before)),
+            None => Ok(None),
+        }
+    }
+
+    /// The version of `block` that `epoch` shows, or that the open epoch does; none where it reads as zeros.
+    pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
+        Ok(self.latest(block, epoch)?.filter(|version| version.slot != FREED))
+    }
+
+    /// The version of `block`, or its end, that was born last by the end of `epoch`.
+    fn latest(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
+        let found = self.versions.at_or_before(&self.pages, &pack(&[block.0, epoch.0]))?;
+        let found = found.filter(|(key, _)| number(key, 0) == block.0);
+        Ok(found.map(|(key, slot)| Version { born: Epoch(number(&key, 1)), slot: Slot(number(&slot, 0)) }))
+    }
+
+    /// Notes that `epoch`, the open one or the one before it, has put content of `block` into `slot`, or has
+    /// freed the block. Returns the version that is owed now, if one is.
+    pub(super) fn write(
+        &mut self,
+        block: Block,
+        slot: Option<Slot>,
+        epoch: Epoch,
+    ) -> Result<Option<Dead>, Absent> {
+        let old = self.latest(block, epoch)?;
+        let dead =
+            old.filter(|old| old.slot != FREED).map(|Version { born, slot }| Dead { born, block, slot });
+        let is_kept = |dead: &Dead| self.kept_by(epoch).is_some_and(|kept| kept >= dead.born);
+        let owed = dead.filter(|dead| dead.born == epoch || !is_kept(dead));
+        let before = match old.filter(|old| old.born == epoch || owed.is_some()) {
+            Some(Version { born: Epoch(born), .. }) if born > 0 => self.latest(block, Epoch(born - 1))?,
+            Some(_) => None,
+            None => old,
+        };
+        match (owed, dead) {
+            (Some(owed), _) => self.owe(owed)?,
+            (None, Some(dead)) => self.deaths.add(&mut self.pages, epoch, dead)?,
+            (None, None) => {}
+        }
+        if let Some(dead) = owed {
+            self.versions.remove(&mut self.pages, &pack(&[block.0, dead.born.0]))?;
+        }
+        let key = pack(&[block.0, epoch.0]);
+        // A block that no kept epoch shows needs no end.
+        let needs_end = before.is_some_and(|before| before.slot != FREED);
+        match slot {
+            None if !needs_end => self.versions.remove(&mut self.pages, &key).map(drop)?,
+            slot => {
+                let slot = slot.unwrap_or(FREED);
+                self.versions.insert(&mut self.pages, &key, &pack(&[slot.0])).map(drop)?;
+            }
+        }
+        Ok(owed)
+    }
+
+    /// The last kept epoch before `epoch`, which is the open one or the one before it.
+    fn kept_by(&self, epoch: Epoch) -> Option<Epoch> {
+        let [last, before] = self.last_kept;
+        if last.is_some_and(|last| last >= epoch) { before } else { last }
+    }
+
+    fn owe(&mut self, dead: Dead) -> Result<(), Absent> {
+        let value = pack(&[dead.block.0, dead.born.0]);
+        self.owed.insert(&mut self.pages, &pack(&[dead.slot.0]), &value).map(drop)
+    }
+
+    /// The first version that is owed in slot `from` or behind it.
+    pub(super) fn owed_from(&self, from: Slot) -> Result<Option<Dead>, Absent> {
+        let found = self.owed.at_or_after(&self.pages, &pack(&[from.0]))?;
+        Ok(found.map(|(key, it)| Dead {
+            slot: Slot(number(&key, 0)),
+            block: Block(number(&it, 0)),
+            born: Epoch(number(&it, 1)),
+        }))
+    }
+
+    /// How many versions are owed.
+    pub(super) fn owed(&self) -> u64 {
+        self.owed.len()
+    }
+
+    /// Notes that nothing is owed in `slot` any more.
+    pub(super) fn completed(&mut self, slot: Slot) -> Result<(), Absent> {
+        self.owed.remove(&mut self.pages, &pack(&[slot.0])).map(drop)
+    }
+
+    /// Closes the open epoch, which is kept from now on, and opens the next one.
+    pub(super) fn close(&mut self, when: WallTime) -> Result<Epoch, Absent> {
+        let closed = self.open;
+        self.epochs.insert(&mut self.pages, &pack(&[closed.0]), &when.0.to_be_bytes())?;
+        self.last_kept = [Some(closed), self.last_kept[0]];
+        self.open = Epoch(closed.0 + 1);
+        Ok(closed)
+    }
+
+    /// Takes the next step of a forget.
+    pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
+        let before = self.kept_before(Some(forget.from))?.unwrap_or(Epoch(0));
+        let first = self.kept_at_or_after(forget.from)?.map(|(epoch, _)| epoch);
+        let first = first.filter(|first| *first <= forget.to);
+        let heir = self.kept_at_or_after(Epoch(forget.to.0 + 1))?.map_or(self.open, |(epoch, _)| epoch);
+        let list = first.unwrap_or(heir);
+        if forget.list != Some(list) {
+            *forget = Forget { list: Some(list), run: 0, ..*forget };
+        }
+        if let Some((run, dead)) = self.deaths.born_after(&self.pages, list, before, forget.run)? {
+            forget.run = run;
+            return self.forget_version(list, run, dead);
+        }
+        let Some(epoch) = first else {
+            let more = self.deaths.merge_step(&mut self.pages, heir)?;
+            return Ok(if more { Forgotten::More } else { Forgotten::All });
+        };
+        if self.deaths.hand_over(&mut self.pages, epoch, heir)? {
+            return Ok(Forgotten::More);
+        }
+        if !self.deaths.merge_step(&mut self.pages, heir)? {
+            self.drop_epoch(epoch)?;
+        }
+        Ok(Forgotten::More)
+    }
+
+    fn forget_version(&mut self, list: Epoch, run: u64, dead: Dead) -> Result<Forgotten, Absent> {
+        let Dead { born, block, slot } = dead;
+        let is_there = self.latest(block, born)? == Some(Version { born, slot });
+        let next = self.versions.at_or_after(&self.pages, &pack(&[block.0, born.0 + 1]))?;
+        let before = self.latest(block, Epoch(born.0 - 1))?;
+        self.owed.get(&self.pages, &pack(&[slot.0]))?;
+        self.deaths.pop(&mut self.pages, list, run, dead)?;
+        if !is_there {
+            return Ok(Forgotten::More);
+        }
+        self.owe(dead)?;
+        self.versions.remove(&mut self.pages, &pack(&[block.0, born.0]))?;
+        // The end of a block that reads as zeros before it, too, says nothing.
+        let is_zero = before.is_none_or(|before| before.slot == FREED);
+        let end = next.filter(|(key, it)| number(key, 0) == block.0 && number(it, 0) == FREED.0);
+        if let Some((key, _)) = end.filter(|_| is_zero) {
+            self.versions.remove(&mut self.pages, &key)?;
+        }
+        Ok(Forgotten::Version(dead))
+    }
+
+    fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
+        let [last, before] = self.last_kept;
+        let before_that =
+            if last == Some(epoch) || before == Some(epoch) { self.kept_before(before)? } else { None };
+        self.epochs.remove(&mut self.pages, &pack(&[epoch.0]))?;
+        if last == Some(epoch) {
+            self.last_kept = [before, before_that];
+        } else if before == Some(epoch) {
+            self.last_kept = [last, before_that];
+        }
+        Ok(())
+    }
+
+    /// How many entries were looked at for what dies, and how many were moved by merges.
+    pub(super) fn work(&self) -> (u64, u64) {
+        (self.deaths.looked, self.deaths.merged)
+    }
+
+    /// How many versions are dead and shown by a kept epoch.
+    pub(super) fn retired(&self) -> u64 {
+        self.deaths.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The history against the dullest model, on a medium with few pages in memory and crashes between heads.
+
+use super::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+
+const DISK: [u8; 16] = [3; 16];
+
+/// The model: every version that was ever written, and which epochs are kept.
+#[derive(Clone, Default)]
+struct Dull {
+    open: u64,
+    kept: BTreeSet<u64>,
+    /// By slot: the block, its birth, and the epoch that ended it.
+    versions: BTreeMap<u64, (u64, u64, Option<u64>)>,
+    now: BTreeMap<u64, u64>,
+    owed: BTreeSet<u64>,
+}
+
+impl Dull {
+    fn write(&mut self, block: u64, slot: Option<u64>) {
+        if let Some(old) = self.now.remove(&block) {
+            self.versions.get_mut(&old).expect("the version is known").2 = Some(self.open);
+        }
+        if let Some(slot) = slot {
+            self.now.insert(block, slot);
+            self.versions.insert(slot, (block, self.open, None));
+        }
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
+        let is_shown = |(_, born, died): &(u64, u64, Option<u64>)| {
+            died.is_none_or(|died| self.kept.range(*born..died).next().is_some())
+        };
+        self.owed = self.versions.iter().filter(|(_, it)| !is_shown(it)).map(|(slot, _)| *slot).collect();
+    }
+
+    fn shown(&self, block: u64, epoch: u64) -> Option<u64> {
+        let is_it = |(of, born, died): &(u64, u64, Option<u64>)| {
+            *of == block && *born <= epoch && died.is_none_or(|died| epoch < died)
+        };
+        self.versions.iter().find(|(_, it)| is_it(it)).map(|(slot, _)| *slot)
+    }
+}
+
+struct Disk {
+    history: History,
+    medium: BTreeMap<u64, Vec<u8>>,
+    head: Head,
+    memory_max: usize,
+    model: Dull,
+    durable: (Dull, u64),
+    slots: u64,
+}
+
+impl Disk {
+    fn new(memory_max: usize) -> Self {
+        let head = Head { generation: 0, roots: vec![], note: vec![] };
+        let model = Dull { open: 1, ..Dull::default() };
+        Self {
+            history: History::open(DISK, &head, Epoch(1)),
+            medium: BTreeMap::new(),
+            head,
+            memory_max,
+            durable: (model.clone(), 1),
+            model,
+            slots: 0,
+        }
+    }
+
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut History) -> Result<T, Absent>) -> T {
+        loop {
+            match ask(&mut self.history) {
+                Ok(answer) => return answer,
+                Err(Absent(page)) => {
+                    let bytes = &self.medium[&page.position()];
+                    self.history.pages.loaded(page, bytes).expect("the page is whole");
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64, is_free: bool) {
+        self.slots += 1;
+        let slot = Some(self.slots).filter(|_| !is_free);
+        let epoch = Epoch(self.model.open);
+        let owed = self.ask(|it| it.write(Block(block), slot.map(Slot), epoch));
+        let before = self.model.owed.clone();
+        self.model.write(block, slot);
+        let news: Vec<u64> = self.model.owed.difference(&before).copied().collect();
+        assert_eq!(owed.map(|dead| dead.slot.0).into_iter().collect::<Vec<_>>(), news);
+    }
+
+    fn close(&mut self) {
+        let closed = self.ask(|it| it.close(WallTime(7)));
+        assert_eq!(closed.0, self.model.open);
+        self.model.kept.insert(self.model.open);
+        self.model.open += 1;
+    }
+
+    fn forget(&mut self, from: u64, to: u64) -> usize {
+        let mut forget = Forget::new(Epoch(from), Epoch(to));
+        let mut dead = BTreeSet::new();
+        loop {
+            match self.ask(|it| it.forget_step(&mut forget)) {
+                Forgotten::Version(it) => assert!(dead.insert(it.slot.0), "{it:?} dies once"),
+                Forgotten::More => {}
+                Forgotten::All => break,
+            }
+            self.history.pages.evict(self.memory_max);
+        }
+        let before = self.model.owed.clone();
+        self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
+        self.model.sweep();
+        assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+        dead.len()
+    }
+
+    /// Destroys what is owed in some slots.
+    fn complete(&mut self) {
+        let Some(dead) = self.ask(|it| it.owed_from(Slot(0))) else { return };
+        assert!(self.model.owed.remove(&dead.slot.0));
+        assert_eq!(self.model.versions[&dead.slot.0].0, dead.block.0);
+        self.model.versions.remove(&dead.slot.0);
+        self.ask(|it| it.completed(dead.slot));
+    }
+
+    fn make_durable(&mut self) {
+        self.medium.extend(self.history.pages.take_writes(usize::MAX));
+        let generation = self.history.pages.begin_head();
+        self.head = Head { generation, roots: self.history.roots(), note: vec![] };
+        self.history.pages.end_head();
+        self.durable = (self.model.clone(), self.model.open);
+    }
+
+    fn crash(&mut self) {
+        let (model, open) = self.durable.clone();
+        self.model = model;
+        self.history = History::open(DISK, &self.head, Epoch(open));
+        self.ask(History::reach);
+    }
+
+    fn check(&mut self, blocks: u64) {
+        assert_eq!(
+            self.ask(|it| it.versions.check(&it.pages).map_err(|_| Absent(crate::tree::PageNo(0)))),
+            ()
+        );
+        let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
+        for epoch in kept {
+            for block in 0..blocks {
+                let shown = self.ask(|it| it.shown(Block(block), Epoch(epoch)));
+                assert_eq!(shown.map(|it| it.slot.0), self.model.shown(block, epoch), "{block} at {epoch}");
+            }
+        }
+        assert_eq!(self.history.kept(), self.model.kept.len() as u64);
+        let (mut owed, mut from) = (BTreeSet::new(), Slot(0));
+        while let Some(dead) = self.ask(|it| it.owed_from(from)) {
+            owed.insert(dead.slot.0);
+            from = Slot(dead.slot.0 + 1);
+        }
+        assert_eq!(owed, self.model.owed);
+    }
+}
+
+#[test]
+fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut disk = Disk::new(5 + seed as usize % 20);
+        let blocks = 1 + u64::from(rng.next_u32() % 12);
+        for _ in 0..20 + rng.next_u32() % 300 {
+            let kept: Vec<u64> = disk.model.kept.iter().copied().collect();
+            let any = |rng: &mut ChaCha8Rng| kept.get(rng.next_u32() as usize % kept.len().max(1)).copied();
+            match rng.next_u32() % 100 {
+                0..50 => disk.write(u64::from(rng.next_u32()) % blocks, false),
+                50..60 => disk.write(u64::from(rng.next_u32()) % blocks, true),
+                60..78 => disk.close(),
+                78..84 => disk.complete(),
+                84..94 => {
+                    if let (Some(one), Some(other)) = (any(&mut rng), any(&mut rng)) {
+                        let to = if rng.next_u32() % 2 == 0 { one } else { other.max(one) };
+                        disk.forget(one, to);
+                    }
+                }
+                94..98 => disk.make_durable(),
+                _ => disk.crash(),
+            }
+            disk.history.pages.evict(disk.memory_max);
+        }
+        disk.check(blocks);
+        disk.make_durable();
+        disk.crash();
+        disk.check(blocks);
+        // With all epochs forgotten, only what the open one shows is left.
+        disk.forget(0, disk.model.open - 1);
+        disk.check(blocks);
+        while disk.history.owed() > 0 {
+            disk.complete();
+        }
+        let shown = (0..blocks).filter(|block| disk.model.now.contains_key(block)).count();
+        assert_eq!((disk.history.retired(), disk.model.versions.len()), (0, shown));
+        assert_eq!(disk.history.versions.len(), shown as u64, "ends that say nothing are gone");
+    }
+}
+
+/// Forgets epochs one by one in this order; returns the most entries that one forget looked at beyond twice
+/// what it destroyed, and how often an entry was moved by merges.
+fn cost(disk: &mut Disk, order: &[u64]) -> (u64, u64) {
+    let (mut most, mut dead) = (0, 0);
+    for epoch in order {
+        let before = disk.history.work().0;
+        let died = disk.forget_quietly(*epoch);
+        dead += died;
+        most = most.max((disk.history.work().0 - before).saturating_sub(2 * died));
+    }
+    (most, disk.history.work().1 / (dead + disk.history.retired()).max(1))
+}
+
+impl Disk {
+    /// As [`Disk::forget`], without the model.
+    fn forget_quietly(&mut self, epoch: u64) -> u64 {
+        let (mut forget, mut dead) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
+        loop {
+            match self.ask(|it| it.forget_step(&mut forget)) {
+                Forgotten::Version(_) => dead += 1,
+                Forgotten::More => {}
+                Forgotten::All => return dead,
+            }
+        }
+    }
+
+    fn fill(epochs: u64, blocks: u64, writes: u64) -> Self {
+        let (mut disk, mut rng) = (Self::new(usize::MAX), ChaCha8Rng::seed_from_u64(5));
+        let mut slot = 0;
+        let mut put = |disk: &mut Self, block: u64| {
+            slot += 1;
+            let epoch = disk.history.open_epoch();
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch));
+        };
+        (0..blocks).for_each(|block| put(&mut disk, block));
+        for _ in 0..epochs {
+            disk.ask(|it| it.close(WallTime(0)));
+            (0..writes).for_each(|_| put(&mut disk, u64::from(rng.next_u32()) % blocks));
+        }
+        disk
+    }
+}
+
+#[test]
+fn a_forget_looks_at_hardly_more_than_what_dies() {
+    const EPOCHS: u64 = 2000;
+    let all: Vec<u64> = (1..EPOCHS).collect();
+    let thinned: Vec<u64> = all.iter().copied().filter(|epoch| epoch % 60 != 0).collect();
+    let orders = [
+        ("oldest first", all),
+        ("thinned, ascending", thinned.clone()),
+        ("thinned, descending", thinned.into_iter().rev().collect()),
+    ];
+    for (name, order) in orders {
+        let mut disk = Disk::fill(EPOCHS, 5000, 20);
+        let (most, merged) = cost(&mut disk, &order);
+        assert!(most <= 100, "{name}: one forget looked at {most} more");
+        assert!(merged <= 12, "{name}: an entry was moved {merged} times");
+    }
+}
+
+#[test]
+fn where_all_is_written_on_both_sides_nothing_dies_and_nothing_is_looked_at() {
+    let mut disk = Disk::fill(0, 20_000, 0);
+    let mut slot = 20_000;
+    for half in [0..0, 0..10_000, 10_000..20_000] {
+        for block in half {
+            slot += 1;
+            let epoch = disk.history.open_epoch();
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch));
+        }
+        disk.ask(|it| it.close(WallTime(0)));
+    }
+    let before = disk.history.work().0;
+    assert_eq!(disk.forget_quietly(2), 0);
+    assert!(disk.history.work().0 - before < 10);
+}
