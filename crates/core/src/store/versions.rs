@@ -3,6 +3,7 @@
 mod deaths;
 mod history;
 mod key;
+mod slots;
 
 /// A block of the disk, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,0 +1,299 @@
+//! Which slot of the data medium a version gets, so that stubs lie together by disk address.
+//!
+//! Slots come in *clusters*: the stubs of one cluster share a page of the stub medium, and one key of the
+//! root. The disk is cut into *zones*, and a cluster takes the versions of blocks of one zone, however often
+//! and whenever these are written. A zone whose cluster is full is cut in two, unless it is as small as a
+//! cluster; so zones are small where much was written. (*Secure Deletion for a Versioning File System*,
+//! section 4.1, puts the stubs of an indirect block together.)
+
+use super::key::{NUMBER, number, pack};
+use super::{Block, Slot};
+use crate::tree::{Absent, Pages, Root, Tree};
+use roaring::RoaringBitmap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most slots in a cluster.
+const SLOTS_MAX: u64 = 128;
+/// Bytes of a cluster's entry in the index: its zone, and a bit for each slot that is used.
+const ENTRY: usize = NUMBER + 16;
+
+/// A cluster, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Cluster(u32);
+
+/// A cluster that is not full, or that changed since the index was last told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Partial {
+    /// The first block of the zone.
+    zone: u64,
+    /// A bit for each slot that can be taken.
+    free: u128,
+    /// A bit for each slot that can be taken once the next head of the index is durable.
+    pending: u128,
+    /// The same for the head under way.
+    releasing: u128,
+    /// The first and the last block that took a slot since the cluster was begun.
+    span: (u64, u64),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Slots {
+    /// Slots in a cluster.
+    per_cluster: u64,
+    /// Blocks of the disk.
+    blocks: u64,
+    /// The first blocks of all zones.
+    zones: BTreeSet<u64>,
+    partial: BTreeMap<Cluster, Partial>,
+    /// By zone: the clusters with slots that can be taken.
+    open: BTreeSet<(u64, Cluster)>,
+    /// Clusters that were used, and are free as a whole.
+    empty: RoaringBitmap,
+    /// The first cluster behind all that were ever used.
+    end: Cluster,
+    /// How many slots are used, or may be named by the durable index.
+    used: u64,
+    /// The clusters that changed since the index was last told.
+    changed: BTreeSet<Cluster>,
+    /// The used slots of each cluster, and its zone.
+    table: Tree<NUMBER, ENTRY>,
+}
+
+impl Slots {
+    /// The slots of a disk of `blocks` blocks. The clusters of the index have to be [found](Slots::find) first.
+    ///
+    /// # Panics
+    /// If a cluster is to have more than [`SLOTS_MAX`] slots, or none.
+    pub(super) fn new(per_cluster: u64, blocks: u64, table: (u8, Root)) -> Self {
+        assert!((1..=SLOTS_MAX).contains(&per_cluster), "a cluster has 1 to {SLOTS_MAX} slots");
+        Self {
+            per_cluster,
+            blocks,
+            zones: BTreeSet::from([0]),
+            partial: BTreeMap::new(),
+            open: BTreeSet::new(),
+            empty: RoaringBitmap::new(),
+            end: Cluster(0),
+            used: 0,
+            changed: BTreeSet::new(),
+            table: Tree::new(table.0, table.1),
+        }
+    }
+
+    /// Takes the next cluster of the index, from number `from` on, into account. Returns where to go on.
+    pub(super) fn find(&mut self, pages: &Pages, from: u32) -> Result<Option<u32>, Absent> {
+        let found = self.table.at_or_after(pages, &pack(&[u64::from(from)]))?;
+        let Some((key, entry)) = found else { return Ok(None) };
+        let cluster = Cluster(number(&key, 0) as u32);
+        let (zone, used) = entry.split_at(NUMBER);
+        let (zone, used) = (number(zone, 0), u128::from_be_bytes(used.try_into().expect("sixteen bytes")));
+        self.empty.insert_range(self.end.0..cluster.0);
+        self.end = Cluster(cluster.0 + 1);
+        self.zones.insert(zone.min(self.blocks));
+        self.used += u64::from(used.count_ones());
+        if used != self.all() {
+            let span = (zone, self.zone_end(zone) - 1);
+            let free = self.all() & !used;
+            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, span });
+            self.open.insert((zone, cluster));
+        }
+        Ok(Some(self.end.0))
+    }
+
+    /// The root of the table, for a head.
+    pub(super) fn root(&self) -> Root {
+        self.table.root()
+    }
+
+    /// Adds all pages of the table to `used`.
+    pub(super) fn reach(&self, pages: &Pages, used: &mut RoaringBitmap) -> Result<(), Absent> {
+        self.table.reach(pages, used)
+    }
+
+    /// How many slots are used.
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many slots there are, used or not.
+    pub(super) fn len(&self) -> u64 {
+        u64::from(self.end.0) * self.per_cluster
+    }
+
+    fn all(&self) -> u128 {
+        u128::MAX >> (SLOTS_MAX - self.per_cluster)
+    }
+
+    /// The zone that has `block`.
+    fn zone_of(&self, block: u64) -> u64 {
+        self.zones.range(..=block).next_back().copied().unwrap_or_default()
+    }
+
+    /// The first block behind a zone.
+    fn zone_end(&self, zone: u64) -> u64 {
+        self.zones.range(zone + 1..).next().copied().unwrap_or(self.blocks.max(zone + 1))
+    }
+
+    /// Takes a slot for a version of `block`.
+    pub(super) fn take(&mut self, block: Block) -> Slot {
+        let zone = self.zone_of(block.0);
+        let cluster = self.open.range((zone, Cluster(0))..=(zone, Cluster(u32::MAX))).next();
+        let cluster = cluster.map(|(_, cluster)| *cluster).unwrap_or_else(|| self.begin(zone, block));
+        let place = self.partial[&cluster].free.trailing_zeros();
+        let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
+        self.mark(slot, block);
+        slot
+    }
+
+    /// Notes that a version of `block` lies in `slot`, which is not used as far as the index says.
+    pub(super) fn taken(&mut self, slot: Slot, block: Block) {
+        let (cluster, _) = self.place(slot);
+        while self.end <= cluster {
+            self.empty.insert(self.end.0);
+            self.end = Cluster(self.end.0 + 1);
+        }
+        if self.empty.remove(cluster.0) {
+            self.add(cluster, self.zone_of(block.0), block);
+        }
+        self.mark(slot, block);
+    }
+
+    fn place(&self, slot: Slot) -> (Cluster, u128) {
+        let cluster = u32::try_from(slot.0 / self.per_cluster).expect("a slot is in a cluster");
+        (Cluster(cluster), 1 << (slot.0 % self.per_cluster))
+    }
+
+    /// Begins a cluster for a zone.
+    fn begin(&mut self, zone: u64, block: Block) -> Cluster {
+        let cluster = Cluster(self.empty.min().unwrap_or(self.end.0));
+        if !self.empty.remove(cluster.0) {
+            self.end = Cluster(cluster.0 + 1);
+        }
+        self.add(cluster, zone, block);
+        cluster
+    }
+
+    fn add(&mut self, cluster: Cluster, zone: u64, block: Block) {
+        let span = (block.0, block.0);
+        self.partial.insert(cluster, Partial { zone, free: self.all(), pending: 0, releasing: 0, span });
+        self.open.insert((zone, cluster));
+    }
+
+    fn mark(&mut self, slot: Slot, block: Block) {
+        let (cluster, bit) = self.place(slot);
+        let partial = self.partial.get_mut(&cluster).expect("a cluster with a free slot is known");
+        assert!(partial.free & bit != 0, "a slot is taken once");
+        partial.free &= !bit;
+        partial.span = (partial.span.0.min(block.0), partial.span.1.max(block.0));
+        let (zone, span, is_full) = (partial.zone, partial.span, partial.free == 0);
+        self.used += 1;
+        self.changed.insert(cluster);
+        if is_full {
+            self.open.remove(&(zone, cluster));
+            self.split(zone, block.0, span);
+        }
+    }
+
+    /// Cuts a zone, whose cluster is full, in two: behind the blocks that were written if these ascend, before
+    /// them if they descend, else in their middle.
+    fn split(&mut self, zone: u64, last: u64, (low, high): (u64, u64)) {
+        let end = self.zone_end(zone);
+        let middle = match last {
+            _ if last == high => high + 1,
+            _ if last == low => low,
+            _ => low.midpoint(high) + 1,
+        };
+        if end - zone > self.per_cluster && (zone + 1..end).contains(&middle) {
+            self.zones.insert(middle);
+        }
+    }
+
+    /// Frees a slot that no durable index or log names.
+    pub(super) fn free(&mut self, slot: Slot, block: Block) {
+        let (cluster, bit) = self.place(slot);
+        self.partial_of(cluster, block).free |= bit;
+        self.freed(cluster);
+        self.used -= 1;
+    }
+
+    /// Frees a slot once the next head is durable: that head does not name the slot any more.
+    pub(super) fn free_later(&mut self, slot: Slot, block: Block) {
+        let (cluster, bit) = self.place(slot);
+        self.partial_of(cluster, block).pending |= bit;
+        self.changed.insert(cluster);
+    }
+
+    /// The cluster, which may have been full.
+    fn partial_of(&mut self, cluster: Cluster, block: Block) -> &mut Partial {
+        let zone = self.zone_of(block.0);
+        let span = (zone, self.zone_end(zone) - 1);
+        let full = Partial { zone, free: 0, pending: 0, releasing: 0, span };
+        self.partial.entry(cluster).or_insert(full)
+    }
+
+    /// Notes that a cluster has more slots that can be taken.
+    fn freed(&mut self, cluster: Cluster) {
+        let Some(Partial { zone, free, .. }) = self.partial.get(&cluster).copied() else { return };
+        self.changed.insert(cluster);
+        if free == self.all() {
+            self.partial.remove(&cluster);
+            self.open.remove(&(zone, cluster));
+            self.empty.insert(cluster.0);
+        } else if free != 0 {
+            self.open.insert((zone, cluster));
+        }
+    }
+
+    /// Tells the index of one cluster that changed: whether there was one.
+    pub(super) fn tell(&mut self, pages: &mut Pages) -> Result<bool, Absent> {
+        let Some(cluster) = self.changed.first().copied() else { return Ok(false) };
+        let key = pack(&[u64::from(cluster.0)]);
+        let free = |it: &Partial| it.free | it.pending | it.releasing;
+        match self.partial.get(&cluster) {
+            Some(partial) if free(partial) != self.all() => {
+                let mut entry = [0; ENTRY];
+                entry[..NUMBER].copy_from_slice(&pack::<NUMBER>(&[partial.zone]));
+                entry[NUMBER..].copy_from_slice(&(self.all() & !free(partial)).to_be_bytes());
+                let is_full = free(partial) == 0;
+                self.table.insert(pages, &key, &entry)?;
+                if is_full {
+                    self.partial.remove(&cluster);
+                }
+            }
+            _ => _ = self.table.remove(pages, &key)?,
+        }
+        self.changed.remove(&cluster);
+        Ok(true)
+    }
+
+    /// Notes that a head begins that has what the index was [told](Slots::tell).
+    pub(super) fn begin_head(&mut self) {
+        for partial in self.partial.values_mut() {
+            partial.releasing = std::mem::take(&mut partial.pending);
+        }
+    }
+
+    /// Notes that the head is durable: what it does not name can be taken.
+    pub(super) fn end_head(&mut self) {
+        let clusters: Vec<_> =
+            self.partial.iter().filter(|(_, it)| it.releasing != 0).map(|(c, _)| *c).collect();
+        for cluster in clusters {
+            let Some(partial) = self.partial.get_mut(&cluster) else { continue };
+            let released = std::mem::take(&mut partial.releasing);
+            partial.free |= released;
+            self.used -= u64::from(released.count_ones());
+            self.freed(cluster);
+        }
+    }
+
+    /// Notes that the head was given up.
+    pub(super) fn abort_head(&mut self) {
+        for partial in self.partial.values_mut() {
+            partial.pending |= std::mem::take(&mut partial.releasing);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! The slots against a set, through heads and restarts.
+
+use super::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::HashMap;
+
+const PER_CLUSTER: u64 = 48;
+const BLOCKS: u64 = 1 << 20;
+
+fn pages() -> Pages {
+    let mut pages = Pages::new([1; 16], 0);
+    pages.found(&RoaringBitmap::new());
+    pages
+}
+
+fn tell(slots: &mut Slots, pages: &mut Pages) {
+    while slots.tell(pages).expect("all pages are in memory") {}
+}
+
+fn reopened(slots: &Slots, pages: &Pages) -> Slots {
+    let mut anew = Slots::new(PER_CLUSTER, BLOCKS, (0, slots.root()));
+    let mut from = 0;
+    while let Some(next) = anew.find(pages, from).expect("all pages are in memory") {
+        from = next;
+    }
+    anew
+}
+
+#[test]
+fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
+    for seed in 0..21 {
+        let (mut rng, mut pages) = (ChaCha8Rng::seed_from_u64(seed), pages());
+        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        let mut used: HashMap<Slot, Block> = HashMap::new();
+        let mut durable: HashMap<Slot, Block> = HashMap::new();
+        let range = [60, 3000, BLOCKS][seed as usize % 3];
+        for _ in 0..6000 {
+            let any = used
+                .iter()
+                .map(|(slot, block)| (*slot, *block))
+                .min_by_key(|(slot, _)| slot.0 ^ rng.next_u64() % 512);
+            match rng.next_u32() % 100 {
+                0..60 => {
+                    let block = Block(u64::from(rng.next_u32()) % range);
+                    let slot = slots.take(block);
+                    assert!(used.insert(slot, block).is_none() && !durable.contains_key(&slot));
+                }
+                60..95 => {
+                    let Some((slot, block)) = any else { continue };
+                    used.remove(&slot);
+                    if durable.contains_key(&slot) {
+                        slots.free_later(slot, block);
+                    } else {
+                        slots.free(slot, block);
+                    }
+                }
+                _ => {
+                    tell(&mut slots, &mut pages);
+                    slots.begin_head();
+                    if rng.next_u32() % 4 == 0 {
+                        slots.abort_head();
+                        continue;
+                    }
+                    slots.end_head();
+                    durable.clone_from(&used);
+                    assert_eq!(slots.used(), used.len() as u64);
+                    if rng.next_u32() % 3 == 0 {
+                        tell(&mut slots, &mut pages);
+                        slots = reopened(&slots, &pages);
+                        assert_eq!(slots.used(), used.len() as u64);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The clusters that have slots in use, and how many of their slots are.
+fn fill(slots: &[(Slot, u64)]) -> HashMap<u64, Vec<u64>> {
+    let mut clusters: HashMap<u64, Vec<u64>> = HashMap::new();
+    slots.iter().for_each(|(slot, block)| clusters.entry(slot.0 / PER_CLUSTER).or_default().push(*block));
+    clusters
+}
+
+#[test]
+fn ascending_and_descending_writes_fill_their_clusters_in_order() {
+    for descends in [false, true] {
+        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        let block = |n| if descends { BLOCKS - 1 - n } else { n };
+        let taken: Vec<_> = (0..10_000).map(|n| (slots.take(Block(block(n))), block(n))).collect();
+        assert!(slots.len() < 10_000 + 2 * PER_CLUSTER, "{} slots", slots.len());
+        for blocks in fill(&taken).values() {
+            let span = blocks.iter().max().zip(blocks.iter().min()).map(|(high, low)| high - low + 1);
+            assert_eq!(span, Some(blocks.len() as u64));
+        }
+    }
+}
+
+#[test]
+fn scattered_writes_fill_half_their_clusters_and_come_to_lie_by_address() {
+    let (mut rng, mut slots) =
+        (ChaCha8Rng::seed_from_u64(9), Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())));
+    let taken: Vec<_> = (0..100_000)
+        .map(|_| u64::from(rng.next_u32()) % BLOCKS)
+        .map(|block| (slots.take(Block(block)), block))
+        .collect();
+    assert!(slots.len() < 170_000, "{} slots for 100,000 versions", slots.len());
+    let late = fill(&taken[90_000..]);
+    let mean =
+        |blocks: &Vec<u64>| blocks.iter().max().zip(blocks.iter().min()).map_or(0, |(high, low)| high - low);
+    let spans: u64 = late.values().map(mean).sum::<u64>() / late.len() as u64;
+    assert!(spans < BLOCKS / 500, "versions of one cluster lie {spans} blocks apart");
+}
+
+#[test]
+fn versions_of_few_blocks_stay_together_however_often_they_are_written() {
+    let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+    (0..200_000).step_by(50).for_each(|block| _ = slots.take(Block(block)));
+    let often: Vec<_> = (0..480).map(|n| (slots.take(Block(1000 + n % 8)), 1000)).collect();
+    assert!(fill(&often).len() <= 12, "{} clusters", fill(&often).len());
+}
