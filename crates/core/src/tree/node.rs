@@ -1,6 +1,6 @@
 //! A page of a tree: a header, and entries of one width in ascending order.
 //!
-//! The format: `docs/formats/tree.md`.
+//! The format: `docs/formats/index.md`.
 
 use super::PageNo;
 
