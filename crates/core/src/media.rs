@@ -11,6 +11,8 @@ pub enum MediumId {
     Journal,
     /// The map, which says where content lies, if no fixed rule does.
     Map,
+    /// The stubs of versions: what makes their content readable.
+    Stubs,
     /// The image that shows through where the disk was not changed; only read.
     Base,
     /// No medium, and the last name: reads as zeros, and keeps nothing that is written.

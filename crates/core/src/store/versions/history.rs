@@ -22,7 +22,8 @@ const DEATHS: usize = 1;
 const RUNS: usize = 2;
 const EPOCHS: usize = 3;
 const OWED: usize = 4;
-const TREES: usize = 5;
+/// The slots have the last tree.
+pub(super) const CLUSTERS: usize = 5;
 
 /// The slot of a block that was freed: it reads as zeros.
 const FREED: Slot = Slot(NUMBER_MAX);
@@ -101,9 +102,14 @@ impl History {
         }
     }
 
-    /// Looks at all inner pages, and finds the free ones, and the last kept epochs.
-    pub(super) fn reach(&mut self) -> Result<(), Absent> {
+    /// Looks at all inner pages, and finds the free ones, and the last kept epochs. `others` adds the pages of
+    /// other trees of the index.
+    pub(super) fn reach(
+        &mut self,
+        others: impl Fn(&Pages, &mut RoaringBitmap) -> Result<(), Absent>,
+    ) -> Result<(), Absent> {
         let mut used = RoaringBitmap::new();
+        others(&self.pages, &mut used)?;
         self.versions.reach(&self.pages, &mut used)?;
         self.epochs.reach(&self.pages, &mut used)?;
         self.owed.reach(&self.pages, &mut used)?;
@@ -116,7 +122,7 @@ impl History {
 
     /// The roots of all trees, for a head.
     pub(super) fn roots(&self) -> Vec<Root> {
-        let mut roots = vec![Root::default(); TREES];
+        let mut roots = vec![Root::default(); CLUSTERS];
         (roots[VERSIONS], roots[EPOCHS], roots[OWED]) =
             (self.versions.root(), self.epochs.root(), self.owed.root());
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
@@ -241,6 +247,14 @@ impl History {
         self.last_kept = [Some(closed), self.last_kept[0]];
         self.open = Epoch(closed.0 + 1);
         Ok(closed)
+    }
+
+    /// Notes when `epoch` closed, which is the open one or closed before.
+    pub(super) fn close_again(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
+        if epoch == self.open {
+            return self.close(when).map(drop);
+        }
+        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &when.0.to_be_bytes()).map(drop)
     }
 
     /// Takes the next step of a forget.

@@ -81,6 +81,11 @@ impl Slots {
         }
     }
 
+    /// The same slots, as they are before any cluster was found.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.per_cluster, self.blocks, (self.table.id(), self.table.root()))
+    }
+
     /// Takes the next cluster of the index, from number `from` on, into account. Returns where to go on.
     pub(super) fn find(&mut self, pages: &Pages, from: u32) -> Result<Option<u32>, Absent> {
         let found = self.table.at_or_after(pages, &pack(&[u64::from(from)]))?;

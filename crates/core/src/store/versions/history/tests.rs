@@ -139,7 +139,7 @@ impl Disk {
         let (model, open) = self.durable.clone();
         self.model = model;
         self.history = History::open(DISK, &self.head, Epoch(open));
-        self.ask(History::reach);
+        self.ask(|it| it.reach(|_, _| Ok(())));
     }
 
     fn check(&mut self, blocks: u64) {

@@ -1,0 +1,220 @@
+//! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
+
+use super::Slot;
+use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector, Session};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::units::{Epoch, Extent, Pos};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Where the stub of a version is that has no home yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    /// In memory only; a commit takes it.
+    Memory,
+    /// In a half of the log, in these bytes.
+    Log(u8, Extent<Pos>),
+}
+
+/// The stub of a version that has no home yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Homeless {
+    at: At,
+    /// Whether its home may have a copy: from a checkpoint that a crash has cut short.
+    may_be_home: bool,
+    session: Session,
+    entry: Entry,
+}
+
+/// What is still to be logged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Pending {
+    /// The version in this slot with this number of its sealing, if it is still wanted.
+    Version(Epoch, Slot, u32),
+    Other(Epoch, Entry),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Log {
+    layout: Layout,
+    /// The half that commits go to, and how many of its sectors are used.
+    half: u8,
+    used: u64,
+    /// The number of the last sector.
+    sequence: u64,
+    session: Session,
+    pending: VecDeque<Pending>,
+    /// How often the epoch changes in there.
+    changes: u64,
+    homeless: BTreeMap<Slot, Homeless>,
+}
+
+impl Log {
+    /// An empty log, whose sectors go to `half`, the first with the number after `sequence`.
+    pub(super) fn new(layout: Layout, half: u8, sequence: u64, session: Session) -> Self {
+        let (pending, homeless) = (VecDeque::new(), BTreeMap::new());
+        Self { layout, half, used: 0, sequence, session, pending, changes: 0, homeless }
+    }
+
+    /// The half that commits go to, and the number of the last sector.
+    pub(super) fn position(&self) -> (u8, u64) {
+        (self.half, self.sequence)
+    }
+
+    /// How many sectors of the half are used or will be by the next commit, at most.
+    pub(super) fn sectors(&self) -> u64 {
+        // Each change of the epoch begins a sector.
+        self.used + self.pending.len() as u64 / self.layout.per_sector() as u64 + self.changes + 1
+    }
+
+    /// How many sectors a half has.
+    pub(super) fn sectors_max(&self) -> u64 {
+        self.layout.half(0).len / SECTOR_BYTES
+    }
+
+    /// Whether a commit has something to write.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Adds an entry to the next commit.
+    pub(super) fn push(&mut self, epoch: Epoch, entry: Entry) {
+        self.changes += u64::from(self.pending.back().is_some_and(|last| last.epoch() != epoch));
+        let session = self.session;
+        match entry {
+            Entry::Version { slot, number, .. } => {
+                self.homeless.insert(slot, Homeless { at: At::Memory, may_be_home: false, session, entry });
+                self.pending.push_back(Pending::Version(epoch, slot, number));
+            }
+            other => self.pending.push_back(Pending::Other(epoch, other)),
+        }
+    }
+
+    /// Forgets a version that is owed, if its stub was in memory only: then nothing is left of it.
+    pub(super) fn forget_unlogged(&mut self, slot: Slot) -> bool {
+        let is_in_memory = self.homeless.get(&slot).is_some_and(|it| it.at == At::Memory);
+        if is_in_memory {
+            self.homeless.remove(&slot);
+        }
+        is_in_memory
+    }
+
+    /// Where the stub of a version is, and what it is, if it has no home yet.
+    pub(super) fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
+        self.homeless.get(&slot).map(|it| (it.session, &it.entry))
+    }
+
+    /// All bytes of the medium that may have the stub of a version.
+    pub(super) fn places(&self, slot: Slot) -> Vec<Place> {
+        let found = self.homeless.get(&slot);
+        let logged = found.and_then(|it| match it.at {
+            At::Log(_, extent) => Some(extent),
+            At::Memory => None,
+        });
+        let home = found.is_none_or(|it| it.may_be_home).then(|| self.layout.home(slot));
+        logged.into_iter().chain(home).map(|extent| Place { on: MediumId::Stubs, extent }).collect()
+    }
+
+    /// Notes that the stub of a version was destroyed, or has its home.
+    pub(super) fn settle(&mut self, slot: Slot) {
+        self.homeless.remove(&slot);
+    }
+
+    /// The next commit: everything that is pending, as one write. None if that is nothing.
+    pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
+        let start = self.layout.half(self.half).start.0 + self.used * SECTOR_BYTES;
+        let mut bytes = Vec::new();
+        while let Some((epoch, entries, slots)) = self.next_entries() {
+            self.sequence += 1;
+            for (n, slot) in slots {
+                let extent = self.layout.stub_in_sector(Pos(start + bytes.len() as u64), n);
+                if let Some(it) = self.homeless.get_mut(&slot) {
+                    it.at = At::Log(self.half, extent);
+                }
+            }
+            let sector = Sector { sequence: self.sequence, epoch, session: self.session, entries };
+            bytes.extend(self.layout.to_bytes(&sector));
+            self.used += 1;
+        }
+        assert!(self.used <= self.sectors_max(), "a commit fits into its half");
+        self.changes = 0;
+        let extent = Extent::new(start, bytes.len() as u64);
+        (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
+    }
+
+    /// The entries of the next sector, and which of them are versions.
+    fn next_entries(&mut self) -> Option<(Epoch, Vec<Entry>, Vec<(usize, Slot)>)> {
+        let (mut epoch, mut entries, mut slots) = (None, Vec::new(), Vec::new());
+        while entries.len() < self.layout.per_sector()
+            && let Some(next) = self.pending.front()
+        {
+            if epoch.is_some_and(|epoch| epoch != next.epoch()) {
+                break;
+            }
+            epoch = Some(next.epoch());
+            match self.pending.pop_front() {
+                Some(Pending::Version(_, slot, number)) => {
+                    // The version may have been replaced before anything of it was durable.
+                    if let Some(it) = self.homeless.get(&slot).filter(|it| it.is_unlogged(number)) {
+                        slots.push((entries.len(), slot));
+                        entries.push(it.entry.clone());
+                    }
+                }
+                Some(Pending::Other(_, entry)) => entries.push(entry),
+                None => {}
+            }
+        }
+        match epoch {
+            Some(epoch) if !entries.is_empty() => Some((epoch, entries, slots)),
+            Some(_) => self.next_entries(),
+            None => None,
+        }
+    }
+
+    /// Turns to the other half, which is empty. Returns the bytes of the old half that are used, and the slots
+    /// of the versions whose stubs need a home: those that are in it.
+    pub(super) fn turn(&mut self) -> (Extent<Pos>, Vec<Slot>) {
+        let old = self.layout.half(self.half);
+        let used = Extent::new(old.start.0, self.used * SECTOR_BYTES);
+        (self.half, self.used) = (1 - self.half, 0);
+        let is_logged = |it: &Homeless| matches!(it.at, At::Log(..));
+        let logged = self.homeless.iter().filter(|(_, it)| is_logged(it)).map(|(slot, _)| *slot);
+        (used, logged.collect())
+    }
+
+    /// The bytes of the next sector of the half; none if it is full.
+    pub(super) fn next_sector(&self) -> Option<Extent<Pos>> {
+        let at = self.layout.half(self.half).start.0 + self.used * SECTOR_BYTES;
+        (self.used < self.sectors_max()).then(|| Extent::new(at, SECTOR_BYTES))
+    }
+
+    /// Takes a sector that a start found at `at` in the current half, as if it had been committed.
+    pub(super) fn replay(&mut self, at: Pos, sector: &Sector) {
+        self.sequence = sector.sequence;
+        self.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
+        for (n, entry) in sector.entries.iter().enumerate() {
+            if let Entry::Version { slot, .. } = entry {
+                let at = At::Log(self.half, self.layout.stub_in_sector(at, n));
+                let entry = entry.clone();
+                let session = sector.session;
+                self.homeless.insert(*slot, Homeless { at, may_be_home: true, session, entry });
+            }
+        }
+    }
+}
+
+impl Homeless {
+    /// Whether the stub is in memory only, and is that of the sealing with this number.
+    fn is_unlogged(&self, sealing: u32) -> bool {
+        self.at == At::Memory && matches!(self.entry, Entry::Version { number, .. } if number == sealing)
+    }
+}
+
+impl Pending {
+    fn epoch(&self) -> Epoch {
+        match self {
+            Self::Version(epoch, ..) | Self::Other(epoch, _) => *epoch,
+        }
+    }
+}

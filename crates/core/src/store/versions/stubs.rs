@@ -1,0 +1,269 @@
+//! The stub medium: a head, two halves of a log, and a home for the stub of each slot.
+//!
+//! The format: `docs/formats/stubs.md`. What makes a version readable is its stub. A stub is first appended to the
+//! current half of the log, together with all that a commit has; the checkpoint gives it its home, and the
+//! half that is not needed any more is destroyed as a whole. (*Secure Deletion for a Versioning File System*,
+//! section 4.3, wishes for such a journal.)
+
+use super::key::{NUMBER, number, pack};
+use super::{Block, Slot};
+use crate::fields::Fields;
+use crate::units::{Epoch, Extent, Pos};
+
+/// Bytes that a medium writes as a whole.
+pub(super) const SECTOR_BYTES: u64 = 512;
+/// Bytes of a sector before its entries.
+const SECTOR_HEAD_BYTES: usize = 32;
+/// Bytes of an entry before its stub.
+const RECORD_BYTES: usize = 16;
+/// Bytes of a page of homes, and of the head.
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of a number of sectors.
+const SEQUENCE_BYTES: usize = 6;
+
+/// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Session(pub(super) u16);
+
+/// Where things lie on the stub medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    /// Bytes of a stub: none, 16, 32 or 64.
+    pub(super) stub_bytes: usize,
+    /// Bytes of a half of the log.
+    pub(super) half_bytes: u64,
+}
+
+impl Layout {
+    fn entry_bytes(self) -> usize {
+        RECORD_BYTES + self.stub_bytes
+    }
+
+    /// Entries in a sector.
+    pub(super) fn per_sector(self) -> usize {
+        (SECTOR_BYTES as usize - SECTOR_HEAD_BYTES) / self.entry_bytes()
+    }
+
+    /// Homes in a page.
+    pub(super) fn per_page(self) -> u64 {
+        PAGE_BYTES / SECTOR_BYTES * self.per_sector() as u64
+    }
+
+    /// A half of the log.
+    pub(super) fn half(self, half: u8) -> Extent<Pos> {
+        Extent::new(PAGE_BYTES + u64::from(half) * self.half_bytes, self.half_bytes)
+    }
+
+    /// The stub of entry `n` of the sector at `sector`.
+    pub(super) fn stub_in_sector(self, sector: Pos, n: usize) -> Extent<Pos> {
+        let at = sector.0 as usize + SECTOR_HEAD_BYTES + n * self.entry_bytes() + RECORD_BYTES;
+        Extent::new(at as u64, self.stub_bytes as u64)
+    }
+
+    /// The home of a slot's entry: its record, then its stub.
+    pub(super) fn home(self, slot: Slot) -> Extent<Pos> {
+        let (sector, entry) = (slot.0 / self.per_sector() as u64, slot.0 % self.per_sector() as u64);
+        let homes = self.half(1).end();
+        let at = homes + sector * SECTOR_BYTES + SECTOR_HEAD_BYTES as u64 + entry * self.entry_bytes() as u64;
+        Extent::new(at, self.entry_bytes() as u64)
+    }
+}
+
+/// An entry of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Entry {
+    /// A version of `block` lies in `slot`. `number` is that of its sealing, and the stub is what was sealed.
+    Version { block: Block, slot: Slot, number: u32, stub: Vec<u8> },
+    /// So many blocks from this one on were freed.
+    Freed { block: Block, blocks: u64 },
+    /// The epoch of the sector ended: when, in milliseconds since 1970.
+    Closed { when: u64 },
+}
+
+/// The tags of the entries.
+const VERSION: u8 = 1;
+const FREED: u8 = 2;
+const CLOSED: u8 = 3;
+
+/// A sector of the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Sector {
+    /// One more than that of the sector before, over both halves.
+    pub(super) sequence: u64,
+    /// The epoch that all entries belong to.
+    pub(super) epoch: Epoch,
+    /// The opening of the disk that sealed the stubs.
+    pub(super) session: Session,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Layout {
+    /// The bytes of a stub's home: block, session and number of the sealing, and the stub.
+    ///
+    /// # Panics
+    /// If the entry is not a version.
+    pub(super) fn home_bytes(self, session: Session, entry: &Entry) -> Vec<u8> {
+        let Entry::Version { block, number, stub, .. } = entry else { panic!("only versions have stubs") };
+        let mut bytes = pack::<NUMBER>(&[block.0]).to_vec();
+        bytes.extend(session.0.to_le_bytes());
+        bytes.extend(number.to_le_bytes());
+        bytes.resize(RECORD_BYTES, 0);
+        bytes.extend(stub);
+        bytes
+    }
+
+    /// The block, the session and the number of the sealing, and the stub, in the bytes of a home.
+    pub(super) fn parse_home(self, bytes: &[u8]) -> Option<(Block, Session, u32, &[u8])> {
+        let (record, stub) = bytes.get(..self.entry_bytes())?.split_at(RECORD_BYTES);
+        let mut fields = Fields(record);
+        let block = Block(number(&fields.array::<NUMBER>()?, 0));
+        Some((block, Session(fields.u16()?), fields.u32()?, stub))
+    }
+
+    /// The bytes of a sector.
+    ///
+    /// # Panics
+    /// If the entries do not fit into a sector, or a stub has another length.
+    pub(super) fn to_bytes(self, sector: &Sector) -> Vec<u8> {
+        assert!(sector.entries.len() <= self.per_sector(), "the entries fit into a sector");
+        let mut bytes = vec![0; 4];
+        bytes.extend(&sector.sequence.to_le_bytes()[..SEQUENCE_BYTES]);
+        bytes.extend(pack::<NUMBER>(&[sector.epoch.0]));
+        bytes.extend(sector.session.0.to_le_bytes());
+        bytes.push(sector.entries.len() as u8);
+        bytes.resize(SECTOR_HEAD_BYTES, 0);
+        for entry in &sector.entries {
+            let (record, stub) = record(entry);
+            assert!(stub.is_empty() || stub.len() == self.stub_bytes, "a stub has its length");
+            bytes.extend(record);
+            bytes.extend(stub);
+            bytes.resize(bytes.len() + self.stub_bytes - stub.len(), 0);
+        }
+        bytes.resize(SECTOR_BYTES as usize, 0);
+        let crc = self.checksum(&bytes).to_le_bytes();
+        bytes[..4].copy_from_slice(&crc);
+        bytes
+    }
+
+    /// The CRC-32C of head and records. The stubs are not part of it, so that each can be destroyed alone.
+    fn checksum(self, bytes: &[u8]) -> u32 {
+        let head = crc32c::crc32c(&bytes[4..SECTOR_HEAD_BYTES]);
+        let entries = bytes[SECTOR_HEAD_BYTES..].chunks_exact(self.entry_bytes());
+        entries.fold(head, |crc, entry| crc32c::crc32c_append(crc, &entry[..RECORD_BYTES]))
+    }
+
+    /// The sector in these bytes; none if they are not a whole one.
+    pub(super) fn from_bytes(self, bytes: &[u8]) -> Option<Sector> {
+        let (head, mut rest) = bytes.get(..SECTOR_BYTES as usize)?.split_at(SECTOR_HEAD_BYTES);
+        let mut fields = Fields(head);
+        if fields.u32()? != self.checksum(bytes) {
+            return None;
+        }
+        let sequence = fields.array::<SEQUENCE_BYTES>()?;
+        let sequence = sequence.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let epoch = Epoch(number(&fields.array::<NUMBER>()?, 0));
+        let session = Session(fields.u16()?);
+        let [count] = fields.array()?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let (entry, others) = rest.split_at_checked(self.entry_bytes())?;
+            let (record, stub) = entry.split_at(RECORD_BYTES);
+            entries.push(parse(record, stub)?);
+            rest = others;
+        }
+        (sequence > 0 && !entries.is_empty()).then_some(Sector { sequence, epoch, session, entries })
+    }
+}
+
+fn record(entry: &Entry) -> ([u8; RECORD_BYTES], &[u8]) {
+    let mut record = [0; RECORD_BYTES];
+    let (tag, numbers, last, stub): (u8, [u8; 2 * NUMBER], u32, &[u8]) = match entry {
+        Entry::Version { block, slot, number, stub } => (VERSION, pack(&[block.0, slot.0]), *number, stub),
+        Entry::Freed { block, blocks } => (FREED, pack(&[block.0, *blocks]), 0, &[]),
+        Entry::Closed { when } => {
+            let mut numbers = [0; 2 * NUMBER];
+            numbers[..8].copy_from_slice(&when.to_be_bytes());
+            (CLOSED, numbers, 0, &[])
+        }
+    };
+    record[0] = tag;
+    record[1..=2 * NUMBER].copy_from_slice(&numbers);
+    record[2 * NUMBER + 1..][..4].copy_from_slice(&last.to_le_bytes());
+    (record, stub)
+}
+
+fn parse(record: &[u8], stub: &[u8]) -> Option<Entry> {
+    let (tag, rest) = record.split_first()?;
+    let (first, second) = (number(rest, 0), number(rest, 1));
+    let last = Fields(&rest[2 * NUMBER..]).u32()?;
+    match *tag {
+        VERSION => {
+            let (block, slot) = (Block(first), Slot(second));
+            Some(Entry::Version { block, slot, number: last, stub: stub.to_vec() })
+        }
+        FREED => Some(Entry::Freed { block: Block(first), blocks: second }),
+        CLOSED => Some(Entry::Closed { when: u64::from_be_bytes(*rest.first_chunk()?) }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUTS: [(usize, u64); 4] = [(0, 240), (16, 120), (32, 80), (64, 48)];
+
+    fn layout(stub_bytes: usize) -> Layout {
+        Layout { stub_bytes, half_bytes: 1 << 20 }
+    }
+
+    fn sector(layout: Layout) -> Sector {
+        let version = |n: u8| Entry::Version {
+            block: Block(u64::from(n) << 33),
+            slot: Slot(77 + u64::from(n)),
+            number: u32::MAX - u32::from(n),
+            stub: vec![n + 1; layout.stub_bytes],
+        };
+        let mut entries: Vec<_> = (0..layout.per_sector() as u8 - 2).map(version).collect();
+        entries.push(Entry::Freed { block: Block(5), blocks: 1 << 30 });
+        entries.push(Entry::Closed { when: 1_795_363_200_123 });
+        Sector { sequence: (1 << 48) - 2, epoch: Epoch(1 << 39), session: Session(40_000), entries }
+    }
+
+    #[test]
+    fn a_sector_is_read_as_it_was_written_and_a_flip_outside_the_stubs_is_seen() {
+        for (stub_bytes, per_page) in LAYOUTS {
+            let layout = layout(stub_bytes);
+            assert_eq!(layout.per_page(), per_page);
+            let sector = sector(layout);
+            let bytes = layout.to_bytes(&sector);
+            assert_eq!((bytes.len(), layout.from_bytes(&bytes)), (512, Some(sector)));
+            for at in 0..SECTOR_HEAD_BYTES + layout.per_sector() * layout.entry_bytes() {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x10;
+                let in_entry = at.checked_sub(SECTOR_HEAD_BYTES).map(|at| at % layout.entry_bytes());
+                let is_stub = in_entry.is_some_and(|at| at >= RECORD_BYTES);
+                assert_eq!(layout.from_bytes(&flipped).is_some(), is_stub, "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_and_short_bytes_are_no_sector() {
+        let layout = layout(64);
+        assert_eq!(layout.from_bytes(&[0; 512]), None);
+        assert_eq!(layout.from_bytes(&layout.to_bytes(&sector(layout))[..511]), None);
+    }
+
+    #[test]
+    fn homes_follow_the_log_and_none_overlaps_another_or_the_end_of_a_sector() {
+        for (stub_bytes, per_page) in LAYOUTS {
+            let layout = layout(stub_bytes);
+            let homes: Vec<_> = (0..2 * per_page).map(|slot| layout.home(Slot(slot))).collect();
+            assert!(homes[0].start.0 >= layout.half(1).end());
+            assert!(homes.windows(2).all(|pair| pair[0].end() <= pair[1].start.0));
+            assert!(homes.iter().all(|home| home.start.0 / 512 == (home.end() - 1) / 512));
+            assert_eq!(homes[per_page as usize].start.0 / 4096, homes[0].start.0 / 4096 + 1);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The store against the dullest model, on media that lose what was not synced, and a look at every byte of
+//! the stub medium.
+
+use super::*;
+use crate::tree::newest;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+
+const DISK: [u8; 16] = [5; 16];
+const BLOCKS: u64 = 2000;
+const LAYOUT: Layout = Layout { stub_bytes: 64, half_bytes: 64 * 512 };
+/// Most sectors of a half that are used before a checkpoint is due.
+const DUE: u64 = 40;
+
+/// A medium whose unsynced writes a crash may undo, sector by sector.
+#[derive(Default)]
+struct Disk {
+    durable: BTreeMap<u64, [u8; 512]>,
+    cached: BTreeMap<u64, [u8; 512]>,
+}
+
+impl Disk {
+    fn read(&self, at: u64, len: u64) -> Vec<u8> {
+        let sector =
+            |n: &u64| self.cached.get(n).or_else(|| self.durable.get(n)).copied().unwrap_or([0; 512]);
+        let all: Vec<u8> = (at / 512..(at + len).div_ceil(512)).flat_map(|n| sector(&n)).collect();
+        all[(at % 512) as usize..][..len as usize].to_vec()
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        for (n, byte) in bytes.iter().enumerate() {
+            let (sector, offset) = ((at + n as u64) / 512, (at + n as u64) % 512);
+            let old = self.durable.get(&sector).copied().unwrap_or([0; 512]);
+            self.cached.entry(sector).or_insert(old)[offset as usize] = *byte;
+        }
+    }
+
+    fn sync(&mut self) {
+        self.durable.append(&mut self.cached);
+    }
+
+    fn crash(&mut self, rng: &mut ChaCha8Rng) {
+        let cached = std::mem::take(&mut self.cached);
+        self.durable.extend(cached.into_iter().filter(|_| rng.next_u32().is_multiple_of(2)));
+    }
+}
+
+/// What a version is to the model: which block, when born, and which epoch ended it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Known {
+    block: u64,
+    born: u64,
+    died: Option<u64>,
+}
+
+/// By number of the version: all that were ever written; and which epochs are kept.
+#[derive(Clone, Default)]
+struct Model {
+    open: u64,
+    kept: BTreeSet<u64>,
+    versions: BTreeMap<u32, Known>,
+    now: BTreeMap<u64, u32>,
+}
+
+impl Model {
+    fn write(&mut self, block: u64, version: Option<u32>) {
+        if let Some(old) = self.now.remove(&block) {
+            self.versions.get_mut(&old).expect("the version is known").died = Some(self.open);
+        }
+        if let Some(version) = version {
+            self.now.insert(block, version);
+            self.versions.insert(version, Known { block, born: self.open, died: None });
+        }
+    }
+
+    fn at(&self, epoch: u64) -> BTreeMap<u64, u32> {
+        let shows = |it: &Known| it.born <= epoch && it.died.is_none_or(|died| epoch < died);
+        self.versions.iter().filter(|(_, it)| shows(it)).map(|(version, it)| (it.block, *version)).collect()
+    }
+
+    fn is_shown(&self, version: u32) -> bool {
+        let Some(it) = self.versions.get(&version) else { return false };
+        it.died.is_none_or(|died| self.kept.range(it.born..died).next().is_some())
+    }
+}
+
+struct Rig {
+    store: Versions,
+    map: Disk,
+    stubs: Disk,
+    model: Model,
+    /// The model as of the last commit.
+    durable: Model,
+    /// The version that the content of each slot is.
+    content: BTreeMap<Slot, u32>,
+    /// Forgets that the index may not have durably. The intents themselves are durable.
+    intents: Vec<(u64, u64)>,
+    last: u32,
+    rng: ChaCha8Rng,
+    pages_max: usize,
+}
+
+/// A stub that is found by its bytes.
+fn stub_of(version: u32) -> Vec<u8> {
+    [b"STUB".as_slice(), &version.to_be_bytes(), &(!version).to_be_bytes(), b"KEEP"].concat().repeat(4)
+}
+
+impl Rig {
+    fn new(seed: u64) -> Self {
+        let head = Head { generation: 0, roots: vec![], note: vec![] };
+        let mut store = Versions::open(DISK, BLOCKS, LAYOUT, &head, Session(1)).expect("a new store");
+        store.reach().expect("a new store has no page");
+        let model = Model { open: 1, ..Model::default() };
+        Self {
+            store,
+            map: Disk::default(),
+            stubs: Disk::default(),
+            durable: model.clone(),
+            model,
+            content: BTreeMap::new(),
+            intents: Vec::new(),
+            last: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            pages_max: 8 + seed as usize % 40,
+        }
+    }
+
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Versions) -> Result<T, Absent>) -> T {
+        loop {
+            match ask(&mut self.store) {
+                Ok(answer) => return answer,
+                Err(Absent(page)) => {
+                    let bytes = self.map.read(page.position(), PAGE_BYTES as u64);
+                    self.store.history.pages.loaded(page, &bytes).expect("the page is whole");
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64) {
+        let slot = self.store.begin_write(Block(block));
+        self.last += 1;
+        let (version, epoch) = (self.last, self.store.open_epoch());
+        if self.rng.next_u32().is_multiple_of(30) {
+            return self.store.cancel_write(Block(block), slot);
+        }
+        self.content.insert(slot, version);
+        let stub = stub_of(version);
+        self.ask(|store| store.end_write((Block(block), slot), epoch, (version, stub.clone())));
+        self.model.write(block, Some(version));
+    }
+
+    fn free(&mut self, block: u64) {
+        let epoch = self.store.open_epoch();
+        self.ask(|store| store.free(Block(block), epoch));
+        self.model.write(block, None);
+    }
+
+    fn close(&mut self) {
+        let when = WallTime(1000 * self.model.open);
+        let closed = self.ask(|store| store.close(when));
+        assert_eq!(closed.0, self.model.open);
+        self.model.kept.insert(self.model.open);
+        self.model.open += 1;
+    }
+
+    /// Whether no crash came.
+    fn commit(&mut self) -> bool {
+        let Some((place, bytes)) = self.store.commit() else { return true };
+        self.stubs.write(place.extent.start.0, &bytes);
+        if self.rng.next_u32().is_multiple_of(8) {
+            self.crash();
+            return false;
+        }
+        self.stubs.sync();
+        self.durable.clone_from(&self.model);
+        true
+    }
+
+    /// Forgets epochs whose end is durable.
+    fn forget(&mut self) {
+        if !self.commit() {
+            return;
+        }
+        let kept: Vec<u64> = self.model.kept.iter().copied().collect();
+        let Some(from) = kept.get(self.rng.next_u32() as usize % kept.len().max(1)).copied() else { return };
+        let to = (from + u64::from(self.rng.next_u32() % 3)).min(self.model.open - 1);
+        self.intents.push((from, to));
+        self.carry_out(from, to);
+    }
+
+    fn carry_out(&mut self, from: u64, to: u64) {
+        let mut forget = Forget::new(Epoch(from), Epoch(to));
+        while self.ask(|store| store.forget_step(&mut forget)) != Forgotten::All {
+            self.store.history.pages.evict(self.pages_max);
+        }
+        self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
+        self.durable.kept.retain(|epoch| !(from..=to).contains(epoch));
+    }
+
+    /// Destroys some of the stubs that are owed.
+    fn destroy(&mut self, most: usize) {
+        let (mut from, mut owed) = (Slot(0), Vec::new());
+        while owed.len() < most
+            && let Some((slot, places)) = self.ask(|store| store.owed_from(from))
+        {
+            owed.push((slot, places));
+            from = Slot(slot.0 + 1);
+        }
+        if !self.commit() {
+            return;
+        }
+        for (slot, places) in owed {
+            let version = self.content[&slot];
+            assert!(!self.model.is_shown(version), "version {version} is shown");
+            for place in places {
+                self.stubs.write(place.extent.start.0, &vec![0; place.extent.len as usize]);
+            }
+            self.stubs.sync();
+            self.ask(|store| store.destroyed(slot));
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        if let Some(half) = self.store.old_half() {
+            self.stubs.write(half.start.0, &vec![0; half.len as usize]);
+            self.stubs.sync();
+            self.store.old_half_destroyed();
+        }
+        self.ask(Versions::prepare_checkpoint);
+        let checkpoint = self.store.begin_checkpoint();
+        let cut = self.rng.next_u32() % 12;
+        if let Some((place, bytes)) = &checkpoint.log {
+            self.stubs.write(place.extent.start.0, bytes);
+        }
+        if cut == 0 {
+            return self.crash();
+        }
+        self.stubs.sync();
+        self.durable.clone_from(&self.model);
+        for (place, bytes) in &checkpoint.writes {
+            let medium = if place.on == MediumId::Map { &mut self.map } else { &mut self.stubs };
+            medium.write(place.extent.start.0, bytes);
+        }
+        if cut == 1 {
+            return self.crash();
+        }
+        // What changes meanwhile is not part of the checkpoint.
+        let block = u64::from(self.rng.next_u32()) % BLOCKS;
+        self.write(block);
+        self.map.sync();
+        self.stubs.sync();
+        self.map.write(checkpoint.head.0.extent.start.0, &checkpoint.head.1);
+        if cut == 2 {
+            return self.crash();
+        }
+        self.map.sync();
+        self.intents.clear();
+        if cut == 3 {
+            return self.crash();
+        }
+        self.store.end_checkpoint(&checkpoint);
+    }
+
+    fn crash(&mut self) {
+        self.map.crash(&mut self.rng);
+        self.stubs.crash(&mut self.rng);
+        let heads = [self.map.read(0, 512), self.map.read(PAGE_BYTES as u64, 512)];
+        let none = Head { generation: 0, roots: vec![], note: vec![] };
+        let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
+        let session = Session(self.rng.next_u32() as u16);
+        self.store = Versions::open(DISK, BLOCKS, LAYOUT, &head, session).expect("a note that makes sense");
+        self.ask(Versions::reach);
+        while let Some(place) = self.store.next_sector() {
+            let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
+            if !self.ask(|store| store.replay(at, &bytes)) {
+                break;
+            }
+        }
+        self.destroy_torn();
+        self.adopt();
+    }
+
+    /// Destroys what a commit left that was not durable as a whole: all sectors behind the last whole one.
+    fn destroy_torn(&mut self) {
+        let Some(place) = self.store.next_sector() else { return };
+        let (half, _) = self.store.log.position();
+        let len = LAYOUT.half(half).end() - place.extent.start.0;
+        self.stubs.write(place.extent.start.0, &vec![0; len as usize]);
+        self.stubs.sync();
+    }
+
+    /// Checks what a start found against the last commit, and goes on from there.
+    fn adopt(&mut self) {
+        let (mut durable, newer) = (self.durable.clone(), self.model.clone());
+        for (from, to) in self.intents.clone() {
+            self.carry_out(from, to);
+        }
+        durable.kept.clone_from(&self.durable.kept);
+        let open = self.store.open_epoch().0;
+        assert!((durable.open..=newer.open).contains(&open), "{open}");
+        for epoch in durable.kept.clone() {
+            assert_eq!(self.found(epoch), durable.at(epoch), "epoch {epoch}");
+        }
+        // Some of what came after the last commit may have become durable, in order; which, is found out.
+        for epoch in durable.open..open {
+            durable.kept.insert(epoch);
+        }
+        for epoch in durable.open..=open {
+            durable.open = epoch;
+            let found = self.found(epoch);
+            let now = durable.now.clone();
+            for block in 0..BLOCKS {
+                let (was, is) = (now.get(&block), found.get(&block));
+                if was != is {
+                    let was_newer = |version: &u32| newer.versions[version].block == block;
+                    assert!(is.is_none_or(was_newer), "block {block} shows {is:?}");
+                    durable.write(block, is.copied());
+                }
+            }
+        }
+        (self.model, self.durable) = (durable.clone(), durable);
+    }
+
+    /// What an epoch shows, by the versions that lie in the slots; the stubs have to be those.
+    fn found(&mut self, epoch: u64) -> BTreeMap<u64, u32> {
+        let mut found = BTreeMap::new();
+        for block in 0..BLOCKS {
+            let Some(version) = self.ask(|store| store.shown(Block(block), Epoch(epoch))) else { continue };
+            let number = self.content[&version.slot];
+            assert_eq!(self.stub(version.slot), stub_of(number), "the stub of block {block} at {epoch}");
+            found.insert(block, number);
+        }
+        found
+    }
+
+    fn stub(&self, slot: Slot) -> Vec<u8> {
+        match self.store.stub(slot) {
+            Some((_, Entry::Version { stub, .. })) => stub.clone(),
+            _ => {
+                let home = LAYOUT.home(slot);
+                let bytes = self.stubs.read(home.start.0, home.len);
+                LAYOUT.parse_home(&bytes).expect("a home").3.to_vec()
+            }
+        }
+    }
+
+    /// All that is owed is destroyed, and the log is empty: no stub is left but those of versions that are
+    /// shown.
+    fn check_medium(&mut self) {
+        for _ in 0..40 {
+            self.checkpoint();
+            self.destroy(usize::MAX);
+            if self.store.history.owed() == 0 && !self.store.log.is_pending() {
+                break;
+            }
+        }
+        let half = self.store.old_half();
+        for sector in self.stubs.durable.keys().copied().collect::<Vec<_>>() {
+            if half.is_some_and(|half| (half.start.0..half.end()).contains(&(sector * 512))) {
+                continue;
+            }
+            let bytes = self.stubs.read(sector * 512, 512);
+            for stub in bytes.windows(12).filter(|bytes| bytes.starts_with(b"STUB")) {
+                let version = u32::from_be_bytes(stub[4..8].try_into().expect("four bytes"));
+                assert!(self.model.is_shown(version), "version {version} is dead, and its stub is there");
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
+        for epoch in kept {
+            assert_eq!(self.found(epoch), self.model.at(epoch), "epoch {epoch}");
+        }
+    }
+}
+
+#[test]
+fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
+    for seed in 0..60 {
+        let mut rig = Rig::new(seed);
+        let range = [3, 60, BLOCKS][seed as usize % 3];
+        for _ in 0..400 {
+            let block = u64::from(rig.rng.next_u32()) % range;
+            match rig.rng.next_u32() % 100 {
+                0..55 => rig.write(block),
+                55..62 => rig.free(block),
+                62..74 => _ = rig.commit(),
+                74..84 => rig.close(),
+                84..88 => rig.forget(),
+                88..92 => rig.destroy(5),
+                92..96 => rig.checkpoint(),
+                96..98 => rig.crash(),
+                _ => rig.store.history.pages.evict(rig.pages_max),
+            }
+            if rig.store.log.sectors() > DUE {
+                rig.checkpoint();
+            }
+        }
+        rig.check();
+        rig.check_medium();
+        rig.check();
+    }
+}
