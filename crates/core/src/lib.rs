@@ -21,6 +21,7 @@ pub mod place;
 pub mod policy;
 pub mod receipts;
 pub mod request;
+pub mod retention;
 mod steps;
 pub mod store;
 pub mod tree;
