@@ -13,7 +13,7 @@
 //!    called dead; and, unless eager, only a block that no observed pointer names ([`names`]).
 //! 3. Nothing is called dead before the evidence is durable ([`deaths`]).
 //! 4. Uncertain blocks are suspicious or overwritten conservatively: both keep the present content.
-//! 5. Time alone kills nothing: the clock that settles doubts stands still while the guest does (it
+//! 5. Time alone kills nothing: the clock that confirms deaths stands still while the guest does (it
 //!    may be suspended, with everything it has yet to write).
 //! 6. Below a cache, which knows no order, a map proves nothing against a block that was written
 //!    within the time that any layer may hold a write back ([`cached`]).
