@@ -63,7 +63,7 @@ impl OpenDisk {
             tracing::warn!(%error, "cannot write the checkpoint; the next start takes longer");
         }
         if let Err(error) = self.dir.stamp() {
-            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed meanwhile");
+            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed in between");
         }
     }
 }

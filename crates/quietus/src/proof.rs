@@ -85,7 +85,7 @@ pub enum ProofError {
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
     Record(String),
-    /// Somebody interrupted the proof.
+    /// The proof was interrupted.
     #[error("interrupted")]
     Interrupted,
 }

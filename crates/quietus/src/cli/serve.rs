@@ -119,7 +119,7 @@ fn serve_disks(
         wait(args, disks, signals, &server, &uris)
     });
     if !server.shutdown(Instant::now() + PATIENCE) {
-        tracing::warn!("some clients were cut off in the middle of a request");
+        tracing::warn!("some clients were disconnected in the middle of a request");
     }
     if let Some(pidfile) = &args.pidfile {
         // Somebody may have removed it before.

@@ -241,14 +241,14 @@ impl DiskToml {
     fn check(&self) -> Result<(), DiskErrorKind> {
         if self.checksum != self.sum() {
             return Err(DirectoryErrorKind::Damaged(
-                "field `checksum` does not fit; only [behaviour] may be edited",
+                "field `checksum` does not match the other fields; only [behaviour] may be edited",
             )
             .into());
         }
         let is_overlay = self.store == StoreKind::Overlay;
         if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
             return Err(invalid(
-                "field `store` does not fit: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
+                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
             ));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {

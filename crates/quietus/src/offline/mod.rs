@@ -62,7 +62,7 @@ pub enum OfflineError {
     /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),
-    /// Somebody stopped the operation.
+    /// The operation was interrupted.
     #[error("interrupted; run the command again to go on")]
     Interrupted,
 }

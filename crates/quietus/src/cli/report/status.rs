@@ -132,7 +132,7 @@ fn health(now: &StatusAnswer) -> String {
             format!("the audit log cannot be written, {} receipts wait: {trouble}", record.receipts_waiting)
         }
         (None, None) if now.status.holes_unknown => {
-            "good; after a crash the holes of the medium are being found".into()
+            "good; scanning for the holes of the medium after a crash".into()
         }
         (None, None) => "good".into(),
     }
@@ -212,7 +212,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     )?;
     writeln!(
         out,
-        "suspicious   {:>12}  and below present content {}",
+        "suspicious   {:>12}  and {} to be overwritten below present content",
         bytes(it.suspicious_bytes),
         bytes(it.scour_bytes)
     )?;
