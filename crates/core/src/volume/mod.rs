@@ -237,7 +237,7 @@ impl Volume {
         self.drive_watching(out);
         self.drive_task(out);
         self.give_receipts(out);
-        self.check_log(out);
+        self.refuse_unrecorded(out);
         self.drive_checkpoints(out);
         self.commit_pending(out);
         self.note_shortage();

@@ -195,7 +195,7 @@ impl Volume {
     /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
-        let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
+        let watch = self.watch_wakeup().filter(|_| self.latched.is_none() && self.pause().is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.schedule.now);
@@ -203,7 +203,8 @@ impl Volume {
     }
 
     fn task_wakeup(&self) -> Option<Millis> {
-        let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
+        let never = self.latched.is_some() || self.config.read_only || !self.has_unasked();
+        let asleep = never || self.pause().is_some();
         let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
