@@ -51,7 +51,7 @@ mod watching;
 
 pub use io::{Io, IoId, IoOp};
 pub use open::{Checkpoint, OpenError, Opening};
-pub use query::{Status, WaitingBytes};
+pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
 
 use crate::journal::State;
 use crate::ledger::Cause;

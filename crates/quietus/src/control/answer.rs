@@ -109,16 +109,14 @@ impl OpenDisk {
     }
 
     fn shred(&self, step: Step<'_>) -> Result<Value, String> {
-        let owed = |status: &Status| status.queued_bytes + status.scour_bytes;
+        let owed = |status: &Status| status.owed.queued_bytes + status.owed.scour_bytes;
         let before = self.engine.status();
         let total = owed(&before).max(1);
         self.engine.shred_now();
         let drained =
             self.engine.wait_until_destroyed(|status| step(total.saturating_sub(owed(status)), total));
         let (after, waiting) = waiting::standing(&self.engine);
-        if let Some(reason) = after.latched {
-            return Err(format!("the disk is read-only: {reason}"));
-        }
+        refuse(&after, drained)?;
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
         let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
         Ok(json!({
@@ -140,10 +138,8 @@ impl OpenDisk {
         });
         let after = self.engine.status();
         let bytes_after = medium_bytes(&after).unwrap_or(bytes_before);
-        match after.latched {
-            Some(reason) => Err(format!("the disk is read-only: {reason}")),
-            None => Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after })),
-        }
+        refuse(&after, done)?;
+        Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
     }
 
     fn purge(&self, ranges: &[(u64, u64)], scour: bool) -> Result<Value, String> {
@@ -193,5 +189,14 @@ impl OpenDisk {
             .map(|(what, it)| json!({ "what": what, "ok": it.is_ok(), "detail": it.unwrap_or_else(|error| error) }))
             .collect();
         json!({ "ok": ok, "checks": checks })
+    }
+}
+
+/// Why nothing more is destroyed, if so: the disk is latched, or it was not `done` because destruction pauses.
+fn refuse(after: &Status, done: bool) -> Result<(), String> {
+    match (&after.latched, &after.owed.pauses) {
+        (Some(reason), _) => Err(format!("the disk is read-only: {reason}")),
+        (None, Some(reason)) if !done => Err(format!("destruction pauses: {reason}")),
+        _ => Ok(()),
     }
 }

@@ -267,25 +267,34 @@ impl Engine {
         let inner = self.shared.lock();
         let all = inner.volume.obligations();
         let some: Vec<_> = all.take(most).collect();
-        let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
+        let more = inner.volume.status().owed.entries.saturating_sub(some.len());
         (some, more)
     }
 
-    /// Waits until everything due has been destroyed, or `step` says false. Requests may go on
-    /// meanwhile.
+    /// Waits until everything due has been destroyed, destruction pauses, or `step` says false.
+    /// Requests may go on meanwhile.
     pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due(), step)
+        self.wait_while_erasing(|volume| volume.owes_nothing_due(), step)
     }
 
-    /// Waits until everything due has been destroyed and compacted, or `step` says false.
+    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step`
+    /// says false.
     pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
+        self.wait_while_erasing(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
 
-    /// Waits until nothing is owed any more or `step` says false; `step` is
+    /// Waits until nothing is owed any more, destruction pauses, or `step` says false; `step` is
     /// called with the status now and then.
     pub fn wait_until_drained(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(Volume::is_drained, step)
+        self.wait_while_erasing(Volume::is_drained, step)
+    }
+
+    fn wait_while_erasing(
+        &self,
+        reached: impl Fn(&Volume) -> bool,
+        mut step: impl FnMut(&Status) -> bool,
+    ) -> bool {
+        self.wait_until(reached, |status| step(status) && status.owed.pauses.is_none())
     }
 
     fn wait_until(&self, reached: impl Fn(&Volume) -> bool, mut step: impl FnMut(&Status) -> bool) -> bool {

@@ -108,14 +108,14 @@ fn check_recovered(mut bench: Bench) {
 #[test]
 fn a_log_that_is_stuck_pauses_destruction_and_slows_nobody() {
     let mut bench = stuck("purge-2");
-    let max = bench.volume.status().ledger_entries_max;
+    let max = bench.volume.status().owed.entries_max;
     let (first, all) = (max as u64 / 3, max as u64 / 2);
     let mut trim = |from, to| {
         let trims: Vec<_> = (from..to).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
         bench.settle();
         bench.idle();
         assert_eq!(outcomes(&bench, &trims), (trims.len(), 0));
-        (bench.volume.receipts_waiting() as u64, bench.volume.status().queued_bytes)
+        (bench.volume.receipts_waiting() as u64, bench.volume.status().owed.queued_bytes)
     };
     assert_eq!(trim(0, first), (first, 0), "what is under way is not cut short");
     assert_eq!(trim(first, all), (first, (all - first) * 512));
@@ -131,7 +131,7 @@ fn a_log_that_is_stuck_pauses_destruction_and_slows_nobody() {
 #[test]
 fn what_needs_room_that_only_a_stuck_log_can_give_is_refused_and_all_else_is_served() {
     let mut bench = stuck("purge-2");
-    let max = bench.volume.status().ledger_entries_max;
+    let max = bench.volume.status().owed.entries_max;
     let mut refused = 0;
     for round in 0..4 {
         let trims: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
@@ -173,7 +173,7 @@ fn a_log_that_is_slow_makes_deaths_wait_and_no_more() {
     let mut bench = Bench::new("clear");
     bench.logs = false;
     bench.write(0, 7, SIZE);
-    let max = bench.volume.status().ledger_entries_max;
+    let max = bench.volume.status().owed.entries_max;
     let asked: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
     bench.settle();
     bench.idle();
