@@ -95,6 +95,12 @@ impl DiskDir {
         DiskToml::read(path)?.config(path)
     }
 
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     fn access(&self) -> Access {
         self.directory.access()
     }

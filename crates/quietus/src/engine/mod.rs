@@ -9,20 +9,18 @@
 mod attached;
 mod change;
 mod defect;
-mod entry;
 mod error;
 mod export;
 mod media;
-mod recorder;
+mod recording;
 #[cfg(test)]
 mod tests;
 mod thread_pool;
 mod worker;
 
 pub use change::{Follower, Hold};
-pub use entry::{Death, Entry, Met};
 pub use error::StartError;
-pub use recorder::{RecordStatus, Recorder};
+pub use recording::{Death, Entry, Met, RecordStatus, Recorder};
 
 use crate::attached::Attachment;
 use crate::buffers;
@@ -146,7 +144,7 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
-        let (recorder, found) = Recorder::open(dir, &volume.log_head(), read_only)?;
+        let (recorder, found) = recording::open(dir, &volume.log_head(), read_only)?;
         let owed: Vec<_> = volume.obligations().map(|(extent, it)| (it.cause, extent)).collect();
         let inner = Inner {
             volume,
@@ -396,7 +394,7 @@ impl Shared {
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
         self.jobs.spawn(self)?;
         self.passes.spawn(self)?;
-        self.start_thread("audit", |shared| shared.recorder.write(shared))?;
+        self.start_thread("audit", |shared| shared.recorder.write(|it| shared.tell_record(it)))?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
@@ -532,7 +530,6 @@ impl Shared {
 impl Inner {
     fn apply(&mut self, now: Millis, event: Event, shared: &Shared) -> Vec<Action> {
         let _change = defect::WholeOrNothing::new(&shared.name);
-        let recorder = &shared.recorder;
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
         #[cfg(test)]
@@ -545,12 +542,12 @@ impl Inner {
                     let reply = self.replies.remove(&id).expect("each request is replied to once");
                     actions.push(Action::Reply(reply, outcome));
                 }
-                Command::Receipt(number, receipt) => recorder.receipt(number, receipt),
+                Command::Receipt(number, receipt) => shared.record_receipt(number, receipt),
                 Command::Died(cause, extent) => {
                     self.changes.mark(extent);
-                    recorder.died(cause, extent);
+                    shared.record_death(cause, extent);
                 }
-                Command::Latched(reason) => recorder.latched(reason),
+                Command::Latched(reason) => shared.record_latch(reason),
             }
         }
         self.commands = commands;
