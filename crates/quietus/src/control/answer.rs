@@ -172,17 +172,14 @@ impl OpenDisk {
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let whole = || Ok("whole".to_string());
-        let mut checks = vec![
-            ("disk.toml", whole()),
-            ("journal", whole()),
+        let mut checks = vec![("disk.toml", whole())];
+        let rows = self.dir.media().iter();
+        checks.extend(rows.filter_map(|row| Some((row.name, Ok(row.checked?(&self.dir).to_string())))));
+        checks.extend([
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
             ("audit.jsonl", self.verify_record()),
             ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
-        ];
-        if self.dir.base().is_some() {
-            let compared = if self.dir.is_stamped() { "as at the last clean stop" } else { "consistent" };
-            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("unchanged".to_string()))]);
-        }
+        ]);
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks
             .into_iter()

@@ -129,10 +129,9 @@ impl Engine {
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
         config.read_only |= dir.is_read_only();
-        let data = Arc::new(dir.open_medium()?);
+        let media::Opened { data, all: media } = media::open(dir)?;
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let media = media::open(dir, &data)?;
         let opened = Volume::open(opening, &media.view(|it| &**it as &dyn Medium));
         let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
         if !read_only {
