@@ -309,8 +309,8 @@ fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
     for disk in disks {
         disk.close(true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
-            if hurry {
-                tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);
+            if hurry || status.owed.pauses.is_some() {
+                tracing::warn!("{} bytes stay queued until the next start", status.owed.queued_bytes);
             }
             !hurry
         });

@@ -114,7 +114,7 @@ fn scouring_keeps_the_content() {
     let done = disk.json("shred", &["--now"]);
     assert_eq!(done["scoured_bytes"], 65536);
     assert!(holds(&image, secret));
-    assert_eq!(disk.json("status", &[])["suspicious_bytes"], 65536);
+    assert_eq!(disk.json("status", &[])["owed"]["suspicious_bytes"], 65536);
 }
 
 #[test]
