@@ -44,10 +44,11 @@ test:
 	lab/full-host
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
-## make lint      format, clippy, the other processor, tidy, licences, bans and advisories
+## make lint      format, clippy, documentation, the other processor, tidy, licences, bans and advisories
 lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	lab/lib/check-other
 	cargo xtask tidy
 	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run

@@ -12,6 +12,8 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Highest median length of the functions of one crate.
 const FUNCTION_LINES_MEDIAN_MAX: usize = 10;
+/// Most fields of a struct of `core`: beyond that, group them by owner.
+const FIELDS_MAX: usize = 12;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
@@ -121,6 +123,11 @@ fn check_file(name: &str, text: &str, lengths: &mut Vec<usize>) -> Vec<String> {
             complaints.push(format!("{name}:{}: white space at the end, or a tab", n + 1));
         }
     }
+    for (title, fields) in structs(text).into_iter().filter(|_| name.starts_with("crates/core/")) {
+        if fields > FIELDS_MAX {
+            complaints.push(format!("{name}: {title} has {fields} fields, over {FIELDS_MAX}"));
+        }
+    }
     if !is_test {
         for (function, length) in functions(code) {
             if length > FUNCTION_LINES_MAX {
@@ -155,6 +162,28 @@ fn functions(code: &str) -> Vec<(String, usize)> {
         let Some(end) = (open..lines.len()).find(|at| lines[*at] == close) else { continue };
         let name = body.split('(').next().unwrap_or(body).to_string();
         found.push((name, end - open - 1));
+    }
+    found
+}
+
+/// The name and the number of fields of each struct, going by indentation.
+fn structs(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let mut found = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let Some((before, name)) = line.split_once("struct ").filter(|_| line.ends_with('{')) else {
+            continue;
+        };
+        let indent = line.len() - line.trim_start().len();
+        let of_struct = before[indent..].split(' ').all(|word| word.is_empty() || word.starts_with("pub"));
+        let close = format!("{}}}", " ".repeat(indent));
+        let Some(end) = (n..lines.len()).find(|at| of_struct && lines[*at] == close) else { continue };
+        let is_field = |line: &&&str| {
+            let body = line.trim_start();
+            line.len() - body.len() == indent + 4 && !body.starts_with(['/', '#', ')', ']', '}', '>'])
+        };
+        let name = name.split([' ', '<']).next().unwrap_or(name);
+        found.push((name.to_string(), lines[n + 1..end].iter().filter(is_field).count()));
     }
     found
 }
@@ -194,4 +223,26 @@ fn check_documents(root: &Path) -> Vec<String> {
         }
     }
     complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_of_a_struct_are_counted_and_nothing_else() {
+        let code = "pub(crate) struct One<T> {\n    /// A field.\n    #[serde(default)]\n    pub a: u64,\n    \
+                    b: Vec<\n        T,\n    >,\n}\n\nfn f() {\n    struct Two {\n        c: u8,\n    }\n}\n";
+        assert_eq!(structs(code), [("One".to_string(), 2), ("Two".to_string(), 1)]);
+    }
+
+    #[test]
+    fn a_struct_of_core_with_too_many_fields_is_named() {
+        let fields = |count| (0..count).map(|n| format!("    f{n}: u8,\n")).collect::<String>();
+        let code = |count| format!("//! A file.\n\nstruct Many {{\n{}}}\n", fields(count));
+        let complaints = |name, count| check_file(name, &code(count), &mut Vec::new());
+        assert_eq!(complaints("crates/core/src/many.rs", FIELDS_MAX), [""; 0]);
+        assert!(complaints("crates/core/src/many.rs", FIELDS_MAX + 1)[0].contains("Many has 13 fields"));
+        assert_eq!(complaints("crates/sim/src/many.rs", FIELDS_MAX + 1), [""; 0]);
+    }
 }

@@ -1,4 +1,4 @@
-//! A set of blocks, in memory that grows with what is irregular about it.
+//! A set of blocks, whose memory grows with its irregularity.
 
 use crate::fields::Fields;
 use crate::units::{Addr, Address, BLOCK_BYTES, Extent};
@@ -11,11 +11,11 @@ use std::ops::RangeInclusive;
 const SHARD_BLOCKS: u64 = 1 << 32;
 
 /// A set of blocks of [`BLOCK_BYTES`] each. At most about one bit a block
-/// (compressed bitmaps), and next to nothing where all or none are in it.
+/// (compressed bitmaps), and next to nothing where the set has all blocks or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockSet<A = Addr> {
     shards: Vec<RoaringBitmap>,
-    /// How many blocks are in it.
+    /// The number of blocks in the set.
     len: u64,
     space: PhantomData<A>,
 }
@@ -38,7 +38,7 @@ impl<A: Address> BlockSet<A> {
         }
     }
 
-    /// Takes out every block that lies wholly within `extent`.
+    /// Removes every block that lies wholly within `extent`.
     pub fn remove(&mut self, extent: Extent<A>) {
         let (first, end) = (extent.start.get().div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
         for (shard, from, to) in shards(first, end.max(first)) {
@@ -73,7 +73,7 @@ impl<A: Address> BlockSet<A> {
         self.recount();
     }
 
-    /// Takes out all blocks of `other`.
+    /// Removes all blocks of `other`.
     pub fn subtract(&mut self, other: &Self) {
         self.shards.iter_mut().zip(&other.shards).for_each(|(bits, less)| *bits -= less);
         self.recount();
@@ -104,7 +104,7 @@ impl<A: Address> BlockSet<A> {
         self.runs_within(Extent::between(0, self.shards.len() as u64 * SHARD_BLOCKS * BLOCK_BYTES))
     }
 
-    /// How many blocks are in the set.
+    /// The number of blocks in the set.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
@@ -120,8 +120,8 @@ impl<A: Address> BlockSet<A> {
         self.len == 0
     }
 
-    /// Its bytes in a checkpoint: for each 16 TiB a bitmap in the portable
-    /// Roaring format, with its length in bytes (64 bits, little-endian) before.
+    /// The set as bytes: for each 16 TiB a bitmap in the portable
+    /// Roaring format, with its length in bytes (64 bits, little-endian) before it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

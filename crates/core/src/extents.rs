@@ -33,19 +33,19 @@ impl<A, V> Default for ExtentMap<A, V> {
 }
 
 impl<A: Address, V: Value> ExtentMap<A, V> {
-    /// How many extents it holds.
+    /// The number of extents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether it holds none.
+    /// Whether the map is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// How many bytes its extents cover.
+    /// The number of bytes that the extents cover.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -73,7 +73,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
             .filter_map(move |(found, value)| Some((found.overlap(extent)?, value)))
     }
 
-    /// Whether it holds a byte of `extent`.
+    /// Whether the map has an entry for a byte of `extent`.
     #[must_use]
     pub fn overlaps(&self, extent: Extent<A>) -> bool {
         self.within(extent).next().is_some()
@@ -93,7 +93,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         gaps
     }
 
-    /// Takes everything within `extent` out.
+    /// Removes everything within `extent`.
     pub fn remove(&mut self, extent: Extent<A>) {
         if extent.is_empty() {
             return;
@@ -110,7 +110,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         }
     }
 
-    /// Sets `extent` to `value`, whatever it was before.
+    /// Sets `extent` to `value`, and replaces its entries.
     pub fn insert(&mut self, extent: Extent<A>, value: V) {
         if extent.is_empty() {
             return;
@@ -133,7 +133,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         }
     }
 
-    /// Makes one of the two extents that meet at `at`, if they agree.
+    /// Merges the two extents that meet at `at`, if they agree.
     fn join(&mut self, at: u64) {
         let Some((right_end, right)) = self.map.get(&at) else { return };
         let Some((left_start, (left_end, left))) = self.map.range(..at).next_back() else { return };

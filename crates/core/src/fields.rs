@@ -1,7 +1,7 @@
-//! Taking fields off the front of some bytes: the one reader of whatever this program
-//! itself writes as a sequence of fields, in little-endian order.
+//! The reader of every sequence of fields that this program writes, in
+//! little-endian order.
 
-/// The bytes whose fields were not taken yet. A field that is cut off is none.
+/// The bytes whose fields were not taken yet. A field that is cut off counts as missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fields<'a>(pub &'a [u8]);
 

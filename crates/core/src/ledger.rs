@@ -4,7 +4,7 @@ use crate::extents::{ExtentMap, Value};
 use crate::units::{Addr, Extent, Millis};
 use serde::{Deserialize, Serialize};
 
-/// Why bytes are dead: who said so.
+/// Why bytes are dead: who declared or inferred it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -81,7 +81,7 @@ impl Obligation {
         matches!(self.due, Due::Shred { .. })
     }
 
-    /// Whether the obligation calls for an erase task without any further write.
+    /// Whether the obligation needs an erase task even without a further write.
     #[must_use]
     pub fn is_queued(&self) -> bool {
         self.due != Due::Suspicious
@@ -102,8 +102,8 @@ type Entries = ExtentMap<Addr, Obligation>;
 
 /// The obligations by address. Deaths of one byte merge: a byte that died five times is destroyed once.
 ///
-/// Each kind of obligation has a table of its own, so that its size and its first entry are known without a
-/// look at the others.
+/// Each kind of obligation has a table of its own, so that its size and its first entry are known without
+/// reading the others.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     dead: Entries,
@@ -124,7 +124,7 @@ struct Overwritten {
 }
 
 impl Ledger {
-    /// How many entries the ledger has. Bytes that were written over take two each in the journal.
+    /// The number of entries. Bytes that were written over take two each in the journal.
     #[must_use]
     pub fn len(&self) -> usize {
         self.dead.len() + self.scour.len() + self.suspicious.len() + 2 * self.overwritten_len()
@@ -136,7 +136,7 @@ impl Ledger {
         self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty() && !self.has_overwritten()
     }
 
-    /// Whether an obligation calls for an erase task without any further write.
+    /// Whether an obligation needs an erase task even without a further write.
     #[must_use]
     pub fn has_queued(&self) -> bool {
         !self.dead.is_empty() || !self.scour.is_empty()
@@ -172,13 +172,13 @@ impl Ledger {
         !self.overwritten.unsynced.is_empty()
     }
 
-    /// How many bytes were written over and are still owed.
+    /// The number of bytes that were written over and are still owed.
     #[must_use]
     pub fn overwritten_bytes(&self) -> u64 {
         self.overwritten.unsynced.bytes() + self.overwritten.syncing.bytes()
     }
 
-    /// How many entries those bytes are.
+    /// The number of entries for those bytes.
     #[must_use]
     pub fn overwritten_len(&self) -> usize {
         self.overwritten.unsynced.len() + self.overwritten.syncing.len()
@@ -250,7 +250,7 @@ impl Ledger {
         self.within(extent).next().is_some()
     }
 
-    /// Gives `extent` this obligation, whatever it had before.
+    /// Gives `extent` this obligation, which replaces any other.
     pub fn insert(&mut self, extent: Extent<Addr>, obligation: Obligation) {
         self.remove(extent);
         let entries = match obligation.due {
@@ -296,8 +296,8 @@ impl Ledger {
     }
 }
 
-/// The age of the oldest obligation. Entries come and go and merge; so the answer is a limit, which walks
-/// over all entries, a few at a time, find anew.
+/// The age of the oldest obligation. Entries come, go and merge, so the answer is only a limit. Walks over all
+/// entries, a few at a time, renew it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Age {
     oldest: Option<Millis>,
@@ -330,7 +330,7 @@ fn merged<'a>(
 /// The counters since the disk was created. The unit is bytes unless the comment says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// How many deaths, by [`Cause`].
+    /// The number of deaths, by [`Cause`].
     pub deaths: [u64; 8],
     /// Bytes that died, by [`Cause`].
     pub dead_bytes: [u64; 8],
@@ -342,15 +342,15 @@ pub struct Counters {
     pub destroyed_bytes: u64,
     /// Bytes that were overwritten conservatively, with a receipt.
     pub scoured_bytes: u64,
-    /// How many receipts; also the number of the next one.
+    /// The number of receipts; also the number of the next one.
     pub receipts: u64,
     /// Bytes that passes have written.
     pub passed_bytes: u64,
-    /// How many writes had to wait for an erase task.
+    /// The number of writes that had to wait for an erase task.
     pub revocations: u64,
 }
 
-/// How many numbers [`Counters`] has.
+/// The number of fields of [`Counters`].
 pub const COUNTERS: usize = 23;
 
 impl Counters {

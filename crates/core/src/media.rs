@@ -15,12 +15,12 @@ pub enum MediumId {
     Stubs,
     /// The image that shows through where the disk was not changed; only read.
     Base,
-    /// No medium, and the last name: reads as zeros, and keeps nothing that is written.
+    /// No medium, and the last name: reads as zeros, and discards all writes.
     Nowhere,
 }
 
 impl MediumId {
-    /// How many names a table has an entry for.
+    /// The number of names that a table has an entry for.
     const COUNT: usize = Self::Nowhere as usize;
 
     /// Whether the disk ever changes this medium.
@@ -75,7 +75,7 @@ impl<T> MediaTable<T> {
         self.0.iter().flatten()
     }
 
-    /// A table of what `view` makes of each value.
+    /// A table of the results of `view` for each value.
     pub fn view<'a, U>(&'a self, view: impl Fn(&'a T) -> U) -> MediaTable<U> {
         MediaTable(self.0.each_ref().map(|value| value.as_ref().map(&view)))
     }

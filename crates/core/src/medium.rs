@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes that persist.
 ///
-/// The verbs block. *When* each is called is decided elsewhere: the volume
-/// hands out its input and output as commands and learns of their end as
-/// events, so that the threads of a server may overlap them and the simulator
-/// may reorder them.
+/// The methods block. Others decide *when* to call them: the volume
+/// hands out its input and output as commands and gets their ends as
+/// events, so that the threads of a server can overlap them and the simulator
+/// can reorder them.
 pub trait Medium {
     /// The size of the medium, in bytes.
     fn size(&self) -> u64;
 
-    /// Fills `into` with what lies at `pos`.
+    /// Fills `into` with the bytes at `pos`.
     ///
     /// # Errors
     /// [`MediumError`]; `into` then holds nothing of use.
@@ -26,9 +26,9 @@ pub trait Medium {
     /// [`MediumError`]; each sector then holds the old or the new bytes.
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError>;
 
-    /// Writes `from` at `pos`, a pass: to be on the medium at the next
-    /// [`Medium::sync`], and of no use to anybody who reads. The caller lets
-    /// nobody else write these bytes meanwhile.
+    /// Writes `from`, part of a pass, at `pos`: durable at the next
+    /// [`Medium::sync`], and never read. The caller makes sure that
+    /// no other write touches these bytes meanwhile.
     ///
     /// # Errors
     /// As for [`Medium::write`].
@@ -64,21 +64,21 @@ pub trait Medium {
         if self.capabilities().punch { self.punch(extent) } else { self.zero(extent) }
     }
 
-    /// Takes space for `extent` where it has none: a later write there is not refused
-    /// for want of space. What it reads as does not change. A medium that always has
+    /// Allocates space for `extent` where it has none: a later write there does not fail
+    /// for lack of space. The content does not change. A medium that always has
     /// its space does nothing.
     ///
     /// # Errors
-    /// [`MediumError`]; some of the space may be taken then.
+    /// [`MediumError`]; some of the space may be allocated then.
     fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let _ = extent;
         Ok(())
     }
 
-    /// Shortens the medium to `bytes`. Only called on a medium that grows with what is written.
+    /// Truncates the medium to `bytes`. Only called on a medium that grows with writes.
     ///
     /// # Errors
-    /// [`MediumError`]; it may then be cut off, or not.
+    /// [`MediumError`]; the medium may be truncated or not.
     fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
         Err(MediumError {
             kind: MediumErrorKind::Io,
@@ -86,7 +86,7 @@ pub trait Medium {
         })
     }
 
-    /// Where the next byte from `pos` on lies that may not be zero: `pos` if the medium cannot say.
+    /// The position of the next byte from `pos` on that may not be zero: `pos` if the medium cannot tell.
     fn next_data(&self, pos: Pos) -> Pos {
         pos
     }
@@ -104,7 +104,7 @@ pub trait Medium {
 /// The abilities of a [`Medium`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// [`Medium::punch`] works: freed space reads as zeros.
+    /// [`Medium::punch`] works: punched space reads as zeros.
     pub punch: bool,
 }
 
@@ -123,6 +123,6 @@ pub struct MediumError {
 pub enum MediumErrorKind {
     /// The host has no space for a write; nothing else is wrong.
     NoSpace,
-    /// Anything else: the medium is not to be trusted with writes any more.
+    /// Any other failure: nothing more may be written to the medium.
     Io,
 }

@@ -32,7 +32,7 @@ pub enum Mutant {
     CopyUpNothing,
     /// A start unmaps a block that has left its place, whatever place the map names.
     UnmapBlindly,
-    /// The map is durable before the journal says what it does not name any more.
+    /// The map is durable before the journal names the places that the map no longer has.
     CheckpointBeforeOwed,
     /// A place that a block has left is used again before it is destroyed.
     ReuseOwed,
@@ -50,12 +50,12 @@ pub enum Mutant {
     OverwrittenUnsynced,
     /// A flush is replied to before the journal knows durably what lives again.
     FlushBeforeMet,
-    /// A write is answered before the map has space on the host to say where it is.
+    /// A write is answered before the host has given space for its entry in the map.
     AnswerBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
-    /// What is under a conservative overwrite gets its obligation at once, which the end of
-    /// the overwrite then takes away.
+    /// Bytes under a conservative overwrite get an obligation at once, which the end of
+    /// the overwrite then removes.
     DieDuringOverwrite,
 }
 

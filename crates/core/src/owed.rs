@@ -1,8 +1,7 @@
 //! Content to be destroyed, by the place where it lies.
 //!
-//! A dead address that is written again gets another place, where a store can give it one. The content of
-//! the old place has no address any more: this table says what is owed there, why, and which address named
-//! the place.
+//! A dead address that is written again gets another place, where a store can give it one. Then no address names
+//! the old content any more: this table says what is owed there, why, and which address named the place.
 
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::Cause;
@@ -54,7 +53,7 @@ pub struct Owed {
 }
 
 impl Owed {
-    /// How many entries the table has.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.data.len() + self.base.len()

@@ -46,7 +46,7 @@ impl FromIterator<Place> for Places {
 }
 
 impl Places {
-    /// Appends a place, or extends the last one if `place` goes on where that ends.
+    /// Appends a place, or extends the last one if `place` follows it.
     pub fn push(&mut self, place: Place) {
         let last = self.rest.last_mut().unwrap_or(&mut self.first);
         if last.on == place.on && (last.on == MediumId::Nowhere || last.extent.end() == place.extent.start.0)
@@ -104,7 +104,7 @@ impl Places {
         self.parts().try_for_each(|(place, part)| write(place, &from[part]))
     }
 
-    /// How many bytes lie in all places together.
+    /// The number of bytes in all places together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.iter().map(|place| place.extent.len).sum()

@@ -13,7 +13,7 @@ pub const PASSES_MAX: usize = 100;
 pub enum Pattern {
     /// These bytes, over and over, from the start of the extent.
     Bytes(Vec<u8>),
-    /// Random bytes that nobody knows.
+    /// Secret random bytes.
     Random,
 }
 
@@ -45,8 +45,8 @@ impl Pattern {
     }
 }
 
-/// Memory to make passes in. It grows to the longest, and a pattern that is
-/// there already is not made again.
+/// Memory for the content of passes. The memory grows to the longest pass, and a pattern in it is
+/// reused.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     memory: Vec<u8>,
@@ -55,8 +55,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The alignment of what it hands out: a page, as media want it that are
-    /// written to around the host's cache.
+    /// The alignment of the bytes: a page, as writes around the host's cache require.
     const ALIGN_BYTES: usize = 4096;
 
     /// `len` bytes of a pass.
@@ -78,8 +77,7 @@ impl Scratch {
     }
 }
 
-/// Fills `into` with `bytes`, over and over: by copying what is there already,
-/// twice as much each time.
+/// Fills `into` with `bytes`, over and over. Each copy doubles the filled part.
 fn repeat(bytes: &[u8], into: &mut [u8]) {
     let mut done = bytes.len().min(into.len());
     into[..done].copy_from_slice(&bytes[..done]);
@@ -90,12 +88,12 @@ fn repeat(bytes: &[u8], into: &mut [u8]) {
     }
 }
 
-/// Where random patterns come from.
+/// The source of random patterns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed {
     /// Drawn once each time a disk is opened.
     pub entropy: [u8; 32],
-    /// Another one for each run of each pass.
+    /// Different for each run of each pass.
     pub nonce: u64,
 }
 
@@ -113,14 +111,14 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Its passes, at most [`PASSES_MAX`]. None of them says that what dies is
-    /// freed, and not destroyed: a store whose content has no fixed place can.
+    /// The passes, at most [`PASSES_MAX`]. Without passes, dead content is
+    /// freed and not destroyed, which only a store whose content has no fixed place can do.
     #[must_use]
     pub fn passes(&self) -> &[Pattern] {
         &self.passes
     }
 
-    /// Whether what its passes were written over reads as zeros.
+    /// Whether bytes read as zeros after the passes.
     #[must_use]
     pub fn leaves_zeros(&self) -> bool {
         self.passes.last().is_some_and(Pattern::is_zeros)
@@ -133,7 +131,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A policy that cannot be understood.
+/// A policy that is not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no policy: use clear, purge-2, 4, 6, dod-3, gutmann-35, passes \

@@ -5,8 +5,8 @@
 //! hands the receipt to the audit log again.
 //!
 //! Receipts have numbers, in the order in which they arose, from 0 on since the disk was
-//! created. The audit log says up to which number it has them, so that none is written
-//! there twice.
+//! created. The audit log says up to which number it has receipts, so that none is written
+//! twice.
 
 use crate::ledger::Cause;
 use crate::units::{Addr, Extent};
@@ -43,7 +43,7 @@ pub struct Receipt {
 /// The end of the audit log, as far as the journal knows that it is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogHead {
-    /// How many lines the log has since the disk was created.
+    /// The number of lines since the disk was created.
     pub lines: u64,
     /// The SHA-256 of the last line; zeros if there is none.
     pub hash: [u8; 32],
@@ -56,13 +56,13 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// How many receipts wait.
+    /// The number of receipts that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether the audit log has them all.
+    /// Whether the audit log has all receipts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()

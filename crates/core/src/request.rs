@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A payload. Moves from the front end to the medium or back, and is never copied on the way.
 #[derive(Clone)]
 pub enum Buf {
-    /// Memory of its own. Content that is read always comes so.
+    /// Memory of its own, as content that was read always has.
     Owned(Vec<u8>),
     /// Memory of a front end, for a write without a copy. Nobody may change the bytes until the request has
     /// ended: otherwise the watcher would see other bytes than the medium gets.
@@ -17,7 +17,7 @@ pub enum Buf {
 }
 
 impl Buf {
-    /// No bytes.
+    /// An empty payload.
     #[must_use]
     pub const fn new() -> Self {
         Self::Owned(Vec::new())
@@ -165,7 +165,7 @@ pub enum Refusal {
     #[error("the disk is read-only")]
     ReadOnly,
     /// The medium failed earlier, and nothing is written since.
-    #[error("the disk was made read-only by a failure: {0}")]
+    #[error("the disk is read-only since a failure: {0}")]
     Latched(String),
     /// The extent is not within the disk, or the payload has another length.
     #[error("out of range: {0}")]

@@ -1,8 +1,7 @@
-//! How many entries of tables were looked at.
+//! Counts how many entries of tables are looked at.
 //!
 //! Tests hold an event to a limit that does not grow with what is outstanding.
-//! Steps are counted, not time, so that such a test says the same on every
-//! machine. Outside tests nothing is counted.
+//! Unlike time, steps are the same on every machine. Outside tests nothing is counted.
 
 #[cfg(not(test))]
 pub(crate) const fn step() {}
@@ -21,7 +20,7 @@ mod count {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// Steps of this thread since this was last asked.
+    /// Steps of this thread since the last call.
     pub(crate) fn taken() -> u64 {
         STEPS.replace(0)
     }

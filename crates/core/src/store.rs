@@ -23,7 +23,7 @@ use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Where the content of a disk lives, and which of it is data.
+/// The place of each byte of a disk, and which bytes are data.
 pub trait Store: Debug + Send {
     /// The abilities of the store, and its units. Never changes.
     fn geometry(&self) -> Geometry;
@@ -31,13 +31,13 @@ pub trait Store: Debug + Send {
     /// The state of the store, for the owner of the disk.
     fn status(&self) -> StoreStatus;
 
-    /// How many bytes lie in blocks that have data, or may have some.
+    /// The number of bytes in blocks that have data, or may have some.
     fn allocated_bytes(&self) -> u64;
 
     /// The bytes that the store gets back after a clean stop ([`Opening::kept`]).
     fn view(&self) -> Vec<u8>;
 
-    /// The first run within `extent` of such `content`, or of what may be such.
+    /// The first run within `extent` that has such `content`, or may have it.
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>>;
 
     /// The first part of the store's own metadata that has to be read before any other question about
@@ -48,7 +48,7 @@ pub trait Store: Debug + Send {
     /// Takes metadata that was missing.
     fn loaded(&mut self, place: Place, bytes: &[u8]);
 
-    /// Where `extent` is read.
+    /// The places of `extent`.
     ///
     /// # Panics
     /// If something is [missing](Store::missing); likewise the other methods that take addresses.
@@ -62,7 +62,7 @@ pub trait Store: Debug + Send {
     /// else perhaps some.
     fn end_write(&mut self, extent: Extent<Addr>, is_there: bool);
 
-    /// Forgets where `extent` lies: it reads as zeros, and has no data any more.
+    /// Unmaps `extent`: it reads as zeros, and has no data any more.
     fn unmap(&mut self, extent: Extent<Addr>);
 
     /// Unmaps `block`, which is dead and about to be written. Returns the places of its content, which are
@@ -79,7 +79,7 @@ pub trait Store: Debug + Send {
     /// Notes that this part of the map has space on the host, and keeps it.
     fn reserved(&mut self, place: Place);
 
-    /// How far the map that is durable is behind the one in memory.
+    /// How far the durable map is behind the one in memory.
     fn map_state(&self) -> MapState;
 
     /// Whether the durable map says where `extent` is.
@@ -95,10 +95,10 @@ pub trait Store: Debug + Send {
     /// Aborts a checkpoint: the host had no space for some of its writes.
     fn abort_checkpoint(&mut self);
 
-    /// How urgent the background jobs are; with `all`, also those that are hardly worth it.
+    /// How urgent the background jobs are; with `all`, including those that gain little.
     fn backlog(&self, all: bool) -> Backlog;
 
-    /// Whether there may be copies of content in space that nobody has.
+    /// Whether unallocated space may have copies of content.
     fn has_residue(&self) -> bool;
 
     /// The next background job. One at a time, until [`Store::background_done`].
@@ -110,8 +110,8 @@ pub trait Store: Debug + Send {
     /// Ends `job`.
     fn background_done(&mut self, job: &Job, end: JobEnd<'_>);
 
-    /// The unallocated space of the data medium that was erased; none if the store knows that by address
-    /// only.
+    /// The unallocated space of the data medium that was erased; none if the store knows that only by
+    /// address.
     fn unallocated(&self) -> Option<BlockSet<Pos>>;
 }
 
@@ -152,7 +152,7 @@ impl Geometry {
 pub enum Content {
     /// Content with a place of its own, where it could be destroyed.
     Own,
-    /// Content that the guest can read and that is not just zeros.
+    /// Content that the guest can read, other than zeros.
     Visible,
     /// Content that the guest can read, and that can be made to read as zeros.
     Discardable,
@@ -186,11 +186,11 @@ pub enum MapState {
 /// How urgent the background jobs are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backlog {
-    /// There is no job.
+    /// No job.
     Nothing,
-    /// There are jobs for when the disk is idle.
+    /// Jobs for an idle disk.
     WhenIdle,
-    /// There are jobs to begin now.
+    /// Jobs to begin now.
     AtOnce,
 }
 
@@ -201,7 +201,7 @@ pub enum Job {
     Destroy(Vec<Extent<Pos>>),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
-    /// Shorten the medium: it is to end here.
+    /// Truncate the medium here.
     Shrink(Pos),
     /// Read this part of the map.
     Search(Extent<Pos>),
@@ -262,7 +262,7 @@ impl StoreStatus {
     }
 }
 
-/// Which store a disk has, as its owner chose.
+/// The kind of store that the owner of a disk chose.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// See [`InPlace`].
@@ -274,7 +274,7 @@ pub enum Kind {
 /// The parameters for opening a store.
 #[derive(Debug)]
 pub struct Opening<'a> {
-    /// Which store.
+    /// The kind of store.
     pub kind: &'a Kind,
     /// The disk's identity.
     pub disk: [u8; 16],
@@ -295,7 +295,7 @@ pub struct Opening<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The medium is shorter than the disk.
-    #[error("the medium has {medium} bytes, fewer than the {disk} of the disk; restore the medium")]
+    #[error("the medium has {medium} bytes, and the disk has {disk}; restore the medium from a backup")]
     Short {
         /// Bytes of the medium.
         medium: u64,
@@ -310,7 +310,7 @@ pub enum StoreError {
     NoMedium(MediumId),
     /// The journal is another disk's, or damaged.
     #[error(
-        "the journal names {0} places of dead content, and content of this disk never changes its place: restore the journal"
+        "the journal names {0} places of dead content, which a disk in place never has; restore this disk's journal from a backup"
     )]
     OwesByPlace(usize),
     /// A medium cannot be used.
@@ -318,7 +318,7 @@ pub enum StoreError {
     Medium(#[from] MediumError),
 }
 
-/// A store that was opened, and what the volume has to know besides.
+/// An open store, and further facts for the volume.
 #[derive(Debug)]
 pub struct Opened {
     /// The store.

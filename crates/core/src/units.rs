@@ -62,7 +62,7 @@ impl Millis {
 pub struct Extent<A> {
     /// The first byte.
     pub start: A,
-    /// How many bytes.
+    /// The length in bytes.
     pub len: u64,
 }
 
@@ -70,8 +70,8 @@ impl<A: Address> Extent<A> {
     /// `len` bytes from byte `start`.
     ///
     /// # Panics
-    /// If the end is not a `u64`. What comes from outside is checked with
-    /// [`Extent::within`] before.
+    /// If the end exceeds a `u64`. Check lengths from outside with
+    /// [`Extent::within`] first.
     #[must_use]
     pub fn new(start: u64, len: u64) -> Self {
         assert!(start.checked_add(len).is_some(), "extent {start}+{len} overflows");
@@ -91,19 +91,19 @@ impl<A: Address> Extent<A> {
         (start.checked_add(len)? <= size).then(|| Self::new(start, len))
     }
 
-    /// The first byte after it.
+    /// The first byte after the extent.
     #[must_use]
     pub fn end(self) -> u64 {
         self.start.get() + self.len
     }
 
-    /// Whether it holds no byte.
+    /// Whether the extent is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The bytes that both hold, if any.
+    /// The bytes in both extents, if any.
     #[must_use]
     pub fn overlap(self, other: Self) -> Option<Self> {
         let start = self.start.get().max(other.start.get());
@@ -111,20 +111,20 @@ impl<A: Address> Extent<A> {
         (start < end).then(|| Self::between(start, end))
     }
 
-    /// Whether both hold some byte.
+    /// Whether some byte is in both extents.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.overlap(other).is_some()
     }
 
-    /// As much of it as lies in `region`, counted from the first byte of that.
+    /// The part that lies in `region`, with positions relative to the first byte of `region`.
     #[must_use]
     pub fn inside(self, region: Self) -> Option<Self> {
         let both = self.overlap(region)?;
         Some(Self::new(both.start.get() - region.start.get(), both.len))
     }
 
-    /// The pieces of at most `bytes_max` bytes that make it up, in order.
+    /// The extent in pieces of at most `bytes_max` bytes, in order.
     pub fn pieces(self, bytes_max: u64) -> impl Iterator<Item = Self> {
         assert!(bytes_max > 0, "pieces of nothing");
         let (start, end) = (self.start.get(), self.end());

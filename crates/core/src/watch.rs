@@ -1,11 +1,11 @@
-//! The seam between the volume and whoever infers deaths from what is written.
+//! The seam between the volume and the watcher, which infers deaths from what is written.
 //!
-//! A [`Watcher`] does no input or output: what it must read is asked for, and
-//! handed in. The volume owns the order: an [`Observation`] of every change of
+//! A [`Watcher`] does no input or output: it asks for reads, and gets the
+//! content. The volume owns the order: an [`Observation`] of every change of
 //! content is made when the change *arrives*, before anything is carried out, and
 //! another one shows the content that is about to be replaced where the watcher
-//! needs it. How many clients are connected, and how the guest is attached, is known to the
-//! volume alone, and comes with each observation.
+//! needs it. Only the volume knows how many clients are connected and how the guest is
+//! attached; each observation says so.
 //!
 //! Evidence first: a death is handed out only after the writes that prove it
 //! are durable. [`Observation::Cut`] begins a batch, [`Observation::Proven`] ends it,
@@ -25,7 +25,7 @@ pub enum Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// The part of this, on its way to `extent`, that goes to `place`.
+    /// The part of the content that goes to `place`, if all of it goes to `extent`.
     #[must_use]
     pub fn part(self, extent: Extent<Addr>, place: Extent<Addr>) -> Self {
         match (self, place.overlap(extent)) {
@@ -42,10 +42,10 @@ impl<'a> Content<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attached {
-    /// Nothing that holds a write back for longer than the rules allow for.
+    /// No cache holds a write back for longer than the rules allow.
     #[default]
     Direct,
-    /// A cache, which writes in any order, and each write within this time.
+    /// A cache, which sends writes in any order, each within this time.
     Cached {
         /// Longest time that a write is held back, in milliseconds of activity.
         hold_ms: u64,
@@ -62,7 +62,7 @@ impl Attached {
         }
     }
 
-    /// Whether there is a cache between.
+    /// Whether a cache lies between guest and disk.
     #[must_use]
     pub const fn is_cached(self) -> bool {
         matches!(self, Self::Cached { .. })
@@ -91,7 +91,7 @@ pub enum WaitsFor {
     Commits,
 }
 
-/// Runs that wait, each for one thing; of each thing disjoint.
+/// Runs that wait, each with what it waits for; disjoint for each such reason.
 pub type Waits<'a> = Box<dyn Iterator<Item = (WaitsFor, Extent<Addr>)> + 'a>;
 
 /// The verdicts that are asked for.
@@ -105,19 +105,19 @@ pub struct Scope<'a> {
     pub is_busy: &'a dyn Fn(Extent<Addr>) -> bool,
 }
 
-/// When something is observed, and among whom.
+/// The circumstances of an observation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// The time.
     pub now: Millis,
-    /// How many clients are connected. A client may send again what another one had under way, and while
+    /// How many clients are connected. A client may repeat requests that another one had under way; while
     /// there are two, a request may arrive from both.
     pub clients: usize,
     /// Caching between the guest and the disk.
     pub attached: Attached,
 }
 
-/// Something that happens to a disk, told in the order in which it happens.
+/// An event on a disk. Observations come in the order of the events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observation<'a> {
     /// `extent` is about to get `content`.
@@ -164,7 +164,7 @@ pub enum Observation<'a> {
 }
 
 impl Observation<'_> {
-    /// Where it happens; none if that is no place of the disk.
+    /// The extent of the event; none if it concerns no place of the disk.
     #[must_use]
     pub fn place(&self) -> Option<Extent<Addr>> {
         match self {
@@ -174,8 +174,8 @@ impl Observation<'_> {
         }
     }
 
-    /// As much of this as happens in `region`, by addresses from the first byte of that;
-    /// all of it, if it has no place. Old content is shown whole or not at all.
+    /// The part of the observation within `region`, by addresses from the first byte of `region`;
+    /// all of it, if it has no extent. Old content is shown whole or not at all.
     #[must_use]
     pub fn within(self, region: Extent<Addr>) -> Option<Self> {
         let inner = |extent: Extent<Addr>| extent.inside(region);
@@ -211,7 +211,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// The work that is left of both.
+    /// The remaining work of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let earlier = |a: Option<Millis>, b: Option<Millis>| a.into_iter().chain(b).min();
@@ -223,7 +223,7 @@ impl Agenda {
     }
 }
 
-/// Infers from what it observes of some bytes which of them have died.
+/// Infers from observations of some bytes which of them have died.
 pub trait Observer: Send + std::fmt::Debug {
     /// Takes one observation.
     fn observe(&mut self, at: Moment, observation: Observation<'_>);
@@ -249,8 +249,8 @@ pub trait Observer: Send + std::fmt::Debug {
     /// ([`Observation::Arrived`]).
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// The bytes that [`Watcher::restore`] gets after a clean stop; none where a start without them knows as
-    /// much.
+    /// The bytes that [`Watcher::restore`] gets after a clean stop; none if a start without them knows
+    /// as much.
     fn view(&self) -> Option<Vec<u8>>;
 }
 

@@ -82,6 +82,29 @@ pub enum Geometry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reason(pub String);
 
+impl Reason {
+    /// A field of `structure` with an impossible value.
+    pub(crate) fn invalid(structure: &str, field: &str, value: impl fmt::Display) -> Self {
+        Self(format!("{structure} has an invalid field: `{field}` is {value}"))
+    }
+
+    /// The field that the reason names.
+    #[cfg(test)]
+    pub(crate) fn field(&self) -> &str {
+        self.0.split('`').nth(1).unwrap_or_default()
+    }
+}
+
+/// Refuses `structure` unless its `field`, which has this `value`, is possible.
+pub(crate) fn ensure(
+    holds: bool,
+    structure: &str,
+    field: &str,
+    value: impl fmt::Display,
+) -> Result<(), Reason> {
+    if holds { Ok(()) } else { Err(Reason::invalid(structure, field, value)) }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -36,7 +36,7 @@ pub enum Mutant {
     RereadWithoutExemption,
     /// A sleeping guest counts as one that has nothing to write.
     TimeAloneProves,
-    /// A pointer in a doubtful block counts as a certain owner.
+    /// A pointer in a block of uncertain type counts as a certain owner.
     GuessesAreCertain,
     /// A block of pointers keeps its level as long as any pointer names it as one.
     LevelOutlivesOwner,

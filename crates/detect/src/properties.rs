@@ -8,7 +8,7 @@
 pub struct Properties {
     /// A free block is not reused before the map that shows it free has reached the disk.
     pub reuse_ordering: bool,
-    /// There is at most one dirty copy of a block, and it does not change while
+    /// At most one dirty copy of a block exists, and it does not change while
     /// it is being written.
     pub block_exclusivity: bool,
     /// Each owner of pointers carries a version that changes with each reuse.

@@ -73,7 +73,7 @@ impl Watch {
 
     /// As [`Watch::late`]; the search for a file system waits until the head is written.
     pub(crate) fn once_written(self) -> Self {
-        let why = "another file system was watched here: this one counts once its head is written";
+        let why = "another file system was watched here; this one counts once its superblock or boot sector is written";
         Self { state: State::Idle(why.into()), seek_at: None, ..self.late() }
     }
 
@@ -185,7 +185,7 @@ impl Watch {
     fn observe_unwatched(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, .. } if self.may_be_found_in(extent) => {
-                self.idle("the head of the disk is being written", at.now);
+                self.idle("the start of the disk is being written", at.now);
             }
             Observation::Given { extent, content } => self.found(at, extent, content),
             Observation::Tick if self.seek_at.is_some_and(|seek_at| seek_at <= at.now) => self.seek(at),

@@ -301,7 +301,8 @@ fn one_that_is_refused_is_looked_at_again_wherever_it_is_mended() {
     assert!(record_6 > 1 << 20);
     bytes[record_6 + 510] ^= 1;
     let mut watched = Watched::new(bytes, false);
-    let why = "record 6 of $MFT is invalid: the update sequence";
+    let why =
+        "record 6 of $MFT is invalid: a part of it was not written (its update sequence does not match)";
     assert_eq!(watched.disk.status().state, why);
     let mut mended = watched.bytes[record_6..record_6 + 512].to_vec();
     mended[510] ^= 1;
@@ -327,7 +328,8 @@ fn nothing_dies_while_a_record_is_torn() {
     assert!(!watched.disk.agenda().is_working, "who waits until all is done would wait for ever");
     let state = watched.disk.status().state;
     assert!(
-        state.contains("nothing is called dead: record") && state.contains("the update sequence"),
+        state.contains("nothing is called dead: record")
+            && state.contains("its update sequence does not match"),
         "{state}"
     );
     watched.write_as(&after, record);

@@ -56,7 +56,7 @@ pub enum CopyError {
         "cannot export: the guest writes faster than the disk can be copied; try again when it is less busy"
     )]
     Restless,
-    /// Somebody stopped it.
+    /// The copy was interrupted.
     #[error("interrupted; run the command again")]
     Interrupted,
 }

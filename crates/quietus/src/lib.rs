@@ -17,5 +17,6 @@ pub mod nbd;
 pub mod offline;
 pub mod open_disk;
 pub mod proof;
+pub mod recorder;
 pub mod signed;
 pub mod zeros;

@@ -436,11 +436,11 @@ impl Medium for FileMedium {
         if self.is_device {
             return Ok(());
         }
-        self.check("taking space for", extent.start, extent.len)?;
+        self.check("allocating", extent.start, extent.len)?;
         self.check_whole()?;
         match self.allocate(FallocateFlags::empty(), extent) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            Err(error) => Err(self.failed("taking space for", extent.start.0, extent.len, &error.into())),
+            Err(error) => Err(self.failed("allocating", extent.start.0, extent.len, &error.into())),
         }
     }
 
@@ -449,7 +449,7 @@ impl Medium for FileMedium {
         if bytes >= size {
             return Ok(());
         }
-        let failed = |error| self.failed("cutting off", bytes, size - bytes, &error);
+        let failed = |error| self.failed("truncating", bytes, size - bytes, &error);
         if !self.grows {
             return Err(failed(io::Error::other("the size is fixed")));
         }

@@ -63,7 +63,7 @@ impl OpenDisk {
             tracing::warn!(%error, "cannot write the checkpoint; the next start takes longer");
         }
         if let Err(error) = self.dir.stamp() {
-            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed meanwhile");
+            tracing::warn!(%error, "cannot write the stamp; the next start cannot check whether the map was changed in between");
         }
     }
 }
@@ -71,5 +71,5 @@ impl OpenDisk {
 /// Bytes still to be destroyed or given back.
 #[must_use]
 pub(crate) fn backlog_bytes(status: &Status) -> u64 {
-    status.queued_bytes + status.scour_bytes + status.store.backlog_bytes()
+    status.owed.queued_bytes + status.owed.scour_bytes + status.store.backlog_bytes()
 }

@@ -47,7 +47,7 @@ pub struct Proof {
     pub bytes: BTreeMap<String, u64>,
     /// Dead bytes that were read. Of an overlay: free bytes of its medium.
     pub read_bytes: u64,
-    /// `read_bytes` by [`Way`]: `around-cache` and `after-eviction` were read from the medium;
+    /// `read_bytes` by [`crate::media::Way`]: `around-cache` and `after-eviction` were read from the medium;
     /// `from-cache` may show only what the host has in memory.
     pub read_ways: BTreeMap<String, u64>,
     /// Dead bytes without space on the medium, where there is nothing to read.
@@ -85,7 +85,7 @@ pub enum ProofError {
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
     Record(String),
-    /// Somebody interrupted the proof.
+    /// The proof was interrupted.
     #[error("interrupted")]
     Interrupted,
 }

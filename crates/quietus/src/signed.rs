@@ -63,7 +63,7 @@ pub enum SignedError {
     /// The key given to check with is malformed.
     #[error("cannot check against the given key: {0:?} is not 64 hexadecimal digits; give the file key.pub")]
     KnownKey(String),
-    /// Somebody else signed.
+    /// Another key signed.
     #[error(
         "field `public_key` is {found}, and the given key is {known}: somebody else signed this; give the \
          signer's key.pub"
@@ -75,7 +75,7 @@ pub enum SignedError {
         known: String,
     },
     /// The statement, the key or the signature was changed.
-    #[error("field `signature` does not fit field `statement`: one of them was changed after signing")]
+    #[error("field `signature` does not match field `statement`: one of them was changed after signing")]
     Forged,
 }
 

@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The first of `all` that fit into one task, if each takes so many `bytes`.
+    /// The first items of `all` that fit into one task, where `bytes` is the length of an item.
     pub fn batch<T>(
         self,
         all: impl Iterator<Item = T>,
@@ -33,7 +33,7 @@ impl Limits {
         })
     }
 
-    /// As much of `extents` as fits into one task, cut to runs.
+    /// The first part of `extents` that fits into one task, cut into runs.
     #[must_use]
     pub fn runs<A: Address>(self, extents: impl Iterator<Item = Extent<A>>) -> Vec<Extent<A>> {
         self.batch(extents.flat_map(|extent| windows(extent, self.run_bytes_max)), |run| run.len).collect()

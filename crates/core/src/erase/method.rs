@@ -18,9 +18,9 @@ pub enum Method<S> {
     Rewrite(Rewrite<S>),
     /// Copy live content to another site, so that the old one can be destroyed.
     CopyLive(CopyLive<S>),
-    /// Give back the space of these sites. What lay there is destroyed already, or nobody's secret.
+    /// Give back the space of these sites, whose content is destroyed already or need not be.
     Punch(Vec<S>),
-    /// Cut the medium off at this site.
+    /// Truncate the medium at this site.
     Shrink(S),
     /// Read this site.
     Read(S),
@@ -59,11 +59,11 @@ pub enum Zeros<S> {
 pub struct Rewrite<S> {
     /// Where the passes go, and then the content.
     pub sites: Vec<S>,
-    /// The content of each site, in order; none if it is what the site has now.
+    /// The content of each site, in order; none to keep what the site has now.
     pub contents: Option<Vec<Buf>>,
     /// The medium of the sites.
     pub medium: S,
-    /// The staging area, as long as all content needs it.
+    /// The staging area, large enough for all the content.
     pub staging: S,
     /// The medium of the staging area.
     pub staging_medium: S,
@@ -93,8 +93,8 @@ impl<S: Clone> Method<S> {
         }
     }
 
-    /// Whether the task has to go on to its end: given up, it would leave content at two sites, or
-    /// at none that the map names.
+    /// Whether the task must not be given up: otherwise content would lie at two sites, or at
+    /// none that the map names.
     pub(super) fn must_end(&self) -> bool {
         matches!(self, Self::Rewrite(_) | Self::CopyLive(_) | Self::Shrink(_))
     }

@@ -1,13 +1,13 @@
-//! How content is destroyed, step by step: apart from what is to be destroyed, and from who
-//! asks for it.
+//! How content is destroyed, step by step, whatever the content is and whoever owes its
+//! destruction.
 //!
 //! A [`Task`] is a state machine without input or output. Its driver takes [`Work`] from
 //! [`Task::next`], carries the work out, and reports its end with [`Task::done`]. A task knows
 //! neither media nor maps: a *site* `S` names whatever the driver can find again, such as a
 //! place on a medium, an address, a container, or a key.
 //!
-//! A task is given up by dropping it while it is at rest. What it did not finish is owed as
-//! before; a new task over the same sites begins with the first pass, and more passes than
+//! To give a task up, the driver drops it while it is at rest. What the task did not finish is still
+//! owed; a new task over the same sites begins with the first pass, and more passes than
 //! due do no harm.
 //!
 //! Invariants:
@@ -18,7 +18,7 @@
 //! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
 //!    it. The saved copy is destroyed by the same policy before [`Record::Erased`].
 //! 5. A pass is under way over at most [`FILLS_MAX`] sites at once, and over one while the foreground
-//!    is at work, unless somebody waits for the task. No other step has more than one part under way.
+//!    is at work, unless a request waits for the task. No other step has more than one part under way.
 
 mod batch;
 mod method;
@@ -36,8 +36,8 @@ use crate::request::Buf;
 /// Most sites over which a pass is under way at once: a medium that is given one write after
 /// the other rests in between.
 pub const FILLS_MAX: usize = 4;
-/// The same while the foreground is at work, with which a task shares the medium and the
-/// processors.
+/// The same while the foreground is at work, which shares the medium and the processors with the
+/// task.
 pub const FILLS_AT_WORK_MAX: usize = 1;
 
 /// The next work for the driver of a [`Task`].
@@ -45,7 +45,7 @@ pub const FILLS_AT_WORK_MAX: usize = 1;
 pub enum Work<S> {
     /// Input or output.
     Io(StepIo<S>),
-    /// Something that the driver does in its own way.
+    /// A point: the driver does the work.
     Point(Point<S>),
 }
 
@@ -74,14 +74,14 @@ pub enum Verb {
     Punch,
     /// Make all earlier writes to this medium durable.
     Sync,
-    /// Cut the medium off where the site begins.
+    /// Truncate the medium where the site begins.
     Shrink,
 }
 
-/// A point at which the driver does something of its own.
+/// Work between steps that each driver does differently.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Point<S> {
-    /// Forget in memory what lay here.
+    /// Forget in memory that content lay here.
     Forget(S),
     /// Note in memory that content has moved.
     Rebind {
@@ -103,7 +103,7 @@ pub enum Record {
     Saved,
     /// The content is back at its sites, durably: the saved copy is not needed any more.
     Restored,
-    /// All that the task was for is done: obligations end, and receipts may be given.
+    /// The task is done: obligations end, and receipts may be given.
     Erased,
 }
 
@@ -115,7 +115,7 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Seeds from `entropy`, bytes that nobody knows, drawn once each time a store is opened.
+    /// Seeds from `entropy`: secret random bytes, drawn once each time a store is opened.
     #[must_use]
     pub fn new(entropy: [u8; 32]) -> Self {
         Self { entropy, last: 1 }

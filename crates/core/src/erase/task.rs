@@ -20,14 +20,14 @@ pub struct Task<S> {
     is_futile: bool,
 }
 
-/// Who waits for a task.
+/// How urgent a task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priority {
-    /// Nobody waits. The task goes on until somebody waits for another one.
+    /// No request waits. The task goes on until a request waits for another one.
     Background,
-    /// The task goes on while erasing is due, until somebody waits for another one.
+    /// The task goes on while erasing is due, until a request waits for another one.
     Due,
-    /// Somebody waits: the task gives way to nobody.
+    /// A request waits: the task gives way to no other.
     Urgent,
 }
 
@@ -44,7 +44,7 @@ pub struct Foreground {
 #[derive(Clone, Debug)]
 pub(super) struct Step<S> {
     action: Action<S>,
-    /// None where the step is done once for all sites.
+    /// No sites if the step is done once for the whole task.
     sites: Option<Arc<[S]>>,
     /// Sites of one part.
     at_once: usize,
@@ -118,7 +118,7 @@ impl<S: Clone> Task<S> {
         Self { steps, begun: 0, under_way: 0, contents, priority, must_end, is_futile: false }
     }
 
-    /// The next work, if one may begin now. [`Task::done`] or [`Task::failed`] tells of its end.
+    /// The next work, if one may begin now. [`Task::done`] or [`Task::failed`] reports its end.
     pub fn next(&mut self, foreground: Foreground) -> Option<Work<S>> {
         if !self.may_begin(foreground) {
             return None;
@@ -144,8 +144,8 @@ impl<S: Clone> Task<S> {
         Some(work)
     }
 
-    /// The sites of what [`Task::next`] would hand out: for a driver that has to find out first
-    /// where they are.
+    /// The sites of the work that [`Task::next`] would hand out, for a driver that has to look up
+    /// first where they are.
     #[must_use]
     pub fn next_sites(&self, foreground: Foreground) -> &[S] {
         let step = self.steps.last().filter(|_| self.may_begin(foreground));
@@ -179,15 +179,15 @@ impl<S: Clone> Task<S> {
         }
     }
 
-    /// Work has failed in a way that harms nothing: the task begins no more, and is to be given up
-    /// once it is at rest.
+    /// Work has failed harmlessly: the task begins nothing more, and is to be given up once it is at
+    /// rest.
     pub fn failed(&mut self) {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
         self.is_futile = true;
     }
 
-    /// Whether all of it is done.
+    /// Whether the task is done.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.steps.is_empty()
@@ -199,8 +199,8 @@ impl<S: Clone> Task<S> {
         self.under_way == 0
     }
 
-    /// The task begins nothing more, and is to be given up once it is at rest: what it needs
-    /// cannot be had.
+    /// Stops the task, because something that it needs is not available: it begins nothing more, and is
+    /// to be given up once it is at rest.
     pub fn give_up(&mut self) {
         self.is_futile = true;
     }
@@ -218,13 +218,13 @@ impl<S: Clone> Task<S> {
     }
 
     /// Whether the task is to be given up, once it is at rest; `is_in_the_way` of a task that
-    /// somebody waits for.
+    /// a request waits for.
     #[must_use]
     pub fn should_end(&self, is_in_the_way: bool) -> bool {
         self.is_futile || is_in_the_way && self.priority != Priority::Urgent && !self.must_end
     }
 
-    /// Somebody waits for it from now on.
+    /// Makes the task urgent: a request waits for it.
     pub fn hurry(&mut self) {
         self.priority = Priority::Urgent;
     }

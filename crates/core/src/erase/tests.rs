@@ -353,7 +353,7 @@ fn is_fill(work: &Work<u32>) -> bool {
     matches!(work, Work::Io(StepIo { verb: Verb::Fill(_), .. }))
 }
 
-/// Somebody waits for a task that keeps content.
+/// A request waits for a task that keeps content.
 fn fills_max(foreground: Foreground, kept: &[u32]) -> usize {
     if foreground.is_at_work && kept.is_empty() { FILLS_AT_WORK_MAX } else { FILLS_MAX }
 }

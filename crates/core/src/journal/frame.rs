@@ -16,7 +16,7 @@ const CRC_AT: usize = 32;
 /// The first sector of a journal; written once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// How large the journal is.
+    /// The sizes of the journal.
     pub shape: Shape,
     /// The disk that it belongs to.
     pub disk: [u8; 16],
@@ -39,7 +39,7 @@ impl Head {
     /// Reads a head from its bytes.
     ///
     /// # Errors
-    /// Why the bytes are not a head that this program can use.
+    /// This program cannot use the head: see [`HeadError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeadError> {
         let mut fields = Fields(bytes);
         let head = (|| {
@@ -140,7 +140,7 @@ impl Frame {
     }
 }
 
-/// A frame that was found whole, whatever its records say.
+/// A whole frame, whose records are not read yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawFrame {
     /// A snapshot or a delta.
@@ -153,7 +153,7 @@ pub struct RawFrame {
 }
 
 impl RawFrame {
-    /// How many bytes the frame takes that may begin with `sector`.
+    /// The length of the frame that begins with `sector`, if one does.
     pub(super) fn bytes(sector: &[u8]) -> Option<u64> {
         let mut fields = Fields(sector.strip_prefix(FRAME_MAGIC)?);
         let (_kind, _generation, _seq, records) =
@@ -161,8 +161,7 @@ impl RawFrame {
         records.checked_add(FRAME_HEAD_BYTES as u64)?.checked_next_multiple_of(SECTOR_BYTES)
     }
 
-    /// The frame at the start of `bytes`, and how many bytes it takes, if one
-    /// is there whole.
+    /// The frame at the start of `bytes`, and its length, if the frame is whole.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<(Self, u64)> {
         let whole = Self::bytes(bytes)?;

@@ -44,7 +44,7 @@ pub const VERSION: u32 = 3;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u32);
 
-/// How large a journal is.
+/// The sizes of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Bytes in each half; a multiple of [`SECTOR_BYTES`].
@@ -89,7 +89,7 @@ impl Shape {
     }
 }
 
-/// One change to what the journal says.
+/// One change to the content of the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// `extent` has this obligation from now on, whatever it had before.
@@ -108,8 +108,8 @@ pub enum Change {
     Release,
     /// The staging slots have been overwritten.
     Clean,
-    /// The dead content of this address lies at this place and is to be destroyed there. The address has
-    /// another place by now, or none.
+    /// The dead content of this address lies at this place and is to be destroyed there. The address now has
+    /// another place, or none.
     Owe(Place, Addr, Cause),
     /// Nothing is owed at this place any more: receipts say what was destroyed.
     Paid(Place),
@@ -208,7 +208,7 @@ impl State {
         let mut changes: Vec<Change> =
             obligations.chain(overwritten).chain(staged).chain(owed).chain(receipts).collect();
         if self.slots.dirty && self.slots.staged.is_empty() {
-            // Staged once and released: the slots are dirty, and that is all.
+            // Staged once and released: only the slots' being dirty is left of it.
             changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
             changes.push(Change::Release);
         }
@@ -238,7 +238,7 @@ pub struct Commit {
     pub bytes: Vec<u8>,
     /// All changes up to this number are durable with it.
     pub seq: u64,
-    /// A mark, and where it goes: to be written once the frame is durable, with no hurry.
+    /// A mark, and where it goes: written at any time after the frame is durable.
     pub mark: Option<(Pos, Vec<u8>)>,
 }
 
@@ -250,7 +250,7 @@ impl Journal {
         Self { shape, half, generation, seq, cursor: shape.half_bytes, pending: Vec::new() }
     }
 
-    /// How large the journal is.
+    /// The sizes of the journal.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.shape

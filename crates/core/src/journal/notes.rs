@@ -1,8 +1,8 @@
-//! Notes: which dead bytes the guest has written over, for whoever starts the server again
-//! while the host goes on.
+//! Notes: which dead bytes the guest has written over, for the next start of the server while the
+//! host goes on.
 //!
-//! A note is one write beside the halves, and is never synced: it is in the host's cache, as
-//! the content is that it speaks of, so that a kill of the server keeps both or neither.
+//! A note is one write beside the halves, and is never synced: note and content both lie in the host's
+//! cache, so that a kill of the server keeps both or neither.
 //!
 //! Invariants:
 //! 1. A note counts only in the session of the host that wrote it: a power cut may keep a
@@ -16,7 +16,7 @@ use crate::units::{Addr, Extent, Pos};
 
 /// Bytes of one note.
 const NOTE_BYTES: u64 = 64;
-/// How many notes there is room for.
+/// The number of notes that fit.
 pub const NOTES: u64 = 1024;
 /// Bytes of all notes.
 pub(super) const NOTES_BYTES: u64 = NOTES * NOTE_BYTES;
@@ -37,7 +37,7 @@ pub struct Note {
     pub session: u64,
     /// The bytes that were written over.
     pub extent: Extent<Addr>,
-    /// The frames up to which an obligation of them is meant: the last durable one, and the
+    /// The note applies to obligations up to these frames: the last durable one, and the
     /// last one made, which may be the snapshot of a new generation.
     pub up_to: [FrameId; 2],
 }
@@ -75,20 +75,20 @@ impl Note {
 }
 
 impl Shape {
-    /// Where note number `number` is written.
+    /// The position of note number `number`.
     #[must_use]
     pub fn note(self, number: u64) -> Pos {
         Pos(self.notes().start.0 + number % NOTES * NOTE_BYTES)
     }
 
-    /// Where all notes are.
+    /// The extent of all notes.
     #[must_use]
     pub fn notes(self) -> Extent<Pos> {
         Extent::new(self.bytes() - NOTES_BYTES, NOTES_BYTES)
     }
 }
 
-/// The notes that count for one generation of a journal, by the frame up to which they do.
+/// The notes that count for one generation of a journal, by the last frame that each applies to.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<(u64, Extent<Addr>)>);
 

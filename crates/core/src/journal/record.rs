@@ -1,7 +1,7 @@
 //! The records of a frame: a tag and a length, and then as many bytes.
 //!
 //! An unknown record is an error that names its tag, and not damage: a newer program wrote the record, and
-//! what it says may not be ignored.
+//! its content must not be ignored.
 
 use super::{Change, Crc, Slot};
 use crate::fields::Fields;
@@ -34,7 +34,7 @@ const RECORDED: u16 = 11;
 const LOG: u16 = 12;
 const OVERWRITTEN: u16 = 13;
 
-/// On which medium a place is.
+/// The medium of a place.
 const IN_DATA: u8 = 0;
 const IN_BASE: u8 = 1;
 
@@ -61,7 +61,7 @@ pub enum RecordError {
         len: usize,
     },
     /// A record whose length does not fit its kind.
-    #[error("a record `{name}` of {len} bytes")]
+    #[error("a record `{name}` with an unexpected length of {len} bytes")]
     Length {
         /// The kind of the record.
         name: &'static str,
@@ -69,7 +69,7 @@ pub enum RecordError {
         len: usize,
     },
     /// A record with a field of an unknown value.
-    #[error("a record `{name}` whose field `{field}` is {value}")]
+    #[error("a record `{name}` with the unknown value {value} in the field `{field}`")]
     Field {
         /// The kind of the record.
         name: &'static str,
@@ -81,8 +81,8 @@ pub enum RecordError {
     /// The first records of a frame, and no others, are of the counters and of the audit log.
     #[error("a frame that does not begin with one record `counters` and one record `log`")]
     Head,
-    /// A record that the end of the frame cuts off.
-    #[error("a record that goes on behind the end of its frame")]
+    /// A record that exceeds its frame.
+    #[error("a record that continues behind the end of its frame")]
     Cut,
 }
 

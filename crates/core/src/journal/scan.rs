@@ -31,7 +31,9 @@ pub enum JournalError {
     #[error("the journal cannot be read: {0}")]
     Medium(#[from] MediumError),
     /// The journal has another version of the format.
-    #[error("the journal is of version {0}; this program knows version {VERSION}: use the one that wrote it")]
+    #[error(
+        "the journal has version {0}, and this program reads version {VERSION}: use the program that wrote it"
+    )]
     Version(u32),
     /// The journal belongs to another disk.
     #[error("the journal belongs to another disk: put the right file back")]
@@ -39,7 +41,7 @@ pub enum JournalError {
     /// A frame has a record that this program does not know.
     #[error("the journal has {0}; use the program that wrote it")]
     Record(#[from] RecordError),
-    /// The bytes are not what was written.
+    /// The bytes were changed, or a write was lost.
     #[error(
         "the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew"
     )]
@@ -49,7 +51,7 @@ pub enum JournalError {
 /// Reads the journal of disk `disk` of `size` bytes, in `session` of the host.
 ///
 /// # Errors
-/// [`JournalError`]. A torn last frame is none: it was never acted on.
+/// [`JournalError`]. A torn last frame is not an error: nothing relied on it.
 pub fn scan(
     journal: &dyn Medium,
     disk: [u8; 16],
@@ -72,7 +74,7 @@ pub fn scan(
     let Replay { state, generation, seq, .. } = found;
     check_slots(&state, head.shape)?;
     if state.receipts.len() as u64 > state.counters.receipts {
-        return Err(JournalError::Damaged("more receipts wait than the counter says were given"));
+        return Err(JournalError::Damaged("there are more receipts than the counter `receipts` says"));
     }
     Ok(Recovered { head, state, half, generation, seq })
 }
@@ -105,7 +107,7 @@ impl Half<'_> {
         Ok(bytes)
     }
 
-    /// The frame at `at`, if there is a whole one, and where that ends.
+    /// The frame at `at`, if it is whole, and its end.
     fn frame(&self, at: u64) -> Result<Option<(RawFrame, u64)>, JournalError> {
         let head = self.read(at, SECTOR_BYTES)?;
         let bytes = match RawFrame::bytes(&head) {
@@ -115,13 +117,13 @@ impl Half<'_> {
         Ok(RawFrame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
     }
 
-    /// The snapshot of the half, and where that ends.
+    /// The snapshot of the half, and its end.
     fn snapshot(&self) -> Result<Option<(RawFrame, u64)>, JournalError> {
         Ok(self.frame(SECTOR_BYTES)?.filter(|(frame, _)| frame.kind == FrameKind::Snapshot))
     }
 }
 
-/// The half with the newest snapshot, that snapshot, and where it ends.
+/// The half with the newest snapshot, the snapshot, and its end.
 fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, RawFrame, u64), JournalError> {
     let found = [halves[0].snapshot()?, halves[1].snapshot()?];
     let (half, (snapshot, end)) = (0..)
@@ -129,7 +131,7 @@ fn newest(halves: &[Half<'_>; 2]) -> Result<(usize, RawFrame, u64), JournalError
         .filter_map(|(half, found)| Some((half, found?)))
         .max_by_key(|(_, (snapshot, _))| snapshot.generation)
         .ok_or(JournalError::Damaged("no valid snapshot in either half"))?;
-    // The mark says that a newer snapshot was durable once. That one cannot be read now.
+    // The mark says that a newer snapshot was durable once, and that snapshot cannot be read now.
     if halves[half].read(0, SECTOR_BYTES)? == frame::mark(snapshot.generation) {
         return Err(JournalError::Damaged("the newest snapshot is invalid"));
     }

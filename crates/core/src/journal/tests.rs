@@ -261,11 +261,15 @@ fn a_record_that_is_unknown_is_an_error_that_names_it() {
     let first = 36 + (record::COUNTERS_BYTES + record::LOG_BYTES) as usize;
     let cases: [(usize, &[u8], &str); 7] = [
         (first, &[9, 1], "a record with the unknown tag 265, of 18 bytes"),
-        (first, &[3, 0], "a record `clear` of 18 bytes"),
-        (first + 2, &[255, 0], "a record that goes on behind the end of its frame"),
-        (first + 20, &[7], "a record `oblige` whose field `due` is 7"),
-        (first + 21, &[8], "a record `oblige` whose field `cause` is 8"),
-        (first + 12, &[255; 8], "a record `oblige` whose field `length` is 18446744073709551615"),
+        (first, &[3, 0], "a record `clear` with an unexpected length of 18 bytes"),
+        (first + 2, &[255, 0], "a record that continues behind the end of its frame"),
+        (first + 20, &[7], "a record `oblige` with the unknown value 7 in the field `due`"),
+        (first + 21, &[8], "a record `oblige` with the unknown value 8 in the field `cause`"),
+        (
+            first + 12,
+            &[255; 8],
+            "a record `oblige` with the unknown value 18446744073709551615 in the field `length`",
+        ),
         (36, &[6, 0, 0, 0], "a frame that does not begin with one record `counters` and one record `log`"),
     ];
     for (at, bytes, expected) in cases {

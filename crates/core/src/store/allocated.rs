@@ -4,7 +4,7 @@ use crate::blocks::BlockSet;
 use crate::extents::ExtentMap;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
-/// Most gaps that are remembered. Further ones are taken for data.
+/// Most gaps that are remembered. Others count as data.
 const GAPS_MAX: usize = 1 << 16;
 /// Bytes in a sector, which has data as a whole or not at all.
 pub(super) const SECTOR_BYTES: u64 = 512;
@@ -18,7 +18,7 @@ pub(super) struct Allocated {
     /// The size of the disk, in bytes.
     size: u64,
     blocks: BlockSet,
-    /// Parts of allocated blocks that have no data. A gap may be forgotten: then it is taken for data.
+    /// Parts of allocated blocks that have no data. A forgotten gap counts as data.
     gaps: ExtentMap<Addr, ()>,
 }
 
@@ -42,7 +42,7 @@ impl Allocated {
         }
     }
 
-    /// `extent` holds nothing any more.
+    /// Notes that `extent` has no data any more.
     pub(super) fn unmap(&mut self, extent: Extent<Addr>) {
         let extent = self.padded(extent);
         for block in edges(extent, BLOCK_BYTES) {
@@ -62,7 +62,7 @@ impl Allocated {
         Extent::between(extent.start.0, end)
     }
 
-    /// The blocks of which `extent` covers all that the disk has.
+    /// The blocks that `extent` covers as far as the disk goes.
     pub(super) fn whole_blocks(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         let from = extent.start.0.next_multiple_of(BLOCK_BYTES);
         let to = self.padded(extent).end() / BLOCK_BYTES * BLOCK_BYTES;
@@ -82,7 +82,7 @@ impl Allocated {
         }
     }
 
-    /// How many bytes lie in blocks that have data, or may have some.
+    /// The number of bytes in blocks that have data, or may have some.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks.len() * BLOCK_BYTES
     }
@@ -91,7 +91,7 @@ impl Allocated {
         self.blocks.contains(block.start.0 / BLOCK_BYTES)
     }
 
-    /// Notes gaps where `extent` covers a part of a block without data: the rest stays without.
+    /// Notes gaps where `extent` covers a part of a block without data: the rest still has none.
     fn leave_gaps(&mut self, extent: Extent<Addr>) {
         for block in edges(extent, BLOCK_BYTES) {
             if !self.has(block) {
@@ -126,7 +126,7 @@ impl Allocated {
     }
 }
 
-/// The blocks of `bytes` of which `extent` covers a part only: none, one or two.
+/// The blocks of `bytes` that `extent` covers only in part: none, one or two.
 pub(super) fn edges(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {
     let first = extent.start.0 / bytes * bytes;
     let last = extent.end() / bytes * bytes;

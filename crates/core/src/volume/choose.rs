@@ -23,13 +23,16 @@ impl Volume {
         if !self.may_owe_receipts() {
             return self.punch_task().or_else(|| self.job_task());
         }
-        let crowded = !self.has_room();
+        let (crowded, pauses) = (!self.has_room(), self.pause().is_some());
         if crowded {
             self.coarsen();
-        } else if let Some(task) = self.demanded() {
+        }
+        if (!crowded || pauses)
+            && let Some(task) = self.demanded()
+        {
             return Some(task);
         }
-        if self.tasks_rest() {
+        if self.tasks_rest() || pauses {
             // A background task would give way to the waiting write at once, again and again.
             let is_awaited = self.requests.waiting.demands().next().is_some();
             return if is_awaited { None } else { self.punch_task().or_else(|| self.job_task()) };

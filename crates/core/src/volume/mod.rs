@@ -51,7 +51,7 @@ mod watching;
 
 pub use io::{Io, IoId, IoOp};
 pub use open::{Checkpoint, OpenError, Opening};
-pub use query::{Status, WaitingBytes};
+pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
 
 use crate::journal::State;
 use crate::ledger::Cause;
@@ -237,7 +237,7 @@ impl Volume {
         self.drive_watching(out);
         self.drive_task(out);
         self.give_receipts(out);
-        self.check_log(out);
+        self.refuse_unrecorded(out);
         self.drive_checkpoints(out);
         self.commit_pending(out);
         self.note_shortage();

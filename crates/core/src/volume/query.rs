@@ -24,6 +24,27 @@ pub struct Status {
     pub size_bytes: u64,
     /// Blocks that have live data, or may have some.
     pub live_bytes: u64,
+    /// Whether the search for holes after a crash is not over: some live blocks may have no data.
+    pub holes_unknown: bool,
+    /// The passes, by name.
+    pub policy: String,
+    /// Why the disk is latched; none if it is not.
+    pub latched: Option<String>,
+    /// What is to be destroyed.
+    pub owed: OwedStatus,
+    /// The requests that were not answered yet.
+    pub requests: RequestsStatus,
+    /// The counters since the disk was created.
+    pub counters: Counters,
+    /// The state of the watcher; none if detection is off.
+    pub watch: Option<crate::watch::WatchStatus>,
+    /// The state of the store.
+    pub store: StoreStatus,
+}
+
+/// What is to be destroyed. All sizes are bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct OwedStatus {
     /// Dead bytes that are still to be destroyed.
     pub queued_bytes: u64,
     /// Bytes that are still to be overwritten conservatively.
@@ -31,27 +52,23 @@ pub struct Status {
     /// Suspicious bytes.
     pub suspicious_bytes: u64,
     /// How many entries the ledger has.
-    pub ledger_entries: usize,
-    /// How many entries the ledger may have.
-    pub ledger_entries_max: usize,
-    /// How many requests are under way.
-    pub requests_running: usize,
-    /// How many requests wait.
-    pub requests_waiting: usize,
+    pub entries: usize,
+    /// How many entries the ledger may have, receipts included.
+    pub entries_max: usize,
     /// Whether an erase task is under way.
     pub destroying: bool,
-    /// The passes, by name.
-    pub policy: String,
-    /// Why the disk is latched; none if it is not.
-    pub latched: Option<String>,
-    /// The counters since the disk was created.
-    pub counters: Counters,
-    /// Whether the search for holes after a crash is not over: some live blocks may have no data.
-    pub holes_unknown: bool,
-    /// The state of the watcher; none if detection is off.
-    pub watch: Option<crate::watch::WatchStatus>,
-    /// The state of the store.
-    pub store: StoreStatus,
+    /// Why destruction pauses, but for what a write waits for; none if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<String>,
+}
+
+/// The requests that were not answered yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RequestsStatus {
+    /// How many requests are under way.
+    pub running: usize,
+    /// How many requests wait.
+    pub waiting: usize,
 }
 
 /// Content that the watcher will call dead, or may call dead.
@@ -89,25 +106,30 @@ impl Volume {
     /// The state of the volume.
     #[must_use]
     pub fn status(&self) -> Status {
-        let (ledger, owed) = (&self.state.ledger, &self.state.owed);
-        let dead = ledger.dead().bytes();
         Status {
             size_bytes: self.store.geometry().size,
-            live_bytes: self.store.allocated_bytes().saturating_sub(dead),
-            queued_bytes: dead + owed.bytes() + ledger.overwritten_bytes(),
-            scour_bytes: ledger.scour().bytes(),
-            suspicious_bytes: ledger.suspicious().bytes(),
-            ledger_entries: ledger.len() + owed.len(),
-            ledger_entries_max: self.commits.journal.shape().entries_max(),
-            requests_running: self.requests.running.len(),
-            requests_waiting: self.requests.waiting.len(),
-            destroying: self.erasing.task.is_some(),
+            live_bytes: self.store.allocated_bytes().saturating_sub(self.state.ledger.dead().bytes()),
+            holes_unknown: self.holes_unknown(),
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
+            owed: self.owed_status(),
+            requests: self.requests.status(),
             counters: self.state.counters,
-            holes_unknown: self.holes_unknown(),
             watch: self.watch_status(),
             store: self.store.status(),
+        }
+    }
+
+    fn owed_status(&self) -> OwedStatus {
+        let (ledger, owed) = (&self.state.ledger, &self.state.owed);
+        OwedStatus {
+            queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
+            scour_bytes: ledger.scour().bytes(),
+            suspicious_bytes: ledger.suspicious().bytes(),
+            entries: ledger.len() + owed.len(),
+            entries_max: self.commits.journal.shape().entries_max(),
+            destroying: self.erasing.task.is_some(),
+            pauses: self.pause().map(str::to_string),
         }
     }
 
@@ -195,7 +217,7 @@ impl Volume {
     /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
-        let watch = self.watch_wakeup().filter(|_| self.latched.is_none());
+        let watch = self.watch_wakeup().filter(|_| self.latched.is_none() && self.pause().is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = can_oblige.then_some(self.schedule.now);
@@ -203,7 +225,8 @@ impl Volume {
     }
 
     fn task_wakeup(&self) -> Option<Millis> {
-        let asleep = self.latched.is_some() || self.config.read_only || !self.has_unasked();
+        let never = self.latched.is_some() || self.config.read_only || !self.has_unasked();
+        let asleep = never || self.pause().is_some();
         let idle = self.schedule.idle_at(&self.config);
         let oldest = self.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));

@@ -4,12 +4,15 @@
 //! 1. A receipt is handed out only when the commit that completed its obligation is durable,
 //!    and while no copy of the destroyed content can be left.
 //! 2. A receipt stays in the journal until the audit log has made it durable.
-//! 3. Receipts and obligations share the room in the ledger. Deaths wait for room; erase tasks
-//!    go on a while, because each turns obligations into receipts; an audit log that fails for
-//!    long latches the disk. So nobody waits for ever, and memory is bounded.
+//! 3. Receipts and obligations share the room in the ledger, so memory is bounded. Deaths wait for
+//!    room; erase tasks go on a while, because each turns obligations into receipts.
+//! 4. An audit log that cannot be written never latches the disk. Once many receipts wait for it,
+//!    destruction pauses: only erase tasks that a write waits for begin. Requests that need room
+//!    which only the log can give are refused; all others are served.
 
 use super::{Command, Volume};
 use crate::journal::Change;
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::receipts::LogHead;
 use std::collections::VecDeque;
@@ -86,17 +89,24 @@ impl Volume {
         self.commits.recording.stuck = Some(reason);
     }
 
-    /// Latches the disk if the audit log has failed for too long.
-    pub(super) fn check_log(&mut self, out: &mut Vec<Command>) {
-        if self.state.receipts.len() < self.commits.journal.shape().entries_max() / 4 {
+    /// Why destruction pauses; none if it does not. The next try to write the audit log wakes the volume.
+    pub(super) fn pause(&self) -> Option<&str> {
+        let waits = self.state.receipts.len() >= self.commits.journal.shape().entries_max() / 4;
+        self.commits.recording.stuck.as_deref().filter(|_| waits)
+    }
+
+    /// Refuses what waits for room, or for an erase task, while only the audit log can give room and
+    /// cannot be written.
+    pub(super) fn refuse_unrecorded(&mut self, out: &mut Vec<Command>) {
+        let Some(reason) = self.pause() else { return };
+        if self.has_room() && self.may_owe_receipts() {
             return;
         }
-        if let Some(reason) = self.commits.recording.stuck.take() {
-            let receipts = self.state.receipts.len();
-            self.latch(
-                &format!("the audit log cannot be written, and {receipts} receipts wait: {reason}"),
-                out,
-            );
+        let message = format!("{} receipts wait for the audit log: {reason}", self.state.receipts.len());
+        let error = MediumError { kind: MediumErrorKind::NoSpace, message };
+        self.refuse_roomless(&error, out);
+        if !self.may_owe_receipts() && self.erasing.task.is_none() {
+            self.refuse_demands(&error, out);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 
 use super::order::Order;
+use super::query::RequestsStatus;
 use super::running::{Stage, Table};
 use super::waiting::Queue;
 use crate::request::RequestId;
@@ -28,6 +29,11 @@ impl Requests {
     /// Whether no request waits for anything but its I/O operation.
     pub(super) fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.obliging.is_empty()
+    }
+
+    /// How many requests there are.
+    pub(super) fn status(&self) -> RequestsStatus {
+        RequestsStatus { running: self.running.len(), waiting: self.waiting.len() }
     }
 
     /// Whether a request waits for room in the ledger.

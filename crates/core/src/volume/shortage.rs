@@ -77,9 +77,7 @@ impl Volume {
     /// Lets erase tasks rest: one lacked space.
     pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.schedule.shortage.tasks = self.retry_at();
-        for waiting in self.requests.waiting.take_demands() {
-            self.refuse_waiting(&waiting, error, out);
-        }
+        self.refuse_demands(error, out);
         self.refuse_obliging(error, out);
     }
 
@@ -91,6 +89,23 @@ impl Volume {
 
     pub(super) fn retry_at(&self) -> Millis {
         Millis(self.schedule.now.0.saturating_add(RETRY_MS))
+    }
+
+    /// Refuses the writes that need an erase task first.
+    pub(super) fn refuse_demands(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        for waiting in self.requests.waiting.take_demands() {
+            self.refuse_waiting(&waiting, error, out);
+        }
+    }
+
+    /// Refuses all that waits for room in the ledger, which may not come.
+    pub(super) fn refuse_roomless(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.refuse_obliging(error, out);
+        if !self.has_room() {
+            for waiting in self.requests.waiting.take_roomless() {
+                self.refuse_waiting(&waiting, error, out);
+            }
+        }
     }
 
     /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.

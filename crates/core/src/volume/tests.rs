@@ -288,7 +288,7 @@ fn freeing_what_never_held_data_is_no_death() {
     let mut bench = Bench::new("clear");
     bench.done(Op::Trim, 0, SIZE).unwrap();
     let status = bench.volume.status();
-    assert_eq!((status.queued_bytes, status.counters.freed_unwritten_bytes), (0, SIZE));
+    assert_eq!((status.owed.queued_bytes, status.counters.freed_unwritten_bytes), (0, SIZE));
 }
 
 #[test]
@@ -435,10 +435,10 @@ fn a_disk_made_where_something_was_destroys_that() {
 #[test]
 fn a_ledger_that_is_full_slows_the_guest_and_drops_nothing() {
     let mut bench = Bench::new("clear");
-    let max = bench.volume.status().ledger_entries_max as u64;
+    let max = bench.volume.status().owed.entries_max as u64;
     bench.write(0, 7, SIZE);
     let asked: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
-    assert!(bench.volume.status().ledger_entries as u64 <= max);
+    assert!(bench.volume.status().owed.entries as u64 <= max);
     bench.settle();
     bench.idle();
     assert!(asked.iter().all(|id| bench.replies[id].is_ok()));
@@ -451,10 +451,10 @@ fn writes_that_split_suspicious_extents_never_overflow_the_ledger() {
     bench.write(0, 7, SIZE);
     bench.done(Op::Scour, 0, SIZE).unwrap();
     bench.idle();
-    let max = bench.volume.status().ledger_entries_max;
+    let max = bench.volume.status().owed.entries_max;
     for n in 0..SIZE / 1024 {
         bench.write(n * 1024, 8, 512);
-        assert!(bench.volume.status().ledger_entries <= max);
+        assert!(bench.volume.status().owed.entries <= max);
     }
     assert_eq!(bench.reads(0, 1024), [[8; 512], [7; 512]].concat());
 }

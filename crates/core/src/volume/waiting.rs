@@ -159,12 +159,22 @@ impl Queue {
     /// Takes out the requests that wait for `page`, which does not become ready.
     pub(super) fn take_behind(&mut self, page: Obstacle) -> Vec<Waiting> {
         let turns = self.pages.remove(&page).unwrap_or_default();
-        turns.into_iter().filter_map(|turn| self.take(turn)).map(|(_, waiting)| waiting).collect()
+        self.take_all(turns)
     }
 
     /// Takes out the writes that need an erase task first.
     pub(super) fn take_demands(&mut self) -> Vec<Waiting> {
         let turns: Vec<_> = self.demands.iter().copied().collect();
+        self.take_all(turns)
+    }
+
+    /// Takes out the requests that wait for the ledger to have room.
+    pub(super) fn take_roomless(&mut self) -> Vec<Waiting> {
+        let turns: Vec<_> = self.roomless.iter().copied().collect();
+        self.take_all(turns)
+    }
+
+    fn take_all(&mut self, turns: Vec<Turn>) -> Vec<Waiting> {
         turns.into_iter().filter_map(|turn| self.take(turn)).map(|(_, waiting)| waiting).collect()
     }
 

@@ -275,7 +275,8 @@ impl Volume {
     /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
-        if self.holes_unknown() || !self.is_due_since(since) {
+        // While destruction pauses, the room is left to deaths that a guest waits for.
+        if self.holes_unknown() || !self.is_due_since(since) || self.pause().is_some() {
             return;
         }
         for _ in 0..VERDICTS_MAX {

@@ -1,4 +1,4 @@
-//! The evidence behind the regions of a disk, kept up to date: whether a new look would find the
+//! The evidence behind the regions of a disk, kept up to date: whether a new search would find the
 //! same regions.
 
 use crate::format::Contents;

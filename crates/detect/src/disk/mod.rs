@@ -4,12 +4,12 @@
 //!    within it, by addresses from its own first byte.
 //! 2. Nothing is called dead while the regions are uncertain.
 //! 3. A region that stays the same keeps all its knowledge, whatever becomes of the others.
-//! 4. Where a file system was watched, another is not looked for before its head is written: the
+//! 4. Where a file system was watched, another is not searched for before its head is written: the
 //!    guest may still use the old regions.
 
 mod basis;
-mod look;
 mod part;
+mod search;
 mod view;
 
 use crate::format::Prober;
@@ -17,15 +17,15 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::watch::Watch;
 use basis::Basis;
-use look::Look;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
     Agenda, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher,
 };
+use search::Search;
 use std::collections::VecDeque;
 
-/// Time without a change of the table, in milliseconds, before a look for the regions begins.
+/// Time without a change of the table, in milliseconds, before a search for the regions begins.
 const QUIET_MS: u64 = 500;
 
 /// Watches one disk, whatever is or will be on it.
@@ -34,9 +34,9 @@ pub struct Disk {
     disk_bytes: u64,
     options: Options,
     probers: Vec<Prober>,
-    /// Time of the next look for the regions.
-    look_at: Option<Millis>,
-    look: Option<Look>,
+    /// Time of the next search for the regions.
+    search_at: Option<Millis>,
+    search: Option<Search>,
     /// Evidence for the present regions.
     basis: Option<Basis>,
     /// Reason why there is no basis.
@@ -55,7 +55,7 @@ pub struct Disk {
     views: Vec<(Extent<Addr>, Vec<u8>)>,
 }
 
-/// Whoever asked for a read: a look or a part, by its number.
+/// The requester of a read, by its number: the search or a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Asker(u64);
 
@@ -68,8 +68,8 @@ impl Disk {
             disk_bytes,
             options,
             probers,
-            look_at: Some(Millis(0)),
-            look: None,
+            search_at: Some(Millis(0)),
+            search: None,
             basis: None,
             blank: "the disk was not searched yet".into(),
             parts: Vec::new(),
@@ -86,34 +86,34 @@ impl Disk {
         Asker(self.next_id)
     }
 
-    /// Schedules a look for the regions once the disk is quiet.
+    /// Schedules a search for the regions once the disk is quiet.
     fn look_later(&mut self, now: Millis) {
-        self.look = None;
-        self.look_at = Some(Millis(now.0 + QUIET_MS));
+        self.search = None;
+        self.search_at = Some(Millis(now.0 + QUIET_MS));
     }
 
     /// Whether the regions are uncertain (invariant 2).
     fn is_uncertain(&self) -> bool {
-        self.look_at.is_some() || self.look.is_some()
+        self.search_at.is_some() || self.search.is_some()
     }
 
-    fn begin_look(&mut self) {
-        self.look_at = None;
-        self.look = Some(Look::new(self.new_id()));
+    fn begin_search(&mut self) {
+        self.search_at = None;
+        self.search = Some(Search::new(self.new_id()));
         self.go_on_looking();
     }
 
     fn go_on_looking(&mut self) {
-        let Some(look) = &mut self.look else { return };
-        match look.go_on(self.disk_bytes, &self.probers) {
-            look::Step::Reads => {}
-            look::Step::Found(plan) => self.found(plan),
-            look::Step::Fails(why) => self.fail(&why),
+        let Some(search) = &mut self.search else { return };
+        match search.go_on(self.disk_bytes, &self.probers) {
+            search::Step::Reads => {}
+            search::Step::Found(plan) => self.found(plan),
+            search::Step::Fails(why) => self.fail(&why),
         }
     }
 
     fn fail(&mut self, why: &str) {
-        (self.look, self.basis) = (None, None);
+        (self.search, self.basis) = (None, None);
         self.blank = why.into();
         self.parts.clear();
     }
@@ -131,7 +131,7 @@ impl Disk {
             let id = self.new_id();
             self.parts.push(Part { id, extent: region.extent, watch });
         }
-        self.basis = self.look.take().map(|look| Basis::new(self.disk_bytes, plan, look.contents()));
+        self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, search.contents()));
     }
 
     /// A watch over `extent`, while the parts in `old` are being dropped (invariant 4).
@@ -158,8 +158,8 @@ impl Disk {
 
     /// Whether the regions may change once `extent` has this content.
     fn may_change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> bool {
-        if let Some(look) = &self.look {
-            return look.depends_on(extent);
+        if let Some(search) = &self.search {
+            return search.depends_on(extent);
         }
         match &mut self.basis {
             Some(basis) => basis.written(extent, content),
@@ -181,8 +181,8 @@ impl Disk {
 
     /// Hands content to `asker`, who wanted it.
     fn answer(&mut self, at: Moment, asker: Asker, extent: Extent<Addr>, content: &[u8]) {
-        if let Some(look) = self.look.as_mut().filter(|look| look.id == asker) {
-            look.given(extent, content);
+        if let Some(search) = self.search.as_mut().filter(|search| search.id == asker) {
+            search.given(extent, content);
             return self.go_on_looking();
         }
         if let Some(part) = self.parts.iter_mut().find(|part| part.id == asker) {
@@ -192,7 +192,7 @@ impl Disk {
 
     /// A read of `extent` failed, on which the regions may depend.
     fn blind(&mut self, now: Millis, extent: Extent<Addr>) {
-        if self.look.as_ref().is_some_and(|look| look.depends_on(extent)) {
+        if self.search.as_ref().is_some_and(|search| search.depends_on(extent)) {
             self.fail("the disk could not be read");
         } else if self.basis.as_ref().is_some_and(|basis| basis.depends_on(extent)) {
             self.look_later(now);
@@ -263,7 +263,9 @@ impl Observer for Disk {
                     (_, None) => self.blind(at.now, extent),
                 }
             }
-            Observation::Tick if self.look_at.is_some_and(|look_at| look_at <= at.now) => self.begin_look(),
+            Observation::Tick if self.search_at.is_some_and(|search_at| search_at <= at.now) => {
+                self.begin_search()
+            }
             Observation::Overwriting { .. }
             | Observation::Read(_)
             | Observation::Clients
@@ -283,8 +285,8 @@ impl Observer for Disk {
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
-        let look = self.look.as_mut().and_then(|look| Some((look.id, look.wants()?)));
-        let next = look.or_else(|| {
+        let search = self.search.as_mut().and_then(|search| Some((search.id, search.wants()?)));
+        let next = search.or_else(|| {
             self.round_robin(|part| {
                 let wanted = part.watch.wants()?;
                 Some((part.id, part.outer(wanted)))
@@ -295,7 +297,7 @@ impl Observer for Disk {
     }
 
     fn agenda(&self) -> Agenda {
-        let own = Agenda { unproven_since: None, wakes_at: self.look_at, is_working: self.is_uncertain() };
+        let own = Agenda { unproven_since: None, wakes_at: self.search_at, is_working: self.is_uncertain() };
         self.parts.iter().map(|part| part.watch.agenda()).fold(own, Agenda::and)
     }
 
@@ -341,7 +343,7 @@ impl Watcher for Disk {
     fn status(&self) -> WatchStatus {
         match &self.basis {
             Some(basis) => self.decided(basis),
-            None if self.look.is_some() => WatchStatus {
+            None if self.search.is_some() => WatchStatus {
                 state: "looking for partitions and file systems".into(),
                 ..WatchStatus::default()
             },

@@ -1,7 +1,8 @@
 //! The boot region: the fields that decide where everything lies.
 
 use crate::bytes::head;
-use crate::format::Reason;
+use crate::format::{self, Reason};
+use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -97,8 +98,8 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
     pairs.into_iter().all(|(at, (old, new))| old == new || VOLATILE.contains(&at))
 }
 
-fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, "the boot sector", field, value)
 }
 
 impl Boot {
@@ -108,8 +109,8 @@ impl Boot {
     /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
-        ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero")?;
-        ensure(raw.major_revision == 1, "FileSystemRevision")?;
+        ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero", "not all zeros")?;
+        ensure(raw.major_revision == 1, "FileSystemRevision", format_args!("{}.x", raw.major_revision))?;
         let volume_flags = raw.volume_flags.get();
         if raw.number_of_fats != 1 || volume_flags & ACTIVE_FAT != 0 {
             return Err(Reason("it has two allocation bitmaps (TexFAT), which are not understood".into()));
@@ -131,22 +132,30 @@ impl Boot {
     }
 
     fn check(&self, disk_bytes: u64) -> Result<(), Reason> {
-        ensure((9..=12).contains(&self.bytes_per_sector_shift), "BytesPerSectorShift")?;
+        ensure(
+            (9..=12).contains(&self.bytes_per_sector_shift),
+            "BytesPerSectorShift",
+            self.bytes_per_sector_shift,
+        )?;
         let is_size = self.sectors_per_cluster_shift <= 25 - self.bytes_per_sector_shift;
-        ensure(is_size, "SectorsPerClusterShift")?;
-        ensure(self.fat_offset >= 24, "FatOffset")?;
+        ensure(is_size, "SectorsPerClusterShift", self.sectors_per_cluster_shift)?;
+        ensure(self.fat_offset >= 24, "FatOffset", self.fat_offset)?;
         let fat_end = u64::from(self.fat_offset) + u64::from(self.fat_length);
-        ensure(fat_end <= self.cluster_heap_offset.into(), "ClusterHeapOffset")?;
-        ensure((1..=0xFFFF_FFF5).contains(&self.cluster_count), "ClusterCount")?;
+        ensure(fat_end <= self.cluster_heap_offset.into(), "ClusterHeapOffset", self.cluster_heap_offset)?;
+        ensure((1..=0xFFFF_FFF5).contains(&self.cluster_count), "ClusterCount", self.cluster_count)?;
         let entries = u64::from(self.cluster_count) + u64::from(FIRST_CLUSTER);
-        ensure(entries * 4 <= self.bytes(self.fat_length.into()), "FatLength")?;
-        ensure(self.is_cluster(self.first_cluster_of_root_directory), "FirstClusterOfRootDirectory")?;
+        ensure(entries * 4 <= self.bytes(self.fat_length.into()), "FatLength", self.fat_length)?;
+        ensure(
+            self.is_cluster(self.first_cluster_of_root_directory),
+            "FirstClusterOfRootDirectory",
+            self.first_cluster_of_root_directory,
+        )?;
         let is_room = u128::from(self.volume_length) << self.bytes_per_sector_shift <= disk_bytes.into();
         if !is_room {
             return Err(Reason("the file system ends beyond the disk".into()));
         }
-        ensure(self.end() <= self.bytes(self.volume_length), "VolumeLength")?;
-        ensure(self.blocks() <= u64::from(u32::MAX), "ClusterCount")
+        ensure(self.end() <= self.bytes(self.volume_length), "VolumeLength", self.volume_length)?;
+        ensure(self.blocks() <= u64::from(u32::MAX), "ClusterCount", self.cluster_count)
     }
 
     fn bytes(&self, sectors: u64) -> u64 {

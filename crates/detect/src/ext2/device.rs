@@ -32,9 +32,9 @@ impl Device {
             s_log_block_size: raw.s_log_block_size.get(),
             s_uuid: raw.s_uuid,
         };
-        ensure(found.s_log_block_size <= 6, "s_log_block_size")?;
-        ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
-        ensure(found.s_blocks_count > found.journal_first(), "s_blocks_count")?;
+        ensure(found.s_log_block_size <= 6, "s_log_block_size", found.s_log_block_size)?;
+        ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi", raw.s_blocks_count_hi)?;
+        ensure(found.s_blocks_count > found.journal_first(), "s_blocks_count", found.s_blocks_count)?;
         if found.bytes() > disk_bytes {
             return Err(Reason("the journal's device ends beyond the disk".into()));
         }

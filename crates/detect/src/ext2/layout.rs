@@ -1,7 +1,7 @@
 //! The places of fixed metadata: checked once, and searched by bisection.
 
 use super::features::not_understood;
-use super::superblock::{Superblock, lies};
+use super::superblock::Superblock;
 use crate::bytes::head;
 use crate::format::{Block, Kind, Reason};
 use std::mem::offset_of;
@@ -55,7 +55,8 @@ impl Descriptor {
     }
 
     fn from_bytes(superblock: &Superblock, bytes: &[u8]) -> Result<Self, Reason> {
-        let raw: &RawDescriptor = head(bytes).ok_or_else(|| lies("s_desc_size"))?;
+        let raw: &RawDescriptor =
+            head(bytes).ok_or_else(|| Reason("a group descriptor is cut off".into()))?;
         let high = bytes.get(size_of::<RawDescriptor>()..).and_then(head::<RawPlaces>);
         let high = high.filter(|_| superblock.features.wide);
         let (bg_flags, features) = (raw.bg_flags.get(), superblock.features);

@@ -4,8 +4,9 @@ use super::features::{self, Features};
 use super::journal::Claim;
 use super::raw::RawSuperblock;
 use super::state::State;
-use crate::format::{Block, Reason};
+use crate::format::{self, Block, Reason};
 use quietus_core::units::{Addr, Extent};
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use zerocopy::little_endian::U32;
 
@@ -54,12 +55,8 @@ pub(super) struct Superblock {
     birth: (u32, [u8; 16]),
 }
 
-pub(super) fn lies(field: &str) -> Reason {
-    Reason(format!("the superblock has an invalid field: `{field}`"))
-}
-
-pub(super) fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(lies(field)) }
+pub(super) fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, "the superblock", field, value)
 }
 
 /// Block numbers have 32 bits here.
@@ -67,8 +64,8 @@ fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
     if features.wide && raw.s_blocks_count_hi != 0 {
         return Err(Reason("it has 2^32 blocks or more, which is not supported".into()));
     }
-    ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi")?;
-    ensure(!features.mmp || Block::try_from(raw.s_mmp_block.get()).is_ok(), "s_mmp_block")
+    ensure(raw.s_blocks_count_hi == 0, "s_blocks_count_hi", raw.s_blocks_count_hi)?;
+    ensure(!features.mmp || Block::try_from(raw.s_mmp_block.get()).is_ok(), "s_mmp_block", raw.s_mmp_block)
 }
 
 impl Superblock {
@@ -81,7 +78,7 @@ impl Superblock {
         if raw.s_creator_os == EXT2_OS_HURD {
             return Err(Reason("it was made for the Hurd, whose translators are not understood".into()));
         }
-        ensure(raw.s_rev_level.get() <= EXT2_DYNAMIC_REV, "s_rev_level")?;
+        ensure(raw.s_rev_level.get() <= EXT2_DYNAMIC_REV, "s_rev_level", raw.s_rev_level)?;
         check_width(raw, features)?;
         let found = Self::read(raw, features);
         found.check_sizes()?;
@@ -122,41 +119,49 @@ impl Superblock {
     }
 
     fn check_sizes(&self) -> Result<(), Reason> {
-        ensure(self.s_log_block_size <= 6, "s_log_block_size")?;
+        ensure(self.s_log_block_size <= 6, "s_log_block_size", self.s_log_block_size)?;
         let sizes = EXT2_GOOD_OLD_INODE_SIZE..=self.block_bytes();
         let is_size = self.s_inode_size.is_power_of_two() && sizes.contains(&self.s_inode_size);
-        ensure(is_size, "s_inode_size")?;
+        ensure(is_size, "s_inode_size", self.s_inode_size)?;
         let is_size = self.s_desc_size.is_power_of_two() && EXT4_DESC_SIZES_64BIT.contains(&self.s_desc_size);
-        ensure(is_size || !self.features.wide, "s_desc_size")?;
-        ensure(self.s_reserved_gdt_blocks <= self.block_bytes() / 4, "s_reserved_gdt_blocks")
+        ensure(is_size || !self.features.wide, "s_desc_size", self.s_desc_size)?;
+        ensure(
+            self.s_reserved_gdt_blocks <= self.block_bytes() / 4,
+            "s_reserved_gdt_blocks",
+            self.s_reserved_gdt_blocks,
+        )
     }
 
     fn check_clusters(&self, s_clusters_per_group: u32) -> Result<(), Reason> {
         let sizes = if self.features.bigalloc { LOG_CLUSTER_SIZE_MAX } else { self.s_log_block_size };
         let is_size = (self.s_log_block_size..=sizes).contains(&self.s_log_cluster_size);
-        ensure(is_size, "s_log_cluster_size")?;
-        ensure(self.s_first_data_block == u32::from(self.s_log_cluster_size == 0), "s_first_data_block")?;
+        ensure(is_size, "s_log_cluster_size", self.s_log_cluster_size)?;
+        ensure(
+            self.s_first_data_block == u32::from(self.s_log_cluster_size == 0),
+            "s_first_data_block",
+            self.s_first_data_block,
+        )?;
         let blocks = u64::from(s_clusters_per_group) * u64::from(self.cluster_blocks());
         let is_count = !self.features.bigalloc || blocks == u64::from(self.s_blocks_per_group);
-        ensure(is_count, "s_clusters_per_group")
+        ensure(is_count, "s_clusters_per_group", s_clusters_per_group)
     }
 
     fn check_counts(&self) -> Result<(), Reason> {
-        ensure(self.s_blocks_count > self.s_first_data_block, "s_blocks_count")?;
+        ensure(self.s_blocks_count > self.s_first_data_block, "s_blocks_count", self.s_blocks_count)?;
         let in_a_map = 1..=self.block_bytes() * 8;
-        ensure(in_a_map.contains(&self.s_inodes_per_group), "s_inodes_per_group")?;
+        ensure(in_a_map.contains(&self.s_inodes_per_group), "s_inodes_per_group", self.s_inodes_per_group)?;
         let is_roomy = self.s_blocks_per_group > self.table_blocks();
         let bits = self.s_blocks_per_group.div_ceil(self.cluster_blocks());
-        ensure(is_roomy && in_a_map.contains(&bits), "s_blocks_per_group")?;
-        ensure(u64::from(self.groups()) <= GROUPS_MAX, "s_blocks_per_group")?;
+        ensure(is_roomy && in_a_map.contains(&bits), "s_blocks_per_group", self.s_blocks_per_group)?;
+        ensure(u64::from(self.groups()) <= GROUPS_MAX, "s_blocks_per_group", self.s_blocks_per_group)?;
         let inodes = u64::from(self.groups()) * u64::from(self.s_inodes_per_group);
-        ensure(u64::from(self.s_inodes_count) == inodes, "s_inodes_count")?;
+        ensure(u64::from(self.s_inodes_count) == inodes, "s_inodes_count", self.s_inodes_count)?;
         let reserved = EXT2_GOOD_OLD_FIRST_INO..=self.s_inodes_count;
-        ensure(reserved.contains(&self.s_first_ino), "s_first_ino")?;
+        ensure(reserved.contains(&self.s_first_ino), "s_first_ino", self.s_first_ino)?;
         let is_possible = !self.features.meta_bg || self.s_first_meta_bg <= self.descriptor_blocks();
-        ensure(is_possible, "s_first_meta_bg")?;
+        ensure(is_possible, "s_first_meta_bg", self.s_first_meta_bg)?;
         let is_block = (1..self.s_blocks_count).contains(&self.s_mmp_block);
-        ensure(is_block || !self.features.mmp, "s_mmp_block")
+        ensure(is_block || !self.features.mmp, "s_mmp_block", self.s_mmp_block)
     }
 
     /// Bytes in a block.

@@ -2,7 +2,8 @@
 
 use super::table::Width;
 use crate::bytes::head;
-use crate::format::Reason;
+use crate::format::{self, Reason};
+use std::fmt::Display;
 use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
@@ -115,8 +116,8 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
     })
 }
 
-fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, "the boot sector", field, value)
 }
 
 /// The first of two fields that is not 0.
@@ -171,14 +172,14 @@ impl Boot {
     }
 
     fn check_sizes(&self) -> Result<(), Reason> {
-        ensure(self.bpb_rsvd_sec_cnt > 0, "BPB_RsvdSecCnt")?;
-        ensure(self.bpb_fat_sz > 0, "BPB_FATSz")?;
-        ensure(self.heap() < self.bytes(), "BPB_TotSec")
+        ensure(self.bpb_rsvd_sec_cnt > 0, "BPB_RsvdSecCnt", self.bpb_rsvd_sec_cnt)?;
+        ensure(self.bpb_fat_sz > 0, "BPB_FATSz", self.bpb_fat_sz)?;
+        ensure(self.heap() < self.bytes(), "BPB_TotSec", self.bpb_tot_sec)
     }
 
     fn check_32(&self, raw: &Raw32) -> Result<(), Reason> {
-        ensure(self.bpb_root_ent_cnt == 0, "BPB_RootEntCnt")?;
-        ensure(raw.bpb_fs_ver == 0, "BPB_FSVer")?;
+        ensure(self.bpb_root_ent_cnt == 0, "BPB_RootEntCnt", self.bpb_root_ent_cnt)?;
+        ensure(raw.bpb_fs_ver == 0, "BPB_FSVer", raw.bpb_fs_ver)?;
         if self.bpb_ext_flags & NOT_MIRRORED != 0 && self.bpb_ext_flags & ACTIVE_FAT != 0 {
             return Err(Reason(
                 "the file allocation table in force is not the first, which is not supported".into(),
@@ -186,22 +187,22 @@ impl Boot {
         }
         let end = u64::from(FIRST_CLUSTER) + self.clusters();
         let is_cluster = self.bpb_root_clus >= FIRST_CLUSTER && u64::from(self.bpb_root_clus) < end;
-        ensure(is_cluster, "BPB_RootClus")
+        ensure(is_cluster, "BPB_RootClus", self.bpb_root_clus)
     }
 
     fn check_root(&self) -> Result<(), Reason> {
         let bytes = u64::from(self.bpb_root_ent_cnt) * DIR_ENTRY_BYTES;
         let is_whole = bytes > 0 && bytes.is_multiple_of(self.bpb_byts_per_sec.into());
-        ensure(is_whole, "BPB_RootEntCnt")
+        ensure(is_whole, "BPB_RootEntCnt", self.bpb_root_ent_cnt)
     }
 
     fn check_counts(&self) -> Result<(), Reason> {
         let clusters = self.clusters();
-        ensure((1..=self.width.clusters_max()).contains(&clusters), "BPB_TotSec")?;
+        ensure((1..=self.width.clusters_max()).contains(&clusters), "BPB_TotSec", self.bpb_tot_sec)?;
         let entries = clusters + u64::from(FIRST_CLUSTER);
         let is_roomy = entries * self.width.bits() <= self.fat_bytes() * 8;
-        ensure(is_roomy, "BPB_FATSz")?;
-        ensure(self.blocks() <= u64::from(u32::MAX), "BPB_SecPerClus")
+        ensure(is_roomy, "BPB_FATSz", self.bpb_fat_sz)?;
+        ensure(self.blocks() <= u64::from(u32::MAX), "BPB_SecPerClus", self.bpb_sec_per_clus)
     }
 
     fn sectors(&self, count: u64) -> u64 {

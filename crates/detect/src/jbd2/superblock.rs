@@ -4,7 +4,8 @@ use super::checksum::{Checksums, crc32c, with_hole};
 use super::record::Records;
 use super::{MAGIC, RawHeader, Tid};
 use crate::bytes::head;
-use crate::format::Reason;
+use crate::format::{self, Reason};
+use std::fmt::Display;
 use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::big_endian::U32;
@@ -65,12 +66,10 @@ pub(crate) struct Superblock {
     pub(crate) s_start: Option<u32>,
 }
 
-fn lies(field: &str) -> Reason {
-    Reason(format!("the journal's superblock has an invalid field: `{field}`"))
-}
+const STRUCTURE: &str = "the journal's superblock";
 
-fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(lies(field)) }
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, STRUCTURE, field, value)
 }
 
 impl Superblock {
@@ -81,18 +80,19 @@ impl Superblock {
     /// Names a feature that is not understood, or an impossible field.
     pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
-        let raw = head::<RawSuperblock>(block).filter(|it| it.header.h_magic == MAGIC);
-        let raw = raw.ok_or_else(|| lies("h_magic"))?;
+        let raw = head::<RawSuperblock>(block);
+        let raw = raw.ok_or_else(|| Reason(format!("{STRUCTURE} is cut off")))?;
+        ensure(raw.header.h_magic == MAGIC, "h_magic", raw.header.h_magic)?;
         let version = raw.header.h_blocktype.get();
-        ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype")?;
+        ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype", version)?;
         let [_, incompat, _] = features(raw, version)?;
         check_users(raw, version)?;
-        ensure(raw.s_blocksize == block_bytes, "s_blocksize")?;
+        ensure(raw.s_blocksize == block_bytes, "s_blocksize", raw.s_blocksize)?;
         let (s_maxlen, s_first) = (raw.s_maxlen.get(), raw.s_first.get());
-        ensure(s_maxlen <= numbers.end, "s_maxlen")?;
-        ensure(numbers.start < s_first && s_first < s_maxlen, "s_first")?;
+        ensure(s_maxlen <= numbers.end, "s_maxlen", s_maxlen)?;
+        ensure(numbers.start < s_first && s_first < s_maxlen, "s_first", s_first)?;
         let s_start = Some(raw.s_start.get()).filter(|start| *start != 0);
-        ensure(s_start.is_none_or(|start| (s_first..s_maxlen).contains(&start)), "s_start")?;
+        ensure(s_start.is_none_or(|start| (s_first..s_maxlen).contains(&start)), "s_start", raw.s_start)?;
         let log = s_first - numbers.start..s_maxlen - numbers.start;
         let s_start = s_start.map(|start| start - numbers.start);
         let checksums = checksums(raw, incompat)?;
@@ -139,10 +139,10 @@ fn checksums(raw: &RawSuperblock, incompat: u32) -> Result<Checksums, Reason> {
     if on == 0 {
         return Ok(Checksums::No);
     }
-    ensure(on != CSUM_V2 | CSUM_V3, "s_feature_incompat")?;
-    ensure(raw.s_checksum_type == CHECKSUM_CRC32C, "s_checksum_type")?;
+    ensure(on != CSUM_V2 | CSUM_V3, "s_feature_incompat", format_args!("{incompat:#x}"))?;
+    ensure(raw.s_checksum_type == CHECKSUM_CRC32C, "s_checksum_type", raw.s_checksum_type)?;
     let expected = with_hole(!0, raw.as_bytes(), offset_of!(RawSuperblock, s_checksum));
-    ensure(raw.s_checksum == expected, "s_checksum")?;
+    ensure(raw.s_checksum == expected, "s_checksum", raw.s_checksum)?;
     let seed = crc32c(!0, &raw.s_uuid);
     Ok(if on == CSUM_V2 { Checksums::V2 { seed } } else { Checksums::V3 { seed } })
 }

@@ -1,7 +1,8 @@
 //! The boot sector: sizes, and the start of `$MFT`.
 
 use crate::bytes::head;
-use crate::format::Reason;
+use crate::format::{self, Reason};
+use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -66,8 +67,8 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|it| it.oem_id == *b"NTFS    " && it.end_of_sector_marker == 0xAA55)
 }
 
-fn ensure(holds: bool, field: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(Reason(format!("the boot sector has an invalid field: `{field}`"))) }
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, "the boot sector", field, value)
 }
 
 impl Boot {
@@ -79,13 +80,17 @@ impl Boot {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;
         let sector_bytes = u64::from(raw.bytes_per_sector);
-        ensure(sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes), "bytes_per_sector")?;
+        ensure(
+            sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes),
+            "bytes_per_sector",
+            sector_bytes,
+        )?;
         let cluster_sectors = cluster_sectors(raw.sectors_per_cluster);
-        ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster")?;
+        ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster", raw.sectors_per_cluster)?;
         let cluster_bytes = sector_bytes * cluster_sectors;
-        ensure(cluster_bytes <= CLUSTER_BYTES_MAX, "sectors_per_cluster")?;
+        ensure(cluster_bytes <= CLUSTER_BYTES_MAX, "sectors_per_cluster", raw.sectors_per_cluster)?;
         let record_bytes = record_bytes(raw.clusters_per_mft_record, cluster_bytes);
-        ensure(RECORD_BYTES.contains(&record_bytes), "clusters_per_mft_record")?;
+        ensure(RECORD_BYTES.contains(&record_bytes), "clusters_per_mft_record", raw.clusters_per_mft_record)?;
         let number_of_sectors = raw.number_of_sectors.get();
         if u128::from(number_of_sectors) * u128::from(sector_bytes) > disk_bytes.into() {
             return Err(Reason("the file system ends beyond the disk".into()));
@@ -107,10 +112,14 @@ impl Boot {
             let text = format!("clusters of {} bytes, smaller than a record of $MFT", self.cluster_bytes);
             return Err(Reason(format!("it has {text}, which are not understood")));
         }
-        ensure(self.blocks() <= u64::from(u32::MAX), "number_of_sectors")?;
-        ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn")?;
+        ensure(
+            self.blocks() <= u64::from(u32::MAX),
+            "number_of_sectors",
+            format_args!("too large: {} blocks", self.blocks()),
+        )?;
+        ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn", self.mft_lcn)?;
         let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
-        ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn")
+        ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn", self.mftmirr_lcn)
     }
 
     /// Bytes in a block: clusters are made of whole blocks, and blocks of whole records.
@@ -126,12 +135,12 @@ impl Boot {
 
 /// Checks the fields of a FAT, which are 0 here.
 fn check_zeros(raw: &RawBoot) -> Result<(), Reason> {
-    ensure(raw.reserved_sectors == 0, "reserved_sectors")?;
-    ensure(raw.fats == 0, "fats")?;
-    ensure(raw.root_entries == 0, "root_entries")?;
-    ensure(raw.sectors == 0, "sectors")?;
-    ensure(raw.sectors_per_fat == 0, "sectors_per_fat")?;
-    ensure(raw.large_sectors == 0, "large_sectors")
+    ensure(raw.reserved_sectors == 0, "reserved_sectors", raw.reserved_sectors)?;
+    ensure(raw.fats == 0, "fats", raw.fats)?;
+    ensure(raw.root_entries == 0, "root_entries", raw.root_entries)?;
+    ensure(raw.sectors == 0, "sectors", raw.sectors)?;
+    ensure(raw.sectors_per_fat == 0, "sectors_per_fat", raw.sectors_per_fat)?;
+    ensure(raw.large_sectors == 0, "large_sectors", raw.large_sectors)
 }
 
 /// Sectors in a cluster; 0 for an impossible value. 0xF8 stands for 2^8.

@@ -1,9 +1,40 @@
 //! Why a record is not trusted.
 
-/// Name of an impossible field.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lie(pub &'static str);
+use std::fmt;
 
-pub(super) fn ensure(holds: bool, field: &'static str) -> Result<(), Lie> {
-    if holds { Ok(()) } else { Err(Lie(field)) }
+/// An impossible field of a record and its value, or another defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lie {
+    what: &'static str,
+    value: Option<u64>,
+}
+
+impl Lie {
+    /// A defect that no value shows.
+    pub(super) const fn of(what: &'static str) -> Self {
+        Self { what, value: None }
+    }
+
+    /// The impossible `value` of `field`.
+    pub(super) const fn field(field: &'static str, value: u64) -> Self {
+        Self { what: field, value: Some(value) }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn what(self) -> &'static str {
+        self.what
+    }
+}
+
+impl fmt::Display for Lie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Some(value) => write!(f, "`{}` is {value}", self.what),
+            None => f.write_str(self.what),
+        }
+    }
+}
+
+pub(super) fn ensure(holds: bool, field: &'static str, value: u64) -> Result<(), Lie> {
+    if holds { Ok(()) } else { Err(Lie::field(field, value)) }
 }

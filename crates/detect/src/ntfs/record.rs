@@ -15,6 +15,10 @@ const IN_USE: u16 = 1;
 /// Type of the end of the attributes.
 const END: u32 = 0xFFFF_FFFF;
 
+/// The update sequence does not match.
+const TORN: Lie = Lie::of("a part of it was not written (its update sequence does not match)");
+const ATTRIBUTE: Lie = Lie::of("an attribute has an impossible `length`");
+
 /// The start of a record, and of every structure with an update sequence (named, as the other
 /// structures, as in `ntfs-3g/layout.h`).
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -131,7 +135,7 @@ impl Clusters<'_> {
             return Ok(Vec::new());
         }
         let (found, end) = runs(self.pairs, self.lowest_vcn, clusters)?;
-        ensure(self.highest_vcn.wrapping_add(1) == end, "highest_vcn")?;
+        ensure(self.highest_vcn.wrapping_add(1) == end, "highest_vcn", self.highest_vcn)?;
         Ok(found)
     }
 }
@@ -139,16 +143,18 @@ impl Clusters<'_> {
 /// Undoes the update sequence that begins at byte 4: each 512 bytes end in a number that is the
 /// same for all of one write.
 pub(super) fn restored(bytes: &[u8]) -> Result<Vec<u8>, Lie> {
-    let header: &RawProtected = head(bytes).ok_or(Lie("the update sequence"))?;
+    let header: &RawProtected = head(bytes).ok_or(TORN)?;
     let (usa_ofs, usa_count) = (usize::from(header.usa_ofs), usize::from(header.usa_count));
-    ensure(usa_count == bytes.len() / STRIDE + 1, "usa_count")?;
-    ensure(usa_ofs.is_multiple_of(2) && usa_ofs + usa_count * 2 <= STRIDE - 2, "usa_ofs")?;
+    ensure(usa_count == bytes.len() / STRIDE + 1, "usa_count", usa_count as u64)?;
+    ensure(usa_ofs.is_multiple_of(2) && usa_ofs + usa_count * 2 <= STRIDE - 2, "usa_ofs", usa_ofs as u64)?;
     let sequence = bytes.get(usa_ofs..usa_ofs + usa_count * 2).map(all::<U16>).and_then(<[U16]>::split_first);
-    let (usn, saved) = sequence.ok_or(Lie("usa_ofs"))?;
+    let (usn, saved) = sequence.ok_or(Lie::field("usa_ofs", usa_ofs as u64))?;
     let mut restored = bytes.to_vec();
     for (stride, saved) in restored.chunks_exact_mut(STRIDE).zip(saved) {
         let end = &mut stride[STRIDE - 2..];
-        ensure(*end == *usn.as_bytes(), "the update sequence")?;
+        if *end != *usn.as_bytes() {
+            return Err(TORN);
+        }
         end.copy_from_slice(saved.as_bytes());
     }
     Ok(restored)
@@ -162,17 +168,21 @@ impl Record {
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Option<Self>, Lie> {
         match bytes.get(..4) {
             Some(b"FILE") => {}
-            Some(b"BAAD") => return Err(Lie("the update sequence")),
+            Some(b"BAAD") => return Err(TORN),
             _ => return Ok(None),
         }
         let bytes = restored(bytes)?;
-        let header: &RawRecord = head(&bytes).ok_or(Lie("bytes_in_use"))?;
+        let header: &RawRecord = head(&bytes).ok_or(Lie::of("it is shorter than its header"))?;
         if header.flags.get() & IN_USE == 0 {
             return Ok(None);
         }
         let (attrs_offset, bytes_in_use) = (header.attrs_offset.into(), header.bytes_in_use.get() as usize);
-        ensure(bytes_in_use <= bytes.len(), "bytes_in_use")?;
-        ensure((size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset), "attrs_offset")?;
+        ensure(bytes_in_use <= bytes.len(), "bytes_in_use", bytes_in_use as u64)?;
+        ensure(
+            (size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset),
+            "attrs_offset",
+            attrs_offset as u64,
+        )?;
         let sequence_number = header.sequence_number.get();
         let base_mft_record = header.base_mft_record.get();
         Ok(Some(Self { sequence_number, base_mft_record, attributes: attrs_offset..bytes_in_use, bytes }))
@@ -208,32 +218,34 @@ impl Record {
 
 /// The attribute at the start of `bytes`, and the bytes after it.
 fn attribute(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), Lie> {
-    let header: &RawAttribute = head(bytes).ok_or(Lie("the length of an attribute"))?;
+    let header: &RawAttribute = head(bytes).ok_or(ATTRIBUTE)?;
     let length = header.length.get() as usize;
     let whole = bytes.split_at_checked(length).filter(|_| length.is_multiple_of(8));
-    let (whole, behind) = whole.ok_or(Lie("the length of an attribute"))?;
-    ensure(length >= size_of::<RawResident>(), "the length of an attribute")?;
+    let (whole, behind) = whole.ok_or(ATTRIBUTE)?;
+    if length < size_of::<RawResident>() {
+        return Err(ATTRIBUTE);
+    }
     let (name_at, name_bytes) = (usize::from(header.name_offset), usize::from(header.name_length) * 2);
     let name = if name_bytes == 0 { Some(&[][..]) } else { whole.get(name_at..name_at + name_bytes) };
-    let name = name.ok_or(Lie("name_offset"))?;
+    let name = name.ok_or(Lie::field("name_offset", name_at as u64))?;
     let value = match header.non_resident {
         0 => Value::Resident(resident(whole)?),
         1 => Value::Elsewhere(elsewhere(whole)?),
-        _ => return Err(Lie("non_resident")),
+        other => return Err(Lie::field("non_resident", other.into())),
     };
     Ok((Attribute { kind: header.kind.get(), name, value }, behind))
 }
 
 fn resident(whole: &[u8]) -> Result<&[u8], Lie> {
-    let header: &RawResident = head(whole).ok_or(Lie("the length of an attribute"))?;
+    let header: &RawResident = head(whole).ok_or(ATTRIBUTE)?;
     let (len, at) = (header.value_length.get() as usize, usize::from(header.value_offset));
-    whole.get(at..).and_then(|it| it.get(..len)).ok_or(Lie("value_length"))
+    whole.get(at..).and_then(|it| it.get(..len)).ok_or(Lie::field("value_length", len as u64))
 }
 
 fn elsewhere(whole: &[u8]) -> Result<Clusters<'_>, Lie> {
-    let header: &RawNonResident = head(whole).ok_or(Lie("the length of an attribute"))?;
+    let header: &RawNonResident = head(whole).ok_or(ATTRIBUTE)?;
     let at = usize::from(header.mapping_pairs_offset);
-    ensure((size_of::<RawNonResident>()..=whole.len()).contains(&at), "mapping_pairs_offset")?;
+    ensure((size_of::<RawNonResident>()..=whole.len()).contains(&at), "mapping_pairs_offset", at as u64)?;
     let clusters = Clusters {
         lowest_vcn: header.lowest_vcn.get(),
         highest_vcn: header.highest_vcn.get(),
@@ -242,7 +254,7 @@ fn elsewhere(whole: &[u8]) -> Result<Clusters<'_>, Lie> {
         initialized_size: header.initialized_size.get(),
     };
     let is_order = clusters.lowest_vcn <= clusters.highest_vcn.wrapping_add(1);
-    ensure(is_order && clusters.lowest_vcn <= i64::MAX as u64, "lowest_vcn")?;
+    ensure(is_order && clusters.lowest_vcn <= i64::MAX as u64, "lowest_vcn", clusters.lowest_vcn)?;
     Ok(clusters)
 }
 

@@ -26,12 +26,12 @@ pub(super) fn runs(pairs: &[u8], mut vcn: u64, clusters: u64) -> Result<(Vec<Run
         let (len, behind) = signed(behind, len_bytes)?;
         let (distance, behind) = signed(behind, distance_bytes)?;
         let len = u64::try_from(len).ok().filter(|len| (1..=i64::MAX as u64).contains(len));
-        let len = len.ok_or(Lie("the length of a run"))?;
-        let end = vcn.checked_add(len).ok_or(Lie("the length of a run"))?;
+        let len = len.ok_or(Lie::of("a run has an impossible length"))?;
+        let end = vcn.checked_add(len).ok_or(Lie::of("a run has an impossible length"))?;
         if distance_bytes > 0 {
-            lcn = lcn.checked_add(distance).ok_or(Lie("the place of a run"))?;
+            lcn = lcn.checked_add(distance).ok_or(Lie::of("a run lies outside of the volume"))?;
             let first = u64::try_from(lcn).ok().filter(|it| is_within(*it, len, clusters));
-            found.push(Run { vcn, lcn: first.ok_or(Lie("the place of a run"))?, len });
+            found.push(Run { vcn, lcn: first.ok_or(Lie::of("a run lies outside of the volume"))?, len });
         }
         (vcn, rest) = (end, behind);
     }
@@ -44,8 +44,10 @@ fn is_within(lcn: u64, len: u64, clusters: u64) -> bool {
 
 /// A signed number of `count` bytes, and the bytes after it; 0 if `count` is 0.
 fn signed(bytes: &[u8], count: usize) -> Result<(i64, &[u8]), Lie> {
-    let (number, rest) =
-        bytes.split_at_checked(count).filter(|_| count <= 8).ok_or(Lie("the mapping pairs"))?;
+    let (number, rest) = bytes
+        .split_at_checked(count)
+        .filter(|_| count <= 8)
+        .ok_or(Lie::of("its mapping pairs are cut off"))?;
     let is_negative = number.last().is_some_and(|it| it & 0x80 != 0);
     let mut all = if is_negative { [0xFF; 8] } else { [0; 8] };
     all[..count].copy_from_slice(number);

@@ -219,7 +219,9 @@ fn a_mirror_stands_in_for_a_torn_record() {
     disk.0[torn] ^= 1;
     assert_eq!(disk.found().survey(Kind::Inodes), one(4..8));
     disk.0[MIRROR_LCN as usize * CLUSTER + 510] ^= 1;
-    assert!(disk.refused().contains("record 0 of $MFT is invalid: the update sequence"));
+    assert!(disk.refused().contains(
+        "record 0 of $MFT is invalid: a part of it was not written (its update sequence does not match)"
+    ));
 }
 
 #[test]
@@ -469,7 +471,8 @@ fn what_cannot_be_known_is_said() {
     put(&mut block, RECORD, &record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(33), 2)])]));
     assert_eq!(format.unknown(7, &block), None);
     block[RECORD + 1022] ^= 1;
-    let why = "record 13 of $MFT is invalid: the update sequence";
+    let why =
+        "record 13 of $MFT is invalid: a part of it was not written (its update sequence does not match)";
     assert_eq!(format.unknown(7, &block), Some(Reason(why.into())));
     assert_eq!(format.unknown(9, &block), None, "it is not of $MFT");
     assert!(format.pointers(7, Kind::Inodes, &block).is_empty());

@@ -103,7 +103,7 @@ fn refused(text: impl Into<String>) -> Stop {
 
 /// The reason for refusing record `number` with `lie`.
 pub(super) fn lies(number: u64, lie: Lie) -> Reason {
-    Reason(format!("record {number} of $MFT is invalid: {}", lie.0))
+    Reason(format!("record {number} of $MFT is invalid: {lie}"))
 }
 
 /// Looks for a volume on a disk of `disk_bytes`; none without the signature of NTFS.
@@ -168,7 +168,9 @@ impl<'a> Reader<'a> {
     fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Stop> {
         let end = self.boot.clusters * self.boot.cluster_bytes;
         let place = Extent::within(lcn * self.boot.cluster_bytes, count * self.boot.record_bytes, end);
-        place.ok_or_else(|| refused("the boot sector has an invalid field: `mft_lcn`"))
+        place.ok_or_else(|| {
+            refused("the boot sector has an invalid field: `mft_lcn` is beyond the end of the disk")
+        })
     }
 
     /// One of the system's records, from `$MFTMirr` if the original is damaged.
@@ -185,7 +187,7 @@ impl<'a> Reader<'a> {
     fn record_in(&self, records: &[u8], number: u64) -> Result<Record, Reason> {
         let bytes = records.chunks_exact(self.boot.record_bytes as usize).nth(number as usize);
         let found = Record::from_bytes(bytes.unwrap_or_default()).map_err(|lie| lies(number, lie))?;
-        found.ok_or_else(|| lies(number, Lie("it is not in use")))
+        found.ok_or_else(|| lies(number, Lie::of("it is not in use")))
     }
 
     /// The clusters of the unnamed `$DATA` of `record`, or of its first part.
@@ -193,7 +195,7 @@ impl<'a> Reader<'a> {
         let found = record.unnamed(DATA).map_err(|lie| Stop::Refused(lies(number, lie)))?;
         match found.map(|it| it.value) {
             Some(Value::Elsewhere(clusters)) => Ok(clusters),
-            _ => Err(Stop::Refused(lies(number, Lie("it has no $DATA in clusters")))),
+            _ => Err(Stop::Refused(lies(number, Lie::of("it has no $DATA in clusters")))),
         }
     }
 
@@ -202,7 +204,7 @@ impl<'a> Reader<'a> {
         let data = self.data(record, number)?;
         let runs = data.runs(self.boot.clusters).map_err(|lie| Stop::Refused(lies(number, lie)))?;
         let pieces = Pieces::new(runs, self.boot.cluster_bytes).filter(|_| data.lowest_vcn == 0);
-        let pieces = pieces.ok_or_else(|| Stop::Refused(lies(number, Lie("its $DATA has holes"))))?;
+        let pieces = pieces.ok_or_else(|| Stop::Refused(lies(number, Lie::of("its $DATA has holes"))))?;
         Ok((pieces, data.initialized_size))
     }
 
@@ -214,7 +216,7 @@ impl<'a> Reader<'a> {
             let known = wanted.iter().map_while(|(_, number)| self.place_of(*number, mft));
             let places: Vec<_> = known.collect();
             if places.is_empty() || vcn != mft.end_vcn() {
-                return Err(Stop::Refused(lies(MFT, Lie("its list of attributes"))));
+                return Err(Stop::Refused(lies(MFT, Lie::of("its list of attributes is invalid"))));
             }
             let found = self.read_all(&places)?;
             for ((vcn, number), bytes) in wanted.drain(..places.len()).zip(found) {
@@ -233,13 +235,13 @@ impl<'a> Reader<'a> {
         let record = Record::from_bytes(bytes).map_err(|lie| Stop::Refused(lies(number, lie)))?;
         let record = record.filter(|it| it.base_mft_record << (64 - NUMBER_BITS) == 0);
         let record = record.filter(|it| it.base_mft_record != 0);
-        let record = record.ok_or_else(|| Stop::Refused(lies(number, Lie("it does not extend $MFT"))))?;
+        let record = record.ok_or_else(|| Stop::Refused(lies(number, Lie::of("it does not extend $MFT"))))?;
         let data = self.data(&record, number)?;
         let runs = data.runs(self.boot.clusters).map_err(|lie| Stop::Refused(lies(number, lie)))?;
         if data.lowest_vcn != vcn || mft.runs().len() + runs.len() > PIECES_MAX {
-            return Err(Stop::Refused(lies(number, Lie("lowest_vcn"))));
+            return Err(Stop::Refused(lies(number, Lie::field("lowest_vcn", data.lowest_vcn))));
         }
-        mft.extend(runs).ok_or_else(|| Stop::Refused(lies(number, Lie("its $DATA has holes"))))
+        mft.extend(runs).ok_or_else(|| Stop::Refused(lies(number, Lie::of("its $DATA has holes"))))
     }
 
     /// First cluster and record of each part of `$MFT`'s `$DATA` but the first.
@@ -252,7 +254,8 @@ impl<'a> Reader<'a> {
             if entry.kind == DATA && entry.name_length == 0 && entry.lowest_vcn != 0 {
                 found.push((entry.lowest_vcn.get(), entry.mft_reference.get() & ((1 << NUMBER_BITS) - 1)));
             }
-            rest = behind.ok_or_else(|| Stop::Refused(lies(MFT, Lie("its list of attributes"))))?;
+            rest = behind
+                .ok_or_else(|| Stop::Refused(lies(MFT, Lie::of("its list of attributes is invalid"))))?;
         }
         if found.len() > EXTENSIONS_MAX {
             return Err(refused("$MFT lies in too many pieces"));
@@ -270,7 +273,7 @@ impl<'a> Reader<'a> {
                 let runs = list.runs(self.boot.clusters).map_err(lie)?;
                 let pieces = Pieces::new(runs, self.boot.cluster_bytes);
                 let pieces = pieces.filter(|it| list.data_size <= LIST_BYTES_MAX.min(it.bytes()));
-                let pieces = pieces.ok_or_else(|| lie(Lie("its list of attributes")))?;
+                let pieces = pieces.ok_or_else(|| lie(Lie::of("its list of attributes is invalid")))?;
                 let places: Vec<_> = pieces.extents(0, list.data_size).collect();
                 Ok(self.read_all(&places)?.concat())
             }
@@ -291,10 +294,10 @@ impl<'a> Reader<'a> {
         let record = self.head_record(VOLUME)?;
         let found = record.unnamed(VOLUME_INFORMATION).map_err(|lie| Stop::Refused(lies(VOLUME, lie)))?;
         let Some(Value::Resident(information)) = found.map(|it| it.value) else {
-            return Err(Stop::Refused(lies(VOLUME, Lie("it has no $VOLUME_INFORMATION"))));
+            return Err(Stop::Refused(lies(VOLUME, Lie::of("it has no $VOLUME_INFORMATION"))));
         };
         let information: &RawInformation = head(information)
-            .ok_or_else(|| Stop::Refused(lies(VOLUME, Lie("its $VOLUME_INFORMATION is cut off"))))?;
+            .ok_or_else(|| Stop::Refused(lies(VOLUME, Lie::of("its $VOLUME_INFORMATION is cut off"))))?;
         let RawInformation { major_ver, flags, .. } = information;
         if *major_ver != MAJOR_VERSION {
             return Err(refused(format!("it is of version {major_ver}, which is not understood")));

@@ -3,8 +3,9 @@
 
 use super::{Disk, Missing, Partition, SECTOR_BYTES, Table, sectors};
 use crate::bytes::head;
-use crate::format::Reason;
+use crate::format::{self, Reason};
 use quietus_core::units::{Addr, Extent};
+use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -68,12 +69,12 @@ struct Header {
     entries_crc: u32,
 }
 
-fn wrong(what: &str) -> Reason {
-    Reason(format!("{what} is wrong"))
+fn no_signature() -> Reason {
+    Reason("the signature is missing".into())
 }
 
-fn ensure(holds: bool, what: &str) -> Result<(), Reason> {
-    if holds { Ok(()) } else { Err(wrong(what)) }
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, "the header", field, value)
 }
 
 impl Header {
@@ -83,13 +84,13 @@ impl Header {
     /// Names the impossible field.
     fn from_bytes(bytes: &[u8], lba: u64, sector_bytes: u64, disk_bytes: u64) -> Result<Self, Reason> {
         let raw = head::<RawHeader>(bytes).filter(|it| it.signature == SIGNATURE);
-        let raw = raw.ok_or_else(|| wrong("the signature"))?;
+        let raw = raw.ok_or_else(no_signature)?;
         let size = raw.header_size.get();
-        ensure(size >= HEADER_BYTES_MIN && size as usize <= bytes.len(), "HeaderSize")?;
+        ensure(size >= HEADER_BYTES_MIN && size as usize <= bytes.len(), "HeaderSize", size)?;
         let mut header = bytes[..size as usize].to_vec();
         header[CRC_AT..CRC_AT + 4].fill(0);
-        ensure(raw.header_crc32 == crc32(&header), "HeaderCRC32")?;
-        ensure(raw.my_lba == lba, "MyLBA")?;
+        ensure(raw.header_crc32 == crc32(&header), "HeaderCRC32", format_args!("{:#x}", raw.header_crc32))?;
+        ensure(raw.my_lba == lba, "MyLBA", raw.my_lba)?;
         let found = Self {
             sector_bytes,
             first_usable_lba: raw.first_usable_lba.get(),
@@ -104,20 +105,20 @@ impl Header {
     }
 
     fn check(&self, disk_bytes: u64) -> Result<(), Reason> {
-        ensure(self.first_usable_lba <= self.last_usable_lba, "FirstUsableLBA")?;
-        ensure(self.last_usable_lba < disk_bytes / self.sector_bytes, "LastUsableLBA")?;
+        ensure(self.first_usable_lba <= self.last_usable_lba, "FirstUsableLBA", self.first_usable_lba)?;
+        ensure(self.last_usable_lba < disk_bytes / self.sector_bytes, "LastUsableLBA", self.last_usable_lba)?;
         let sizes = ENTRY_BYTES_MIN..=ENTRY_BYTES_MAX;
         let is_size = self.entry_bytes.is_power_of_two() && sizes.contains(&self.entry_bytes);
-        ensure(is_size, "SizeOfPartitionEntry")?;
+        ensure(is_size, "SizeOfPartitionEntry", self.entry_bytes)?;
         let bytes = self.entries_extent();
-        ensure((1..=ENTRIES_BYTES_MAX).contains(&bytes.len), "NumberOfPartitionEntries")?;
-        ensure(bytes.start.0 > 0 && bytes.end() <= disk_bytes, "PartitionEntryLBA")?;
+        ensure((1..=ENTRIES_BYTES_MAX).contains(&bytes.len), "NumberOfPartitionEntries", self.entries)?;
+        ensure(bytes.start.0 > 0 && bytes.end() <= disk_bytes, "PartitionEntryLBA", self.entries_lba)?;
         let usable = sectors(
             self.first_usable_lba,
             self.last_usable_lba - self.first_usable_lba + 1,
             self.sector_bytes,
         );
-        ensure(!usable.overlaps(bytes), "PartitionEntryLBA")
+        ensure(!usable.overlaps(bytes), "PartitionEntryLBA", self.entries_lba)
     }
 
     fn entries_extent(&self) -> Extent<Addr> {
@@ -161,7 +162,9 @@ pub(super) fn read(disk: &Disk<'_>) -> Result<Table, Missing> {
             Ok(Table { pieces: table.pieces, ..found })
         }
         Err(backup) => {
-            table.broken = Some(Reason(format!("in its first copy {primary}, in its backup {backup}")));
+            table.broken = Some(Reason(format!(
+                "the first copy is invalid ({primary}), and so is the backup ({backup})"
+            )));
             Ok(table)
         }
     }
@@ -175,7 +178,7 @@ fn copy(
     lba: fn(u64, u64) -> u64,
     seen: &mut Vec<Extent<Addr>>,
 ) -> Result<Result<Table, Reason>, Missing> {
-    let mut why = wrong("the signature");
+    let mut why = no_signature();
     for sector_bytes in SECTOR_SIZES {
         let lba = lba(disk.bytes, sector_bytes);
         let at = lba.saturating_mul(sector_bytes);
@@ -206,10 +209,14 @@ fn whole(
 ) -> Result<Result<Vec<Partition>, Reason>, Missing> {
     let extent = header.entries_extent();
     let Some(entries) = disk.see(extent.start.0, extent.len)? else {
-        return Ok(ensure(false, "PartitionEntryLBA").map(|()| Vec::new()));
+        return Ok(ensure(false, "PartitionEntryLBA", header.entries_lba).map(|()| Vec::new()));
     };
     seen.push(extent);
-    let is_whole = ensure(crc32(entries) == header.entries_crc, "PartitionEntryArrayCRC32");
+    let is_whole = ensure(
+        crc32(entries) == header.entries_crc,
+        "PartitionEntryArrayCRC32",
+        format_args!("{:#x}", header.entries_crc),
+    );
     Ok(is_whole.map(|()| header.partitions(entries)))
 }
 

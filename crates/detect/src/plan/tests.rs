@@ -91,7 +91,7 @@ fn a_disk_of_somebody_else_is_left_alone() {
 fn a_broken_gpt_leaves_nothing_to_watch() {
     let plan = planned(&image(8).mbr(&[entry(0xEE, 1, u32::MAX)]));
     assert_eq!(plan.regions, []);
-    assert!(plan.summary(0).starts_with("its partition table is broken: in its first copy"));
+    assert!(plan.summary(0).starts_with("its partition table is broken: the first copy is invalid"));
 }
 
 #[test]

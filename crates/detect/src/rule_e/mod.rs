@@ -11,9 +11,9 @@
 //!    than the reorder window, shows it free.
 //! 2. Only a block that is not live, not written since, and shown free by the latest map is ever
 //!    called dead; and, unless eager, only a block that no observed pointer names ([`names`]).
-//! 3. Nothing is called dead before the evidence is durable ([`deaths`]).
+//! 3. Nothing is called dead before the evidence is durable ([`crate::rule::deaths`]).
 //! 4. Uncertain blocks are suspicious or overwritten conservatively: both keep the present content.
-//! 5. Time alone kills nothing: the clock that settles doubts stands still while the guest does (it
+//! 5. Time alone kills nothing: the clock that confirms deaths stands still while the guest does (it
 //!    may be suspended, with everything it has yet to write).
 //! 6. Below a cache, which knows no order, a map proves nothing against a block that was written
 //!    within the time that any layer may hold a write back ([`cached`]).
@@ -36,7 +36,7 @@ use crate::rule::survey::Survey;
 use crate::rule::{Grid, placed, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::Attached;
+use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
@@ -54,8 +54,6 @@ pub struct RuleE {
     suspicious: RoaringBitmap,
     /// Blocks written within the reorder window, and not shown by a map since.
     recent: RecentBlocks,
-    /// Number of connected clients, as of the last observation.
-    clients: usize,
     attached: Attached,
     /// Blocks written, or given a name, within the settling time.
     lately: RecentBlocks,
@@ -125,7 +123,6 @@ impl RuleE {
             names: Names::default(),
             suspicious: RoaringBitmap::new(),
             recent,
-            clients: 0,
             attached: Attached::Direct,
             lately,
             unconfirmed: RecentBlocks::new(0),
@@ -172,7 +169,7 @@ impl RuleE {
         }
     }
 
-    fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
+    fn written(&mut self, at: Moment, extent: Extent<Addr>, bytes: &[u8]) {
         let Some(blocks) = self.grid.touched(extent) else { return };
         let mut data: Option<RangeInclusive<Block>> = None;
         for block in blocks {
@@ -185,7 +182,7 @@ impl RuleE {
                         }
                     }
                 },
-                Kind::Map => self.map_written(block, extent, bytes),
+                Kind::Map => self.map_written(at, block, extent, bytes),
                 _ => {}
             }
         }
@@ -233,19 +230,19 @@ impl RuleE {
         self.deaths.forgive(blocks);
     }
 
-    fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let Some((at, part)) = self.grid.part(block, extent, bytes, self.format.map_reach_bytes()) else {
+    fn map_written(&mut self, at: Moment, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
+        let Some((from, part)) = self.grid.part(block, extent, bytes, self.format.map_reach_bytes()) else {
             return;
         };
         let whole = mutant::is(Mutant::WholeMapIsNews);
-        let (at, part) = if whole { (self.grid.extent_of(block), bytes) } else { (at, part) };
-        match self.format.map(at, part) {
-            Ok(shown) => self.shown(&shown),
+        let (from, part) = if whole { (self.grid.extent_of(block), bytes) } else { (from, part) };
+        match self.format.map(from, part) {
+            Ok(shown) => self.shown(at, &shown),
             Err(reason) => self.broken = Some(reason),
         }
     }
 
-    fn shown(&mut self, shown: &[Shown]) {
+    fn shown(&mut self, at: Moment, shown: &[Shown]) {
         let (allocated, free) = split(shown);
         self.live |= &allocated;
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
@@ -263,7 +260,7 @@ impl RuleE {
         let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.unconfirmed.extend(&unconfirmed);
         self.condemn(freed - unconfirmed);
-        if self.comes_in_turn() {
+        if self.comes_in_turn(at) {
             self.recent.subtract(&allocated);
             self.recent.subtract(&free);
         }
@@ -272,9 +269,9 @@ impl RuleE {
     /// Whether the next write of this map is no older than everything written until now: the writer
     /// waits for the completion of this one, so that both were never under way together. That does
     /// not hold where a replay writes maps, nor where a client may repeat another one's requests.
-    fn comes_in_turn(&self) -> bool {
+    fn comes_in_turn(&self, at: Moment) -> bool {
         let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
-        self.in_use && !is_replayed && (self.clients <= 1 || mutant::is(Mutant::EchoTrusted))
+        self.in_use && !is_replayed && (at.clients <= 1 || mutant::is(Mutant::EchoTrusted))
     }
 
     /// The blocks of `freed` that were written so soon before, with no map in between, that the map

@@ -1,7 +1,7 @@
 //! The blocks that observed pointers name: the second witness of a death.
 //!
-//! There is no table of owners. A name is counted when a pointer is first seen, and subtracted when
-//! the same pointer is seen to be gone. Both come from differences of the same contents, so that
+//! No table keeps owners. A name is counted when a pointer first appears, and subtracted when
+//! the same pointer has gone. Both come from differences of the same contents, so that
 //! they cancel exactly.
 
 use super::RuleE;
@@ -213,7 +213,7 @@ impl Names {
     }
 
     /// Notes that a write to `block` may have replaced its pointers by something else.
-    fn doubt_pointers(&mut self, block: Block) {
+    fn distrust_pointers(&mut self, block: Block) {
         self.uncertain.remove(block..=block);
         self.uncertain.insert(block..=block);
     }
@@ -295,7 +295,7 @@ impl RuleE {
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
         self.apply(changes, !self.options.eager);
         if !self.options.eager && self.names.pointers.contains_key(&block) {
-            self.names.doubt_pointers(block);
+            self.names.distrust_pointers(block);
         }
     }
 
@@ -308,7 +308,7 @@ impl RuleE {
             (counted, Some(level)) if counted == named => {
                 self.renewed(block, level, content);
                 if named.is_some() {
-                    self.names.doubt_pointers(block);
+                    self.names.distrust_pointers(block);
                 }
             }
             (Some(level), _) => {
@@ -351,7 +351,7 @@ impl RuleE {
         let guess = self.in_use && !self.options.eager;
         self.apply(links.into_iter().map(Change::Linked).collect(), guess);
         if guess {
-            self.names.doubt_pointers(block);
+            self.names.distrust_pointers(block);
         }
     }
 

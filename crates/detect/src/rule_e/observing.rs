@@ -10,12 +10,12 @@ use quietus_core::watch::{Agenda, Content, Moment, Observation, Observer, Scope,
 use roaring::RoaringBitmap;
 
 impl RuleE {
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        self.clock.change(now);
+    fn arrived(&mut self, at: Moment, extent: Extent<Addr>, content: Content<'_>) {
+        self.clock.change(at.now);
         self.expire();
-        self.survey.changed(now);
+        self.survey.changed(at.now);
         match content {
-            Content::Bytes(bytes) => self.written(extent, bytes),
+            Content::Bytes(bytes) => self.written(at, extent, bytes),
             Content::Zeros => self.zeroed(extent),
         }
     }
@@ -88,9 +88,8 @@ impl RuleE {
 
 impl Observer for RuleE {
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
-        self.clients = at.clients;
         match observation {
-            Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
+            Observation::Arrived { extent, content } => self.arrived(at, extent, content),
             Observation::Overwriting { extent, content, seen, old } => {
                 self.overwriting(extent, content, seen, old);
             }

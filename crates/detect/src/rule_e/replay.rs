@@ -7,8 +7,7 @@ use quietus_core::units::{Addr, Extent};
 use roaring::RoaringBitmap;
 
 /// Reason for the status while [`RuleE::may_be_replayed`].
-pub(super) const MAY_BE_REPLAYED: &str =
-    "its journal is on another device, and a replay may bring back old maps: mount it, or unmount it";
+pub(super) const MAY_BE_REPLAYED: &str = "its journal is external, and a replay may bring back old maps; deaths count from the next mount or unmount on";
 
 impl RuleE {
     /// Whether a recovery may be writing maps that are older than those on the disk.

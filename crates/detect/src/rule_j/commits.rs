@@ -72,7 +72,7 @@ impl Commits {
     }
 
     /// Adds a commit that waits for `maps` maps. Returns its serial number, unless too many wait.
-    /// If it is `late`, writes seen before it may have been made after it.
+    /// If the commit is `late`, writes that arrived before it may have been sent after it.
     pub(super) fn push(&mut self, maps: usize, late: bool) -> Option<u64> {
         if self.queue.len() >= WAITING_MAX {
             return None;
@@ -84,7 +84,7 @@ impl Commits {
     }
 
     /// Adds a map to commit `serial`.
-    pub(super) fn seen(&mut self, serial: u64, map: Map) {
+    pub(super) fn map_read(&mut self, serial: u64, map: Map) {
         let behind = (self.received - serial) as usize;
         let commit = self.queue.len().checked_sub(behind + 1).and_then(|at| self.queue.get_mut(at));
         if let Some(commit) = commit {

@@ -6,8 +6,8 @@
 //! Invariants:
 //! 1. A block is *live* from the arrival of a write to it until a committed map that is two commits
 //!    younger than that write shows it free.
-//! 2. An unknown block is not free: a block that no committed map has shown free since the last
-//!    doubt is never called dead ([`RuleJ::lose`]).
+//! 2. An unknown block is not free: a block that no committed map has shown free since the
+//!    position was lost is never called dead ([`RuleJ::lose`]).
 //! 3. Nothing in the journal is called dead from its tail on ([`log`]).
 //! 4. Nothing is called dead before the evidence is durable ([`crate::rule::deaths`]).
 //! 5. Time proves nothing. But below a cache, which may not pass flushes on, a death waits until
@@ -15,11 +15,11 @@
 
 mod cached;
 mod commits;
-mod hearing;
 mod log;
 mod parts;
 mod place;
 mod reads;
+mod receiving;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason};
@@ -516,10 +516,10 @@ impl Rule for RuleJ {
             ("free, and written within two commits", self.candidates.len()),
             ("suspicious", self.suspicious.len()),
             ("dead, evidence not durable yet", self.deaths.unproven()),
-            ("seen freed, residue of the journal too", self.figures.freed),
+            ("shown free, with residue of the journal", self.figures.freed),
             ("residue of the journal", self.figures.residue),
             ("written while suspicious", self.figures.reused),
-            ("times that maps had to be doubted", self.figures.losses),
+            ("times that the place in the journal was lost", self.figures.losses),
         ]);
         figures
     }

@@ -553,7 +553,7 @@ fn an_unmount_in_order_settles_everything() {
 }
 
 #[test]
-fn what_a_tool_frees_is_doubted_if_it_was_written_lately() {
+fn what_a_tool_frees_is_unconfirmed_if_it_was_written_recently() {
     let mut disk = mounted(&[]);
     disk.log(0, &superblock(5, 0));
     disk.mark(0);

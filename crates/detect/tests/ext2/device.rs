@@ -112,8 +112,8 @@ fn what_is_not_understood_turns_inference_off_by_name() {
     for (name, field, why) in [
         ("fast_commit", (0x28, 0x20), "features that are not understood: `fast_commit`"),
         ("users", (0x40, 2), "the journal serves 2 file systems"),
-        ("first", (0x14, 2), "has an invalid field: `s_first`"),
-        ("blocks", (0xC, 4096), "has an invalid field: `s_blocksize`"),
+        ("first", (0x14, 2), "has an invalid field: `s_first` is 2"),
+        ("blocks", (0xC, 4096), "has an invalid field: `s_blocksize` is 4096"),
     ] {
         let (mut scene, format) = two_transactions(&format!("device_refused_{name}"));
         scene.tell(&[field]);

@@ -269,7 +269,7 @@ impl Scene {
 
 #[test]
 fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
-    let (image, blocks) = image_with_external_journal("elsewhere_heard");
+    let (image, blocks) = image_with_external_journal("mount_observed");
     let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);
@@ -282,12 +282,12 @@ fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
 
 #[test]
 fn above_an_external_journal_that_may_be_replayed_maps_do_not_count() {
-    let (image, blocks) = image_with_external_journal("elsewhere_unheard");
+    let (image, blocks) = image_with_external_journal("mount_not_observed");
     let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);
     scene.observe(Observation::Read(place(1)));
-    assert!(scene.watch.status().state.contains("nothing is called dead: its journal is on another device"));
+    assert!(scene.watch.status().state.contains("nothing is called dead: its journal is external"));
     scene.delete(&*format, &blocks);
     scene.be_active();
     assert!(scene.dead(&*format).is_disjoint(&blocks));

@@ -91,7 +91,9 @@ impl Attachment {
         let now = match mode {
             Mode::Direct => Finding::direct("--attached direct"),
             Mode::Cached => Finding::cached("--attached cached"),
-            Mode::Auto if is_noted(dir) => Finding::cached("the last client had a cache, and may come again"),
+            Mode::Auto if is_noted(dir) => {
+                Finding::cached("the last client had a cache, which may still hold writes back")
+            }
             Mode::Auto => Finding::direct("no client was connected yet"),
         };
         let inner = Inner { clients: BTreeMap::new(), next_client: 0, now };

@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
-const EXIT: &str = "Exit status:\n  0  done\n  1  could not be done; the error says why and what to do\n  \
-    2  the command line was not understood\n  3  done, and the answer is bad: a check failed, or dead content was found";
+const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why and what to do\n  \
+    2  invalid command line\n  3  success with a bad result: a check failed, or dead content was found";
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -106,7 +106,7 @@ pub struct CreateArgs {
     /// Time after which queued content is destroyed even if the disk is busy.
     #[arg(long, default_value = "10m", value_parser = parse_duration_ms)]
     pub deadline: u64,
-    /// Treat a written block of zeros as deleted.
+    /// Treat each written 4 KiB block of zeros as deleted.
     #[arg(long)]
     pub detect_zeroes: bool,
 }
@@ -145,9 +145,9 @@ pub struct ServeArgs {
     /// the first disk.
     #[arg(long)]
     pub nbd: Vec<String>,
-    /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so
-    /// that a read-only mount will do (with `--nbd` elsewhere), and several such servers
-    /// may serve one disk.
+    /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so a
+    /// read-only mount suffices (with `--nbd` outside of it), and several such servers may
+    /// serve one disk.
     #[arg(long)]
     pub read_only: bool,
     /// How deaths are inferred.
@@ -189,11 +189,11 @@ pub struct ServeArgs {
     /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
     pub memory: u64,
-    /// Run this shell command with NBD_URI and NBD_SOCKET set, and end with it
-    /// and its status.
+    /// Run this shell command with NBD_URI and NBD_SOCKET set, and exit with its
+    /// status when it ends.
     #[arg(long)]
     pub run: Option<String>,
-    /// File to write the process number to when ready.
+    /// File to write the process ID to when ready.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub pidfile: Option<PathBuf>,
     /// Stop when the parent process ends.
@@ -206,13 +206,13 @@ pub struct ServeArgs {
 #[command(next_help_heading = "What is inferred")]
 pub struct DetectArgs {
     /// File system to watch for deaths: the one that is found, none, or only this
-    /// kind. The order of writes is evidence, so that a watched disk does not offer
+    /// kind. The order of writes is evidence, so a watched disk does not offer
     /// several connections at once (NBD multi-conn). A second connection is served
     /// all the same; while two are open, some deaths are confirmed later.
     #[arg(long, value_enum, default_value_t = Detect::Auto)]
     pub detect: Detect,
-    /// Which deaths count: of a block's last content, also of what it held for
-    /// files that are gone, or of everything that is written over.
+    /// Which deaths count: of a block's last content; also of its content from
+    /// files that are gone; or of everything that is overwritten.
     #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
     pub grade: GradeArg,
     /// Trust an allocation map alone, without waiting until no inode names the block. Faster, but
@@ -230,13 +230,13 @@ pub struct DetectArgs {
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub settle: u64,
     /// How guests are attached. A host's page cache, dm-writecache, bcache or a FUSE driver
-    /// above the disk (`cached`) sends writes in any order, so that deaths are known only after
-    /// --settle and --cache-hold of activity. `auto` takes QEMU's own client, and nbd.ko where
-    /// the kernel has mounted it, for direct, and every other client for cached.
+    /// above the disk (`cached`) sends writes in any order; then deaths are known only after
+    /// --settle and --cache-hold of activity. `auto` treats QEMU's own client, and nbd.ko where
+    /// the kernel has mounted it, as direct, and every other client as cached.
     #[arg(long, value_enum, default_value_t = AttachedArg::Auto)]
     pub attached: AttachedArg,
-    /// How long a cache between the guest and the disk may hold a write back. Linux writes a
-    /// dirty page after 35 s, and later if it has much to write.
+    /// Longest time that a cache between the guest and the disk holds a write back. Linux
+    /// writes a dirty page after 35 s, and later if it has much to write.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration_ms)]
     pub cache_hold: u64,
 }
@@ -244,7 +244,7 @@ pub struct DetectArgs {
 /// Layer between the guest's file system and the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum AttachedArg {
-    /// Look at each client; a client that is not known counts as cached.
+    /// Look at each client; an unknown client counts as cached.
     Auto,
     /// No cache between guest and disk.
     Direct,
@@ -285,9 +285,9 @@ pub enum Detect {
 pub enum GradeArg {
     /// Deaths of a block's last content.
     Block,
-    /// Deaths of everything that a block held for files that are gone.
+    /// Also deaths of a block's content from files that are gone.
     Generation,
-    /// Deaths of everything that is written over.
+    /// Deaths of everything that is overwritten.
     Content,
 }
 

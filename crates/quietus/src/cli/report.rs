@@ -130,7 +130,9 @@ impl Report {
                 event @ ("died" | "owed" | "receipt") => batch_text(out, event, entry),
                 "latched" => write!(out, "{now} latched  {}", text("reason")),
                 "lost" => write!(out, "{now} lost     lines are missing here: {}", text("reason")),
-                "dropped" => write!(out, "{now} dropped  {} deaths are not named", entry["deaths"]),
+                "dropped" => {
+                    write!(out, "{now} dropped  {} deaths have no line of their own", entry["deaths"])
+                }
                 other => write!(out, "{now} {other}"),
             }
         });
@@ -176,7 +178,10 @@ impl Report {
         self.say(done, |out| {
             let (written, purged) = (bytes(done.written_bytes), bytes(done.purged_bytes));
             writeln!(out, "committed to {}: wrote {written}, purged {purged}", done.base.display())?;
-            write!(out, "note: other overlays above this base image no longer open, since it has changed")
+            write!(
+                out,
+                "note: other overlays above this base image can no longer be opened, since it has changed"
+            )
         });
     }
 

@@ -119,7 +119,7 @@ fn serve_disks(
         wait(args, disks, signals, &server, &uris)
     });
     if !server.shutdown(Instant::now() + PATIENCE) {
-        tracing::warn!("some clients were cut off in the middle of a request");
+        tracing::warn!("some clients were disconnected in the middle of a request");
     }
     if let Some(pidfile) = &args.pidfile {
         // Somebody may have removed it before.
@@ -309,8 +309,8 @@ fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
     for disk in disks {
         disk.close(true, |status| {
             let hurry = signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
-            if hurry {
-                tracing::warn!("{} bytes stay queued until the next start", status.queued_bytes);
+            if hurry || status.owed.pauses.is_some() {
+                tracing::warn!("{} bytes stay queued until the next start", status.owed.queued_bytes);
             }
             !hurry
         });

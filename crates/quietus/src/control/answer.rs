@@ -109,16 +109,14 @@ impl OpenDisk {
     }
 
     fn shred(&self, step: Step<'_>) -> Result<Value, String> {
-        let owed = |status: &Status| status.queued_bytes + status.scour_bytes;
+        let owed = |status: &Status| status.owed.queued_bytes + status.owed.scour_bytes;
         let before = self.engine.status();
         let total = owed(&before).max(1);
         self.engine.shred_now();
         let drained =
             self.engine.wait_until_destroyed(|status| step(total.saturating_sub(owed(status)), total));
         let (after, waiting) = waiting::standing(&self.engine);
-        if let Some(reason) = after.latched {
-            return Err(format!("the disk is read-only: {reason}"));
-        }
+        refuse(&after, drained)?;
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
         let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
         Ok(json!({
@@ -140,10 +138,8 @@ impl OpenDisk {
         });
         let after = self.engine.status();
         let bytes_after = medium_bytes(&after).unwrap_or(bytes_before);
-        match after.latched {
-            Some(reason) => Err(format!("the disk is read-only: {reason}")),
-            None => Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after })),
-        }
+        refuse(&after, done)?;
+        Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
     }
 
     fn purge(&self, ranges: &[(u64, u64)], scour: bool) -> Result<Value, String> {
@@ -176,22 +172,28 @@ impl OpenDisk {
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let whole = || Ok("whole".to_string());
-        let mut checks = vec![
-            ("disk.toml", whole()),
-            ("journal", whole()),
+        let mut checks = vec![("disk.toml", whole())];
+        let rows = self.dir.media().iter();
+        checks.extend(rows.filter_map(|row| Some((row.name, Ok(row.checked?(&self.dir).to_string())))));
+        checks.extend([
             ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
             ("audit.jsonl", self.verify_record()),
             ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
-        ];
-        if self.dir.base().is_some() {
-            let compared = if self.dir.is_stamped() { "as at the last clean stop" } else { "consistent" };
-            checks.extend([("map", Ok(compared.to_string())), ("base", Ok("unchanged".to_string()))]);
-        }
+        ]);
         let ok = checks.iter().all(|(_, result)| result.is_ok());
         let checks: Vec<_> = checks
             .into_iter()
             .map(|(what, it)| json!({ "what": what, "ok": it.is_ok(), "detail": it.unwrap_or_else(|error| error) }))
             .collect();
         json!({ "ok": ok, "checks": checks })
+    }
+}
+
+/// Why nothing more is destroyed, if so: the disk is latched, or it was not `done` because destruction pauses.
+fn refuse(after: &Status, done: bool) -> Result<(), String> {
+    match (&after.latched, &after.owed.pauses) {
+        (Some(reason), _) => Err(format!("the disk is read-only: {reason}")),
+        (None, Some(reason)) if !done => Err(format!("destruction pauses: {reason}")),
+        _ => Ok(()),
     }
 }

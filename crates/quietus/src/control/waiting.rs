@@ -96,8 +96,8 @@ pub(super) fn standing(engine: &Engine) -> (Status, Vec<Waiting>) {
 fn of(status: &Status, inferred: &WaitingBytes, oldest_ms: Option<u64>) -> Vec<Waiting> {
     let exactly = |cause, bytes| Waiting { cause, bytes, at_least: false, oldest_ms: None };
     let mut all = vec![
-        Waiting { oldest_ms, ..exactly(WaitsFor::Idle, status.queued_bytes) },
-        exactly(WaitsFor::IdleBelow, status.scour_bytes),
+        Waiting { oldest_ms, ..exactly(WaitsFor::Idle, status.owed.queued_bytes) },
+        exactly(WaitsFor::IdleBelow, status.owed.scour_bytes),
         exactly(WaitsFor::IdleResidue, status.store.residue_bytes()),
     ];
     let at_least = inferred.at_least;
@@ -124,7 +124,7 @@ mod tests {
         let engine = Engine::start("disk", &disk, disk.config().expect("a policy"), None).expect("it starts");
         let (mut status, nothing) = standing(&engine);
         assert_eq!(nothing, []);
-        status.queued_bytes = 512;
+        status.owed.queued_bytes = 512;
         let by_cause = [(watch::WaitsFor::Names, 8192), (watch::WaitsFor::Settling, 0)];
         let mut inferred = WaitingBytes { by_cause: BTreeMap::from(by_cause), at_least: false };
         let listed = |inferred: &WaitingBytes| {

@@ -40,7 +40,7 @@ impl Draft {
     /// Begins the draft of `path`.
     ///
     /// # Errors
-    /// There is something at `path`, or somebody makes something there.
+    /// `path` exists, or another process makes it.
     pub fn begin(path: &Path, plan: Plan) -> Result<Self, DirectoryError> {
         if path.symlink_metadata().is_ok() {
             return Err(DirectoryErrorKind::Exists.at(path));
@@ -81,7 +81,7 @@ impl Draft {
     /// Gives the directory its name.
     ///
     /// # Errors
-    /// There is something of that name by now, or the host refuses.
+    /// The name is taken by now, or the host refuses.
     pub fn keep(mut self, path: &Path) -> Result<(), DirectoryError> {
         rename_new(&self.dir, path)?;
         self.is_kept = true;
@@ -91,7 +91,7 @@ impl Draft {
     /// Gives the name to one file of the directory, and drops the rest.
     ///
     /// # Errors
-    /// There is something of that name by now, or the host refuses.
+    /// The name is taken by now, or the host refuses.
     pub fn keep_file(self, file: &str, path: &Path) -> Result<(), DirectoryError> {
         rename_new(&self.dir.join(file), path)
     }

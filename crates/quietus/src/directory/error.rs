@@ -44,10 +44,10 @@ pub enum DirectoryErrorKind {
     /// A file does not hold what was written.
     #[error("damaged ({0}); restore the file from a backup")]
     Damaged(&'static str),
-    /// Somebody uses the directory, or a file.
+    /// Another process uses the directory, or a file.
     #[error("in use by {0}; stop that first")]
     Locked(String),
-    /// Somebody stopped the command.
+    /// The command was interrupted.
     #[error("interrupted")]
     Interrupted,
     /// The host refused.

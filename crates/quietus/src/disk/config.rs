@@ -3,6 +3,7 @@
 //! A checksum covers everything that must never change, so that a flipped bit is seen;
 //! `[behaviour]` is for a person to edit, and is not covered.
 
+use super::media::DATA_FILE;
 use super::overlay_toml::OverlayToml;
 use super::{DiskError, DiskErrorKind};
 use crate::directory::{DirectoryErrorKind, replace};
@@ -153,7 +154,7 @@ impl DiskToml {
         let path = match &options.medium {
             Some(path) => std::path::absolute(path)
                 .map_err(|error| DirectoryErrorKind::Io("find the file").of(path, error))?,
-            None => PathBuf::from("data"),
+            None => PathBuf::from(DATA_FILE),
         };
         let medium = MediumToml { path, adopted: options.adopt };
         Self::of(options, size_bytes, medium, None)
@@ -169,7 +170,7 @@ impl DiskToml {
             );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
-        let medium = MediumToml { path: PathBuf::from("data"), adopted: false };
+        let medium = MediumToml { path: PathBuf::from(DATA_FILE), adopted: false };
         Self::of(options, size_bytes, medium, Some(base))
     }
 
@@ -241,14 +242,14 @@ impl DiskToml {
     fn check(&self) -> Result<(), DiskErrorKind> {
         if self.checksum != self.sum() {
             return Err(DirectoryErrorKind::Damaged(
-                "field `checksum` does not fit; only [behaviour] may be edited",
+                "field `checksum` does not match the other fields; only [behaviour] may be edited",
             )
             .into());
         }
         let is_overlay = self.store == StoreKind::Overlay;
         if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
             return Err(invalid(
-                "field `store` does not fit: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
+                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
             ));
         }
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
@@ -273,7 +274,7 @@ impl DiskToml {
                 "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
             ));
         }
-        if self.medium.adopted || self.medium.path != Path::new("data") {
+        if self.medium.adopted || self.medium.path != Path::new(DATA_FILE) {
             return Err(invalid(
                 "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
             ));
@@ -317,11 +318,10 @@ impl DiskToml {
         dir.join(&self.medium.path)
     }
 
-    /// The guarantees of this host for the disk in `dir`: for its medium, and for its journal,
-    /// which may hold content in flight.
+    /// The guarantees of this host for the disk in `dir`: for each part that may hold content.
     #[must_use]
     pub fn guarantees(&self, dir: &Path) -> DiskGuarantees {
-        host::inspect_disk(&self.medium_path(dir), &dir.join("journal"))
+        host::inspect_disk(self.parts(dir))
     }
 
     /// Replaces the `disk.toml` in `dir` by this one. Text that a person wrote beside it stays.

@@ -1,12 +1,14 @@
 //! Making a disk.
 
 use super::config::{CreateOptions, DiskToml, StoreKind};
+use super::media::DATA_FILE;
 use super::overlay::{BASE_RAW, settle_base};
-use super::{DiskDir, DiskError, DiskErrorKind, Step, open_file};
+use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
-    Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_file, make_key, replace, sync_dir, write_new,
+    Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
 };
 use quietus_core::journal::Shape;
+use quietus_core::media::MediumId;
 use quietus_core::store::overlay::{format_map, map_bytes};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Volume;
@@ -17,9 +19,9 @@ use std::path::Path;
 pub(super) const PLAN: Plan = Plan {
     ending: "new",
     files: &[
-        "data",
+        DATA_FILE,
         "map",
-        "base.raw",
+        BASE_RAW,
         "journal",
         "key",
         "key.pub",
@@ -91,15 +93,9 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let toml = beginning.toml;
     let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
     let shape = Shape::default();
-    let journal = make_file(dir, "journal", shape.bytes()).map_err(io("make the journal"))?;
+    let journal = toml.store.make(dir, MediumId::Journal, shape.bytes())?;
     let disk = *toml.uuid.as_bytes();
-    let formatted = Volume::format(
-        &open_file(&journal, "the journal", Access::ReadWrite)?,
-        shape,
-        disk,
-        beginning.held,
-        beginning.dead,
-    );
+    let formatted = Volume::format(&journal, shape, disk, beginning.held, beginning.dead);
     let view = formatted.map_err(|error| io("make the journal")(io::Error::other(error)))?;
     make_key(dir).map_err(io("make the key"))?;
     if !options.adopt {
@@ -136,11 +132,9 @@ fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result
     let image = options.base.as_deref().unwrap_or(Path::new(""));
     let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, BASE_RAW, step)?)?;
     let dir = draft.dir();
-    let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
-    make_file(dir, "data", 0).map_err(io("make the medium"))?;
-    let map = make_file(dir, "map", map_bytes(toml.size_bytes)).map_err(io("make the map"))?;
-    let formatted =
-        format_map(&open_file(&map, "the map", Access::ReadWrite)?, *toml.uuid.as_bytes(), toml.size_bytes);
-    formatted.map_err(|error| io("make the map")(io::Error::other(error)))?;
+    toml.store.make(dir, MediumId::Data, 0)?;
+    let map = toml.store.make(dir, MediumId::Map, map_bytes(toml.size_bytes))?;
+    let formatted = format_map(&map, *toml.uuid.as_bytes(), toml.size_bytes);
+    formatted.map_err(|error| DirectoryErrorKind::Io("make the map").of(dir, io::Error::other(error)))?;
     Ok(Beginning { toml, held: None, dead: None })
 }

@@ -4,6 +4,7 @@ mod base;
 mod config;
 mod create;
 mod error;
+pub(crate) mod media;
 mod overlay;
 mod overlay_toml;
 mod qemu_img;
@@ -45,7 +46,7 @@ pub struct DiskDir {
     base: Option<Arc<Base>>,
     /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
-    _medium_lock: Option<File>,
+    _media_locks: Vec<Option<File>>,
 }
 
 impl DiskDir {
@@ -83,8 +84,10 @@ impl DiskDir {
         let directory = Directory::open(path, access)?;
         // The holder of the lock until now may have changed the description.
         let toml = DiskToml::read(path)?;
-        let medium_lock = lock_storage(&toml.medium_path(path), access)?;
-        Ok(Self { directory, toml, base: None, base_data: None, _medium_lock: medium_lock })
+        let locked = toml.store.media().iter().filter(|row| row.is_locked());
+        let locks = locked.map(|row| lock_storage(&row.path(&toml, path), access));
+        let locks = locks.collect::<Result<_, _>>()?;
+        Ok(Self { directory, toml, base: None, base_data: None, _media_locks: locks })
     }
 
     /// The present configuration of the disk in directory `path`, which may be open.
@@ -93,6 +96,12 @@ impl DiskDir {
     /// [`DiskError`].
     pub fn behaviour(path: &Path) -> Result<Config, DiskError> {
         DiskToml::read(path)?.config(path)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     fn access(&self) -> Access {
@@ -129,43 +138,10 @@ impl DiskDir {
         self.toml.medium_path(self.path())
     }
 
-    /// Opens the medium.
-    ///
-    /// # Errors
-    /// The medium cannot be opened.
-    pub fn open_medium(&self) -> Result<FileMedium, DiskError> {
-        let path = self.medium_path();
-        match self.toml.store {
-            StoreKind::InPlace => open_file(&path, "the medium", self.access()),
-            StoreKind::Overlay => {
-                opened(&path, "the medium", FileMedium::open_growing(&path, self.is_read_only()))
-            }
-        }
-    }
-
-    /// Opens the map of an overlay, which says where each block is.
-    ///
-    /// # Errors
-    /// The map cannot be opened.
-    pub fn open_map(&self) -> Result<Option<FileMedium>, DiskError> {
-        match self.toml.store {
-            StoreKind::InPlace => Ok(None),
-            StoreKind::Overlay => open_file(&self.directory.file("map"), "the map", self.access()).map(Some),
-        }
-    }
-
     /// The base of an overlay.
     #[must_use]
     pub fn base(&self) -> Option<&Arc<Base>> {
         self.base.as_ref()
-    }
-
-    /// Opens the journal.
-    ///
-    /// # Errors
-    /// The journal cannot be opened.
-    pub fn open_journal(&self) -> Result<FileMedium, DiskError> {
-        open_file(&self.directory.file("journal"), "the journal", self.access())
     }
 
     /// The configuration of the disk.
@@ -184,7 +160,7 @@ impl DiskDir {
         let disk = *self.toml.uuid.as_bytes();
         let view = std::fs::read(self.directory.file("view")).unwrap_or_default();
         let entropy = entropy()?;
-        let files = [self.medium_path(), self.directory.file("journal")];
+        let files: Vec<_> = self.toml.parts(self.path()).map(|(_, path)| path).collect();
         // An unknown session is unlike any other.
         let unknown = |_| u64::from_le_bytes(*entropy.first_chunk().expect("there are 32 bytes"));
         Ok(Opening {
@@ -233,10 +209,6 @@ fn entropy() -> Result<[u8; 32], DiskError> {
         DirectoryErrorKind::Io("draw random bytes").of(Path::new("getrandom"), io::Error::other(error))
     })?;
     Ok(bytes)
-}
-
-fn open_file(path: &Path, what: &'static str, access: Access) -> Result<FileMedium, DiskError> {
-    opened(path, what, FileMedium::open(path, access == Access::ReadOnly))
 }
 
 fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Result<FileMedium, DiskError> {

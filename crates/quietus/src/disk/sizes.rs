@@ -1,11 +1,11 @@
 //! Sizes of an overlay over time: the file `sizes`, a line of JSON each.
 
-use super::{DiskDir, StoreKind};
+use super::DiskDir;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longest file; beyond it the older half is dropped.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -22,11 +22,11 @@ pub struct Size {
 }
 
 impl DiskDir {
-    /// Bytes that an overlay takes up on the host: its data and its map.
+    /// Bytes that the media whose size counts take up on the host; none if none counts.
     #[must_use]
     pub fn host_bytes(&self) -> Option<u64> {
-        let bytes = |name: &str| std::fs::metadata(self.path().join(name)).map_or(0, |it| it.blocks() * 512);
-        (self.toml().store == StoreKind::Overlay).then(|| bytes("data") + bytes("map"))
+        let bytes = |path: PathBuf| std::fs::metadata(path).map_or(0, |it| it.blocks() * 512);
+        self.counted().map(bytes).reduce(|all, more| all + more)
     }
 
     /// Appends `size`, if it differs from the last.

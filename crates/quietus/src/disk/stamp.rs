@@ -11,6 +11,7 @@ use super::{DiskDir, DiskError, DiskErrorKind};
 use crate::directory::DirectoryErrorKind;
 use crate::media::FileMedium;
 use crate::zeros::is_zeros;
+use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, map_bytes};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
@@ -42,10 +43,13 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`], which costs nothing but a check at the next start.
     pub fn stamp(&self) -> Result<(), DiskError> {
-        let Some(map) = self.open_map()? else { return Ok(()) };
+        let (Some(data), Some(map)) = (self.open_medium(MediumId::Data)?, self.open_medium(MediumId::Map)?)
+        else {
+            return Ok(());
+        };
         let path = self.path().join("stamp");
         let failed = |error| DirectoryErrorKind::Io("write the file").of(&path, error);
-        let stamp = Stamp::of(&self.open_medium()?, &map).map_err(|error| failed(io::Error::other(error)))?;
+        let stamp = Stamp::of(&data, &map).map_err(|error| failed(io::Error::other(error)))?;
         let bytes = stamp.to_bytes(*self.toml().uuid.as_bytes());
         Ok(self.directory.replace("stamp", &bytes).map_err(failed)?)
     }

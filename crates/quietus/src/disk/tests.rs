@@ -1,5 +1,6 @@
 use super::create::PLAN;
 use super::*;
+use quietus_core::media::MediumId;
 use rustix::fs::FlockOperation;
 use std::os::unix::fs::FileExt;
 
@@ -122,7 +123,7 @@ fn a_missing_file_is_named() {
     std::fs::remove_file(path.join("journal")).expect("it was there");
     let disk = DiskDir::open(&path).expect("the directory is whole");
     assert_eq!(
-        disk.open_journal().expect_err("it is missing").kind,
+        disk.open_medium(MediumId::Journal).expect_err("it is missing").kind,
         DiskErrorKind::Directory(DirectoryErrorKind::Missing("the journal"))
     );
 }
@@ -271,7 +272,7 @@ fn an_overlay_is_as_large_as_its_base_or_larger() {
     assert_eq!(toml.size_bytes, (1 << 20) + 512);
     assert_eq!(std::fs::metadata(path.join("data")).expect("a file").len(), 0);
     let disk = DiskDir::open(&path).expect("it opens");
-    assert!(disk.base().is_some() && disk.open_map().expect("it opens").is_some());
+    assert!(disk.base().is_some() && disk.open_medium(MediumId::Map).expect("it opens").is_some());
     drop(disk);
     let large = CreateOptions { size: Some(1 << 30), ..overlay.clone() };
     assert_eq!(DiskDir::create(&dir.path().join("large"), &large).expect("a disk").size_bytes, 1 << 30);
@@ -453,4 +454,17 @@ fn a_base_of_another_format_is_converted_into_the_directory() {
     let error = DiskDir::create(&path, &broken).expect_err("it is damaged");
     assert_eq!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Io("convert the image")));
     assert!(!path.exists());
+}
+
+#[test]
+fn every_medium_of_a_store_has_one_row_and_what_a_crash_leaves_of_it_is_cleared() {
+    for store in [StoreKind::InPlace, StoreKind::Overlay] {
+        let media = store.media();
+        for row in media {
+            assert_eq!(media.iter().filter(|other| other.id == row.id || other.file == row.file).count(), 1);
+            assert!(PLAN.files.contains(&row.file), "an interrupted `create` leaves {}", row.file);
+        }
+        let has = |id| media.iter().any(|row| row.id == id);
+        assert!(has(MediumId::Data) && has(MediumId::Journal), "{store:?}");
+    }
 }

@@ -38,19 +38,21 @@ impl SharedMedium for Base {
     }
 }
 
-/// The media of the disk in `dir`, whose content is on `data`.
-pub(super) fn open(
-    dir: &DiskDir,
-    data: &Arc<FileMedium>,
-) -> Result<MediaTable<Arc<dyn SharedMedium>>, StartError> {
-    let mut media: MediaTable<Arc<dyn SharedMedium>> =
-        MediaTable::new(Arc::clone(data) as Arc<dyn SharedMedium>, Arc::new(dir.open_journal()?));
-    if let Some(map) = dir.open_map()? {
-        dir.check_stamp(data, &map)?;
-        media = media.with(MediumId::Map, Arc::new(map));
+/// The media of a disk, and the one of them that holds its content.
+pub(super) struct Opened {
+    pub(super) data: Arc<FileMedium>,
+    pub(super) all: MediaTable<Arc<dyn SharedMedium>>,
+}
+
+/// Opens the media of the disk in `dir`, and compares them with the last clean stop.
+pub(super) fn open(dir: &DiskDir) -> Result<Opened, StartError> {
+    let own = dir.open_media()?;
+    if let Some(map) = own.get(MediumId::Map) {
+        dir.check_stamp(own.data(), map)?;
     }
+    let mut all = own.view(|medium| Arc::clone(medium) as Arc<dyn SharedMedium>);
     if let Some(base) = dir.base() {
-        media = media.with(MediumId::Base, Arc::clone(base) as Arc<dyn SharedMedium>);
+        all = all.with(MediumId::Base, Arc::clone(base) as Arc<dyn SharedMedium>);
     }
-    Ok(media)
+    Ok(Opened { data: Arc::clone(own.data()), all })
 }

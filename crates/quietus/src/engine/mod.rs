@@ -9,20 +9,18 @@
 mod attached;
 mod change;
 mod defect;
-mod entry;
 mod error;
 mod export;
 mod media;
-mod recorder;
+mod recording;
 #[cfg(test)]
 mod tests;
 mod thread_pool;
 mod worker;
 
 pub use change::{Follower, Hold};
-pub use entry::{Death, Entry, Met};
 pub use error::StartError;
-pub use recorder::{RecordStatus, Recorder};
+pub use recording::{Death, Entry, Met, RecordStatus, Recorder};
 
 use crate::attached::Attachment;
 use crate::buffers;
@@ -131,10 +129,9 @@ impl Engine {
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
         config.read_only |= dir.is_read_only();
-        let data = Arc::new(dir.open_medium()?);
+        let media::Opened { data, all: media } = media::open(dir)?;
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let media = media::open(dir, &data)?;
         let opened = Volume::open(opening, &media.view(|it| &**it as &dyn Medium));
         let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
         if !read_only {
@@ -146,7 +143,7 @@ impl Engine {
             volume.watch(watcher);
         }
         let holes_unknown = volume.status().holes_unknown;
-        let (recorder, found) = Recorder::open(dir, &volume.log_head(), read_only)?;
+        let (recorder, found) = recording::open(dir, &volume.log_head(), read_only)?;
         let owed: Vec<_> = volume.obligations().map(|(extent, it)| (it.cause, extent)).collect();
         let inner = Inner {
             volume,
@@ -267,25 +264,34 @@ impl Engine {
         let inner = self.shared.lock();
         let all = inner.volume.obligations();
         let some: Vec<_> = all.take(most).collect();
-        let more = inner.volume.status().ledger_entries.saturating_sub(some.len());
+        let more = inner.volume.status().owed.entries.saturating_sub(some.len());
         (some, more)
     }
 
-    /// Waits until everything due has been destroyed, or `step` says false. Requests may go on
-    /// meanwhile.
+    /// Waits until everything due has been destroyed, destruction pauses, or `step` says false.
+    /// Requests may go on meanwhile.
     pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due(), step)
+        self.wait_while_erasing(|volume| volume.owes_nothing_due(), step)
     }
 
-    /// Waits until everything due has been destroyed and compacted, or `step` says false.
+    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step`
+    /// says false.
     pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
+        self.wait_while_erasing(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
 
-    /// Waits until nothing is owed any more or `step` says false; `step` is
+    /// Waits until nothing is owed any more, destruction pauses, or `step` says false; `step` is
     /// called with the status now and then.
     pub fn wait_until_drained(&self, step: impl FnMut(&Status) -> bool) -> bool {
-        self.wait_until(Volume::is_drained, step)
+        self.wait_while_erasing(Volume::is_drained, step)
+    }
+
+    fn wait_while_erasing(
+        &self,
+        reached: impl Fn(&Volume) -> bool,
+        mut step: impl FnMut(&Status) -> bool,
+    ) -> bool {
+        self.wait_until(reached, |status| step(status) && status.owed.pauses.is_none())
     }
 
     fn wait_until(&self, reached: impl Fn(&Volume) -> bool, mut step: impl FnMut(&Status) -> bool) -> bool {
@@ -387,7 +393,7 @@ impl Shared {
     fn start_threads(self: &Arc<Self>, holes_unknown: bool) -> io::Result<()> {
         self.jobs.spawn(self)?;
         self.passes.spawn(self)?;
-        self.start_thread("audit", |shared| shared.recorder.write(shared))?;
+        self.start_thread("audit", |shared| shared.recorder.write(|it| shared.tell_record(it)))?;
         self.start_thread("time", |shared| worker::keep_time(shared))?;
         if holes_unknown {
             self.start_thread("holes", |shared| worker::find_holes(shared))?;
@@ -523,7 +529,6 @@ impl Shared {
 impl Inner {
     fn apply(&mut self, now: Millis, event: Event, shared: &Shared) -> Vec<Action> {
         let _change = defect::WholeOrNothing::new(&shared.name);
-        let recorder = &shared.recorder;
         let mut commands = std::mem::take(&mut self.commands);
         self.volume.apply(now, event, &mut commands);
         #[cfg(test)]
@@ -536,12 +541,12 @@ impl Inner {
                     let reply = self.replies.remove(&id).expect("each request is replied to once");
                     actions.push(Action::Reply(reply, outcome));
                 }
-                Command::Receipt(number, receipt) => recorder.receipt(number, receipt),
+                Command::Receipt(number, receipt) => shared.record_receipt(number, receipt),
                 Command::Died(cause, extent) => {
                     self.changes.mark(extent);
-                    recorder.died(cause, extent);
+                    shared.record_death(cause, extent);
                 }
-                Command::Latched(reason) => recorder.latched(reason),
+                Command::Latched(reason) => shared.record_latch(reason),
             }
         }
         self.commands = commands;

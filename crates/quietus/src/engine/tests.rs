@@ -23,10 +23,14 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::of(SIZE)
+    }
+
+    fn of(size: u64) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("disk");
         let options = CreateOptions {
-            size: Some(SIZE),
+            size: Some(size),
             policy: "purge-2".into(),
             idle_after_ms: 20,
             deadline_ms: 1000,

@@ -116,7 +116,7 @@ fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
             Some(Code::ReflinksPossible.found(at, what))
         }
         (None, reflink) if reflink == Some(true) || may_reflink(&file.file_system) => {
-            let what = "file of which it cannot be determined whether it shares blocks";
+            let what = "file that may share blocks: that cannot be determined";
             Some(Code::SharingUnknown.found(at, what.into()))
         }
         _ => None,

@@ -1,6 +1,6 @@
 //! The guarantees of the host's storage, found out and not guessed.
 //!
-//! [`gather`] asks the host and knows nothing of destruction. [`judge()`] draws the conclusions and
+//! [`mod@gather`] asks the host and knows nothing of destruction. [`judge()`] draws the conclusions and
 //! asks nothing. Invariants:
 //! 1. A fact that could not be found out is a [`Finding`], and never counts as good.
 //! 2. [`Level::Clear`] is reached by evidence only: a file system that

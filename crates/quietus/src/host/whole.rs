@@ -2,12 +2,13 @@
 
 use super::{Finding, Guarantees, Level, Severity, inspect_or_doubt, name_of};
 use serde::{Deserialize, Serialize};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// A part of a disk that may hold content.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
     /// The medium, which holds content all of the time.
@@ -19,63 +20,67 @@ pub enum Part {
 /// The effect of overwriting on a whole disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskGuarantees {
-    /// Level of the weaker part.
+    /// Level of the weakest part.
     pub level: Level,
-    /// The weaker part; none if both are alike.
+    /// The weakest part; none if all are alike.
     pub weaker: Option<Part>,
-    /// Guarantees of the medium.
-    pub medium: Guarantees,
-    /// Guarantees of the journal.
-    pub journal: Guarantees,
+    /// Guarantees of each part.
+    #[serde(flatten)]
+    pub parts: BTreeMap<Part, Guarantees>,
 }
 
 /// Finds out what this host guarantees for a disk with these files. A file that cannot be examined
 /// is a finding.
 #[must_use]
-pub fn inspect_disk(medium: &Path, journal: &Path) -> DiskGuarantees {
-    DiskGuarantees::of(inspect_or_doubt(medium), inspect_or_doubt(journal))
+pub fn inspect_disk(parts: impl IntoIterator<Item = (Part, PathBuf)>) -> DiskGuarantees {
+    DiskGuarantees::of(parts.into_iter().map(|(part, path)| (part, inspect_or_doubt(&path))))
 }
 
 impl DiskGuarantees {
-    /// The guarantees of both parts together.
+    /// The guarantees of all parts together.
     #[must_use]
-    pub fn of(medium: Guarantees, journal: Guarantees) -> Self {
-        let weaker = match medium.level.cmp(&journal.level) {
-            Ordering::Equal => None,
-            Ordering::Greater => Some(Part::Medium),
-            Ordering::Less => Some(Part::Journal),
-        };
-        Self { level: Guarantees::level_of_all([&medium, &journal]), weaker, medium, journal }
+    pub fn of(parts: impl IntoIterator<Item = (Part, Guarantees)>) -> Self {
+        let parts: BTreeMap<_, _> = parts.into_iter().collect();
+        let level = Guarantees::level_of_all(parts.values());
+        let is_weak = |it: &Guarantees| it.level == level;
+        let differ = !parts.values().all(is_weak);
+        let weaker = parts.iter().find(|(_, it)| differ && is_weak(it)).map(|(part, _)| *part);
+        Self { level, weaker, parts }
     }
 
-    /// The findings of both parts that weaken a guarantee, the worst first, each with its part.
+    /// The findings of all parts that weaken a guarantee, the worst first, each with its part.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let doubts = self.findings().into_iter().filter(|(severity, _)| *severity > Severity::Note);
         doubts.map(|(_, line)| line).collect()
     }
 
-    /// The findings of both parts, the worst first, each with its part.
+    /// The findings of all parts, the worst first, each with the parts that have it: those that more parts
+    /// have come before those of one.
     fn findings(&self) -> Vec<(Severity, String)> {
-        let common = |one: &&Finding| self.journal.findings.iter().any(|other| self.are_same(one, other));
-        let (both, medium): (Vec<_>, Vec<_>) = self.medium.findings.iter().partition(common);
-        let journal = self.journal.findings.iter();
-        let journal = journal.filter(|other| !both.iter().any(|one| self.are_same(one, other)));
-        let lines = both.iter().map(|finding| (finding.severity, format!("medium, journal: {finding}")));
-        let lines = lines.chain(medium.iter().map(|it| (it.severity, format!("medium: {it}"))));
-        let mut lines: Vec<_> =
-            lines.chain(journal.map(|it| (it.severity, format!("journal: {it}")))).collect();
-        lines.sort_by_key(|(severity, _)| Reverse(*severity));
-        lines
+        let mut found: Vec<(Vec<Part>, &Guarantees, &Finding)> = Vec::new();
+        for (part, it) in &self.parts {
+            for finding in &it.findings {
+                let known = found.iter().position(|(parts, other, known)| {
+                    !parts.contains(part) && are_same((other, known), (it, finding))
+                });
+                match known {
+                    Some(known) => found[known].0.push(*part),
+                    None => found.push((vec![*part], it, finding)),
+                }
+            }
+        }
+        found.sort_by_key(|(parts, _, finding)| (Reverse(finding.severity), Reverse(parts.len())));
+        let names = |parts: &[Part]| parts.iter().map(Part::to_string).collect::<Vec<_>>().join(", ");
+        found.iter().map(|(parts, _, it)| (it.severity, format!("{}: {it}", names(parts)))).collect()
     }
+}
 
-    /// Whether the medium and the journal have the same finding.
-    fn are_same(&self, of_medium: &Finding, of_journal: &Finding) -> bool {
-        let own = |all: &Guarantees, at: &str| at == name_of(&all.facts.path);
-        let same_place = of_medium.at == of_journal.at
-            || (own(&self.medium, &of_medium.at) && own(&self.journal, &of_journal.at));
-        same_place && of_medium.code == of_journal.code && of_medium.what == of_journal.what
-    }
+/// Whether two parts have the same finding.
+fn are_same((of, one): (&Guarantees, &Finding), (of_other, other): (&Guarantees, &Finding)) -> bool {
+    let own = |all: &Guarantees, at: &str| at == name_of(&all.facts.path);
+    let same_place = one.at == other.at || (own(of, &one.at) && own(of_other, &other.at));
+    same_place && one.code == other.code && one.what == other.what
 }
 
 impl fmt::Display for Part {

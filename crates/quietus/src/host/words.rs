@@ -61,7 +61,7 @@ codes! {
     /// The file shares blocks with another file.
     SharedExtents: Defeat,
         "Overwriting goes to new blocks, and the old ones stay with the other file or snapshot",
-        "copy the medium with `cp --reflink=never`, remove the files that share blocks but for one, and shred that one";
+        "copy the medium with `cp --reflink=never`, remove all but one of the files that share blocks, and shred that one";
     /// The file could come to share blocks with another.
     ReflinksPossible: Note,
         "Nothing is shared now, but a copy made with `cp` may share blocks, and keeps what is overwritten here",
@@ -164,6 +164,6 @@ codes! {
         "use a magnetic disk on this machine's own bus";
     /// Something could not be found out.
     NotFoundOut: Doubt,
-        "What cannot be inspected cannot be guaranteed",
+        "Nothing can be guaranteed without an inspection",
         "run Quietus with permission to inspect it";
 }

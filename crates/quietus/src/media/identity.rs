@@ -20,7 +20,7 @@ pub(super) enum Change {
     )]
     Replaced,
     #[error(
-        "cut off from {had} to {has} bytes while in use; what lay behind is lost: restore it from a copy"
+        "truncated from {had} to {has} bytes while in use; the content beyond is lost: restore it from a backup"
     )]
     CutOff {
         /// Bytes that the file should have.

@@ -172,7 +172,7 @@ impl Patience {
     /// [`io::ErrorKind::TimedOut`] if that takes too long and others wait.
     pub fn check(&self, since: Instant) -> io::Result<()> {
         if self.budget.is_wanted() && since.elapsed() > self.stall_timeout {
-            let text = "others wait for the memory of a slow client";
+            let text = "dropped: other clients wait for the memory that this slow client holds";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(())

@@ -123,7 +123,7 @@ impl Negotiation<'_> {
             return Err(broken("an unknown client flag"));
         }
         if client & u32::from(handshake_flag::FIXED_NEWSTYLE) == 0 && self.offer.tls.is_required() {
-            return Err(broken("a client that cannot start TLS"));
+            return Err(broken("the client did not start TLS, which is required"));
         }
         self.no_zeroes = client & u32::from(handshake_flag::NO_ZEROES) != 0;
         Ok(())

@@ -148,7 +148,7 @@ fn is_abandoned(path: &Path) -> bool {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Bound::Unix(path) = &self.bound {
-            // Somebody may have removed it before.
+            // Another process may have removed the socket before.
             let _ = std::fs::remove_file(path);
         }
     }

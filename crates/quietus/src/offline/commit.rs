@@ -16,6 +16,7 @@ use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
 use crate::media::FileMedium;
 use quietus_core::blocks::BlockSet;
+use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::request::Liveness;
 use quietus_core::store::overlay::MAP_HEAD_BYTES;
@@ -110,7 +111,7 @@ fn empty(mut dir: DiskDir, base: &Arc<Base>, step: Step<'_>) -> Result<DiskDir, 
         offline.purge(offline.whole())?;
         offline.drain(step)
     })?;
-    if let Some(map) = dir.open_map()? {
+    if let Some(map) = dir.open_medium(MediumId::Map)? {
         dir.remove_stamp()?;
         map.clear(Extent::between(MAP_HEAD_BYTES, map.size()))?;
         map.sync()?;

@@ -62,7 +62,10 @@ pub enum OfflineError {
     /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),
-    /// Somebody stopped the operation.
+    /// Destruction waits for the audit log.
+    #[error("destruction pauses: {0}")]
+    Pauses(String),
+    /// The operation was interrupted.
     #[error("interrupted; run the command again to go on")]
     Interrupted,
 }
@@ -122,10 +125,12 @@ impl Offline {
             let left = backlog_bytes(status);
             step(total.saturating_sub(left), total.max(left))
         });
-        match self.0.engine.status().latched {
-            Some(reason) => Err(OfflineError::Latched(reason)),
-            None if drained => Ok(()),
-            None => Err(OfflineError::Interrupted),
+        let status = self.0.engine.status();
+        match (status.latched, status.owed.pauses) {
+            (Some(reason), _) => Err(OfflineError::Latched(reason)),
+            (None, _) if drained => Ok(()),
+            (None, Some(reason)) => Err(OfflineError::Pauses(reason)),
+            (None, None) => Err(OfflineError::Interrupted),
         }
     }
 

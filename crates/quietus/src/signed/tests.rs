@@ -51,12 +51,12 @@ fn a_seed_gives_the_key_that_the_standard_says() {
 #[test]
 fn whatever_was_changed_is_refused() {
     for (from, to) in [("archive", "archivf"), ("[3,4]", "[3]"), ("4096", "4097")] {
-        assert!(refused(from, to).contains("`signature` does not fit"), "{to}");
+        assert!(refused(from, to).contains("`signature` does not match"), "{to}");
     }
     let key = hex(&SigningKey::from_seed(&[8; 32]).public());
-    assert!(refused(&signed().public_key, &key).contains("`signature` does not fit"));
+    assert!(refused(&signed().public_key, &key).contains("`signature` does not match"));
     let other = Signed::sign(signed().statement, &SigningKey::from_seed(&[8; 32])).signature;
-    assert!(refused(&signed().signature, &other).contains("`signature` does not fit"));
+    assert!(refused(&signed().signature, &other).contains("`signature` does not match"));
 }
 
 #[test]

@@ -101,9 +101,9 @@ fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
     medium.and_then(|it| it.set_len(4096)).expect("it is ours");
     let verified = disk.run("verify", &[]);
     let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert!(verified.status.code() == Some(3) && text.contains("cut off from 1048576 to 4096"), "{text}");
+    assert!(verified.status.code() == Some(3) && text.contains("truncated from 1048576 to 4096"), "{text}");
     let latched = disk.json("status", &[])["latched"].clone();
-    assert!(latched.as_str().is_some_and(|it| it.contains("cut off")), "{latched}");
+    assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{latched}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn scouring_keeps_the_content() {
     let done = disk.json("shred", &["--now"]);
     assert_eq!(done["scoured_bytes"], 65536);
     assert!(holds(&image, secret));
-    assert_eq!(disk.json("status", &[])["suspicious_bytes"], 65536);
+    assert_eq!(disk.json("status", &[])["owed"]["suspicious_bytes"], 65536);
 }
 
 #[test]

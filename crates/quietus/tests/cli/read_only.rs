@@ -99,7 +99,7 @@ fn a_medium_that_was_cut_off_below_a_reader_is_named() {
     let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
     medium.and_then(|it| it.set_len(4096)).expect("it is ours");
     let latched = disk.json("status", &[])["latched"].clone();
-    assert!(latched.as_str().is_some_and(|it| it.contains("cut off")), "{latched}");
+    assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{latched}");
     drop(server);
 }
 

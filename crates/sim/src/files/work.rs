@@ -9,7 +9,7 @@ use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use quietus_detect::format::Block;
 
-/// Milliseconds of [`Event::Sleep`].
+/// Milliseconds of [`super::Event::Sleep`].
 const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {

@@ -3,7 +3,7 @@
 //! Slow and dull on purpose: every pointer that was observed is kept with the
 //! block that it stands in, every time is kept as it is, and every question is
 //! answered by looking at all of it. It shares nothing with the product but
-//! the file system's format. Numbers in brackets are those of the page's rules.
+//! the file system's format. Numbers in parentheses are those of the page's rules.
 
 mod cached;
 mod digest;
@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use names::Source;
 use time::{Clock, Moment};
 
-/// After so long without a change the maps are read again [1].
+/// After so long without a change the maps are read again (1).
 const QUIET_MS: u64 = 500;
 
-/// How far a condemned block is on its way [6].
+/// How far a condemned block is on its way (6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
     /// The evidence came after the last cut.
@@ -47,17 +47,17 @@ struct Cell {
     unlinked: Option<Moment>,
     /// Nothing has settled that: it is to be overwritten conservatively.
     scour: bool,
-    /// When it was written, if no map has shown it in its turn since [3].
+    /// When it was written, if no map has shown it in its turn since (3).
     written: Option<Moment>,
     /// Written or given a name; forgotten when that has settled.
     stirred: Option<Moment>,
-    /// Written since the file system was called whole [8].
+    /// Written since the file system was called whole (8).
     touched: bool,
-    /// The block lost a name and kept another, and nobody knows which are left [5].
+    /// The block lost a name and kept another, and nobody knows which are left (5).
     shaky: bool,
 }
 
-/// When the maps are to be read again, and why [8].
+/// When the maps are to be read again, and why (8).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Review {
     at: Millis,
@@ -73,21 +73,21 @@ pub struct Literal<F> {
     cells: BTreeMap<Block, Cell>,
     sources: BTreeMap<Block, Source>,
     in_use: bool,
-    /// Clients that are connected [3].
+    /// Clients that are connected (3).
     clients: usize,
     attached: Attached,
-    /// The mount was observed, and no other host has taken the file system over since [10].
+    /// The mount was observed, and no other host has taken the file system over since (10).
     mount_observed: bool,
     review: Option<Review>,
     /// Maps that are to be read, and whether a tool calls them whole.
     maps: BTreeMap<Block, bool>,
-    /// All names have been known once: nothing is cut before [6].
+    /// All names have been known once: nothing is cut before (6).
     is_surveyed: bool,
     is_over: bool,
 }
 
 impl<F: Format> Literal<F> {
-    /// Begins to watch [1].
+    /// Begins to watch (1).
     pub fn attach(format: F, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
@@ -118,7 +118,7 @@ impl<F: Format> Literal<F> {
         this
     }
 
-    /// Whether inference has stopped [9].
+    /// Whether inference has stopped (9).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -141,7 +141,7 @@ impl<F: Format> Literal<F> {
     }
 
     /// A suspicion of what has an owner ends when it was neither written nor
-    /// given a name for `settle` of `active` [5].
+    /// given a name for `settle` of `active` (5).
     fn end_suspicions(&mut self) {
         let settle = self.settle_ms();
         let stirred: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.stirred?))).collect();
@@ -156,7 +156,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// A doubt ends after `settle` of `active` [4].
+    /// A doubt ends after `settle` of `active` (4).
     fn end_doubts(&mut self) {
         let settle = self.settle_ms();
         let blocks: Vec<_> =
@@ -168,7 +168,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// What was to settle it has not come [5].
+    /// What was to settle it has not come (5).
     fn unlinks_settle(&mut self) {
         let settle = self.settle_ms();
         for cell in self.cells.values_mut() {
@@ -224,7 +224,7 @@ impl<F: Format> Literal<F> {
         Extent::new(u64::from(block) * bytes, bytes)
     }
 
-    /// A write to data [2].
+    /// A write to data (2).
     fn written(&mut self, block: Block) {
         let is_orphan = self.is_guessed(block) && self.options.grade != Grade::Block;
         let moment = self.clock.moment();
@@ -234,7 +234,7 @@ impl<F: Format> Literal<F> {
         cell.suspicious |= is_orphan;
     }
 
-    /// The guest frees it itself [7].
+    /// The guest frees it itself (7).
     fn freed(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("it is data");
         *cell = Cell {
@@ -248,7 +248,7 @@ impl<F: Format> Literal<F> {
         };
     }
 
-    /// [3]
+    /// (3)
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let at = extent.overlap(self.place(block)).expect("the block is touched");
         let from = (at.start.0 - extent.start.0) as usize;
@@ -274,7 +274,7 @@ impl<F: Format> Literal<F> {
         self.format.map_needs_rest() || self.format.has_external_journal()
     }
 
-    /// Notes that earlier writes may come again [3].
+    /// Notes that earlier writes may come again (3).
     fn connected(&mut self, now: Millis, clients: usize) {
         self.tick(now);
         self.clients = clients;
@@ -294,18 +294,18 @@ impl<F: Format> Literal<F> {
     }
 
     /// Whether a map that shows it free, above a journal elsewhere, may be a
-    /// recovery's, or too old for what was written there [10].
+    /// recovery's, or too old for what was written there (10).
     fn says_nothing(&mut self, block: Block) -> bool {
         let is_journaled = self.in_use && self.format.has_external_journal();
         is_journaled && (!self.mount_observed || self.is_recent(block))
     }
 
-    /// The guest reads [10].
+    /// The guest reads (10).
     pub fn read(&mut self, extent: Extent<Addr>) {
         self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
-    /// Whether a map proves nothing against it yet [3].
+    /// Whether a map proves nothing against it yet (3).
     fn is_recent(&mut self, block: Block) -> bool {
         let Cell { written, stirred, .. } = self.cells[&block];
         let (window, settle) = (self.options.reorder_window_ms, self.settle_ms());
@@ -316,7 +316,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// [8]
+    /// (8)
     fn call_whole(&mut self, by_tool: bool) {
         let by_tool = by_tool || self.attached.is_cached();
         (self.in_use, self.mount_observed) = (false, false);
@@ -325,7 +325,7 @@ impl<F: Format> Literal<F> {
         self.cells.values_mut().for_each(|it| it.touched = false);
     }
 
-    /// A map was read again [8].
+    /// A map was read again (8).
     fn map_read(&mut self, block: Block, bytes: &[u8], by_tool: bool) {
         let Ok(shown) = self.format.map(self.place(block), bytes) else { return self.stop() };
         for (block, allocated) in each(&shown) {
@@ -355,7 +355,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// [9]
+    /// (9)
     fn stop(&mut self) {
         self.is_over = true;
         self.cells.values_mut().for_each(|it| (it.stage, it.unconfirmed, it.unlinked) = (None, None, None));
@@ -368,7 +368,7 @@ impl<F: Format> Literal<F> {
         self.blocks_of(extent).into_iter().filter(is_needed).collect()
     }
 
-    /// `extent` gets `content`; `seen`, whole blocks, holds `old` [5].
+    /// `extent` gets `content`; `seen`, whole blocks, holds `old` (5).
     pub fn overwriting(
         &mut self,
         extent: Extent<Addr>,
@@ -406,7 +406,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// [6]
+    /// (6)
     pub fn cut(&mut self) {
         self.is_surveyed |= self.knows_names();
         if !self.is_surveyed {
@@ -417,7 +417,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// [6]
+    /// (6)
     pub fn proven(&mut self) {
         let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Syncing)).collect();
         let cut: Vec<_> = cut.into_iter().map(|(block, _)| *block).collect();
@@ -467,7 +467,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// The parts of `extent` to be destroyed before it is written [2].
+    /// The parts of `extent` to be destroyed before it is written (2).
     pub fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
         for block in self.blocks_of(extent) {

@@ -4,7 +4,7 @@
 //! transaction at every write, for every block the number of commits at its last
 //! write is kept, and every question is answered by looking at all of it. It
 //! shares nothing with the product but the file system's format. Numbers in
-//! brackets are those of the page's rules.
+//! parentheses are those of the page's rules.
 
 mod log;
 mod version;
@@ -18,12 +18,12 @@ use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// After so long without a change the maps are read in place [8].
+/// After so long without a change the maps are read in place (8).
 const QUIET_MS: u64 = 500;
 /// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
 
-/// How far a condemned block is on its way [5].
+/// How far a condemned block is on its way (5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Stage {
     Unsynced,
@@ -62,7 +62,7 @@ struct Copy {
     is_coming: bool,
 }
 
-/// A commit that was received, and waits for its maps [4].
+/// A commit that was received, and waits for its maps (4).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Commit {
     tid: Tid,
@@ -71,7 +71,7 @@ struct Commit {
     maps: Vec<Copy>,
 }
 
-/// When the maps are to be read in place, and why [8].
+/// When the maps are to be read in place, and why (8).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Review {
     at: Millis,
@@ -105,7 +105,7 @@ pub struct Literal<F> {
 }
 
 impl<F: Format> Literal<F> {
-    /// Begins to watch [1].
+    /// Begins to watch (1).
     pub fn attach(format: F, area: Area, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
@@ -196,14 +196,14 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// By a tool, if it is not mounted [8].
+    /// By a tool, if it is not mounted (8).
     fn map_written(&mut self) {
         if !self.in_use && !self.review.as_ref().is_some_and(|it| it.by_tool) {
             self.decide(true);
         }
     }
 
-    /// Notes new content of `block` [2], [6].
+    /// Notes new content of `block` (2), (6).
     fn is_written(&mut self, block: Block) {
         let (count, moment) = (self.received, self.clock.moment());
         let cell = self.cells.get_mut(&block).expect("it is data, or of the log");
@@ -239,7 +239,7 @@ impl<F: Format> Literal<F> {
         self.note_position();
     }
 
-    /// Takes the commits that have been received [3], [4].
+    /// Takes the commits that have been received (3), (4).
     fn receive(&mut self, coming: Option<At>, late: bool, overtaken: bool) {
         loop {
             let (tid, copies) = match self.log.receive(overtaken) {
@@ -261,7 +261,7 @@ impl<F: Format> Literal<F> {
         self.settle();
     }
 
-    /// Takes the maps of commits that have all been seen, in order [4].
+    /// Takes the maps of commits that have all been seen, in order (4).
     fn settle(&mut self) {
         while self.commits.front().is_some_and(|it| it.maps.iter().all(|it| it.seen.is_some())) {
             let commit = self.commits[0].clone();
@@ -285,7 +285,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// The statements of `content` of `map` about blocks of data; over, if it is no map [9].
+    /// The statements of `content` of `map` about blocks of data; over, if it is no map (9).
     fn shown(&mut self, map: Block, content: &[u8]) -> Vec<(Block, bool)> {
         let Ok(shown) = self.format.map(self.place(map), content) else {
             self.stop();
@@ -315,13 +315,13 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// [4]
+    /// (4)
     fn two_commits(&mut self, number: u32) {
         let dead = self.cells.values_mut().filter(|it| it.is_candidate() && it.count + 2 <= number);
         dead.for_each(|it| (it.live, it.stage) = (false, Some(Stage::Unsynced)));
     }
 
-    /// The position is lost [3].
+    /// The position is lost (3).
     fn lost(&mut self) {
         self.log.lose();
         self.nothing_is_free();
@@ -332,7 +332,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// Forgets the statements of maps [3], [6].
+    /// Forgets the statements of maps (3), (6).
     fn nothing_is_free(&mut self) {
         let oldest = self.commits.front().map_or(self.received, |it| it.number - 1);
         let marks = self.options.grade != Grade::Block;
@@ -345,7 +345,7 @@ impl<F: Format> Literal<F> {
         self.was_unknown = true;
     }
 
-    /// The journal's superblock is written, or read [6].
+    /// The journal's superblock is written, or read (6).
     fn tail_written(&mut self, bytes: &[u8], overtaken: bool) {
         let Some(tail) = self.area.tail(bytes) else { return self.stop() };
         let goes_back = self.log.goes_back(tail);
@@ -371,7 +371,7 @@ impl<F: Format> Literal<F> {
         self.note_position();
     }
 
-    /// The guest frees it itself [7].
+    /// The guest frees it itself (7).
     fn freed(&mut self, block: Block) {
         let describes = self.area.at(block) == Some(0) || self.format.kind(block) == Kind::Geometry;
         if describes {
@@ -388,7 +388,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// Decides to read the maps in place [8].
+    /// Decides to read the maps in place (8).
     fn decide(&mut self, by_tool: bool) {
         self.maps.clear();
         let at = Millis(self.clock.now().0 + QUIET_MS);
@@ -403,7 +403,7 @@ impl<F: Format> Literal<F> {
         self.was_unknown |= self.log.is_unknown();
     }
 
-    /// A map was read in its place [8].
+    /// A map was read in its place (8).
     fn map_read(&mut self, map: Block, content: &[u8], by_tool: bool) {
         if self.settled.contains(&map) || (self.in_use && self.was_unknown) {
             return;
@@ -440,13 +440,13 @@ impl<F: Format> Literal<F> {
         self.decide(by_tool);
     }
 
-    /// [9]
+    /// (9)
     fn stop(&mut self) {
         self.is_over = true;
         self.cells.values_mut().for_each(|it| it.stage = None);
     }
 
-    /// The parts of `extent` to be destroyed before it is written [2].
+    /// The parts of `extent` to be destroyed before it is written (2).
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
         for block in self.blocks_of(extent) {

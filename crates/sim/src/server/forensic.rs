@@ -71,7 +71,7 @@ impl Server {
     /// where something is in doubt, and nowhere else.
     fn judge_taken(&self) -> Result<(), Violation> {
         let (status, space) = (self.volume.status(), self.media.data.space());
-        let in_doubt = status.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.ledger_entries as u64;
+        let in_doubt = status.owed.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.owed.entries as u64;
         let allowed = status.live_bytes + in_doubt;
         if self.is_space_known && self.setup.punch && space > allowed {
             return Err(found(format!("{allowed} bytes are live or in doubt, and {space} take up space")));

@@ -187,7 +187,7 @@ class Stand:
         since, size, end = time.monotonic(), self.space(), time.monotonic() + REST_SECONDS_MAX
         while time.monotonic() < min(since + seconds, end):
             time.sleep(0.2)
-            if self.space() != size or self.way.disk == "quietus" and self.server.tool("status")["queued_bytes"]:
+            if self.space() != size or self.way.disk == "quietus" and self.server.tool("status")["owed"]["queued_bytes"]:
                 since, size = time.monotonic(), self.space()
 
     def purge(self, path):

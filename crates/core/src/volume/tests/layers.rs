@@ -279,5 +279,5 @@ fn a_ledger_full_of_what_is_suspicious_makes_room_for_a_death() {
     bench.idle();
     assert!(bench.replies.remove(&trim).is_some_and(|it| it.is_ok()), "{:?}", bench.volume.status());
     let status = bench.volume.status();
-    assert!(status.ledger_entries <= status.ledger_entries_max / 2 + 1, "{status:?}");
+    assert!(status.owed.entries <= status.owed.entries_max / 2 + 1, "{status:?}");
 }

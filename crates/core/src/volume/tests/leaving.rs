@@ -69,7 +69,7 @@ fn a_write_to_what_was_just_trimmed_waits_for_nothing_and_gets_another_place() {
     assert!(bench.writes_at_once(BLOCK, 8, 2 * BLOCK), "it waited");
     assert_eq!(bench.data.bytes.borrow()[..4 * BLOCK as usize], [7; 4 * BLOCK as usize]);
     let status = bench.volume.status();
-    assert_eq!((status.counters.revocations, status.queued_bytes), (0, 4 * BLOCK));
+    assert_eq!((status.counters.revocations, status.owed.queued_bytes), (0, 4 * BLOCK));
     bench.settle();
     bench.idle();
     assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7), "what died is there");
@@ -109,7 +109,7 @@ fn after_a_crash_the_map_forgets_what_died_and_nothing_that_was_written_since() 
             bench.flush();
         }
         let mut bench = killed(bench);
-        assert_eq!(bench.volume.status().queued_bytes, BLOCK);
+        assert_eq!(bench.volume.status().owed.queued_bytes, BLOCK);
         assert_eq!(bench.reads(0, BLOCK), [if is_flushed { 8 } else { 0 }; 4096]);
         bench.idle();
         assert_eq!(bench.reads(0, BLOCK), [if is_flushed { 8 } else { 0 }; 4096]);
@@ -174,7 +174,7 @@ fn what_is_owed_by_place_is_limited() {
     let asked: Vec<_> =
         (0..SIZE / 2 / BLOCK).map(|n| bench.ask(Op::Write(vec![8; 4096].into()), n * BLOCK, BLOCK)).collect();
     let status = bench.volume.status();
-    assert!(status.requests_waiting > 0, "nothing waits");
+    assert!(status.requests.waiting > 0, "nothing waits");
     let store::StoreStatus::Overlay(overlay) = status.store else { panic!("an overlay") };
     assert!(overlay.medium_bytes <= SIZE / 2 + SIZE / 4);
     bench.settle();

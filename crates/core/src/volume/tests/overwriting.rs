@@ -32,7 +32,7 @@ fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
     assert!(bench.replies.remove(&write).is_some_and(|it| it.is_ok()), "it waited");
     assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
     let status = bench.volume.status();
-    assert_eq!((status.counters.revocations, status.queued_bytes), (0, 2 * BLOCK));
+    assert_eq!((status.counters.revocations, status.owed.queued_bytes), (0, 2 * BLOCK));
     bench.idle();
     let acts: Vec<_> = bench.receipts.iter().map(|it| (it.act, it.extent.start.0, it.passes)).collect();
     assert!(acts.contains(&(Done::Overwritten, 0, 1)) && acts.contains(&(Done::Shredded, BLOCK, 1)));
@@ -175,7 +175,7 @@ fn a_conservative_overwrite_is_owed_once_the_death_before_it_is_met() {
     assert!(bench.step() && !bench.replies.contains_key(&scour), "the content is synced first");
     bench.settle();
     assert!(bench.replies[&scour].is_ok());
-    assert_eq!(bench.volume.status().scour_bytes, BLOCK);
+    assert_eq!(bench.volume.status().owed.scour_bytes, BLOCK);
     assert!(killed(bench, false).reads(0, BLOCK).iter().all(|byte| *byte == 8));
 }
 

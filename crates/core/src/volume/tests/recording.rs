@@ -71,24 +71,101 @@ fn a_receipt_waits_for_the_commit_that_clears_its_obligation() {
     assert_eq!(bench.receipts.len(), 1);
 }
 
-#[test]
-fn a_log_that_is_stuck_slows_nobody_until_it_latches_the_disk() {
-    let mut bench = Bench::new("clear");
+/// A disk full of data, on a full host: its audit log cannot be written.
+fn stuck(policy: &str) -> Bench {
+    let mut bench = Bench::new(policy);
     bench.logs = false;
     bench.write(0, 7, SIZE);
-    bench.tell(Event::RecordStuck("no space left on the host".into()));
+    bench.tell(Event::RecordStuck(FULL.into()));
+    bench
+}
+
+const FULL: &str = "no space left on the host";
+
+/// How many requests were done, and how many were refused for lack of space.
+fn outcomes(bench: &Bench, asked: &[RequestId]) -> (usize, usize) {
+    let outcome = |id: &RequestId| bench.replies.get(id).expect("nobody waits for ever");
+    let full = |it: &&RequestId| matches!(outcome(it), Err(Refusal::NoSpace(why)) if why.contains(FULL));
+    let done = asked.iter().filter(|id| outcome(id).is_ok()).count();
+    assert_eq!(done + asked.iter().filter(full).count(), asked.len());
+    (done, asked.len() - done)
+}
+
+/// The host has room again: all is destroyed, and every byte of it has one receipt.
+fn check_recovered(mut bench: Bench) {
+    bench.logs = true;
+    bench.log();
+    bench.settle();
+    bench.idle();
+    let status = bench.volume.status();
+    assert_eq!((status.latched, bench.volume.receipts_waiting()), (None, 0));
+    assert!(bench.volume.is_drained());
+    let bytes: u64 = bench.receipts.iter().map(|it| it.extent.len).sum();
+    assert_eq!(bytes, status.counters.destroyed_bytes);
+    assert_eq!(bytes, status.counters.dead_bytes.iter().sum());
+}
+
+#[test]
+fn a_log_that_is_stuck_pauses_destruction_and_slows_nobody() {
+    let mut bench = stuck("purge-2");
+    let max = bench.volume.status().owed.entries_max;
+    let (first, all) = (max as u64 / 3, max as u64 / 2);
+    let mut trim = |from, to| {
+        let trims: Vec<_> = (from..to).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
+        bench.settle();
+        bench.idle();
+        assert_eq!(outcomes(&bench, &trims), (trims.len(), 0));
+        (bench.volume.receipts_waiting() as u64, bench.volume.status().owed.queued_bytes)
+    };
+    assert_eq!(trim(0, first), (first, 0), "what is under way is not cut short");
+    assert_eq!(trim(first, all), (first, (all - first) * 512));
+    assert_eq!(bench.volume.next_wakeup(), None, "nothing is due until the log is tried again");
+    let last = (all - 1) * 1024;
+    bench.write(last, 9, 512);
+    bench.flush();
+    assert_eq!(bench.reads(last, 1024), [[9; 512], [7; 512]].concat());
+    assert!(bench.volume.receipts_waiting() as u64 > first, "what a write waits for is destroyed");
+    check_recovered(bench);
+}
+
+#[test]
+fn what_needs_room_that_only_a_stuck_log_can_give_is_refused_and_all_else_is_served() {
+    let mut bench = stuck("purge-2");
+    let max = bench.volume.status().owed.entries_max;
+    let mut refused = 0;
+    for round in 0..4 {
+        let trims: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
+        bench.settle();
+        bench.idle();
+        let write = || Op::Write(vec![round; 512].into());
+        let writes: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(write(), n * 1024, 512)).collect();
+        bench.settle();
+        bench.tell(Event::RecordStuck(FULL.into()));
+        refused += outcomes(&bench, &trims).1 + outcomes(&bench, &writes).1;
+        assert!(bench.volume.receipts_waiting() <= max / 2 * 3 + 64, "memory is bounded");
+        bench.write(512, round, 512);
+        bench.flush();
+        assert_eq!(bench.reads(512, 512), [round; 512]);
+        assert_eq!(bench.latched, None);
+    }
+    assert!(refused > 0);
+    check_recovered(bench);
+}
+
+#[test]
+fn what_a_stuck_log_has_not_taken_outlives_a_crash() {
+    let mut bench = stuck("clear");
     let asked: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
     bench.settle();
     bench.idle();
-    let reason = bench.latched.clone().expect("it latches");
-    assert!(reason.contains("no space left on the host"), "{reason}");
-    assert!(asked.iter().all(|id| bench.replies.contains_key(id)), "nobody waits for ever");
-    assert!(bench.replies.values().filter(|it| it.is_ok()).count() > 100);
-    let receipts = bench.receipts.len();
+    assert!(outcomes(&bench, &asked).0 > 100);
+    let waiting = bench.volume.receipts_waiting();
     bench = killed(bench);
-    bench.tell(Event::Tick);
-    bench.settle();
-    assert!(bench.receipts.len() >= receipts, "no receipt was lost");
+    assert_eq!(bench.volume.receipts_waiting(), waiting);
+    bench.tell(Event::RecordStuck(FULL.into()));
+    bench.idle();
+    assert_eq!(bench.volume.receipts_waiting(), waiting, "destruction pauses after the start too");
+    check_recovered(bench);
 }
 
 #[test]
@@ -96,7 +173,7 @@ fn a_log_that_is_slow_makes_deaths_wait_and_no_more() {
     let mut bench = Bench::new("clear");
     bench.logs = false;
     bench.write(0, 7, SIZE);
-    let max = bench.volume.status().ledger_entries_max;
+    let max = bench.volume.status().owed.entries_max;
     let asked: Vec<_> = (0..SIZE / 1024).map(|n| bench.ask(Op::Trim, n * 1024, 512)).collect();
     bench.settle();
     bench.idle();

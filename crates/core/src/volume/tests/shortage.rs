@@ -63,12 +63,12 @@ fn what_dies_in_the_base_while_the_map_has_no_space_stays_owed_and_reads_as_zero
     let mut bench = killed(bench);
     starve(&bench, true);
     bench.idle();
-    assert_eq!((bench.volume.status().latched, bench.volume.status().queued_bytes), (None, 2 * BLOCK));
+    assert_eq!((bench.volume.status().latched, bench.volume.status().owed.queued_bytes), (None, 2 * BLOCK));
     assert!(bench.volume.next_wakeup().is_some_and(|at| at.0 > bench.now), "it never rests");
     assert_eq!(bench.reads(SIZE / 2, 3 * BLOCK), [[0; 4096], [0; 4096], [9; 4096]].concat());
     starve(&bench, false);
     bench.now += 60_000;
     bench.idle();
-    assert_eq!((bench.volume.status().queued_bytes, bench.receipts.len()), (0, 1));
+    assert_eq!((bench.volume.status().owed.queued_bytes, bench.receipts.len()), (0, 1));
     assert_eq!(killed(bench).reads(SIZE / 2, 3 * BLOCK), [[0; 4096], [0; 4096], [9; 4096]].concat());
 }

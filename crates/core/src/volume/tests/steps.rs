@@ -115,7 +115,7 @@ fn what_is_suspicious_slows_nothing() {
         bench.idle();
         bench.idle();
         let status = bench.volume.status();
-        assert_eq!(status.suspicious_bytes, bench.stretch() / 2, "{status:?}");
+        assert_eq!(status.owed.suspicious_bytes, bench.stretch() / 2, "{status:?}");
         bench.now += 2 * bench.volume.config().deadline_ms;
         bench.tell(Event::ShredNow);
         bench.pass_by()
@@ -130,7 +130,7 @@ fn requests_that_wait_for_acts_slow_nothing() {
         let starts = (0..bench.stretch()).step_by(APART as usize);
         let waits =
             starts.map(|start| bench.steps_to_ask(Op::Write(vec![9; 512].into()), start, DEATH)).max();
-        assert!(bench.volume.status().requests_waiting as u64 >= bench.stretch() / APART);
+        assert!(bench.volume.status().requests.waiting as u64 >= bench.stretch() / APART);
         bench.pass_by().max(waits.unwrap_or(0))
     });
 }

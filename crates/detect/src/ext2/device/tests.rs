@@ -65,7 +65,8 @@ fn each_field_that_lies_is_named() {
     for (at, value, field) in
         [(0x18, 7, "s_log_block_size"), (0x150, 1, "s_blocks_count_hi"), (0x4, 2, "s_blocks_count")]
     {
-        assert_eq!(refusal(with(at, value)), format!("the superblock has an invalid field: `{field}`"));
+        let why = format!("the superblock has an invalid field: `{field}` is {value}");
+        assert_eq!(refusal(with(at, value)), why);
     }
     assert_eq!(refusal(superblock(301, 0)), "the journal's device ends beyond the disk");
     assert!(refusal(superblock(u32::MAX, 6)).contains("ends beyond"));

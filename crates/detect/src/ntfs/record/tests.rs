@@ -45,11 +45,11 @@ fn each_half_of_a_record_has_to_be_of_the_same_write() {
     for at in [510, 511, 1022, 1023] {
         let mut bytes = sound();
         bytes[at] ^= 1;
-        assert_eq!(read(&bytes), Err(Lie("the update sequence")), "byte {at}");
+        assert_eq!(read(&bytes), Err(TORN), "byte {at}");
     }
     let mut bytes = sound();
     put(&mut bytes, 0, b"BAAD");
-    assert_eq!(read(&bytes), Err(Lie("the update sequence")));
+    assert_eq!(read(&bytes), Err(TORN));
 }
 
 #[test]
@@ -74,7 +74,7 @@ macro_rules! lies {
         fn $name() {
             let mut bytes = sound();
             put(&mut bytes, $at, &$value);
-            assert_eq!(read(&bytes), Err(Lie($field)));
+            assert_eq!(read(&bytes).unwrap_err().what(), $field);
         })*
     };
 }
@@ -86,10 +86,10 @@ lies! {
     more_bytes_than_a_record_has: "bytes_in_use", 0x18, 1025_u32.to_le_bytes();
     attributes_in_the_header: "attrs_offset", 0x14, [0x20];
     attributes_behind_what_is_in_use: "attrs_offset", 0x14, 1000_u16.to_le_bytes();
-    an_attribute_without_a_length: "the length of an attribute", SECOND + 4, [0; 4];
-    an_attribute_of_an_odd_length: "the length of an attribute", SECOND + 4, [0x51];
-    an_attribute_longer_than_the_record: "the length of an attribute", SECOND + 4, 0x1000_u32.to_le_bytes();
-    an_attribute_shorter_than_its_header: "the length of an attribute", 0x38 + 4, [0x10];
+    an_attribute_without_a_length: "an attribute has an impossible `length`", SECOND + 4, [0; 4];
+    an_attribute_of_an_odd_length: "an attribute has an impossible `length`", SECOND + 4, [0x51];
+    an_attribute_longer_than_the_record: "an attribute has an impossible `length`", SECOND + 4, 0x1000_u32.to_le_bytes();
+    an_attribute_shorter_than_its_header: "an attribute has an impossible `length`", 0x38 + 4, [0x10];
     a_resident_value_behind_its_attribute: "value_length", 0x38 + 0x10, [0x10];
     a_resident_value_elsewhere: "value_length", 0x38 + 0x14, [0xFF];
     an_attribute_that_is_neither: "non_resident", SECOND + 8, [2];
@@ -99,7 +99,7 @@ lies! {
     a_last_cluster_that_is_another: "highest_vcn", SECOND + 0x18, [9];
     a_first_cluster_behind_the_last: "lowest_vcn", SECOND + 0x10, [200];
     a_first_cluster_of_a_negative_number: "lowest_vcn", SECOND + 0x10, u64::MAX.to_le_bytes();
-    no_end_of_the_attributes: "the length of an attribute", 0x18, 0xA8_u32.to_le_bytes();
+    no_end_of_the_attributes: "an attribute has an impossible `length`", 0x18, 0xA8_u32.to_le_bytes();
 }
 
 #[test]

@@ -26,21 +26,21 @@ fn holes_have_a_length_and_no_place() {
 #[test]
 fn pairs_that_lie_are_named() {
     for (pairs, lie) in [
-        (&[0x11, 5][..], "the mapping pairs"),
-        (&[0x19, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "the mapping pairs"),
-        (&[0x91, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "the mapping pairs"),
-        (&[0x10, 5, 0], "the length of a run"),
-        (&[0x11, 0, 5, 0], "the length of a run"),
-        (&[0x11, 0x80, 5, 0], "the length of a run"),
-        (&[0x11, 1, 0xFF, 0], "the place of a run"),
-        (&[0x41, 1, 0xFF, 0xFF, 0xFF, 0x7F], "the place of a run"),
-        (&[0x31, 2, 0xFF, 0xFF, 0x0F], "the place of a run"),
+        (&[0x11, 5][..], "its mapping pairs are cut off"),
+        (&[0x19, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "its mapping pairs are cut off"),
+        (&[0x91, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "its mapping pairs are cut off"),
+        (&[0x10, 5, 0], "a run has an impossible length"),
+        (&[0x11, 0, 5, 0], "a run has an impossible length"),
+        (&[0x11, 0x80, 5, 0], "a run has an impossible length"),
+        (&[0x11, 1, 0xFF, 0], "a run lies outside of the volume"),
+        (&[0x41, 1, 0xFF, 0xFF, 0xFF, 0x7F], "a run lies outside of the volume"),
+        (&[0x31, 2, 0xFF, 0xFF, 0x0F], "a run lies outside of the volume"),
     ] {
-        assert_eq!(read(pairs), Err(Lie(lie)), "{pairs:?}");
+        assert_eq!(read(pairs), Err(Lie::of(lie)), "{pairs:?}");
     }
     let twice = [0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 1];
     let long = [&[0x08][..], &twice[1..9], &[0x08], &twice[1..9], &[0x08], &twice[1..9]].concat();
-    assert_eq!(read(&long), Err(Lie("the length of a run")));
+    assert_eq!(read(&long), Err(Lie::of("a run has an impossible length")));
 }
 
 #[test]

@@ -86,7 +86,10 @@ fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
     let age = waiting.oldest_ms.map_or_else(String::new, |ms| format!(" for {}", duration(ms)));
     let ends = match waiting.cause {
         _ if now.status.latched.is_some() => "a start with a sound medium".to_string(),
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.destroying => {
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.pauses.is_some() => {
+            "the audit log can be written again; see `health`".to_string()
+        }
+        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.destroying => {
             "being destroyed".to_string()
         }
         WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.read_only && now.served => {
@@ -129,10 +132,12 @@ fn health(now: &StatusAnswer) -> String {
     match (&now.status.latched, &record.trouble) {
         (Some(reason), _) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
         (None, Some(trouble)) => {
-            format!("the audit log cannot be written, {} receipts wait: {trouble}", record.receipts_waiting)
+            let pauses = if now.status.owed.pauses.is_some() { "destruction pauses, as " } else { "" };
+            let waiting = record.receipts_waiting;
+            format!("{pauses}the audit log cannot be written, {waiting} receipts wait: {trouble}")
         }
         (None, None) if now.status.holes_unknown => {
-            "good; after a crash the holes of the medium are being found".into()
+            "good; scanning for the holes of the medium after a crash".into()
         }
         (None, None) => "good".into(),
     }
@@ -207,14 +212,14 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     writeln!(
         out,
         "queued       {:>12}{}",
-        bytes(it.queued_bytes),
-        if it.destroying { "  being destroyed" } else { "" }
+        bytes(it.owed.queued_bytes),
+        if it.owed.destroying { "  being destroyed" } else { "" }
     )?;
     writeln!(
         out,
-        "suspicious   {:>12}  and below present content {}",
-        bytes(it.suspicious_bytes),
-        bytes(it.scour_bytes)
+        "suspicious   {:>12}  and {} to be overwritten below present content",
+        bytes(it.owed.suspicious_bytes),
+        bytes(it.owed.scour_bytes)
     )?;
     let counters = &it.counters;
     writeln!(

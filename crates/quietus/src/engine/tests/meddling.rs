@@ -35,19 +35,19 @@ fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
     let lasts = |path: &Path| {
         cut_off(&path.join("data"), 4096);
     };
-    assert!(reason(lasts, write_last).contains(&format!("cut off from {SIZE} to 4096 bytes")));
+    assert!(reason(lasts, write_last).contains(&format!("truncated from {SIZE} to 4096 bytes")));
     let reads = |engine: &Engine| {
         let error = ask(engine, Op::Read, 65536, 4096).expect_err("it is gone");
-        assert!(error.to_string().contains("cut off"), "{error}");
+        assert!(error.to_string().contains("truncated"), "{error}");
         flush(engine);
     };
-    assert!(reason(lasts, reads).contains("cut off"));
+    assert!(reason(lasts, reads).contains("truncated"));
     let trims = |engine: &Engine| {
         ask(engine, Op::Trim, 0, 65536).expect("the journal is whole");
         engine.shred_now();
         engine.wait_until_drained(|_| true);
     };
-    assert!(reason(lasts, trims).contains("cut off"));
+    assert!(reason(lasts, trims).contains("truncated"));
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is
     engine.recorder().flush().expect("it can be written");
     bench.block_log();
     for n in 0..DEATHS {
-        engine.recorder().died(Cause::Trim, Extent::new(n * 8192, 4096));
+        engine.recorder().died(Death { cause: Cause::Trim }, n * 8192, 4096);
     }
     engine.recorder().flush().expect_err("it cannot be written");
     bench.unblock_log();
@@ -272,6 +272,55 @@ fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is
     }
     assert_eq!(named + dropped, DEATHS);
     assert!(dropped > 0 && named > 60_000, "{named} named");
+}
+
+/// Trims 512 of each 1024 bytes from `from` on, `count` times, many at once.
+fn trim_many(engine: &Engine, from: u64, count: u64) {
+    let (sender, outcomes) = mpsc::channel();
+    let sink: Arc<Channel> = Arc::new(Channel(sender));
+    for n in 0..count {
+        let reply = ReplyTo { sink: Arc::clone(&sink) as _, cookie: n };
+        let extent = Extent::new(from + n * 1024, 512);
+        engine.submit(Request { op: Op::Trim, extent, fua: false }, reply);
+    }
+    for _ in 0..count {
+        outcomes.recv().expect("an outcome").1.expect("a trim");
+    }
+}
+
+#[test]
+fn a_log_that_stays_full_pauses_destruction_and_no_receipt_is_lost() {
+    const DISK: u64 = 32 << 20;
+    let bench = Bench::of(DISK);
+    let (dir, engine) = bench.open();
+    let first = engine.status().owed.entries_max as u64 / 4;
+    for at in (0..DISK).step_by(1 << 20) {
+        ask(&engine, Op::Write(vec![7; 1 << 20].into()), at, 1 << 20).expect("a write");
+    }
+    engine.recorder().flush().expect("it can be written");
+    bench.block_log();
+    trim_many(&engine, 0, first);
+    let _ = engine.wait_until_drained(|_| true);
+    engine.recorder().flush().expect_err("it cannot be written");
+    trim_many(&engine, first * 1024, 4096);
+    engine.shred_now();
+    assert!(!engine.wait_until_destroyed(|_| true), "nobody waits for what pauses");
+    let status = engine.status();
+    assert!(status.owed.pauses.is_some_and(|why| why.contains("audit.jsonl")));
+    assert_eq!((status.latched, status.owed.queued_bytes), (None, 4096 * 512));
+    assert!(engine.record_status().receipts_waiting as u64 >= first);
+    ask(&engine, Op::Write(vec![9; 512].into()), first * 1024, 512).expect("service goes on");
+    // No stop: as if it had been killed, and there is room when it starts again.
+    drop((dir, engine));
+    bench.unblock_log();
+    let (_dir, engine) = bench.open();
+    assert_eq!(ask(&engine, Op::Read, first * 1024, 512).expect("a read"), vec![9_u8; 512]);
+    engine.stop(true, |_| true);
+    let status = engine.status();
+    assert_eq!((status.latched, status.owed.queued_bytes, status.owed.pauses), (None, 0, None));
+    assert_eq!(engine.record_status().receipts_waiting, 0);
+    let bytes: u64 = bench.receipts().iter().map(|(_, len)| len).sum();
+    assert_eq!((bytes, bytes), (status.counters.destroyed_bytes, (first + 4096) * 512));
 }
 
 #[test]

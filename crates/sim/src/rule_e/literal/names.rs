@@ -245,7 +245,7 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// What is known of its names has changed: its evidence too [6].
+    /// What is known of its names has changed: its evidence too (6).
     fn is_young_again(&mut self, block: Block) {
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.stage.is_some()) {
             cell.stage = Some(Stage::Unsynced);

@@ -1,4 +1,4 @@
-//! The place in the journal [3], [6].
+//! The place in the journal (3), (6).
 
 use crate::rule_j::log::{Area, At, Header, Own, Tag, Tail, Tid};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Most rounds of questions: a chain of logical partitions takes one for each link.
 const ROUNDS_MAX: usize = 1024;
 
-/// Progress of a look.
+/// Progress of a search.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Waits for reads.
@@ -20,9 +20,9 @@ pub(super) enum Step {
     Fails(String),
 }
 
-/// One look at a disk.
+/// One search for the regions of a disk.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct Search {
     pub id: Asker,
     contents: Contents,
     /// Extents asked for so far.
@@ -33,7 +33,7 @@ pub(super) struct Look {
     rounds: usize,
 }
 
-impl Look {
+impl Search {
     pub(super) fn new(id: Asker) -> Self {
         let (contents, queue) = (Contents::default(), VecDeque::new());
         Self { id, contents, asked: Vec::new(), queue, open: 0, rounds: 0 }

@@ -128,8 +128,8 @@ impl RuleJ {
             return;
         }
         self.free.clear();
-        let doubtful = std::mem::take(&mut self.candidates) - self.commits.written();
-        self.suspect(doubtful);
+        let uncertain = std::mem::take(&mut self.candidates) - self.commits.written();
+        self.suspect(uncertain);
     }
 
     /// Takes a transaction that counts from now on. If it is `late`, the guest may have continued
@@ -166,7 +166,7 @@ impl RuleJ {
         match self.format.map(self.grid.extent_of(block), &bytes) {
             Ok(shown) => {
                 let (allocated, free) = split(&shown);
-                self.commits.seen(serial, Map { block, allocated, free });
+                self.commits.map_read(serial, Map { block, allocated, free });
             }
             Err(reason) => self.broken = Some(reason),
         }

@@ -1,21 +1,23 @@
-//! Puts what happens to a disk into its audit log.
+//! Puts what happens to a subject (a disk, or anything else that dies piece by piece) into its
+//! audit log.
 //!
 //! Deaths and receipts are collected, for a second or until there are enough for a line,
-//! and written by a thread of its own. The volume is told how far its receipts are
-//! durable, and keeps them in the journal until then; so all that can be lost here, by a
-//! crash, are deaths of the last second, whose obligations the journal has.
+//! and written by a thread of its own. The subject is told how far its receipts are
+//! durable, and keeps them until then; so all that can be lost here, by a
+//! crash, are deaths of the last second, whose obligations the subject has.
 
-use super::entry::{Death, Entry, Met};
-use super::{Engine, Shared, StartError};
+mod entry;
+#[cfg(test)]
+mod tests;
+
+pub use entry::Entry;
+
 use crate::audit_log::{
     AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,
 };
-use crate::disk::DiskDir;
-use crate::hex::{hex, unhex};
-use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, Extent};
-use quietus_core::volume::{Event, LogHead, Receipt};
-use serde::{Deserialize, Serialize};
+use crate::directory::{Access, Directory};
+use entry::Seen;
+use serde::Serialize;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -24,41 +26,39 @@ use std::time::{Duration, Instant, SystemTime};
 /// room before the next try.
 const COLLECT: Duration = Duration::from_secs(1);
 /// Most deaths that wait to be written; more are only counted. Receipts need no limit here: the
-/// journal has room for a limited number.
+/// subject has room for a limited number.
 const DEATHS_WAITING_MAX: usize = 1 << 16;
 /// Most other entries that wait.
 const ENTRIES_WAITING_MAX: usize = 1 << 12;
 
-/// Writes the audit log of a disk; see the module.
-pub struct Recorder {
+/// Writes the audit log in a directory; see the module. `D` says how bytes died, `M` how they were
+/// destroyed.
+pub struct Recorder<D, M> {
     dir: HostDirectory,
-    /// The end of the log as the journal named it at the start.
+    /// The end of the log as the subject named it at the start.
     known: Head,
-    /// The log; none of a disk that is read-only.
+    /// The log; none of a subject that is only read.
     log: Option<Mutex<AuditLog<HostDirectory>>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<D, M>>,
     changed: Condvar,
 }
 
-/// State of a disk's audit log.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct RecordStatus {
-    /// Lines in the audit log.
-    pub lines: u64,
-    /// Receipts that the log does not have yet.
-    pub receipts_waiting: usize,
-    /// Why the log cannot be written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+/// What a subject is told of its audit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// All receipts before this number are durable in the log, which ends so.
+    Recorded(u64, Head),
+    /// The log cannot be written: why.
+    Stuck(String),
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    died: Collector<Death>,
-    receipts: Collector<Met>,
+#[derive(Debug)]
+struct Queue<D, M> {
+    died: Collector<D>,
+    receipts: Collector<M>,
     /// Number of the first receipt that is neither here nor in the log.
     through: u64,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<D, M>>,
     /// Number of extents of the deaths that wait.
     deaths: usize,
     /// Deaths that were dropped, and their bytes.
@@ -71,78 +71,41 @@ struct Queue {
     closed: bool,
 }
 
-/// Facts that the log held when it was opened.
+/// Facts from the line that the subject knew as the last one, and all that follow.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub struct Found {
     /// Receipts before this number are in the log.
-    pub(super) receipts: u64,
+    pub receipts: u64,
     /// The last line reports a clean stop.
-    pub(super) is_stopped: bool,
+    pub is_stopped: bool,
 }
 
-impl Engine {
-    /// The writer of the audit log.
-    #[must_use]
-    pub fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
-    }
-
-    /// State of the audit log.
-    #[must_use]
-    pub fn record_status(&self) -> RecordStatus {
-        let inner = self.shared.lock();
-        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
-        drop(inner);
-        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
-    }
-
-    /// Checks the audit log from the first line that is kept to the last.
+impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
+    /// Opens the log in `dir`, to be written or, with [`Access::ReadOnly`], only checked. The subject
+    /// says that the log ends with `known`.
     ///
     /// # Errors
-    /// [`CheckError`].
-    pub fn check_record(&self) -> Result<Checked, CheckError> {
-        let known = self.shared.lock().volume.log_head();
-        self.shared.recorder.check(&known)
-    }
-}
-
-impl Shared {
-    /// Tells the volume, before all else, which receipts its audit log has, and the log what the
-    /// volume owes.
-    pub(super) fn begin_record(&self, found: &Found, owed: Vec<(Cause, Extent<Addr>)>) {
-        let Some(head) = self.recorder.head() else { return };
-        self.recorder.note(Entry::Opened);
-        if !found.is_stopped {
-            self.recorder.owed(owed.into_iter());
-        }
-        self.tell(Event::Recorded { receipts: found.receipts, head: log_head(&head) });
-    }
-}
-
-impl Recorder {
-    /// Opens the log of the disk in `dir`, whose journal says that it ends with `known`.
-    pub(super) fn open(dir: &DiskDir, known: &LogHead, read_only: bool) -> Result<(Self, Found), StartError> {
-        let host = HostDirectory(dir.path().into());
+    /// Errors of the host.
+    pub fn open(dir: &Directory, access: Access, limits: Limits, known: Head) -> io::Result<(Self, Found)> {
+        let dir = HostDirectory(dir.path().into());
         let mut found = Found::default();
         let mut see = |text: &[u8]| {
-            let entry = serde_json::from_slice(text).ok();
-            found.is_stopped = entry == Some(Entry::Stopped);
-            if let Some(Entry::Receipt { through, .. }) = entry {
+            let seen = serde_json::from_slice(text).unwrap_or(Seen::Other);
+            found.is_stopped = seen == Seen::Stopped;
+            if let Seen::Receipt { through } = seen {
                 found.receipts = through;
             }
         };
-        let limits = Limits::of_bytes(dir.toml().behaviour.audit_bytes_max);
-        let mut open = || AuditLog::open(host.clone(), limits, &head(known), now_ms, &mut see);
-        let log = if read_only { None } else { Some(open().map_err(StartError::Audit)?) };
-        let queue = Mutex::new(Queue { through: found.receipts, ..Queue::default() });
-        Ok((
-            Self { dir: host, known: head(known), log: log.map(Mutex::new), queue, changed: Condvar::new() },
-            found,
-        ))
+        let log = match access {
+            Access::ReadOnly => None,
+            Access::ReadWrite => Some(AuditLog::open(dir.clone(), limits, &known, now_ms, &mut see)?),
+        };
+        let queue = Mutex::new(Queue::new(found.receipts));
+        Ok((Self { dir, known, log: log.map(Mutex::new), queue, changed: Condvar::new() }, found))
     }
 
     /// Puts `entry` on record, soon.
-    pub fn note(&self, entry: Entry) {
+    pub fn note(&self, entry: Entry<D, M>) {
         let mut queue = self.queue();
         if self.log.is_none() || queue.entries.len() >= ENTRIES_WAITING_MAX {
             return;
@@ -152,46 +115,42 @@ impl Recorder {
         self.collect(queue);
     }
 
-    pub(super) fn died(&self, cause: Cause, extent: Extent<Addr>) {
+    /// Puts on record that `len` bytes from `start` on have died so.
+    pub fn died(&self, how: D, start: u64, len: u64) {
         let mut queue = self.queue();
         if self.log.is_none() {
             return;
         }
         if queue.deaths + queue.died.len() >= DEATHS_WAITING_MAX {
             queue.dropped.0 += 1;
-            queue.dropped.1 += extent.len;
+            queue.dropped.1 += len;
             return;
         }
-        queue.died.push(now_ms(), Death { cause }, extent.start.0, extent.len);
+        queue.died.push(now_ms(), how, start, len);
         self.collect(queue);
     }
 
-    pub(super) fn receipt(&self, number: u64, receipt: Receipt) {
+    /// Puts the receipt with this number on record: `len` bytes from `start` on were destroyed so.
+    pub fn receipt(&self, number: u64, how: M, start: u64, len: u64) {
         let mut queue = self.queue();
         if self.log.is_none() {
             return;
         }
-        let Receipt { act, cause, passes, extent } = receipt;
-        queue.receipts.push(now_ms(), Met { act, cause, passes }, extent.start.0, extent.len);
+        queue.receipts.push(now_ms(), how, start, len);
         queue.through = number + 1;
         self.collect(queue);
     }
 
-    /// Notes all obligations at the start.
-    pub(super) fn owed(&self, all: impl Iterator<Item = (Cause, Extent<Addr>)>) {
+    /// Notes all that is owed at the start: how it died, the first byte and the length.
+    pub fn owed(&self, all: impl Iterator<Item = (D, u64, u64)>) {
         let (now, mut owed) = (now_ms(), Collector::default());
-        for (cause, extent) in all {
-            owed.push(now, Death { cause }, extent.start.0, extent.len);
+        for (how, start, len) in all {
+            owed.push(now, how, start, len);
             if owed.len() == RUNS_MAX {
                 owed.take().into_iter().for_each(|batch| self.note(Entry::Owed(batch)));
             }
         }
         owed.take().into_iter().for_each(|batch| self.note(Entry::Owed(batch)));
-    }
-
-    pub(super) fn latched(&self, reason: String) {
-        tracing::error!(reason, "the medium failed; the disk is read-only from now on");
-        self.note(Entry::Latched { reason });
     }
 
     /// Waits until everything noted so far is durable, and returns the log's end.
@@ -213,50 +172,21 @@ impl Recorder {
         }
     }
 
-    /// The end of the log, as far as it is durable; none of a disk that is read-only.
-    pub(super) fn head(&self) -> Option<Head> {
-        let log = self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(log.head().clone())
-    }
-
-    /// Why the log cannot be written, if so.
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.queue().trouble.clone()
-    }
-
-    /// Checks all lines, up to the end that is known: the log's own, or `known`.
-    pub(super) fn check(&self, known: &LogHead) -> Result<Checked, CheckError> {
-        let (files, head) = match &self.log {
-            None => (Files::open(&self.dir)?, head(known)),
-            Some(log) => {
-                let log = log.lock().unwrap_or_else(PoisonError::into_inner);
-                (log.files()?, log.head().clone())
-            }
-        };
-        files.check(&head)
-    }
-
-    /// Closes the recorder: nothing more is written.
-    pub(super) fn close(&self) {
-        self.queue().closed = true;
-        self.changed.notify_all();
-    }
-
-    /// Writes what is noted until the recorder is closed, and tells the volume.
-    pub(super) fn write(&self, shared: &Shared) {
+    /// Writes what is noted until the recorder is closed, and tells the subject. A thread of its own
+    /// calls this.
+    pub fn write(&self, tell: impl Fn(Progress)) {
         let Some(log) = &self.log else { return };
         let _closes = Closes(self);
         while let Some((entries, flushes)) = self.wait() {
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
             let (before, written) = (log.head().lines, log.append(&entries));
-            let end = log_head(log.head());
+            let end = log.head().clone();
             drop(log);
             let trouble = written.err().map(|error| in_words(&error));
             match &trouble {
-                Some(reason) => shared.tell(Event::RecordStuck(reason.clone())),
+                Some(reason) => tell(Progress::Stuck(reason.clone())),
                 None if end.lines > before => {
-                    let receipts = through(&entries).unwrap_or(0);
-                    shared.tell(Event::Recorded { receipts, head: end });
+                    tell(Progress::Recorded(through(&entries).unwrap_or(0), end));
                 }
                 None => {}
             }
@@ -264,12 +194,8 @@ impl Recorder {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Has a new entry written in time.
-    fn collect(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn collect(&self, mut queue: MutexGuard<'_, Queue<D, M>>) {
         if queue.since.is_none() {
             queue.since = Some(Instant::now());
             self.changed.notify_all();
@@ -282,7 +208,7 @@ impl Recorder {
 
     /// Waits until something is to be written, and returns it with the number of calls of `flush`
     /// so far; none when the recorder is closed.
-    fn wait(&self) -> Option<(Vec<Entry>, u64)> {
+    fn wait(&self) -> Option<(Vec<Entry<D, M>>, u64)> {
         let mut queue = self.queue();
         while !queue.closed {
             let Some(wait) = queue.due_in() else {
@@ -297,7 +223,7 @@ impl Recorder {
     }
 
     /// Accounts for `entries`, which were written unless there was `trouble`.
-    fn written(&self, mut entries: Vec<Entry>, flushes: u64, trouble: Option<String>) {
+    fn written(&self, mut entries: Vec<Entry<D, M>>, flushes: u64, trouble: Option<String>) {
         let mut queue = self.queue();
         if let Some(reason) = &trouble {
             if queue.trouble.is_none() {
@@ -314,16 +240,71 @@ impl Recorder {
     }
 }
 
-/// Closes the recorder when its thread ends, even by a panic: nobody waits for it then.
-struct Closes<'a>(&'a Recorder);
+impl<D, M> Recorder<D, M> {
+    /// The end of the log, as far as it is durable; none of a subject that is only read.
+    pub fn head(&self) -> Option<Head> {
+        let log = self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(log.head().clone())
+    }
 
-impl Drop for Closes<'_> {
+    /// Why the log cannot be written, if so.
+    pub fn trouble(&self) -> Option<String> {
+        self.queue().trouble.clone()
+    }
+
+    /// Checks all lines, up to the end that is known: the log's own, or `known`.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check(&self, known: Head) -> Result<Checked, CheckError> {
+        let (files, head) = match &self.log {
+            None => (Files::open(&self.dir)?, known),
+            Some(log) => {
+                let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                (log.files()?, log.head().clone())
+            }
+        };
+        files.check(&head)
+    }
+
+    /// Closes the recorder: nothing more is written.
+    pub fn close(&self) {
+        self.queue().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<D, M>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the recorder when its thread ends, even by a panic: nobody waits for it then.
+struct Closes<'a, D, M>(&'a Recorder<D, M>);
+
+impl<D, M> Drop for Closes<'_, D, M> {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-impl Queue {
+impl<D: PartialEq, M: PartialEq> Queue<D, M> {
+    /// Nothing waits; the receipts before number `through` are in the log.
+    fn new(through: u64) -> Self {
+        let (died, receipts) = (Collector::default(), Collector::default());
+        Self {
+            died,
+            receipts,
+            through,
+            entries: Vec::new(),
+            deaths: 0,
+            dropped: (0, 0),
+            since: None,
+            flushes: (0, 0),
+            trouble: None,
+            closed: false,
+        }
+    }
+
     /// Turns collected events into entries: deaths before the receipts for them.
     fn close_batches(&mut self) {
         if let Some(batch) = self.died.take() {
@@ -352,7 +333,7 @@ impl Queue {
 }
 
 /// The extents of deaths in `entry`.
-fn deaths(entry: &Entry) -> usize {
+fn deaths<D, M>(entry: &Entry<D, M>) -> usize {
     match entry {
         Entry::Died(batch) => batch.runs.iter().map(|run| run.len() / 2 - 1).sum(),
         _ => 0,
@@ -360,7 +341,7 @@ fn deaths(entry: &Entry) -> usize {
 }
 
 /// Up to where `entries` have receipts.
-fn through(entries: &[Entry]) -> Option<u64> {
+fn through<D, M>(entries: &[Entry<D, M>]) -> Option<u64> {
     let all = entries.iter().filter_map(|entry| match entry {
         Entry::Receipt { through, .. } => Some(*through),
         _ => None,
@@ -371,22 +352,11 @@ fn through(entries: &[Entry]) -> Option<u64> {
 fn in_words(error: &io::Error) -> String {
     format!(
         "audit log: cannot write audit.jsonl: {error}; free space on the host, or make the file writable: \
-         the journal keeps the receipts until then"
+         the receipts are kept until then"
     )
 }
 
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_millis() as u64
-}
-
-/// The head as the log writes it.
-fn head(known: &LogHead) -> Head {
-    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
-    Head { lines: known.lines, hash }
-}
-
-/// The head as the journal keeps it.
-pub(super) fn log_head(head: &Head) -> LogHead {
-    LogHead { lines: head.lines, hash: unhex(&head.hash).unwrap_or_default() }
 }

@@ -1,26 +1,24 @@
-//! Events in the lines of a disk's audit log. Format: `docs/formats/audit.md`.
+//! Events in the lines of an audit log. Format: `docs/formats/audit.md`.
 
 use crate::audit_log::Batch;
-use quietus_core::ledger::Cause;
-use quietus_core::volume::Done;
 use serde::{Deserialize, Serialize};
 
-/// Something worth keeping on record.
+/// Something worth keeping on record. `D` says how bytes died, `M` how they were destroyed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
-pub enum Entry {
-    /// The disk was opened.
+pub enum Entry<D, M> {
+    /// The subject was opened.
     Opened,
-    /// Bytes that were owed when the disk was opened, after it had not been stopped: a
+    /// Bytes that were owed when the subject was opened, after it had not been stopped: a
     /// crash may have lost the lines that say when they died.
-    Owed(Batch<Death>),
+    Owed(Batch<D>),
     /// Bytes died.
-    Died(Batch<Death>),
+    Died(Batch<D>),
     /// Dead content is gone, and the last sync of the medium came after that.
     Receipt {
         /// The extents, and how each was destroyed.
         #[serde(flatten)]
-        batch: Batch<Met>,
+        batch: Batch<M>,
         /// The number of the first receipt that is not in the log yet.
         through: u64,
     },
@@ -42,24 +40,22 @@ pub enum Entry {
         /// SHA-256 of the receipt's body.
         digest: String,
     },
-    /// The disk was stopped.
+    /// The subject was stopped.
     Stopped,
 }
 
-/// How bytes died.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Death {
-    /// Source of the death.
-    pub cause: Cause,
-}
-
-/// How an obligation was completed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Met {
-    /// How the bytes were destroyed.
-    pub act: Done,
-    /// Source of the death.
-    pub cause: Cause,
-    /// Passes over each byte.
-    pub passes: u16,
+/// What a start has to know of the lines that are there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "event")]
+pub(super) enum Seen {
+    /// See [`Entry::Receipt`].
+    Receipt {
+        /// The number of the first receipt that was not in the log yet.
+        through: u64,
+    },
+    /// See [`Entry::Stopped`].
+    Stopped,
+    /// Any other event.
+    #[serde(other)]
+    Other,
 }

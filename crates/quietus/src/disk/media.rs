@@ -1,0 +1,200 @@
+//! The media of each store: one row says all in which a medium differs from the others.
+//!
+//! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
+//! row here, and a name in [`MediumId`].
+
+use super::overlay::BASE_RAW;
+use super::{DiskDir, DiskError, DiskToml, StoreKind, opened};
+use crate::directory::{Access, DirectoryErrorKind, make_file};
+use crate::host::Part;
+use crate::media::FileMedium;
+use quietus_core::media::{MediaTable, MediumId};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A medium of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MediumRow {
+    /// The name by which the volume knows the medium.
+    pub(crate) id: MediumId,
+    /// The name in reports.
+    pub(crate) name: &'static str,
+    /// The name in messages.
+    title: &'static str,
+    /// The name of the file, in the disk's directory.
+    pub(crate) file: &'static str,
+    /// The place that `disk.toml` names instead, if it does.
+    elsewhere: fn(&DiskToml) -> Option<&Path>,
+    /// How the file is opened.
+    opened: Opened,
+    /// The part of the disk that the host's guarantees are about; none if the medium never holds content
+    /// that has to be destroyed.
+    pub(crate) part: Option<Part>,
+    /// What an open disk has checked of it; none of the medium, which is looked at when asked.
+    pub(crate) checked: Option<fn(&DiskDir) -> &'static str>,
+    /// Whether the file counts where the size of a disk on its host does.
+    is_counted: bool,
+}
+
+/// How the file of a medium is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opened {
+    /// For this disk, at the size that the file has.
+    Whole,
+    /// The same, and another directory may name the file too: it has a lock of its own.
+    Locked,
+    /// The same, and the file grows and shrinks.
+    Growing,
+    /// With the disk, for all disks of the process at once: it is only read.
+    Shared,
+}
+
+/// Name of the file with the content, unless `disk.toml` names another.
+pub(super) const DATA_FILE: &str = "data";
+
+const DATA: MediumRow = MediumRow {
+    id: MediumId::Data,
+    name: "medium",
+    title: "the medium",
+    file: DATA_FILE,
+    elsewhere: |toml| Some(&toml.medium.path),
+    opened: Opened::Locked,
+    part: Some(Part::Medium),
+    checked: None,
+    is_counted: false,
+};
+const JOURNAL: MediumRow = MediumRow {
+    id: MediumId::Journal,
+    name: "journal",
+    title: "the journal",
+    file: "journal",
+    elsewhere: |_| None,
+    opened: Opened::Whole,
+    part: Some(Part::Journal),
+    checked: Some(|_| "whole"),
+    is_counted: false,
+};
+const MAP: MediumRow = MediumRow {
+    id: MediumId::Map,
+    name: "map",
+    title: "the map",
+    file: "map",
+    elsewhere: |_| None,
+    opened: Opened::Whole,
+    part: None,
+    checked: Some(|dir| if dir.is_stamped() { "as at the last clean stop" } else { "consistent" }),
+    is_counted: true,
+};
+const BASE: MediumRow = MediumRow {
+    id: MediumId::Base,
+    name: "base",
+    title: "the base image",
+    file: BASE_RAW,
+    elsewhere: |toml| Some(&toml.overlay.as_ref()?.base),
+    opened: Opened::Shared,
+    part: None,
+    checked: Some(|_| "unchanged"),
+    is_counted: false,
+};
+
+const IN_PLACE: &[MediumRow] = &[DATA, JOURNAL];
+const OVERLAY: &[MediumRow] =
+    &[MediumRow { opened: Opened::Growing, is_counted: true, ..DATA }, JOURNAL, MAP, BASE];
+
+impl StoreKind {
+    /// The media of a disk with this store.
+    pub(crate) fn media(self) -> &'static [MediumRow] {
+        match self {
+            Self::InPlace => IN_PLACE,
+            Self::Overlay => OVERLAY,
+        }
+    }
+
+    /// Makes the medium `id` of a new disk in `dir`, as a file of `bytes` bytes.
+    pub(super) fn make(self, dir: &Path, id: MediumId, bytes: u64) -> Result<FileMedium, DiskError> {
+        let row = self.media().iter().find(|row| row.id == id).expect("a disk is made of its store's media");
+        let made = make_file(dir, row.file, bytes);
+        let path =
+            made.map_err(|error| DirectoryErrorKind::Io("make the file").of(&dir.join(row.file), error))?;
+        row.open(&path, Access::ReadWrite)
+    }
+}
+
+impl MediumRow {
+    /// The path of the medium of the disk in `dir` that `toml` describes.
+    pub(crate) fn path(&self, toml: &DiskToml, dir: &Path) -> PathBuf {
+        dir.join((self.elsewhere)(toml).unwrap_or(Path::new(self.file)))
+    }
+
+    /// Whether the file has a lock of its own, beside the directory's.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.opened, Opened::Locked | Opened::Growing)
+    }
+
+    /// Whether the disk has the medium for itself.
+    fn is_own(&self) -> bool {
+        self.opened != Opened::Shared
+    }
+
+    /// Opens the file at `path`, which is this medium.
+    pub(super) fn open(&self, path: &Path, access: Access) -> Result<FileMedium, DiskError> {
+        let read_only = access == Access::ReadOnly;
+        let medium = match self.opened {
+            Opened::Growing => FileMedium::open_growing(path, read_only),
+            Opened::Whole | Opened::Locked | Opened::Shared => {
+                FileMedium::open(path, read_only || !self.is_own())
+            }
+        };
+        opened(path, self.title, medium)
+    }
+}
+
+impl DiskDir {
+    /// The media of the disk.
+    pub(crate) fn media(&self) -> &'static [MediumRow] {
+        self.toml.store.media()
+    }
+
+    /// The media that the disk has for itself.
+    pub(crate) fn own_media(&self) -> impl Iterator<Item = &'static MediumRow> {
+        self.media().iter().filter(|row| row.is_own())
+    }
+
+    /// Opens the medium `id`; none if the disk has no such medium of its own.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_medium(&self, id: MediumId) -> Result<Option<FileMedium>, DiskError> {
+        let row = self.own_media().find(|row| row.id == id);
+        row.map(|row| row.open(&row.path(&self.toml, self.path()), self.access())).transpose()
+    }
+
+    /// Opens all media that the disk has for itself.
+    ///
+    /// # Errors
+    /// A file cannot be opened.
+    pub(crate) fn open_media(&self) -> Result<MediaTable<Arc<FileMedium>>, DiskError> {
+        let open = |row: &MediumRow| row.open(&row.path(&self.toml, self.path()), self.access());
+        let media = self.own_media().map(|row| Ok((row.id, Arc::new(open(row)?))));
+        let media = media.collect::<Result<HashMap<_, _>, DiskError>>()?;
+        let [data, journal] = [MediumId::Data, MediumId::Journal]
+            .map(|id| Arc::clone(media.get(&id).expect("every store has content and a journal")));
+        let table = MediaTable::new(data, journal);
+        Ok(media.into_iter().fold(table, |table, (id, medium)| table.with(id, medium)))
+    }
+
+    /// The paths of the media whose space counts as the disk's.
+    pub(super) fn counted(&self) -> impl Iterator<Item = PathBuf> {
+        let counted = self.media().iter().filter(|row| row.is_counted);
+        counted.map(|row| row.path(&self.toml, self.path()))
+    }
+}
+
+impl DiskToml {
+    /// The parts of the disk in `dir` that may hold content, and where each lies.
+    pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, PathBuf)> {
+        let parts = self.store.media().iter().filter_map(|row| Some((row.part?, row)));
+        parts.map(move |(part, row)| (part, row.path(self, dir)))
+    }
+}

@@ -1,0 +1,127 @@
+//! The audit log of a disk: what goes into it, and what the volume is told of it.
+
+use super::{Engine, Shared, StartError};
+use crate::audit_log::{CheckError, Checked, Head, Limits};
+use crate::directory::Access;
+use crate::disk::DiskDir;
+use crate::hex::{hex, unhex};
+use crate::recorder::{self, Found, Progress};
+use quietus_core::ledger::Cause;
+use quietus_core::units::{Addr, Extent};
+use quietus_core::volume::{Done, Event, LogHead, Receipt};
+use serde::{Deserialize, Serialize};
+
+/// Writes the audit log of a disk.
+pub type Recorder = recorder::Recorder<Death, Met>;
+/// An event in the audit log of a disk.
+pub type Entry = recorder::Entry<Death, Met>;
+
+/// How bytes died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Death {
+    /// Source of the death.
+    pub cause: Cause,
+}
+
+/// How an obligation was completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Met {
+    /// How the bytes were destroyed.
+    pub act: Done,
+    /// Source of the death.
+    pub cause: Cause,
+    /// Passes over each byte.
+    pub passes: u16,
+}
+
+/// State of a disk's audit log.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RecordStatus {
+    /// Lines in the audit log.
+    pub lines: u64,
+    /// Receipts that the log does not have yet.
+    pub receipts_waiting: usize,
+    /// Why the log cannot be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// Opens the log of the disk in `dir`, whose journal says that it ends with `known`.
+pub(super) fn open(dir: &DiskDir, known: &LogHead, read_only: bool) -> Result<(Recorder, Found), StartError> {
+    let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+    let limits = Limits::of_bytes(dir.toml().behaviour.audit_bytes_max);
+    Recorder::open(dir.directory(), access, limits, head(known)).map_err(StartError::Audit)
+}
+
+impl Engine {
+    /// The writer of the audit log.
+    #[must_use]
+    pub fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    /// State of the audit log.
+    #[must_use]
+    pub fn record_status(&self) -> RecordStatus {
+        let inner = self.shared.lock();
+        let (known, receipts_waiting) = (inner.volume.log_head(), inner.volume.receipts_waiting());
+        drop(inner);
+        RecordStatus { lines: known.lines, receipts_waiting, trouble: self.shared.recorder.trouble() }
+    }
+
+    /// Checks the audit log from the first line that is kept to the last.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_record(&self) -> Result<Checked, CheckError> {
+        let known = self.shared.lock().volume.log_head();
+        self.shared.recorder.check(head(&known))
+    }
+}
+
+impl Shared {
+    /// Tells the volume, before all else, which receipts its audit log has, and the log what the
+    /// volume owes.
+    pub(super) fn begin_record(&self, found: &Found, owed: Vec<(Cause, Extent<Addr>)>) {
+        let Some(head) = self.recorder.head() else { return };
+        self.recorder.note(Entry::Opened);
+        if !found.is_stopped {
+            let owed = owed.into_iter();
+            self.recorder.owed(owed.map(|(cause, extent)| (Death { cause }, extent.start.0, extent.len)));
+        }
+        self.tell(Event::Recorded { receipts: found.receipts, head: log_head(&head) });
+    }
+
+    /// Tells the volume how far its audit log has come.
+    pub(super) fn tell_record(&self, progress: Progress) {
+        self.tell(match progress {
+            Progress::Recorded(receipts, head) => Event::Recorded { receipts, head: log_head(&head) },
+            Progress::Stuck(reason) => Event::RecordStuck(reason),
+        });
+    }
+
+    pub(super) fn record_death(&self, cause: Cause, extent: Extent<Addr>) {
+        self.recorder.died(Death { cause }, extent.start.0, extent.len);
+    }
+
+    pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {
+        let Receipt { act, cause, passes, extent } = receipt;
+        self.recorder.receipt(number, Met { act, cause, passes }, extent.start.0, extent.len);
+    }
+
+    pub(super) fn record_latch(&self, reason: String) {
+        tracing::error!(reason, "the medium failed; the disk is read-only from now on");
+        self.recorder.note(Entry::Latched { reason });
+    }
+}
+
+/// The head as the log writes it.
+fn head(known: &LogHead) -> Head {
+    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
+    Head { lines: known.lines, hash }
+}
+
+/// The head as the journal keeps it.
+fn log_head(head: &Head) -> LogHead {
+    LogHead { lines: head.lines, hash: unhex(&head.hash).unwrap_or_default() }
+}
