@@ -4,8 +4,7 @@ use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
 use quietus_sim::pairs::{PAIRS, Pair};
-use quietus_sim::rule_e::cache;
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
+use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
 use quietus_sim::rule_j::{elsewhere, lockstep};
 use quietus_sim::soak::{soak, threads};
 use quietus_sim::verdict::silence_panics;
@@ -133,7 +132,8 @@ fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bo
 fn trial(transitions: u64, walks: u64) -> bool {
     let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
     println!("below a cache:");
-    is_well &= trial_of(0, |n| cache::walked(n as u64), walks, cache::walked);
+    let above_cache = |seed| cached(seed, true, true);
+    is_well &= trial_of(0, |n| above_cache(n as u64), walks, above_cache);
     println!("below a journal:");
     let searched = |n| lockstep::searched(n, transitions);
     is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);

@@ -1,9 +1,8 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
 use crate::pairs::{Guest, PAIRS, Pair};
-use crate::rule_e::cache;
-use crate::rule_e::known::histories;
-use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
+use crate::rule_e::known::{self as known_e, histories};
+use crate::rule_e::trial::{Part, cached, judged, parts, retold, retold_cached, searched, walked};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::play::Setup;
 use crate::rule_j::{elsewhere, known, lockstep};
@@ -80,8 +79,8 @@ pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
 #[must_use]
 pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
     with(mutant, || {
-        let judge = told(cache::histories(), |it| cache::retold(it, true), || walk(walks_max, cache::judged));
-        (judge, walk(walks_max, cache::walked))
+        let walks = |compares| walk(walks_max, |seed| cached(seed, true, compares));
+        (told(known_e::cached(), |it| retold_cached(it, true), || walks(false)), walks(true))
     })
 }
 

@@ -7,7 +7,8 @@ use crate::rule_e::guest::system::Ext2;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
 use crate::rule_e::wild::{self, Theme, Wild, options, themes};
-use quietus_detect::options::Grade;
+use quietus_detect::format::Block;
+use quietus_detect::options::{Grade, Options};
 use std::fmt::Debug;
 
 /// Steps of one walk.
@@ -137,6 +138,33 @@ fn lived(seed: u64, is_fat: bool, compares: bool) -> Part {
     }
 }
 
+/// A guest above a cache. `is_told`: the rules know of it.
+fn setup_cached(data: Block, is_told: bool, compares: bool) -> Setup {
+    let large = Setup::large(Grade::Generation, false);
+    Setup {
+        data,
+        options: Options { reorder_window_ms: 500, settle_ms: 2000, ..large.options },
+        passes_ms: vec![100, 700, 1500, 700, 700],
+        reorders: false,
+        is_cached: true,
+        is_told,
+        compares,
+        ..large
+    }
+}
+
+/// The walk of `seed` through a guest's life above a cache; a quarter of them are of FATs.
+#[must_use]
+pub fn cached(seed: u64, is_told: bool, compares: bool) -> Part {
+    let setup = setup_cached(1 + (seed / 2 % 5) as u32, is_told, compares);
+    let setup = Setup { crashes: seed % 3 == 1, restarts: seed % 3 == 1, ..setup };
+    if seed % 4 == 3 {
+        walked_through("a guest with a FAT above a cache", seed, || Play::<Fat>::new(&setup))
+    } else {
+        walked_through("a guest above a cache", seed, || Play::<Ext2>::new(&setup))
+    }
+}
+
 /// The walk of `seed` through what `start` makes; cut down if it fails.
 pub(crate) fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
     taken(name, seed, start, |_| {})
@@ -177,4 +205,12 @@ fn kind(broken: &str) -> &str {
 pub fn retold(steps: &[play::Step<Deed>], compares: bool) -> Result<(), String> {
     let setup = Setup { compares, ..Setup::large(Grade::Generation, false) };
     happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
+}
+
+/// The same above a cache, of which the rules are told or not; only the judge watches.
+///
+/// # Errors
+/// The first broken promise.
+pub fn retold_cached(steps: &[play::Step<Deed>], is_told: bool) -> Result<(), String> {
+    happen_and_finish(&mut Play::<Ext2>::new(&setup_cached(3, is_told, false)), steps).map(drop)
 }
