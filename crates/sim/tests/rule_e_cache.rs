@@ -4,6 +4,7 @@ mod trial;
 
 use quietus_sim::rule_e::known;
 use quietus_sim::rule_e::trial::{cached, retold_cached};
+use quietus_sim::twin::Watchers::{Both, Product};
 use quietus_sim::verdict::silence_panics;
 use trial::assert_walked;
 
@@ -13,14 +14,14 @@ const UNTOLD_WALKS: u64 = 50_000;
 
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks_below_a_cache() {
-    assert_walked(|seed| cached(seed, true, true), WALKS);
+    assert_walked(|seed| cached(seed, true, Both), WALKS);
 }
 
 #[test]
 fn a_cache_that_the_rules_do_not_know_of_costs_live_data() {
     silence_panics();
     for guest in ["a guest above", "a guest with a FAT"] {
-        let walks = (0..UNTOLD_WALKS).map(|seed| cached(seed, false, false));
+        let walks = (0..UNTOLD_WALKS).map(|seed| cached(seed, false, Product));
         let mut broken = walks.filter(|it| it.name.starts_with(guest)).filter_map(|it| it.failure);
         assert!(broken.any(|it| it.1.starts_with("safety")), "the cache is too tame below {guest}");
     }

@@ -45,5 +45,5 @@ fn twin<F: Format + Copy + 'static>(
 ) -> Twin<BLOCK_BYTES> {
     let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
     let literal = Box::new(Literal::attach(format, options, now, seen_from_start));
-    Twin::new(rule, Some(literal), disk, now)
+    Twin::new(rule, literal, disk, now)
 }

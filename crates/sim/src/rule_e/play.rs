@@ -10,7 +10,7 @@ use crate::rule_e::guest::SLOTS;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
-use crate::twin::Twin;
+use crate::twin::{Twin, Watchers};
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
@@ -151,8 +151,8 @@ pub struct Setup {
     pub is_cached: bool,
     /// The rules are told of the cache.
     pub is_told: bool,
-    /// The literal version of the rules watches too.
-    pub compares: bool,
+    /// The versions of the rules that watch.
+    pub watchers: Watchers,
 }
 
 impl Setup {
@@ -172,7 +172,7 @@ impl Setup {
             is_final: true,
             is_cached: false,
             is_told: true,
-            compares: true,
+            watchers: Watchers::Both,
         }
     }
 
@@ -192,7 +192,7 @@ impl Setup {
             is_final: true,
             is_cached: false,
             is_told: true,
-            compares: true,
+            watchers: Watchers::Both,
         }
     }
 }
@@ -554,7 +554,7 @@ impl<S: System> Play<S> {
 fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
     let twin = system.attach(disk, setup.options, now, was_clean);
-    if setup.compares { twin } else { twin.alone() }
+    twin.watched_by(setup.watchers)
 }
 
 impl<S: System> Space for Play<S> {
