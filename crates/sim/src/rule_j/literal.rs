@@ -315,7 +315,8 @@ impl Literal {
             let commit = self.commits[0].clone();
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
-                let Some(content) = self.area.content(commit.tid, copy.tag, seen) else {
+                let content = self.area.content(commit.tid, copy.tag, seen);
+                let Some(content) = content.filter(|_| self.knows_copies()) else {
                     return self.lost();
                 };
                 self.committed(copy.tag.block, &content, commit.number);

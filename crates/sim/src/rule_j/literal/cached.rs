@@ -1,6 +1,7 @@
 //! Below a cache (the page's section of that name).
 
 use super::Literal;
+use crate::rule_j::log::Flavour;
 use quietus_core::units::Millis;
 use quietus_core::watch::Attached;
 use quietus_detect::format::Block;
@@ -15,6 +16,11 @@ impl Literal {
     pub(super) fn has_passed(&mut self, block: Block) -> bool {
         let (settle, written) = (self.settle_ms(), self.cells[&block].written);
         !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle))
+    }
+
+    /// Whether a copy in the log is known to be of its transaction.
+    pub(super) fn knows_copies(&self) -> bool {
+        self.area.flavour == Flavour::Summed || !self.attached.is_cached()
     }
 
     /// The guest is attached so from now on.
@@ -38,6 +44,8 @@ impl Literal {
         if attached.is_cached() {
             self.review.iter_mut().for_each(|it| it.by_tool = true);
             self.maps.values_mut().for_each(|by_tool| *by_tool = true);
+        } else {
+            self.lost();
         }
     }
 }
