@@ -138,7 +138,7 @@ impl Volume {
             let request = &waiting.request;
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
-            if !waiting.seen && !self.needs(request).is_empty() {
+            if !self.needs(waiting).is_empty() {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
