@@ -161,7 +161,8 @@ impl Volume {
     /// Begins a checkpoint that nobody asked for, when it is due.
     pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<super::Command>) {
         self.begin_checkpoint(out);
-        let has_nothing = self.is_map_durable() && !self.state.ledger.has_overwritten();
+        let has_nothing =
+            self.config.read_only || self.is_map_durable() && !self.state.ledger.has_overwritten();
         if self.checkpoints.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
@@ -177,9 +178,10 @@ impl Volume {
         self.checkpoints.step == Step::Rest && !self.checkpoints.next.is_empty()
     }
 
-    /// Whether the durable map and journal say of all content where it lies, and that it is alive.
+    /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
+    /// is read-only leaves them as they are.
     pub(super) fn is_checkpointed(&self) -> bool {
-        self.is_map_durable() && self.is_overwritten_met()
+        self.config.read_only || self.is_map_durable() && self.is_overwritten_met()
     }
 
     fn is_map_durable(&self) -> bool {
