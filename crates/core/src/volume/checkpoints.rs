@@ -10,7 +10,7 @@ use super::{Purpose, Volume, io::IoOp};
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
+use crate::place::{Place, Places};
 use crate::request::{Buf, RequestId};
 use crate::store::MapState;
 
@@ -19,7 +19,7 @@ use crate::store::MapState;
 pub(super) struct Checkpoints {
     step: Step,
     /// The parts of the map that are still to be written.
-    writes: Vec<(Place, Vec<u8>)>,
+    writes: Vec<(Places, Vec<u8>)>,
     /// The number of the commit that has to be durable before the map is written.
     after: u64,
     /// How many writes of the map are under way.
@@ -117,11 +117,11 @@ impl Volume {
         }
         let writes = std::mem::take(&mut checkpoints.writes);
         checkpoints.under_way = writes.len();
-        // One write can be durable by itself, which takes less than a sync.
-        let durable = writes.len() == 1;
+        // A write to one place can be durable by itself, which takes less than a sync.
+        let durable = matches!(&writes[..], [(places, _)] if places.iter().count() == 1);
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
-        for (place, data) in writes {
-            self.io(Purpose::Checkpoint, place, IoOp::Write { data: data.into(), durable }, out);
+        for (places, data) in writes {
+            self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
         }
     }
 
