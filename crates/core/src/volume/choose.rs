@@ -248,6 +248,7 @@ impl Volume {
         };
         let method = Destroy {
             residue: Site::runs(&runs),
+            at_once: self.limits().at_once(runs.iter().copied()),
             zeros,
             medium: Site::all_of(MediumId::Data),
             forget: if fixed { Vec::new() } else { Site::runs(&runs) },

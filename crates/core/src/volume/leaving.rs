@@ -105,6 +105,7 @@ impl Volume {
         // Nothing is destroyed in the base.
         let slots = places.iter().filter(|place| place.on == MediumId::Data);
         let method = Destroy {
+            at_once: self.limits().at_once(slots.clone().map(|place| place.extent)),
             residue: slots.copied().map(Site::Place).collect(),
             zeros: Zeros::AfterPasses,
             medium: Site::all_of(MediumId::Data),
