@@ -202,3 +202,20 @@ fn a_block_that_the_durable_map_still_has_in_the_base_dies_once() {
     assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
     assert!(bench.volume.is_drained() && bench.data.bytes.borrow().iter().all(|byte| *byte != 7));
 }
+
+#[test]
+fn a_guest_that_never_rests_finds_room_because_erasing_begins_before_there_is_none() {
+    let mut bench = overlay();
+    bench.write(0, 7, SIZE / 2);
+    bench.flush();
+    // Four times as much as may be owed by place.
+    for block in 0..SIZE / BLOCK {
+        let start = (block * 5) % (SIZE / 2 / BLOCK) * BLOCK;
+        bench.done(Op::Trim, start, BLOCK).unwrap();
+        bench.write(start, 8, BLOCK);
+    }
+    let counters = bench.volume.status().counters;
+    assert_eq!((bench.now, counters.revocations), (0, 0), "a write waited");
+    assert!(counters.destroyed_bytes > SIZE / 2, "{counters:?}");
+    assert_eq!(bench.reads(0, SIZE / 2), vec![8; (SIZE / 2) as usize]);
+}
