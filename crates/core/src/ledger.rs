@@ -139,7 +139,13 @@ impl Ledger {
     /// Whether an obligation needs an erase task even without a further write.
     #[must_use]
     pub fn has_queued(&self) -> bool {
-        !self.dead.is_empty() || !self.scour.is_empty()
+        self.queued_len() > 0
+    }
+
+    /// How many entries call for an erase task without any further write.
+    #[must_use]
+    pub fn queued_len(&self) -> usize {
+        self.dead.len() + self.scour.len()
     }
 
     /// The dead bytes.

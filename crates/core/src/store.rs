@@ -87,7 +87,7 @@ pub trait Store: Debug + Send {
 
     /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is.
     /// One checkpoint at a time.
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)>;
+    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)>;
 
     /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);

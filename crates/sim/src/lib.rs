@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod cache;
 pub mod content;
 pub mod dice;
 pub mod files;

@@ -4,10 +4,10 @@ use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::history::History;
 use quietus_sim::pairs::{PAIRS, Pair};
-use quietus_sim::rule_e::cache;
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
-use quietus_sim::rule_j::{elsewhere, lockstep};
+use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
+use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
+use quietus_sim::twin::Watchers::Both;
 use quietus_sim::verdict::silence_panics;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,12 +133,14 @@ fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bo
 fn trial(transitions: u64, walks: u64) -> bool {
     let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
     println!("below a cache:");
-    is_well &= trial_of(0, |n| cache::walked(n as u64), walks, cache::walked);
+    is_well &= trial_of(0, |n| searched(n, transitions), walks, |seed| cached(seed, true, Both));
     println!("below a journal:");
-    let searched = |n| lockstep::searched(n, transitions);
-    is_well &= trial_of(lockstep::parts(), searched, walks, lockstep::walked);
+    let searched = |n| journal::searched(n, transitions);
+    is_well &= trial_of(journal::parts(), searched, walks, journal::walked);
+    println!("below a journal and a cache:");
+    is_well &= trial_of(0, searched, walks, |seed| journal::cached(seed, true, Both));
     println!("above an external journal:");
-    trial_of(0, |n| elsewhere::walked(n as u64), walks, elsewhere::walked) && is_well
+    trial_of(0, searched, walks, |seed| journal::elsewhere(seed, Both)) && is_well
 }
 
 /// All parts of a search, and then walks; with their figures.

@@ -1,13 +1,14 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
 use crate::pairs::{Guest, PAIRS, Pair};
-use crate::rule_e::cache;
-use crate::rule_e::known::histories;
-use crate::rule_e::trial::{Part, judged, parts, retold, searched, walked};
+use crate::rule_e::known;
+use crate::rule_e::trial::{Part, cached, judged, parts, retold, retold_cached, searched, walked};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::play::Setup;
-use crate::rule_j::{elsewhere, known, lockstep};
+use crate::rule_j::trial as journal;
+use crate::rule_j::{self, literal::RULE};
 use crate::soak::{Tally, soak, threads};
+use crate::twin::Watchers::{Both, Product};
 use quietus_core::mutant::{Mutant, activate};
 use quietus_detect::mutant as detect;
 
@@ -72,7 +73,7 @@ pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Caught {
 /// objection and its place: first the histories that are kept, then walks.
 #[must_use]
 pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
-    with(mutant, || told(histories(), |it| retold(it, false), || walk(walks_max, judged)))
+    with(mutant, || told(known::histories(), |it| retold(it, Product), || walk(walks_max, judged)))
 }
 
 /// As [`judge_rule_e`], below a cache; and both versions on the same walks, up to the one
@@ -80,8 +81,8 @@ pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
 #[must_use]
 pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
     with(mutant, || {
-        let judge = told(cache::histories(), |it| cache::retold(it, true), || walk(walks_max, cache::judged));
-        (judge, walk(walks_max, cache::walked))
+        let walks = |watchers| walk(walks_max, |seed| cached(seed, true, watchers));
+        (told(known::cached(), |it| retold_cached(it, true), || walks(Product)), walks(Both))
     })
 }
 
@@ -89,8 +90,8 @@ pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, C
 #[must_use]
 pub fn hunt_rule_j(mutant: detect::Mutant, walks_max: u64) -> Caught {
     with(mutant, || {
-        let search = || search(walks_max, lockstep::parts(), lockstep::searched);
-        walk(walks_max, lockstep::walked).or_else(search)
+        let search = || search(walks_max, journal::parts(), journal::searched);
+        walk(walks_max, journal::walked).or_else(search)
     })
 }
 
@@ -98,18 +99,19 @@ pub fn hunt_rule_j(mutant: detect::Mutant, walks_max: u64) -> Caught {
 #[must_use]
 pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
     let setup = Setup::large(Mode::Ordered);
-    let retold = |it: &[_]| lockstep::retold(&setup, it, false);
-    with(mutant, || told(known::histories(), retold, || walk(walks_max, lockstep::judged)))
+    let retold = |it: &[_]| journal::retold(&setup, it, Product, RULE);
+    let walks = || walk(walks_max, |seed| journal::lived(seed, Product));
+    with(mutant, || told(rule_j::known::histories(), retold, walks))
 }
 
 /// As [`judge_rule_e`], above an external journal; and both versions on the same
 /// walks, up to the one that fails.
 #[must_use]
 pub fn hunt_elsewhere(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
-    let setup = elsewhere::setup_large(Mode::Ordered);
-    let retold = |it: &[_]| elsewhere::retold(&setup, it, false);
+    let setup = Setup::large(Mode::Ordered).elsewhere();
+    let retold = |it: &[_]| journal::retold(&setup, it, Product, RULE);
     with(mutant, || {
-        let judge = told(known::histories(), retold, || walk(walks_max, elsewhere::judged));
-        (judge, walk(walks_max, elsewhere::walked))
+        let walks = |watchers| walk(walks_max, |seed| journal::elsewhere(seed, watchers));
+        (told(rule_j::known::histories(), retold, || walks(Product)), walks(Both))
     })
 }

@@ -13,41 +13,17 @@ use std::ops::Range;
 /// gives them.
 pub type Census = Vec<(&'static str, u64)>;
 
-/// A second version of some rules. A name of an [`Observation`] or of a part of
-/// [`quietus_core::watch::Observer`] means the same here.
+/// A second version of some rules. A name of a part of [`quietus_core::watch::Observer`] means the
+/// same here.
 pub trait Version: fmt::Debug {
-    /// New content arrives.
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>);
-
-    /// The number of connected clients changes.
-    fn connected(&mut self, _now: Millis, _clients: usize) {}
-
-    /// The attachment of the guest changes.
-    fn attached(&mut self, _now: Millis, _attached: Attached) {}
-
-    /// The guest reads `extent`.
-    fn read(&mut self, _extent: Extent<Addr>) {}
+    /// Takes one observation.
+    fn observe(&mut self, at: Moment, observation: Observation<'_>);
 
     /// Blocks that must be seen before `extent` changes.
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block>;
 
-    /// `seen`, whole blocks, holds `old`, and `extent` gets `content` next.
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]);
-
     /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
-
-    /// Content of a block that was wanted.
-    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>);
-
-    /// Time passes.
-    fn tick(&mut self, now: Millis);
-
-    /// Evidence begins to be made durable.
-    fn cut(&mut self);
-
-    /// The evidence is durable.
-    fn proven(&mut self);
 
     /// All that is to be done now: `layers` and `all` as in
     /// [`quietus_core::watch::Scope`].
@@ -72,11 +48,23 @@ pub trait Version: fmt::Debug {
     fn digest(&self, hasher: &mut dyn Hasher);
 }
 
-/// Two versions of some rules, and the disk that they watch, in blocks of `BYTES`.
+/// Who watches the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watchers {
+    /// The product, and the reference beside it.
+    Both,
+    /// The product alone.
+    Product,
+    /// The reference alone.
+    Reference,
+}
+
+/// Up to two versions of some rules, and the disk that they watch, in blocks of `BYTES`.
 #[derive(Debug)]
 pub struct Twin<const BYTES: usize> {
-    rule: Box<dyn Rule>,
-    /// The reference; gone once something hung on a time that the rules do not fix.
+    rule: Option<Box<dyn Rule>>,
+    /// The reference; gone beside the product once something hung on a time that the rules do not
+    /// fix.
     literal: Option<Box<dyn Version>>,
     disk: Vec<[u8; BYTES]>,
     now: Millis,
@@ -99,13 +87,24 @@ fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
 impl<const BYTES: usize> Twin<BYTES> {
     /// Both versions, as they begin to watch `disk`.
     #[must_use]
-    pub fn new(
-        rule: Box<dyn Rule>,
-        literal: Option<Box<dyn Version>>,
-        disk: Vec<[u8; BYTES]>,
-        now: Millis,
-    ) -> Self {
-        Self { rule, literal, disk, now, clients: 0, attached: Attached::Direct, reads_at_once: false }
+    pub fn new(rule: Box<dyn Rule>, literal: Box<dyn Version>, disk: Vec<[u8; BYTES]>, now: Millis) -> Self {
+        Self {
+            rule: Some(rule),
+            literal: Some(literal),
+            disk,
+            now,
+            clients: 0,
+            attached: Attached::Direct,
+            reads_at_once: false,
+        }
+    }
+
+    /// The versions that are among the `watchers`.
+    #[must_use]
+    pub fn watched_by(self, watchers: Watchers) -> Self {
+        let rule = self.rule.filter(|_| watchers != Watchers::Reference);
+        let literal = self.literal.filter(|_| watchers != Watchers::Product);
+        Self { rule, literal, ..self }
     }
 
     /// From here on each version reads what it wants before anything else
@@ -118,29 +117,40 @@ impl<const BYTES: usize> Twin<BYTES> {
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
-        self.rule
-            .observe(Moment { now: self.now, clients: self.clients, attached: self.attached }, observation);
+        self.rule_observes(observation);
+        self.literal_observes(observation);
     }
 
+    fn rule_observes(&mut self, observation: Observation<'_>) {
+        let at = self.moment();
+        self.rule.iter_mut().for_each(|it| it.observe(at, observation));
+    }
+
+    fn literal_observes(&mut self, observation: Observation<'_>) {
+        let at = self.moment();
+        self.literal.iter_mut().for_each(|it| it.observe(at, observation));
+        if self.rule.is_some() {
+            self.literal.take_if(|it| it.is_unsure());
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: self.now, clients: self.clients, attached: self.attached }
+    }
+
+    /// Each version reads until it wants nothing, without the other.
     fn read_all(&mut self) {
         if !self.reads_at_once {
             return;
         }
-        while let Some(extent) = self.rule.wants() {
+        while let Some(extent) = self.rule_wants() {
             let content = self.read(extent);
-            self.observe(Observation::Given { extent, content: Some(&content) });
+            self.rule_observes(given(extent, &content));
         }
-        while let Some(block) = self.literal_wants().pop_first() {
-            let extent = place::<BYTES>(block);
+        while let Some(extent) = self.literal_wants().first().map(|it| place::<BYTES>(*it)) {
             let content = self.read(extent);
-            self.tell(|it, _| it.given(extent, Some(&content)));
+            self.literal_observes(given(extent, &content));
         }
-    }
-
-    /// The product without the reference.
-    #[must_use]
-    pub fn alone(self) -> Self {
-        Self { literal: None, ..self }
     }
 
     /// The content of `block`.
@@ -169,7 +179,8 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// Whether inference has stopped.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.rule.has_changed() || self.rule.broken().is_some()
+        let literal = || self.literal.as_ref().is_some_and(|it| it.is_over());
+        self.rule.as_ref().map_or_else(literal, |it| it.has_changed() || it.broken().is_some())
     }
 
     /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
@@ -194,14 +205,12 @@ impl<const BYTES: usize> Twin<BYTES> {
     pub fn connected(&mut self, clients: usize) {
         self.clients = clients;
         self.observe(Observation::Clients);
-        self.tell(|it, now| it.connected(now, clients));
     }
 
     /// Sets the attachment of the guest.
     pub fn attached(&mut self, attached: Attached) {
         self.attached = attached;
         self.observe(Observation::Attached);
-        self.tell(|it, now| it.attached(now, attached));
     }
 
     /// Reads `block`, as the guest.
@@ -210,7 +219,6 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// The two disagree.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
         self.observe(Observation::Read(place::<BYTES>(block)));
-        self.tell(|it, _| it.read(place::<BYTES>(block)));
         self.compare()
     }
 
@@ -223,20 +231,18 @@ impl<const BYTES: usize> Twin<BYTES> {
     }
 
     fn take(&mut self, extent: Extent<Addr>) -> Result<Vec<Block>, String> {
-        let bytes = |parts: &[Extent<Addr>]| -> BTreeSet<u64> {
+        let bytes = |parts: Vec<Extent<Addr>>| -> BTreeSet<u64> {
             parts.iter().flat_map(|it| it.start.0..it.end()).collect()
         };
-        let ours = self.rule.take_suspicious(extent);
-        if let Some(literal) = &mut self.literal {
-            let theirs = literal.take_suspicious(extent);
-            agree("to be destroyed before a write", &bytes(&ours), &bytes(&theirs))?;
-        }
-        Ok(ours.into_iter().flat_map(touched::<BYTES>).collect())
+        let ours = self.rule.as_mut().map(|it| bytes(it.take_suspicious(extent)));
+        let theirs = self.literal.as_mut().map(|it| bytes(it.take_suspicious(extent)));
+        let taken = agreed("to be destroyed before a write", ours, theirs)?;
+        let blocks: BTreeSet<_> = taken.into_iter().map(|it| (it / BYTES as u64) as Block).collect();
+        Ok(blocks.into_iter().collect())
     }
 
     fn change(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         self.observe(Observation::Arrived { extent, content });
-        self.tell(|it, now| it.arrived(now, extent, content));
         if !self.is_over() {
             self.see(extent, content)?;
         }
@@ -247,15 +253,13 @@ impl<const BYTES: usize> Twin<BYTES> {
 
     /// Shows the content of `extent`, just before it gets `content`.
     fn see(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
-        let needs = self.rule.needs(extent);
-        let blocks: BTreeSet<_> = needs.iter().copied().flat_map(touched::<BYTES>).collect();
-        if let Some(literal) = &self.literal {
-            agree("needed before a write", &blocks, &literal.needs(extent))?;
-        }
-        for seen in needs {
+        let ours = self.rule.as_ref().map(|it| it.needs(extent));
+        let blocks = ours.iter().map(|it| it.iter().copied().flat_map(touched::<BYTES>).collect()).next();
+        let theirs = self.literal.as_ref().map(|it| it.needs(extent));
+        let blocks = agreed("needed before a write", blocks, theirs)?;
+        for seen in ours.unwrap_or_else(|| blocks.into_iter().map(place::<BYTES>).collect()) {
             let old = self.read(seen);
             self.observe(Observation::Overwriting { extent, content, seen, old: &old });
-            self.tell(|it, _| it.overwriting(extent, content, seen, &old));
         }
         Ok(())
     }
@@ -279,28 +283,28 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// # Errors
     /// The two disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
-        let Some(extent) = self.rule.wants() else {
-            agree("wanted at last", &BTreeSet::new(), &self.literal_wants())?;
-            return Ok(false);
+        let theirs = self.literal_wants();
+        let ours = if self.rule.is_some() {
+            self.rule_wants()
+        } else {
+            theirs.first().map(|it| place::<BYTES>(*it))
+        };
+        let Some(extent) = ours else {
+            return agree("wanted at last", &BTreeSet::new(), &theirs).map(|()| false);
         };
         let content = self.read(extent);
-        self.observe(Observation::Given { extent, content: Some(&content) });
-        self.tell(|it, _| it.given(extent, Some(&content)));
+        self.observe(given(extent, &content));
         self.compare()?;
         Ok(true)
+    }
+
+    fn rule_wants(&mut self) -> Option<Extent<Addr>> {
+        self.rule.as_mut()?.wants()
     }
 
     fn literal_wants(&self) -> BTreeSet<Block> {
         let literal = self.literal.as_ref().filter(|it| !it.is_over());
         literal.map_or_else(BTreeSet::new, |it| it.wants())
-    }
-
-    /// Tells the reference, as long as that is sure.
-    fn tell(&mut self, what: impl FnOnce(&mut dyn Version, Millis)) {
-        if let Some(literal) = &mut self.literal {
-            what(&mut **literal, self.now);
-        }
-        self.literal.take_if(|it| it.is_unsure());
     }
 
     /// Lets time pass.
@@ -310,7 +314,6 @@ impl<const BYTES: usize> Twin<BYTES> {
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.observe(Observation::Tick);
-        self.tell(|it, now| it.tick(now));
         self.read_all();
         self.compare()
     }
@@ -318,13 +321,11 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// Begins to make the evidence durable.
     pub fn cut(&mut self) {
         self.observe(Observation::Cut);
-        self.tell(|it, _| it.cut());
     }
 
     /// Makes the evidence durable.
     pub fn proven(&mut self) {
         self.observe(Observation::Proven);
-        self.tell(|it, _| it.proven());
     }
 
     /// Takes all verdicts that there are.
@@ -332,31 +333,24 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// # Errors
     /// The two disagree.
     pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let scope = Scope { layers, all, is_busy: &|_| false };
-        let mut ours = BTreeMap::new();
-        while let Some((extent, verdict)) = self.rule.verdict(scope) {
-            for block in touched::<BYTES>(extent) {
-                if let Some(twice) = ours.insert(block, verdict) {
-                    return Err(format!("block {block} is handed out twice: {twice:?}, {verdict:?}"));
-                }
-            }
-        }
+        let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, layers, all)).transpose()?;
+        let theirs = self.literal.as_ref().map(|it| it.due(layers, all));
+        let verdicts = agreed("handed out", ours, theirs)?;
         if let Some(literal) = &mut self.literal {
-            agree("handed out", &ours, &literal.due(layers, all))?;
-            ours.iter().for_each(|(block, verdict)| literal.handed_out(*block, *verdict, all));
+            verdicts.iter().for_each(|(block, verdict)| literal.handed_out(*block, *verdict, all));
         }
         self.compare()?;
-        Ok(ours)
+        Ok(verdicts)
     }
 
     /// Compares everything that shows.
     fn compare(&self) -> Result<(), String> {
-        let Some(literal) = &self.literal else { return Ok(()) };
+        let (Some(rule), Some(literal)) = (&self.rule, &self.literal) else { return Ok(()) };
         agree("over", &self.is_over(), &literal.is_over())?;
         if literal.is_over() {
             return Ok(());
         }
-        let (census, figures) = (literal.census(), self.rule.figures());
+        let (census, figures) = (literal.census(), rule.figures());
         let is_told = |name| census.iter().any(|(it, _)| *it == name);
         let mut figures: Census = figures.into_iter().filter(|(name, _)| is_told(*name)).collect();
         figures.sort_unstable();
@@ -364,7 +358,36 @@ impl<const BYTES: usize> Twin<BYTES> {
     }
 }
 
-fn agree<T: PartialEq + std::fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
+fn given(extent: Extent<Addr>, content: &[u8]) -> Observation<'_> {
+    Observation::Given { extent, content: Some(content) }
+}
+
+/// All verdicts of `rule`, one for each block.
+fn handed_out<const BYTES: usize>(
+    rule: &mut dyn Rule,
+    layers: bool,
+    all: bool,
+) -> Result<BTreeMap<Block, Verdict>, String> {
+    let (scope, mut verdicts) = (Scope { layers, all, is_busy: &|_| false }, BTreeMap::new());
+    while let Some((extent, verdict)) = rule.verdict(scope) {
+        for block in touched::<BYTES>(extent) {
+            if let Some(twice) = verdicts.insert(block, verdict) {
+                return Err(format!("block {block} is handed out twice: {twice:?}, {verdict:?}"));
+            }
+        }
+    }
+    Ok(verdicts)
+}
+
+/// What is said by whoever watches.
+fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option<T>) -> Result<T, String> {
+    if let (Some(ours), Some(theirs)) = (&ours, &theirs) {
+        agree(what, ours, theirs)?;
+    }
+    ours.or(theirs).ok_or_else(|| "nobody watches".into())
+}
+
+fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
     }

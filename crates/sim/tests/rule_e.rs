@@ -4,6 +4,7 @@ mod trial;
 
 use quietus_sim::rule_e::known::histories;
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
+use quietus_sim::twin::Watchers::Both;
 use quietus_sim::verdict::silence_panics;
 use trial::{assert_searched, assert_walked};
 
@@ -25,6 +26,6 @@ fn both_versions_and_the_judge_agree_on_long_walks() {
 fn histories_that_are_worth_keeping_are_kept() {
     silence_panics();
     for (name, steps) in histories() {
-        assert_eq!(retold(&steps, true), Ok(()), "{name}");
+        assert_eq!(retold(&steps, Both), Ok(()), "{name}");
     }
 }

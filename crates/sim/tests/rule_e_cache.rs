@@ -1,8 +1,10 @@
-//! Rule E below a cache, on trial: by chance.
+//! Rule E below a cache, on trial: by chance, and in the histories that are kept.
 
 mod trial;
 
-use quietus_sim::rule_e::cache::{untold, walked};
+use quietus_sim::rule_e::known;
+use quietus_sim::rule_e::trial::{cached, retold_cached};
+use quietus_sim::twin::Watchers::{Both, Product};
 use quietus_sim::verdict::silence_panics;
 use trial::assert_walked;
 
@@ -12,16 +14,25 @@ const UNTOLD_WALKS: u64 = 50_000;
 
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks_below_a_cache() {
-    assert_walked(walked, WALKS);
+    assert_walked(|seed| cached(seed, true, Both), WALKS);
 }
 
 #[test]
 fn a_cache_that_the_rules_do_not_know_of_costs_live_data() {
     silence_panics();
-    let mut broken = (0..UNTOLD_WALKS).filter_map(walked_untold);
-    assert!(broken.any(|it| it.starts_with("safety")), "the cache is too tame");
+    for guest in ["a guest above", "a guest with a FAT"] {
+        let walks = (0..UNTOLD_WALKS).map(|seed| cached(seed, false, Product));
+        let mut broken = walks.filter(|it| it.name.starts_with(guest)).filter_map(|it| it.failure);
+        assert!(broken.any(|it| it.1.starts_with("safety")), "the cache is too tame below {guest}");
+    }
 }
 
-fn walked_untold(seed: u64) -> Option<String> {
-    Some(untold(seed).failure?.1)
+#[test]
+fn live_data_dies_in_the_histories_that_are_kept_unless_the_cache_is_known() {
+    silence_panics();
+    for (name, steps) in known::cached() {
+        let broken = retold_cached(&steps, false).expect_err(name);
+        assert!(broken.starts_with("safety"), "{name}: {broken}");
+        assert_eq!(retold_cached(&steps, true), Ok(()), "{name}");
+    }
 }

@@ -15,9 +15,10 @@ from .workspace import LabError
 Sample = namedtuple("Sample", "requests iops mib_s p99_us")
 
 
-def fio(*arguments):
-    """Runs one fio job; its `Sample`."""
-    done = subprocess.run(["fio", "--name=job", "--output-format=json", *arguments],
+def fio(*arguments, beside=()):
+    """Runs one fio job, perhaps with another one `beside` it; the `Sample` of the first."""
+    more = ["--name=beside", *beside] if beside else []
+    done = subprocess.run(["fio", "--output-format=json", "--name=job", *arguments, *more],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise LabError(f"fio {' '.join(arguments)}: {done.stderr[-500:]}{done.stdout[-500:]}")
@@ -29,9 +30,10 @@ def fio(*arguments):
     return Sample(side["total_ios"], side["iops"], side["bw_bytes"] / (1 << 20), p99_ns / 1000)
 
 
-def fio_nbd(server, *arguments):
-    """One fio job through the nbd engine."""
-    return fio("--ioengine=nbd", f"--uri={server.uri}", "--randrepeat=0", "--norandommap", *arguments)
+def fio_nbd(server, *arguments, beside=()):
+    """One fio job through the nbd engine, perhaps with another one `beside` it, on a connection of its own."""
+    words = ["--ioengine=nbd", f"--uri={server.uri}", "--randrepeat=0", "--norandommap"]
+    return fio(*words, *arguments, beside=[*words, *beside] if beside else ())
 
 
 def fill(server, offset=0, length=None):

@@ -5,6 +5,9 @@ use crate::units::{Address, Extent};
 
 /// Most sites in one task.
 pub const RUNS_MAX: usize = 4096;
+/// Bytes of short runs that one write of a pass covers: each write is an event, and short ones may come by
+/// the thousand.
+const FILL_BYTES: u64 = 64 << 10;
 /// Longest hole that is made at once: a host file system keeps others out of the file meanwhile.
 const HOLE_BYTES_MAX: u64 = 2 << 20;
 
@@ -31,6 +34,13 @@ impl Limits {
             left = left.saturating_sub(bytes(it));
             fits
         })
+    }
+
+    /// How many of `runs` one write of a pass covers.
+    pub fn at_once<A: Address>(self, runs: impl Iterator<Item = Extent<A>>) -> usize {
+        let longest = runs.map(|run| run.len).max().unwrap_or(FILL_BYTES);
+        let at_once = FILL_BYTES.min(self.run_bytes_max) / longest.max(1);
+        usize::try_from(at_once).unwrap_or(usize::MAX).max(1)
     }
 
     /// The first part of `extents` that fits into one task, cut into runs.

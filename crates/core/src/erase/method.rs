@@ -31,6 +31,8 @@ pub enum Method<S> {
 pub struct Destroy<S> {
     /// Where the passes go.
     pub residue: Vec<S>,
+    /// How many of these sites one write of a pass covers.
+    pub at_once: usize,
     /// The state of the residue after the last pass.
     pub zeros: Zeros<S>,
     /// The medium that is synced.
@@ -102,7 +104,7 @@ impl<S: Clone> Method<S> {
 
 impl<S: Clone> Destroy<S> {
     fn steps(self, policy: &Policy) -> Vec<Step<S>> {
-        let residue = Step::at(Action::Punch, self.residue);
+        let residue = Step::at(Action::Punch, self.residue).by(self.at_once);
         let sync = Step::at(Action::Sync, [self.medium]);
         let mut steps = passes(policy, &residue, &sync);
         let has_passes = !steps.is_empty();

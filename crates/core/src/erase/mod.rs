@@ -17,7 +17,7 @@
 //!    has one.
 //! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
 //!    it. The saved copy is destroyed by the same policy before [`Record::Erased`].
-//! 5. A pass is under way over at most [`FILLS_MAX`] sites at once, and over one while the foreground
+//! 5. At most [`FILLS_MAX`] writes of a pass are under way at once, and one while the foreground
 //!    is at work, unless a request waits for the task. No other step has more than one part under way.
 
 mod batch;
@@ -33,7 +33,7 @@ pub use task::{Foreground, Priority, Task};
 use crate::policy::{Pattern, Seed};
 use crate::request::Buf;
 
-/// Most sites over which a pass is under way at once: a medium that is given one write after
+/// Most writes of a pass that are under way at once: a medium that is given one write after
 /// the other rests in between.
 pub const FILLS_MAX: usize = 4;
 /// The same while the foreground is at work, which shares the medium and the processors with the

@@ -76,9 +76,9 @@ impl<S: Clone> Step<S> {
         Self { action, sites: None, at_once: 1 }
     }
 
-    /// Another step at the same sites.
+    /// Another step at the same sites, in the same parts.
     pub(super) fn with(&self, action: Action<S>) -> Self {
-        Self { action, sites: self.sites.clone(), at_once: 1 }
+        Self { action, sites: self.sites.clone(), at_once: self.at_once }
     }
 
     /// The same step, with so many sites in one part.

@@ -20,6 +20,7 @@ fn policy(name: &str) -> Policy {
 fn destroy(residue: &[u32]) -> Destroy<u32> {
     Destroy {
         residue: residue.to_vec(),
+        at_once: 1,
         zeros: Zeros::AfterPasses,
         medium: MEDIUM,
         forget: Vec::new(),
@@ -215,6 +216,23 @@ fn a_batch_ends_with_the_run_that_fills_it() {
 }
 
 #[test]
+fn short_runs_share_a_write_of_a_pass_as_far_as_that_stays_short() {
+    let limits = Limits { run_bytes_max: 1 << 20, batch_bytes_max: 1 << 20 };
+    let at_once =
+        |limits: Limits, lens: &[u64]| limits.at_once(lens.iter().map(|len| Extent::<Pos>::new(0, *len)));
+    assert_eq!(
+        [&[512, 4096][..], &[4096, 65536], &[1 << 20], &[]].map(|it| at_once(limits, it)),
+        [16, 1, 1, 1]
+    );
+    assert_eq!(at_once(Limits { run_bytes_max: 8192, ..limits }, &[4096]), 2);
+    let method = Method::Destroy(Destroy { at_once: 2, forget: vec![7, 8], ..destroy(&[1, 2, 3]) });
+    let steps = told(Task::new(method, &policy("ff"), Priority::Due));
+    let passes = ["ff [1, 2]", "ff [3]", "Sync [1000]", "00 [1, 2]", "00 [3]", "Sync [1000]"];
+    assert_eq!(steps[..6], passes);
+    assert_eq!(steps[6..8], ["Forget(7)", "Forget(8)"]);
+}
+
+#[test]
 fn holes_join_neighbours_and_end_at_windows() {
     let window = 2 << 20;
     let found = holes::<Pos>(&[Extent::new(window, 4096), Extent::new(4096, window - 4096)]);
@@ -374,7 +392,8 @@ fn whatever_the_policy_each_pass_reaches_the_medium_in_order_before_anything_cou
         let (mut model, mut patience) = (Model::default(), random.below(40));
         loop {
             assert!(!model.is_erased);
-            let method = Method::Destroy(Destroy { zeros: zeros.clone(), ..destroy(&sites) });
+            let at_once = random.below(3) + 1;
+            let method = Method::Destroy(Destroy { zeros: zeros.clone(), at_once, ..destroy(&sites) });
             let task = Task::new(method, &policy, Priority::Due);
             if random.drive(task, &mut model, patience, &[]) {
                 break;

@@ -114,7 +114,7 @@ impl Store for InPlace {
         true
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
         Vec::new()
     }
 

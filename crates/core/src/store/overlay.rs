@@ -407,7 +407,7 @@ impl Store for Overlay {
         self.map.are_durable(pages)
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
         self.slots.begin_checkpoint();
         self.map.begin_checkpoint()
     }

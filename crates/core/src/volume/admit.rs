@@ -3,7 +3,7 @@
 use super::bytes::{mask, zero_blocks};
 use super::checkpoints::Waiter;
 use super::running::{Deaths, Running, Stage};
-use super::waiting::{Obstacle, Waiting};
+use super::waiting::{Obstacle, Unseen, Waiting};
 use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
 use crate::ledger::{Cause, Due};
@@ -51,9 +51,9 @@ impl Volume {
             self.requests.order.enter(id, self.store.geometry().together(request.extent));
         }
         let reused = self.suspect_if_room(reused, out);
-        let waiting = Waiting { id, request, reused, seen: false, obstacle: Obstacle::Order };
+        let waiting = Waiting { id, request, reused, unseen: Unseen::ToAsk, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
-            Ok(needs) => self.begin(id, waiting.request, needs, out),
+            Ok(needs) => self.begin(waiting, needs, out),
             Err(obstacle) => self.wait_or_refuse(Waiting { obstacle, ..waiting }, out),
         }
     }
@@ -61,24 +61,24 @@ impl Volume {
     /// Goes on with `request`: the watcher has seen all content that it replaces, which had to come before
     /// an erase task destroys that. A request that waits for such a task stays ahead of later ones.
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        let waiting = Waiting { id, request, reused: Vec::new(), seen: true, obstacle: Obstacle::Order };
+        let (unseen, obstacle) = (Unseen::NOTHING, Obstacle::Order);
+        let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
         match self.ready(&waiting) {
-            Ok(_) => self.carry_out(id, waiting.request, true, out),
-            Err(obstacle) => self.wait_for(id, waiting.request, true, obstacle, out),
+            Ok(needs) => self.begin(waiting, needs, out),
+            Err(obstacle) => self.wait_for(id, waiting.request, waiting.unseen, obstacle, out),
         }
     }
 
-    /// Lets `request`, which had been admitted, wait once more. If the watcher has not `seen` all content
-    /// that it replaces, the watcher is asked again.
+    /// Lets `request`, which had been admitted, wait once more.
     pub(super) fn wait_for(
         &mut self,
         id: RequestId,
         request: Request,
-        seen: bool,
+        unseen: Unseen,
         obstacle: Obstacle,
         out: &mut Vec<Command>,
     ) {
-        let waiting = Waiting { id, request, reused: Vec::new(), seen, obstacle };
+        let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
         if self.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
@@ -154,8 +154,8 @@ impl Volume {
         Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
     }
 
-    /// The extents that the watcher has to see before the request, in order; or why the request may not
-    /// begin.
+    /// The extents that the watcher has to see before the request, the first one last; or why the request
+    /// may not begin.
     fn ready(&self, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
         if !self.requests.order.is_first(waiting.id) {
@@ -164,7 +164,7 @@ impl Volume {
         if !waiting.reused.is_empty() {
             return Err(Obstacle::Room);
         }
-        let needs = if waiting.seen { Vec::new() } else { self.needs(request) };
+        let needs = self.needs(waiting);
         if self.erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Task);
         }
@@ -194,7 +194,7 @@ impl Volume {
         while let Some((turn, mut waiting)) = self.requests.waiting.next_try(self.has_room()) {
             waiting.reused = self.suspect_if_room(waiting.reused, out);
             match self.ready(&waiting) {
-                Ok(needs) => self.begin(waiting.id, waiting.request, needs, out),
+                Ok(needs) => self.begin(waiting, needs, out),
                 Err(obstacle) => {
                     self.fetch_for(obstacle, out);
                     self.requests.waiting.put_back(turn, Waiting { obstacle, ..waiting });
@@ -204,16 +204,10 @@ impl Volume {
     }
 
     /// Shows the watcher the extents that it `needs` to see, then carries the request out.
-    fn begin(
-        &mut self,
-        id: RequestId,
-        request: Request,
-        mut needs: Vec<Extent<Addr>>,
-        out: &mut Vec<Command>,
-    ) {
-        needs.reverse();
+    fn begin(&mut self, waiting: Waiting, mut needs: Vec<Extent<Addr>>, out: &mut Vec<Command>) {
+        let Waiting { id, request, unseen, .. } = waiting;
         match needs.pop() {
-            None => self.carry_out(id, request, false, out),
+            None => self.carry_out(id, request, unseen, out),
             Some(seen) => self.show(id, request, seen, needs, out),
         }
     }
@@ -232,7 +226,7 @@ impl Volume {
         self.look(id, seen, out);
     }
 
-    fn carry_out(&mut self, id: RequestId, request: Request, seen: bool, out: &mut Vec<Command>) {
+    fn carry_out(&mut self, id: RequestId, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
         let block = self.to_copy_up(&request).next();
         if let Some(block) = block {
             return self.copy_up(id, request, block, out);
@@ -246,7 +240,7 @@ impl Volume {
                 return self.look(id, extent, out);
             }
             Op::Read | Op::Copy => return self.begin_read(id, extent, out),
-            Op::Write(data) => return self.begin_write(id, extent, data, fua, seen, out),
+            Op::Write(data) => return self.begin_write(id, extent, data, fua, unseen, out),
             Op::Flush => return self.begin_flush(id, out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
@@ -322,7 +316,7 @@ impl Volume {
         extent: Extent<Addr>,
         data: Buf,
         fua: bool,
-        seen: bool,
+        unseen: Unseen,
         out: &mut Vec<Command>,
     ) {
         self.leave_places(extent);
@@ -337,7 +331,7 @@ impl Volume {
         let places = match self.allocate(extent) {
             WritePlan::To(places) => places,
             WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
-            WritePlan::AwaitJob => return self.wait_for(id, again(data), seen, Obstacle::Closed, out),
+            WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
             WritePlan::NoSpace => return self.refuse_unbegun(id, extent, no_place(), out),
         };
         self.begin_overwrite(extent);
@@ -436,10 +430,21 @@ impl Volume {
                 return self.refuse_unbegun(id, request.extent, refusal(&error), out);
             }
         }
-        match rest.pop() {
-            None => self.go_on(id, request, out),
-            Some(seen) => self.show(id, request, seen, rest, out),
+        let Some(seen) = rest.pop() else { return self.go_on(id, request, out) };
+        match self.hides(seen) {
+            None => self.show(id, request, seen, rest, out),
+            Some(obstacle) => {
+                rest.push(seen);
+                self.wait_for(id, request, Unseen::Left(rest), obstacle, out);
+            }
         }
+    }
+
+    /// Why the content of `seen` cannot be read for the watcher now. While other content was read, the map may
+    /// have dropped the page that says where it lies, and an erase task may have begun there.
+    fn hides(&self, seen: Extent<Addr>) -> Option<Obstacle> {
+        let page = || self.store.missing(seen).map(Obstacle::Page);
+        if self.erasing.hides(seen) { Some(Obstacle::Task) } else { page() }
     }
 
     /// Ends a read that the watcher asked for.

@@ -10,7 +10,7 @@ use super::{Purpose, Volume, io::IoOp};
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
+use crate::place::{Place, Places};
 use crate::request::{Buf, RequestId};
 use crate::store::MapState;
 
@@ -19,7 +19,7 @@ use crate::store::MapState;
 pub(super) struct Checkpoints {
     step: Step,
     /// The parts of the map that are still to be written.
-    writes: Vec<(Place, Vec<u8>)>,
+    writes: Vec<(Places, Vec<u8>)>,
     /// The number of the commit that has to be durable before the map is written.
     after: u64,
     /// How many writes of the map are under way.
@@ -117,11 +117,11 @@ impl Volume {
         }
         let writes = std::mem::take(&mut checkpoints.writes);
         checkpoints.under_way = writes.len();
-        // One write can be durable by itself, which takes less than a sync.
-        let durable = writes.len() == 1;
+        // A write to one place can be durable by itself, which takes less than a sync.
+        let durable = matches!(&writes[..], [(places, _)] if places.iter().count() == 1);
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
-        for (place, data) in writes {
-            self.io(Purpose::Checkpoint, place, IoOp::Write { data: data.into(), durable }, out);
+        for (places, data) in writes {
+            self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
         }
     }
 
@@ -161,7 +161,8 @@ impl Volume {
     /// Begins a checkpoint that nobody asked for, when it is due.
     pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<super::Command>) {
         self.begin_checkpoint(out);
-        let has_nothing = self.is_map_durable() && !self.state.ledger.has_overwritten();
+        let has_nothing =
+            self.config.read_only || self.is_map_durable() && !self.state.ledger.has_overwritten();
         if self.checkpoints.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
@@ -177,9 +178,10 @@ impl Volume {
         self.checkpoints.step == Step::Rest && !self.checkpoints.next.is_empty()
     }
 
-    /// Whether the durable map and journal say of all content where it lies, and that it is alive.
+    /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
+    /// is read-only leaves them as they are.
     pub(super) fn is_checkpointed(&self) -> bool {
-        self.is_map_durable() && self.is_overwritten_met()
+        self.config.read_only || self.is_map_durable() && self.is_overwritten_met()
     }
 
     fn is_map_durable(&self) -> bool {

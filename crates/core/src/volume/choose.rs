@@ -12,6 +12,9 @@ use crate::place::Place;
 use crate::request::{Buf, Op};
 use crate::units::{Addr, Extent, Millis};
 
+/// Erase tasks begin, although guests are at work, when what is to be destroyed takes one part in this many
+/// of the room in the ledger.
+const FILLING_SHARE: usize = 2;
 /// Most obligations to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 /// The shred that a write waits for also takes dead bytes near that write, within a window of this many
@@ -38,7 +41,7 @@ impl Volume {
             return if is_awaited { None } else { self.punch_task().or_else(|| self.job_task()) };
         }
         let urgent = crowded || self.requests.wants_room();
-        if !urgent && !self.is_due() {
+        if !urgent && !self.may_go_on() {
             return self.punch_task().or_else(|| self.job_task());
         }
         let task = self.due();
@@ -54,9 +57,11 @@ impl Volume {
         task.or_else(|| self.punch_task()).or_else(|| self.job_task())
     }
 
-    /// The next of the tasks that are due. Residue owed by place and by address take turns.
+    /// The next of the tasks that are due. Residue owed by place and by address take turns; when only the
+    /// ledger fills, places come first, since no write waits for the task over them.
     fn due(&mut self) -> Option<EraseTask> {
-        let first = if self.erasing.takes_turns() { self.repay() } else { None };
+        let by_place = self.erasing.takes_turns() || !self.is_due();
+        let first = if by_place { self.repay() } else { None };
         first.or_else(|| self.swept()).or_else(|| self.repay())
     }
 
@@ -84,6 +89,17 @@ impl Volume {
         // The oldest obligation may be completed by now.
         self.state.ledger.review(self.schedule.now);
         self.is_overdue()
+    }
+
+    /// Whether tasks may go on although nobody waits for them, because they are due, or the ledger fills:
+    /// a task that began only when the ledger is full would keep writes waiting for room.
+    pub(super) fn may_go_on(&mut self) -> bool {
+        self.is_due() || !self.schedule.halting && self.is_filling()
+    }
+
+    fn is_filling(&self) -> bool {
+        let entries = self.state.ledger.queued_len() + self.state.owed.len();
+        entries > self.commits.journal.shape().entries_max() / FILLING_SHARE || self.owes_much()
     }
 
     fn is_overdue(&self) -> bool {
@@ -141,7 +157,7 @@ impl Volume {
             let request = &waiting.request;
             let owed = || self.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
-            if !waiting.seen && !self.needs(request).is_empty() {
+            if !self.needs(waiting).is_empty() {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
@@ -251,6 +267,7 @@ impl Volume {
         };
         let method = Destroy {
             residue: Site::runs(&runs),
+            at_once: self.limits().at_once(runs.iter().copied()),
             zeros,
             medium: Site::all_of(MediumId::Data),
             forget: if fixed { Vec::new() } else { Site::runs(&runs) },

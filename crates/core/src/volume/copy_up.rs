@@ -2,7 +2,7 @@
 //! block a place of its own before a request changes a part of it.
 
 use super::running::Stage;
-use super::waiting::Obstacle;
+use super::waiting::{Obstacle, Unseen};
 use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
@@ -86,7 +86,7 @@ impl Volume {
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
                 if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
-                    self.wait_for(id, request, true, Obstacle::Closed, out);
+                    self.wait_for(id, request, Unseen::NOTHING, Obstacle::Closed, out);
                 }
             }
             WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),

@@ -44,7 +44,7 @@ impl Erasing {
             capabilities,
             fresh,
             layers: Layers::default(),
-            overwriting: Overwriting::default(),
+            overwriting: Overwriting::new(now),
             pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             sweep: 0,

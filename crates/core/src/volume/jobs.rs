@@ -3,7 +3,7 @@
 
 use super::Volume;
 use super::task::{EraseTask, Kind, Site};
-use crate::erase::{CopyLive, Destroy, Method, Priority, Zeros};
+use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Zeros};
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::store::{Backlog, Job, JobEnd};
@@ -50,7 +50,7 @@ impl Volume {
             return None;
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
-        let method = method(&job);
+        let method = method(&job, self.limits());
         Some(self.erase_task(Kind::Job(job), runs, method, Priority::Background))
     }
 
@@ -82,11 +82,12 @@ impl Volume {
 }
 
 /// How `job` is done.
-fn method(job: &Job) -> Method<Site> {
+fn method(job: &Job, limits: Limits) -> Method<Site> {
     let medium = Site::all_of(MediumId::Data);
     match job {
         Job::Destroy(slots) => Method::Destroy(Destroy {
             residue: Site::data(slots.clone()),
+            at_once: limits.at_once(slots.iter().copied()),
             zeros: Zeros::AfterPasses,
             medium,
             forget: Vec::new(),

@@ -24,6 +24,9 @@ use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
 /// by writes that do not wait.
 const OWED_SHARE: u64 = 4;
+/// Most places that one erase task takes while a guest is at work, whose requests wait while the task is
+/// made and recorded.
+const RUNS_AT_WORK_MAX: usize = 1024;
 /// Most places to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 
@@ -36,13 +39,22 @@ impl Volume {
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;
-            bytes <= geometry.size / OWED_SHARE && self.has_room_for(entries)
+            bytes <= self.owed_bytes_max() && self.has_room_for(entries)
         };
         let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
         !geometry.overwrites_in_place
             && is_at_rest()
             && has_room()
             && owing.all(|part| self.is_all_dead(part))
+    }
+
+    fn owed_bytes_max(&self) -> u64 {
+        self.store.geometry().size / OWED_SHARE
+    }
+
+    /// Whether half of what may be owed by place is.
+    pub(super) fn owes_much(&self) -> bool {
+        self.state.owed.bytes() > self.owed_bytes_max() / 2
     }
 
     /// Whether `blocks` are dead as a whole, and each has a place.
@@ -92,7 +104,8 @@ impl Volume {
             return None;
         }
         let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
-        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
+        let runs_max = if self.is_at_work() { RUNS_AT_WORK_MAX } else { RUNS_MAX };
+        let ready = owed().take(runs_max).filter(|(place, _)| is_ready(*place));
         let pieces = ready.flat_map(|(place, debt)| {
             place
                 .extent
@@ -105,6 +118,7 @@ impl Volume {
         // Nothing is destroyed in the base.
         let slots = places.iter().filter(|place| place.on == MediumId::Data);
         let method = Destroy {
+            at_once: self.limits().at_once(slots.clone().map(|place| place.extent)),
             residue: slots.copied().map(Site::Place).collect(),
             zeros: Zeros::AfterPasses,
             medium: Site::all_of(MediumId::Data),

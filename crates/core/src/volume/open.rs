@@ -18,7 +18,6 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::place::Place;
 use crate::policy::Seed;
-use crate::receipts::Done;
 use crate::store::{self, Store, StoreError};
 use crate::units::{Addr, Extent, Millis, Pos};
 
@@ -184,7 +183,6 @@ impl Volume {
                 return Err(OpenError::NeedsRecovery);
             }
         } else {
-            settle_overwritten(&mut found.state, *media.data())?;
             restore(&mut found, &mut *store, media)?;
             found.state.slots.dirty |= slots_have_content(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
@@ -219,21 +217,6 @@ impl Volume {
             config: opening.config,
         }
     }
-}
-
-/// Syncs what the guest wrote over dead bytes before the server was killed, which is in the host's cache.
-/// The sync completes their obligations.
-fn settle_overwritten(state: &mut State, data: &dyn Medium) -> Result<(), MediumError> {
-    if !state.ledger.has_overwritten() {
-        return Ok(());
-    }
-    data.sync()?;
-    state.ledger.begin_sync();
-    for run in state.ledger.synced() {
-        state.apply(Change::Meet(run, Done::Overwritten, 1), Millis(0));
-        state.counters.destroyed_bytes += run.len;
-    }
-    Ok(())
 }
 
 /// Puts staged content back in its place. Content without a place was not durable before the stop, and

@@ -68,6 +68,12 @@ impl Notes {
 }
 
 impl Overwriting {
+    /// The state at a start. What a kill of the server left unsynced is in the ledger, counts from `now` on, and
+    /// waits for a sync as ever.
+    pub(super) fn new(now: Millis) -> Self {
+        Self { since: now, ..Self::default() }
+    }
+
     /// The parts of `extent` that no write over dead bytes is under way to.
     pub(super) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.under_way.gaps(extent)

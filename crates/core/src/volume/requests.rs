@@ -64,7 +64,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::super::running::Running;
-    use super::super::waiting::{Obstacle, Waiting};
+    use super::super::waiting::{Obstacle, Unseen, Waiting};
     use super::*;
     use crate::request::{Buf, Op, Request};
     use crate::units::Extent;
@@ -82,8 +82,8 @@ mod tests {
         requests.order.enter(RequestId(1), extent);
         requests.order.enter(RequestId(2), extent);
         let request = Request { op: Op::Trim, extent, fua: false };
-        let (obstacle, reused) = (Obstacle::Order, Vec::new());
-        requests.waiting.join(Waiting { id: RequestId(2), request, reused, seen: false, obstacle });
+        let (obstacle, reused, unseen) = (Obstacle::Order, Vec::new(), Unseen::ToAsk);
+        requests.waiting.join(Waiting { id: RequestId(2), request, reused, unseen, obstacle });
         assert!(requests.waiting.next_try(true).is_none() && !requests.is_quiet());
         requests.leave(RequestId(1));
         let tried = requests.waiting.next_try(true).map(|(_, waiting)| waiting.id);

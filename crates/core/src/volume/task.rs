@@ -176,7 +176,7 @@ impl Volume {
 
     /// Begins as much of the current step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
-        let foreground = Foreground { is_due: self.is_due(), is_at_work: self.is_at_work() };
+        let foreground = Foreground { is_due: self.may_go_on(), is_at_work: self.is_at_work() };
         while let Some(task) = &self.erasing.task {
             let sites = task.steps.next_sites(foreground).to_vec();
             let is_shred = matches!(task.kind, Kind::Shred);

@@ -3,6 +3,7 @@
 mod layers;
 mod leaving;
 mod overwriting;
+mod paging;
 mod recording;
 mod shortage;
 mod steps;

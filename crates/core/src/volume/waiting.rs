@@ -14,9 +14,22 @@ pub(super) struct Waiting {
     pub(super) request: Request,
     /// Bytes of the request that may be dead, and for which the ledger has no room yet.
     pub(super) reused: Vec<Extent<Addr>>,
-    /// The watcher has seen the content that the request replaces.
-    pub(super) seen: bool,
+    /// The content that the watcher has yet to see before the request begins.
+    pub(super) unseen: Unseen,
     pub(super) obstacle: Obstacle,
+}
+
+/// What a watcher has yet to see before a request replaces it.
+#[derive(Debug)]
+pub(super) enum Unseen {
+    /// The watcher has not been asked, or nothing that it asked for has been read yet.
+    ToAsk,
+    /// These extents, the next one last. The watcher has seen all others that it asked for.
+    Left(Vec<Extent<Addr>>),
+}
+
+impl Unseen {
+    pub(super) const NOTHING: Self = Self::Left(Vec::new());
 }
 
 /// Why a request cannot begin.

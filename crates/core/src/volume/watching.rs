@@ -3,6 +3,7 @@
 //! obligations once their evidence is durable.
 
 use super::checkpoints::Waiter;
+use super::waiting::{Unseen, Waiting};
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
@@ -178,11 +179,16 @@ impl Volume {
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
-    /// The extents that the watcher has to see before `request` may begin.
-    pub(super) fn needs(&self, request: &Request) -> Vec<Extent<Addr>> {
-        match (&self.watching, content(&request.op)) {
-            (Some(watching), Some(_)) => watching.watcher.needs(request.extent),
-            _ => Vec::new(),
+    /// The extents that the watcher has to see before the request may begin, the first one last.
+    pub(super) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
+        match (&waiting.unseen, &self.watching, content(&waiting.request.op)) {
+            (Unseen::Left(left), ..) => left.clone(),
+            (Unseen::ToAsk, Some(watching), Some(_)) => {
+                let mut needs = watching.watcher.needs(waiting.request.extent);
+                needs.reverse();
+                needs
+            }
+            (Unseen::ToAsk, ..) => Vec::new(),
         }
     }
 

@@ -37,7 +37,7 @@ impl Checksums {
         }
     }
 
-    pub(super) fn are_on(self) -> bool {
+    pub(crate) fn are_on(self) -> bool {
         self != Self::No
     }
 

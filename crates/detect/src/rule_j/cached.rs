@@ -24,6 +24,12 @@ impl RuleJ {
         }
     }
 
+    /// Whether a copy in the log, if it has `checksums`, is known to be of its transaction. A cache
+    /// that holds a copy back may be given a later transaction's in its place.
+    pub(super) fn knows_copies(&self, checksums: bool) -> bool {
+        checksums || !self.attached.is_cached()
+    }
+
     pub(super) fn attached_so(&mut self, at: Moment) {
         self.tick(at.now);
         if at.attached == self.attached {
@@ -32,8 +38,12 @@ impl RuleJ {
         self.attached = at.attached;
         self.lately.renew(self.clock.active_ms);
         match at.attached {
-            // Commits yet to come prove something against the present blocks.
-            Attached::Direct => self.commits.write_all(self.format.blocks()),
+            // Commits yet to come prove something against the present blocks. The order in which the
+            // log arrived does not tell which of its blocks are of the next transaction.
+            Attached::Direct => {
+                self.commits.write_all(self.format.blocks());
+                self.lose();
+            }
             Attached::Cached { .. } => self.distrust(),
         }
     }

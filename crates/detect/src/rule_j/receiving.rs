@@ -111,7 +111,7 @@ impl RuleJ {
     }
 
     /// Loses the place in the journal: the next transactions cannot be known (invariant 2).
-    fn lose(&mut self) {
+    pub(super) fn lose(&mut self) {
         if let Some(log) = &mut self.log {
             log.lose();
         }
@@ -160,7 +160,9 @@ impl RuleJ {
 
     pub(super) fn copy_seen(&mut self, wanted: Wanted, copy: &[u8]) {
         let Wanted { serial, tid, tag } = wanted;
-        let restored = self.log.as_ref().and_then(|log| log.superblock().records.restored(tid, &tag, copy));
+        let records = self.log.as_ref().map(|log| &log.superblock().records);
+        let known = records.filter(|it| self.knows_copies(it.checksums.are_on()));
+        let restored = known.and_then(|it| it.restored(tid, &tag, copy));
         let Some(bytes) = restored else { return self.lose() };
         let block = tag.block as Block;
         match self.format.map(self.grid.extent_of(block), &bytes) {

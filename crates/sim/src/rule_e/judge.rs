@@ -80,19 +80,13 @@ impl Judge {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);
     }
 
-    /// The guest has crashed: who has what follows from what lies there.
-    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>) {
-        for (block, owner, lasts) in &mut self.stays {
-            *lasts = named.get(block) == Some(owner);
-        }
-    }
-
-    /// As [`Judge::recovered`], where the guest reads `seen`, and not what lies on the medium: of
-    /// two stays of one owner in one block that one lasts whose content is seen.
-    pub fn recovered_above(&mut self, named: &BTreeMap<Block, Owner>, seen: &[Bytes]) {
-        self.recovered(named);
-        for (n, (block, _, lasts)) in self.stays.iter_mut().enumerate() {
-            *lasts &= Mark::of(&seen[*block as usize]).is_some_and(|it| usize::from(it.stay.0) == n);
+    /// The guest has crashed: who has what follows from what lies there. Above a cache the guest
+    /// reads what is `seen`: of two stays of one owner in one block that one lasts whose content is.
+    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>, seen: Option<&[Bytes]>) {
+        let is_of = |n, bytes: &Bytes| Mark::of(bytes).is_some_and(|it| usize::from(it.stay.0) == n);
+        for (n, (block, owner, lasts)) in self.stays.iter_mut().enumerate() {
+            let is_read = seen.is_none_or(|disk| is_of(n, &disk[*block as usize]));
+            *lasts = is_read && named.get(block) == Some(owner);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Histories that are worth keeping: each once failed, or shows what one rule
 //! is there for.
 
+use crate::cache::Step::{Emit, Sink};
 use crate::rule_e::guest::deeds::Deed::{self, Create, Delete, Grow, GrowIndirect, Punch, Truncate};
 use crate::rule_e::play;
 use crate::rule_e::play::Step::{
-    Act, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep, Unmount,
+    Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep, Unmount,
     WriteBack,
 };
-use crate::rule_e::toy::{MAP, TABLE};
+use crate::rule_e::toy::{MAP, SUPER, TABLE};
+use quietus_detect::format::Block;
 
 /// Steps of the ext2-like file system.
 type Step = play::Step<Deed>;
@@ -78,4 +80,31 @@ fn renewed() -> Vec<Step> {
     let settled = [Mount, Pass(1500), Unmount(false), Pass(1500), Read].repeat(20);
     let again = [Mount, Do(Delete(1)), Do(Create(1))];
     [&[Do(Create(1))], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
+}
+
+/// Histories above a cache in which live data is destroyed if nobody tells the rules of it.
+#[must_use]
+pub fn cached() -> Vec<(&'static str, Vec<Step>)> {
+    // The map leaves the guest before block 3 is allocated.
+    let early = [Do(Create(0)), Do(Grow(0, 0, 4)), WriteBack(MAP), Cache(Sink(MAP))];
+    let again = [Do(Grow(0, 1, 5)), WriteBack(MAP)];
+    let written = [&[Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3)], &passes(3)[..]].concat();
+    let late = [Pass(700), Pass(700), Cache(Emit(MAP))];
+    let in_turn = [&[Cache(Emit(MAP))], &passes(MAP)[..]].concat();
+    let unmounted = [&[Unmount(false)], &passes(SUPER)[..], &[Pass(700), Read]].concat();
+    let history =
+        |steps: &[&[Step]]| [&passes(SUPER)[..], &steps.concat(), &[Cut, Proven, Act(false)]].concat();
+    vec![
+        ("a_map_that_is_held_back_proves_nothing", history(&[&early, &written, &late])),
+        (
+            "the_second_of_two_maps_that_are_held_back_proves_nothing",
+            history(&[&early, &again, &written, &in_turn]),
+        ),
+        ("an_unmount_that_overtakes_the_map_proves_nothing", history(&[&written, &unmounted])),
+    ]
+}
+
+/// A block passes the cache.
+fn passes(block: Block) -> [Step; 2] {
+    [Cache(Sink(block)), Cache(Emit(block))]
 }

@@ -9,13 +9,14 @@ mod cached;
 mod digest;
 mod names;
 pub(crate) mod time;
-mod version;
 
+use crate::twin::{Census, Version};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Attached, Content, Verdict};
+use quietus_core::watch::{self, Attached, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 
 use names::Source;
 use time::{Clock, Moment};
@@ -118,20 +119,8 @@ impl<F: Format> Literal<F> {
         this
     }
 
-    /// Whether inference has stopped (9).
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Whether something hung on a time that the page does not fix exactly.
-    #[must_use]
-    pub fn is_unsure(&self) -> bool {
-        self.clock.is_unsure()
-    }
-
     /// Time passes.
-    pub fn tick(&mut self, now: Millis) {
+    fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
         if self.review.as_ref().is_some_and(|it| it.at <= now) {
             let review = self.review.take().expect("it was there");
@@ -191,7 +180,7 @@ impl<F: Format> Literal<F> {
     }
 
     /// Content arrives.
-    pub fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
+    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.clock.change();
         self.end_suspicions();
@@ -301,7 +290,7 @@ impl<F: Format> Literal<F> {
     }
 
     /// The guest reads (10).
-    pub fn read(&mut self, extent: Extent<Addr>) {
+    fn read(&mut self, extent: Extent<Addr>) {
         self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
@@ -361,21 +350,8 @@ impl<F: Format> Literal<F> {
         self.cells.values_mut().for_each(|it| (it.stage, it.unconfirmed, it.unlinked) = (None, None, None));
     }
 
-    /// The blocks that must be seen before `extent` changes.
-    #[must_use]
-    pub fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
-        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
-        self.blocks_of(extent).into_iter().filter(is_needed).collect()
-    }
-
     /// `extent` gets `content`; `seen`, whole blocks, holds `old` (5).
-    pub fn overwriting(
-        &mut self,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        seen: Extent<Addr>,
-        old: &[u8],
-    ) {
+    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
         let new = patched(seen, old, extent, content);
         let bytes = self.format.block_bytes() as usize;
         for (n, block) in self.blocks_of(seen).into_iter().enumerate() {
@@ -387,15 +363,8 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// Blocks that it wants to read.
-    #[must_use]
-    pub fn wants(&self) -> BTreeSet<Block> {
-        let sources = self.sources.iter().filter(|(_, source)| source.is_wanted());
-        sources.map(|(block, _)| *block).chain(self.maps.keys().copied()).collect()
-    }
-
     /// Takes content that was read.
-    pub fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
+    fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
         let Some(content) = content else { return self.stop() };
         let bytes = self.format.block_bytes() as usize;
         for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
@@ -407,7 +376,7 @@ impl<F: Format> Literal<F> {
     }
 
     /// (6)
-    pub fn cut(&mut self) {
+    fn cut(&mut self) {
         self.is_surveyed |= self.knows_names();
         if !self.is_surveyed {
             return;
@@ -418,7 +387,7 @@ impl<F: Format> Literal<F> {
     }
 
     /// (6)
-    pub fn proven(&mut self) {
+    fn proven(&mut self) {
         let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Syncing)).collect();
         let cut: Vec<_> = cut.into_iter().map(|(block, _)| *block).collect();
         for block in cut {
@@ -437,10 +406,47 @@ impl<F: Format> Literal<F> {
         !self.options.eager && !self.format.map_is_final()
     }
 
-    /// All that is to be done now: `layers` and `all` as in
-    /// [`quietus_core::watch::Scope`].
-    #[must_use]
-    pub fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict> {
+    fn may_be_dead(&self, block: Block) -> bool {
+        let Some(cell) = self.cells.get(&block) else { return false };
+        let is_overwritten = cell.live && self.options.grade == Grade::Content;
+        is_overwritten
+            || cell.suspicious
+            || cell.stage.is_some()
+            || cell.unconfirmed.is_some()
+            || cell.unlinked.is_some()
+            || cell.scour
+    }
+}
+
+impl<F: Format> Version for Literal<F> {
+    fn observe(&mut self, at: watch::Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
+            Observation::Overwriting { extent, content, seen, old } => {
+                self.overwriting(extent, content, seen, old);
+            }
+            Observation::Given { extent, content } => self.given(extent, content),
+            Observation::Read(extent) => self.read(extent),
+            Observation::Clients => self.connected(at.now, at.clients),
+            Observation::Attached => self.attached(at.now, at.attached),
+            Observation::Tick => self.tick(at.now),
+            Observation::Cut => self.cut(),
+            Observation::Proven => self.proven(),
+            Observation::Stopping => {}
+        }
+    }
+
+    fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
+        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
+        self.blocks_of(extent).into_iter().filter(is_needed).collect()
+    }
+
+    fn wants(&self) -> BTreeSet<Block> {
+        let sources = self.sources.iter().filter(|(_, source)| source.is_wanted());
+        sources.map(|(block, _)| *block).chain(self.maps.keys().copied()).collect()
+    }
+
+    fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict> {
         let mut due = BTreeMap::new();
         if self.is_over {
             return due;
@@ -457,8 +463,7 @@ impl<F: Format> Literal<F> {
         due
     }
 
-    /// `verdict` on `block` was handed out; with `all`, before it settled.
-    pub fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool) {
+    fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool) {
         let cell = self.cells.get_mut(&block).expect("verdicts are on data");
         match verdict {
             Verdict::Dead => (cell.stage, cell.suspicious) = (None, false),
@@ -467,8 +472,8 @@ impl<F: Format> Literal<F> {
         }
     }
 
-    /// The parts of `extent` to be destroyed before it is written (2).
-    pub fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+    /// (2)
+    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
         for block in self.blocks_of(extent) {
             let place = self.place(block);
@@ -483,15 +488,35 @@ impl<F: Format> Literal<F> {
         parts
     }
 
-    fn may_be_dead(&self, block: Block) -> bool {
-        let Some(cell) = self.cells.get(&block) else { return false };
-        let is_overwritten = cell.live && self.options.grade == Grade::Content;
-        is_overwritten
-            || cell.suspicious
-            || cell.stage.is_some()
-            || cell.unconfirmed.is_some()
-            || cell.unlinked.is_some()
-            || cell.scour
+    fn census(&self) -> Census {
+        let count = |is: fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
+        let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
+        let mut census = vec![
+            ("live", count(|it| it.live) + fixed),
+            ("suspicious", count(|it| it.suspicious)),
+            ("unconfirmed", count(|it| it.unconfirmed.is_some())),
+            (
+                "dead, evidence not durable yet",
+                count(|it| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing))),
+            ),
+            ("dead, still named", count(|it| it.stage == Some(Stage::Referenced))),
+            ("named by pointers", self.cells.keys().filter(|it| self.names(**it) > 0).count() as u64),
+        ];
+        census.sort_unstable();
+        census
+    }
+
+    /// (9)
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn is_unsure(&self) -> bool {
+        self.clock.is_unsure()
+    }
+
+    fn digest(&self, mut hasher: &mut dyn Hasher) {
+        self.add_to(&mut hasher);
     }
 }
 

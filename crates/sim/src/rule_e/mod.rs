@@ -10,12 +10,10 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`cache`] puts a cache that knows no order between a guest and the rules.
 //! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
-//!   longer histories by chance and cuts failures down.
+//!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 
-pub mod cache;
 pub mod fat;
 pub mod guest;
 pub mod judge;
@@ -47,5 +45,5 @@ fn twin<F: Format + Copy + 'static>(
 ) -> Twin<BLOCK_BYTES> {
     let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
     let literal = Box::new(Literal::attach(format, options, now, seen_from_start));
-    Twin::new(rule, Some(literal), disk, now)
+    Twin::new(rule, literal, disk, now)
 }

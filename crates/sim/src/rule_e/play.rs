@@ -1,14 +1,16 @@
 //! A guest with a file system, the disk below it, the rules that watch, and
-//! the judge. What differs between file systems is a [`System`].
+//! the judge; perhaps a cache between the guest and the disk. What differs
+//! between file systems is a [`System`].
 
 mod finish;
 mod steps;
 
+use crate::cache::{self, Cache};
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
-use crate::twin::Twin;
+use crate::twin::{Twin, Watchers};
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
@@ -96,11 +98,12 @@ pub trait System: Debug + Sized {
     /// All but the present content of `block` is destroyed.
     fn scoured(&mut self, _block: Block) {}
 
-    /// Safety: whether the content of `block` may be destroyed; it is.
+    /// Safety: whether the content of `block` on `disk` may be destroyed, below a guest that reads
+    /// what is `seen`; it is.
     ///
     /// # Errors
     /// It is owned: by whom.
-    fn dies(&mut self, block: Block, disk: &[Bytes], eager: bool) -> Result<(), String>;
+    fn dies(&mut self, block: Block, disk: &[Bytes], seen: &[Bytes], eager: bool) -> Result<(), String>;
 
     /// Evidence begins to be made durable.
     fn cut(&mut self);
@@ -144,8 +147,12 @@ pub struct Setup {
     pub unmounts: bool,
     /// Of a FAT: the table is final; else it needs rest, as in exFAT.
     pub is_final: bool,
-    /// The literal version of the rules watches too.
-    pub compares: bool,
+    /// A cache stands between the guest and the disk; else only writes that overtake do.
+    pub is_cached: bool,
+    /// The rules are told of the cache.
+    pub is_told: bool,
+    /// The versions of the rules that watch.
+    pub watchers: Watchers,
 }
 
 impl Setup {
@@ -163,7 +170,9 @@ impl Setup {
             restarts: true,
             unmounts: true,
             is_final: true,
-            compares: true,
+            is_cached: false,
+            is_told: true,
+            watchers: Watchers::Both,
         }
     }
 
@@ -181,7 +190,9 @@ impl Setup {
             restarts: false,
             unmounts: false,
             is_final: true,
-            compares: true,
+            is_cached: false,
+            is_told: true,
+            watchers: Watchers::Both,
         }
     }
 }
@@ -225,6 +236,12 @@ pub enum Step<D> {
     Pass(u64),
     /// Milliseconds pass while the guest is asleep.
     Sleep,
+    /// The guest writes everything.
+    Sync,
+    /// The cache does something.
+    Cache(cache::Step),
+    /// The host loses its power: the guest crashes, and its cache is lost.
+    PowerCut,
 }
 
 /// How long [`Step::Sleep`] is.
@@ -238,6 +255,7 @@ pub struct Play<S> {
     /// The file system said that it was clean when it was mounted.
     was_clean: bool,
     twin: Twin<BLOCK_BYTES>,
+    cache: Cache<Bytes>,
     /// On the way, as it was when it left.
     flights: BTreeMap<Block, Bytes>,
     /// Since when blocks differ from the disk, in time that the guest ran.
@@ -260,15 +278,40 @@ impl<S: System> Play<S> {
             system,
             was_clean: true,
             twin,
+            cache: Cache::new(setup.is_cached),
             flights: BTreeMap::new(),
             dirty_since: BTreeMap::new(),
             run_ms: 0,
             is_cut: false,
         };
+        this.tell();
         for step in [Step::Read, Step::Mount] {
             this.step(step).expect("nothing has happened yet");
         }
         this
+    }
+
+    /// Tells the rules how the guest is attached.
+    fn tell(&mut self) {
+        if self.setup.is_told {
+            self.twin.attached(self.cache.attached());
+        }
+    }
+
+    /// The disk as the guest reads it.
+    fn seen(&self) -> Vec<Bytes> {
+        let mut disk = self.twin.disk().to_vec();
+        self.cache.waiting().for_each(|(block, bytes)| disk[block as usize] = *bytes);
+        disk
+    }
+
+    /// The guest sends `bytes`.
+    fn send(&mut self, block: Block, bytes: Bytes) -> Result<(), String> {
+        self.cache.take(block, bytes).map_or(Ok(()), |it| self.arrive(block, &it))
+    }
+
+    fn arrive_all(&mut self, sent: Vec<(Block, Bytes)>) -> Result<(), String> {
+        sent.into_iter().try_for_each(|(block, bytes)| self.arrive(block, &bytes))
     }
 
     /// `bytes` arrive.
@@ -292,7 +335,7 @@ impl<S: System> Play<S> {
 
     fn write_back(&mut self, block: Block) -> Result<(), String> {
         let bytes = self.take_off(block)?;
-        bytes.map_or(Ok(()), |it| self.arrive(block, &it))
+        bytes.map_or(Ok(()), |it| self.send(block, it))
     }
 
     fn delay(&mut self, block: Block) -> Result<(), String> {
@@ -321,12 +364,14 @@ impl<S: System> Play<S> {
     fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.land_all()?;
         self.write_back_old(ms)?;
+        let sent = self.cache.pass(ms);
+        self.arrive_all(sent)?;
         self.run_ms += ms;
         self.twin.pass(ms)
     }
 
     fn superblock(&self) -> Super {
-        Super::from_bytes(self.twin.content(SUPER)).expect("it is a superblock")
+        Super::from_bytes(&self.seen()[SUPER as usize]).expect("it is a superblock")
     }
 
     fn mount(&mut self) -> Result<(), String> {
@@ -336,9 +381,9 @@ impl<S: System> Play<S> {
         let before = self.superblock();
         self.was_clean = before.is_clean;
         if let Some(in_use) = self.system.superblock_in_use(before) {
-            self.arrive(SUPER, &in_use.bytes())?;
+            self.send(SUPER, in_use.bytes())?;
         }
-        self.system.mount(self.twin.disk());
+        self.system.mount(&self.seen());
         Ok(())
     }
 
@@ -351,10 +396,14 @@ impl<S: System> Play<S> {
         let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
         self.land_all()?;
         first.into_iter().try_for_each(|it| self.write_back(it))?;
-        superblock.map_or(Ok(()), |it| self.arrive(SUPER, &it))?;
+        superblock.map_or(Ok(()), |it| self.send(SUPER, it))?;
         last.into_iter().try_for_each(|it| self.write_back(it))?;
         self.system.leave();
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        self.system.dirty().into_iter().try_for_each(|it| self.write_back(it))
     }
 
     fn crash(&mut self, lands: bool) -> Result<(), String> {
@@ -366,7 +415,21 @@ impl<S: System> Play<S> {
             self.land_all()?;
         }
         self.flights.clear();
-        self.system.recovered(self.twin.disk());
+        self.system.recovered(&self.seen());
+        Ok(())
+    }
+
+    fn power_cut(&mut self) {
+        self.cache.lose();
+        self.flights.clear();
+        self.system.leave();
+        self.system.recovered(&self.seen());
+    }
+
+    fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
+        let sent = self.cache.happen(step);
+        self.arrive_all(sent)?;
+        self.tell();
         Ok(())
     }
 
@@ -374,22 +437,23 @@ impl<S: System> Play<S> {
         if self.system.is_mounted() {
             return Ok(());
         }
-        let mut written = self.system.mend(self.twin.disk());
+        let mut written = self.system.mend(&self.seen());
         if superblock_first {
             written.rotate_right(1);
         }
-        written.into_iter().try_for_each(|(block, bytes)| self.arrive(block, &bytes))?;
-        self.system.recovered(self.twin.disk());
+        written.into_iter().try_for_each(|(block, bytes)| self.send(block, bytes))?;
+        self.system.recovered(&self.seen());
         Ok(())
     }
 
     fn act(&mut self, all: bool) -> Result<(), String> {
+        let seen = self.seen();
         for (block, verdict) in self.twin.verdicts(true, all)? {
             if verdict == Verdict::Scour {
                 self.system.scoured(block);
                 continue;
             }
-            self.system.dies(block, self.twin.disk(), self.setup.options.eager)?;
+            self.system.dies(block, self.twin.disk(), &seen, self.setup.options.eager)?;
             self.twin.destroy(block);
         }
         Ok(())
@@ -398,6 +462,7 @@ impl<S: System> Play<S> {
     fn restart(&mut self) {
         let (disk, now) = (self.twin.disk().to_vec(), self.twin.now());
         self.twin = attach(&self.setup, &self.system, disk, now);
+        self.tell();
         self.system.forgotten();
         self.is_cut = false;
     }
@@ -465,6 +530,9 @@ impl<S: System> Play<S> {
                 self.land_all()?;
                 self.twin.pass(SLEEP_MS)?;
             }
+            Step::Sync => self.sync()?,
+            Step::Cache(step) => self.cache_does(step)?,
+            Step::PowerCut => self.power_cut(),
         }
         Ok(())
     }
@@ -486,7 +554,7 @@ impl<S: System> Play<S> {
 fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
     let twin = system.attach(disk, setup.options, now, was_clean);
-    if setup.compares { twin } else { twin.alone() }
+    twin.watched_by(setup.watchers)
 }
 
 impl<S: System> Space for Play<S> {
@@ -505,7 +573,7 @@ impl<S: System> Space for Play<S> {
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.system.digest(&mut hasher);
-        (self.was_clean, self.twin.disk(), &self.flights, self.is_cut).hash(&mut hasher);
+        (self.was_clean, self.twin.disk(), &self.cache, &self.flights, self.is_cut).hash(&mut hasher);
         let ages = self.dirty_since.iter().map(|(block, since)| (*block, self.run_ms - since));
         ages.collect::<Vec<_>>().hash(&mut hasher);
         if let Some(literal) = self.twin.literal() {

@@ -7,7 +7,9 @@ use crate::rule_e::guest::system::Ext2;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
 use crate::rule_e::wild::{self, Theme, Wild, options, themes};
-use quietus_detect::options::Grade;
+use crate::twin::Watchers;
+use quietus_detect::format::Block;
+use quietus_detect::options::{Grade, Options};
 use std::fmt::Debug;
 
 /// Steps of one walk.
@@ -95,13 +97,13 @@ fn fat_setups() -> Vec<(&'static str, Setup)> {
 #[must_use]
 pub fn walked(seed: u64) -> Part {
     let n = seed / 2;
-    if seed % 4 < 2 { walked_wild(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, true) }
+    if seed % 4 < 2 { walked_wild(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, Watchers::Both) }
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
 #[must_use]
 pub fn judged(seed: u64) -> Part {
-    lived(seed / 2, seed % 2 == 1, false)
+    lived(seed / 2, seed % 2 == 1, Watchers::Product)
 }
 
 fn walked_wild(seed: u64, is_fat: bool) -> Part {
@@ -115,7 +117,7 @@ fn walked_wild(seed: u64, is_fat: bool) -> Part {
     walked_through(theme.name, seed, || Wild::new(&theme))
 }
 
-fn lived(seed: u64, is_fat: bool, compares: bool) -> Part {
+fn lived(seed: u64, is_fat: bool, watchers: Watchers) -> Part {
     let grade = match (seed % 8 == 5, is_fat) {
         (true, true) => Grade::Block,
         (true, false) => Grade::Content,
@@ -127,13 +129,40 @@ fn lived(seed: u64, is_fat: bool, compares: bool) -> Part {
         crashes: seed % 5 < 3,
         restarts: seed % 7 < 4,
         is_final: seed % 7 < 5,
-        compares,
+        watchers,
         ..Setup::large(grade, false)
     };
     if is_fat {
         walked_through("a guest with a FAT", seed, || Play::<Fat>::new(&setup))
     } else {
         walked_through("a guest with a file system", seed, || Play::<Ext2>::new(&setup))
+    }
+}
+
+/// A guest above a cache. `is_told`: the rules know of it.
+fn setup_cached(data: Block, is_told: bool, watchers: Watchers) -> Setup {
+    let large = Setup::large(Grade::Generation, false);
+    Setup {
+        data,
+        options: Options { reorder_window_ms: 500, settle_ms: 2000, ..large.options },
+        passes_ms: vec![100, 700, 1500, 700, 700],
+        reorders: false,
+        is_cached: true,
+        is_told,
+        watchers,
+        ..large
+    }
+}
+
+/// The walk of `seed` through a guest's life above a cache; a quarter of them are of FATs.
+#[must_use]
+pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
+    let setup = setup_cached(1 + (seed / 2 % 5) as u32, is_told, watchers);
+    let setup = Setup { crashes: seed % 3 == 1, restarts: seed % 3 == 1, ..setup };
+    if seed % 4 == 3 {
+        walked_through("a guest with a FAT above a cache", seed, || Play::<Fat>::new(&setup))
+    } else {
+        walked_through("a guest above a cache", seed, || Play::<Ext2>::new(&setup))
     }
 }
 
@@ -169,12 +198,19 @@ fn kind(broken: &str) -> &str {
     broken.split(':').next().unwrap_or(broken)
 }
 
-/// Lets `steps` happen to a guest with everything. `compares`: the literal
-/// version of the rules watches too.
+/// Lets `steps` happen to a guest with everything.
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold(steps: &[play::Step<Deed>], compares: bool) -> Result<(), String> {
-    let setup = Setup { compares, ..Setup::large(Grade::Generation, false) };
+pub fn retold(steps: &[play::Step<Deed>], watchers: Watchers) -> Result<(), String> {
+    let setup = Setup { watchers, ..Setup::large(Grade::Generation, false) };
     happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
+}
+
+/// The same above a cache, of which the rules are told or not; only the judge watches.
+///
+/// # Errors
+/// The first broken promise.
+pub fn retold_cached(steps: &[play::Step<Deed>], is_told: bool) -> Result<(), String> {
+    happen_and_finish(&mut Play::<Ext2>::new(&setup_cached(3, is_told, Watchers::Product)), steps).map(drop)
 }

@@ -5,10 +5,10 @@
 //! that a torn write shows.
 
 use crate::content::{CELL_BYTES, Tag, fill};
-use crate::rule_e::toy::{self, Bytes, MAP, SUPER, Super, Toy};
+use crate::rule_e::toy::{self, Bytes, MAP, SUPER, Super, TABLE, Toy};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Prober, Reason, Shown};
-use quietus_detect::properties::Properties;
+use quietus_detect::properties::{EXT2, Properties};
 use std::ops::Range;
 
 /// The bytes of `block`, from the file system's first byte on.
@@ -59,13 +59,21 @@ pub struct Wide {
     pub has_external_journal: bool,
 }
 
+impl Wide {
+    /// `toy` in blocks of its own size.
+    #[must_use]
+    pub fn narrow(toy: Toy) -> Self {
+        Self { toy, block_bytes: toy::BLOCK_BYTES as u32, has_external_journal: false }
+    }
+}
+
 impl Format for Wide {
     fn name(&self) -> &'static str {
-        self.toy.name()
+        "toy"
     }
 
     fn properties(&self) -> Properties {
-        self.toy.properties()
+        EXT2
     }
 
     fn block_bytes(&self) -> u32 {
@@ -81,16 +89,33 @@ impl Format for Wide {
     }
 
     fn kind(&self, block: Block) -> Kind {
-        self.toy.kind(block)
+        match block {
+            SUPER => Kind::Geometry,
+            MAP => Kind::Map,
+            _ if block < self.toy.journal_first() => Kind::Inodes,
+            _ => Kind::Data,
+        }
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        self.toy.survey(kind)
+        let range = match kind {
+            Kind::Geometry => SUPER..SUPER + 1,
+            Kind::Map => MAP..MAP + 1,
+            Kind::Inodes => TABLE..self.toy.journal_first(),
+            _ => return Vec::new(),
+        };
+        Vec::from([range])
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        assert_eq!(at.len, u64::from(self.block_bytes), "the guest writes whole blocks");
-        self.toy.map(toy::place(MAP), &narrowed(bytes))
+        let first = (at.start.0 % u64::from(self.block_bytes)) as Block;
+        let shown = bytes.iter().zip(first..self.toy.blocks);
+        let shown: Vec<_> =
+            shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
+        match shown.iter().find(|it| !it.allocated && it.blocks.start < self.toy.first_data()) {
+            Some(lie) => Err(Reason(format!("block {} is metadata and free", lie.blocks.start))),
+            None => Ok(shown),
+        }
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
@@ -115,8 +140,8 @@ impl Format for Wide {
         extent.overlaps(Extent::new(0, self.block_bytes.into()))
     }
 
-    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
-        self.toy.geometry(block, old, new)
+    fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
+        toy::geometry(old, new)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -4,14 +4,13 @@
 use super::literal::Literal;
 use super::log::Area;
 use super::place::place;
-use crate::twin::Twin;
-use quietus_core::units::{Addr, Extent, Millis};
+use super::rules::Seen;
+use crate::twin::{Twin, Watchers};
+use quietus_core::units::Millis;
 use quietus_detect::ext2::probe;
-use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use quietus_detect::format::{Block, Contents, Format, Probe};
 use quietus_detect::options::Options;
-use quietus_detect::properties::{EXT3_WRITEBACK, Properties};
 use quietus_detect::rule_j::RuleJ;
-use std::ops::Range;
 
 /// The block of its superblock.
 const SUPER: Block = 1;
@@ -22,59 +21,7 @@ pub const FIRST: Block = 2;
 pub const WIDE_BYTES: u32 = 1024;
 
 /// Content of a block.
-type Wider = [u8; WIDE_BYTES as usize];
-
-/// The device, as the page's version of the rule has it.
-#[derive(Clone, Copy, Debug)]
-struct Device {
-    blocks: Block,
-}
-
-impl Format for Device {
-    fn name(&self) -> &'static str {
-        "device"
-    }
-
-    fn properties(&self) -> Properties {
-        EXT3_WRITEBACK
-    }
-
-    fn block_bytes(&self) -> u32 {
-        WIDE_BYTES
-    }
-
-    fn blocks(&self) -> Block {
-        self.blocks
-    }
-
-    fn was_clean(&self) -> bool {
-        false
-    }
-
-    fn kind(&self, block: Block) -> Kind {
-        if block < FIRST { Kind::Geometry } else { Kind::Data }
-    }
-
-    fn survey(&self, _: Kind) -> Vec<Range<Block>> {
-        Vec::new()
-    }
-
-    fn map(&self, _: Extent<Addr>, _: &[u8]) -> Result<Vec<Shown>, Reason> {
-        Err(Reason("no map is here".into()))
-    }
-
-    fn diff(&self, _: Block, _: Kind, _: &[u8], _: &[u8]) -> Vec<Change> {
-        Vec::new()
-    }
-
-    fn geometry(&self, _: Block, _: &[u8], _: &[u8]) -> Geometry {
-        Geometry::Changed
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-}
+pub type Wider = [u8; WIDE_BYTES as usize];
 
 /// A device with the journal that lies in `area` of `disk`.
 #[must_use]
@@ -100,24 +47,23 @@ fn found(disk: &[Wider]) -> Box<dyn Format> {
     }
 }
 
-/// Rule J begins to watch `disk`, with the journal that `area` lies in elsewhere; and the
-/// page's version, if it `compares`.
+/// Rule J begins to watch `disk`, with the journal that `area` lies in elsewhere.
 ///
 /// # Panics
 /// If that is no journal's device.
 #[must_use]
 pub fn twin(
     area: Area,
+    (watchers, reading): Seen,
     disk: Vec<Wider>,
     options: Options,
     now: Millis,
-    compares: bool,
 ) -> Twin<{ WIDE_BYTES as usize }> {
     let format = found(&disk);
     let journal = format.journal().expect("it has nothing else");
-    let device = Device { blocks: format.blocks() };
-    let rule = Box::new(RuleJ::attach(format, journal, options, now, true));
-    let literal = Literal::attach(device, Area { first: FIRST, ..area }, options, now, true);
-    let twin = Twin::new(rule, Some(Box::new(literal)), disk, now);
-    if compares { twin.at_once() } else { twin.alone() }
+    let rule = RuleJ::attach(format, journal, options, now, true);
+    let area = Area { first: FIRST, ..area };
+    let literal = Literal::attach(found(&disk), area, reading, options, now, true);
+    let twin = Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers);
+    if watchers == Watchers::Product { twin } else { twin.at_once() }
 }

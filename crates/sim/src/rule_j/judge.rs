@@ -156,11 +156,13 @@ impl Judge {
         });
     }
 
-    /// A block of the log has been written by `tid`, and is its commit block?
-    pub fn logged(&mut self, block: Block, tid: Tid, is_commit: bool) {
-        if is_commit {
-            self.ended = tid;
-        }
+    /// The commit block of `tid` is on the disk.
+    pub fn ended(&mut self, tid: Tid) {
+        self.ended = tid;
+    }
+
+    /// A block of the log has been written by `tid`.
+    pub fn logged(&mut self, block: Block, tid: Tid) {
         if let Some(at) = self.area.at(block) {
             self.log.insert(at, tid);
         }
@@ -270,14 +272,15 @@ impl Judge {
     }
 
     /// Forensic: nothing dead is left, once everything has settled and nothing
-    /// is mounted. Layers below content count if the rules know of layers.
+    /// is mounted. Layers below content count if the rules know of layers; of the journal what
+    /// transactions up to `last` logged.
     ///
     /// # Errors
     /// Something is: what.
-    pub fn is_clean(&self, knows_layers: bool) -> Result<Excuses, String> {
+    pub fn is_clean(&self, knows_layers: bool, last: Tid) -> Result<Excuses, String> {
         let mut excuses = Excuses::default();
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
-        if let Some((at, tid)) = self.log.iter().next() {
+        if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {
             return Err(format!("residue: what {tid} logged at {at} lies there"));
         }
         for (block, place) in &self.places {

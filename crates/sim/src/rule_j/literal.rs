@@ -6,14 +6,15 @@
 //! shares nothing with the product but the file system's format. Numbers in
 //! parentheses are those of the page's rules.
 
+mod cached;
 mod log;
 mod version;
 
 use crate::rule_e::literal::time::{Clock, Moment};
-use crate::rule_j::log::{Area, At, Tag, Tid};
+use crate::rule_j::log::{Area, At, Own, Tag, Tid};
 use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::Content;
+use quietus_core::watch::{Attached, Content};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +23,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const QUIET_MS: u64 = 500;
 /// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
+
+/// A reading of the page, which says how much the model of jbd2 is worth: its judge must object to
+/// every reading but [`RULE`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Reading {
+    /// Commits that must be received after the last write (4).
+    pub margin: u32,
+    /// What is counted.
+    pub counts: Counts,
+    /// What was written of the next transaction is residue too (6).
+    pub fresh_is_residue: bool,
+}
+
+/// What is taken for the number of commits received.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Counts {
+    /// Transactions that were received.
+    Transactions,
+    /// The number that the newest one bears.
+    Numbers,
+    /// Writes of commit blocks.
+    Blocks,
+}
+
+/// The page as it is meant.
+pub const RULE: Reading = Reading { margin: 2, counts: Counts::Transactions, fresh_is_residue: false };
 
 /// How far a condemned block is on its way (5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -80,10 +107,12 @@ struct Review {
 
 /// The second implementation.
 #[derive(Debug)]
-pub struct Literal<F> {
-    format: F,
+pub struct Literal {
+    format: Box<dyn Format>,
     area: Area,
+    reading: Reading,
     options: Options,
+    attached: Attached,
     clock: Clock,
     cells: BTreeMap<Block, Cell>,
     log: Log,
@@ -104,9 +133,17 @@ pub struct Literal<F> {
     is_over: bool,
 }
 
-impl<F: Format> Literal<F> {
+impl Literal {
     /// Begins to watch (1).
-    pub fn attach(format: F, area: Area, options: Options, now: Millis, seen_from_start: bool) -> Self {
+    #[must_use]
+    pub fn attach(
+        format: Box<dyn Format>,
+        area: Area,
+        reading: Reading,
+        options: Options,
+        now: Millis,
+        seen_from_start: bool,
+    ) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
         let cell = Cell {
@@ -123,7 +160,9 @@ impl<F: Format> Literal<F> {
         let whole = format.was_clean();
         let mut this = Self {
             area,
+            reading,
             options,
+            attached: Attached::Direct,
             clock,
             cells,
             log: Log::new(area),
@@ -236,6 +275,11 @@ impl<F: Format> Literal<F> {
             self.lost();
         }
         self.receive(Some(at).filter(|_| !late), late, overtaken);
+        let is_commit = || self.area.header(bytes).is_some_and(|it| it.kind == Own::Commit);
+        if self.reading.counts == Counts::Blocks && is_commit() {
+            self.received += 1;
+            self.two_commits(self.received);
+        }
         self.note_position();
     }
 
@@ -247,9 +291,13 @@ impl<F: Format> Literal<F> {
                 Next::TooLong => return self.lost(),
                 Next::Received(tid, copies) => (tid, copies),
             };
-            self.received += 1;
+            self.received = match self.reading.counts {
+                Counts::Transactions => self.received + 1,
+                Counts::Numbers => tid,
+                Counts::Blocks => self.received,
+            };
             if late {
-                let (before, now) = (self.received - 1, self.received);
+                let (before, now) = (self.received.wrapping_sub(1), self.received);
                 self.cells.values_mut().filter(|it| it.count == before).for_each(|it| it.count = now);
             }
             let is_map = |it: &(At, Tag)| self.format.kind(it.1.block) == Kind::Map;
@@ -267,7 +315,8 @@ impl<F: Format> Literal<F> {
             let commit = self.commits[0].clone();
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
-                let Some(content) = self.area.content(commit.tid, copy.tag, seen) else {
+                let content = self.area.content(commit.tid, copy.tag, seen);
+                let Some(content) = content.filter(|_| self.knows_copies()) else {
                     return self.lost();
                 };
                 self.committed(copy.tag.block, &content, commit.number);
@@ -280,7 +329,7 @@ impl<F: Format> Literal<F> {
     fn committed(&mut self, map: Block, content: &[u8], number: u32) {
         self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
-            let old = self.cell(block).count + 2 <= number;
+            let old = self.cell(block).count + self.reading.margin <= number;
             if allocated { self.shown_allocated(block, old, false) } else { self.cell(block).free = true }
         }
     }
@@ -317,8 +366,18 @@ impl<F: Format> Literal<F> {
 
     /// (4)
     fn two_commits(&mut self, number: u32) {
-        let dead = self.cells.values_mut().filter(|it| it.is_candidate() && it.count + 2 <= number);
-        dead.for_each(|it| (it.live, it.stage) = (false, Some(Stage::Unsynced)));
+        let margin = self.reading.margin;
+        let is_old = |it: &Cell| it.is_candidate() && it.count + margin <= number;
+        let old: Vec<_> = self.cells.iter().filter(|(_, it)| is_old(it)).map(|(block, _)| *block).collect();
+        old.into_iter().for_each(|it| self.condemn(it));
+    }
+
+    /// Condemns `block`, unless the cache may still hold what is older than its last write.
+    fn condemn(&mut self, block: Block) {
+        if self.has_passed(block) {
+            let cell = self.cell(block);
+            (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
+        }
     }
 
     /// The position is lost (3).
@@ -356,12 +415,12 @@ impl<F: Format> Literal<F> {
             let received = self.received;
             self.cells.values_mut().for_each(|it| it.count = received);
         }
-        match self.log.tail(tail, overtaken) {
+        match self.log.tail(tail, overtaken, self.reading.fresh_is_residue) {
             Some(residue) => {
                 for at in residue {
-                    let cell = self.cell(self.area.block(at));
-                    if cell.live {
-                        (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
+                    let block = self.area.block(at);
+                    if self.cell(block).live {
+                        self.condemn(block);
                     }
                 }
             }
@@ -414,7 +473,7 @@ impl<F: Format> Literal<F> {
                 self.shown_allocated(block, old, by_tool);
                 continue;
             }
-            let settle = self.options.settle_ms;
+            let settle = self.settle_ms();
             let written = self.cell(block).written.filter(|_| by_tool);
             let is_late = written.is_some_and(|it| self.clock.is_within_active(it, settle));
             let cell = self.cell(block);
@@ -437,26 +496,13 @@ impl<F: Format> Literal<F> {
 
     fn whole(&mut self, by_tool: bool) {
         self.in_use = false;
-        self.decide(by_tool);
+        self.decide(by_tool || self.attached.is_cached());
     }
 
     /// (9)
     fn stop(&mut self) {
         self.is_over = true;
         self.cells.values_mut().for_each(|it| it.stage = None);
-    }
-
-    /// The parts of `extent` to be destroyed before it is written (2).
-    fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let mut parts = Vec::new();
-        for block in self.blocks_of(extent) {
-            let place = self.place(block);
-            let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
-            parts.push(part);
-            let cell = self.cell(block);
-            cell.suspicious = part != place;
-        }
-        parts
     }
 
     fn may_be_dead(&self, block: Block) -> bool {

@@ -5,29 +5,23 @@
 //!   and is recovered from what lies on the disk ([`recovery`]).
 //! - [`judge`] knows what every crash could bring back, and objects when that
 //!   is destroyed, or something dead is left, in the journal too.
-//! - [`text`] is the two-commit rule by the letter, and readings of it that are
-//!   wrong, each of which the model must find ([`known`]).
-//! - [`literal`] is all of the decision once more, written from that page alone;
-//!   [`both`] lets it and the product see the same events, [`lockstep`] does so
-//!   for long.
-//! - [`elsewhere`] is the same guest above two disks: rule E, which does not see the
-//!   log, and rule J below the log's own [`device`].
+//! - [`literal`] is the decision once more, written from that page alone; readings of it
+//!   that are wrong must be found ([`known`]).
+//! - [`rules`] lets it and the product see the same events; below a journal that lies
+//!   elsewhere on two disks, the file system's and the log's own [`device`].
+//! - [`play`] lets the guest live, perhaps above a [`crate::cache`]; [`trial`] does so for long.
 //! - [`wild`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
-pub mod both;
 pub mod device;
-pub mod elsewhere;
 pub mod guest;
 pub mod judge;
 pub mod known;
 pub mod literal;
-pub mod lockstep;
 pub mod log;
 pub mod place;
 pub mod play;
 pub mod recovery;
 pub mod rules;
-pub mod text;
 pub mod trial;
 pub mod wild;

@@ -1,78 +1,242 @@
-//! What a judge puts on trial: something that sees the writes, and says what is
-//! dead.
+//! What a judge puts on trial: the disks of a guest that journals, and the rules that watch them.
+//! Below a journal that is here that is rule J; below one that lies elsewhere rule E, which does
+//! not see the log, and rule J below the log's own [`device`].
 
-use quietus_core::watch::Verdict;
-use quietus_detect::format::Block;
+use super::device::{self, WIDE_BYTES, Wider};
+use super::literal::{Literal, Reading};
+use super::log::Area;
+use super::place::place;
+use super::play::Setup;
+use crate::rule_e::literal::Literal as LiteralE;
+use crate::rule_e::toy::{SUPER, Super, Toy};
+use crate::rule_e::wide::Wide;
+use crate::twin::{Twin, Watchers};
+use quietus_core::units::{Extent, Millis};
+use quietus_core::watch::{Attached, Verdict};
+use quietus_detect::format::{Block, Format};
+use quietus_detect::options::{Grade, Options};
+use quietus_detect::rule_e::RuleE;
+use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The disk, and rules that watch it.
-pub trait Rules: fmt::Debug {
+/// Versions of the rules that watch a disk.
+pub type Watched = Twin<{ WIDE_BYTES as usize }>;
+
+/// Who watches, and how the reference reads the page.
+pub type Seen = (Watchers, Reading);
+
+fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide {
+    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
+    Wide { toy: Toy { was_clean, ..toy }, block_bytes: WIDE_BYTES, has_external_journal }
+}
+
+/// Rule J begins to watch `disk`, with its journal in `area`.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn twin(
+    (toy, area): (Toy, Area),
+    (watchers, reading): Seen,
+    disk: Vec<Wider>,
+    options: Options,
+    now: Millis,
+    seen_from_start: bool,
+) -> Watched {
+    let format = wide(toy, &disk, false);
+    let journal = format.journal().expect("it has one");
+    let rule = RuleJ::attach(Box::new(format), journal, options, now, seen_from_start);
+    let literal = Literal::attach(Box::new(format), area, reading, options, now, seen_from_start);
+    let twin = Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers);
+    if watchers == Watchers::Product { twin } else { twin.at_once() }
+}
+
+/// Rule E begins to watch `disk`, whose journal lies elsewhere.
+fn without_journal(toy: Toy, watchers: Watchers, disk: Vec<Wider>, options: Options, now: Millis) -> Watched {
+    let format = wide(toy, &disk, true);
+    let rule = RuleE::attach(Box::new(format), options, now, true);
+    let literal = LiteralE::attach(format, options, now, true);
+    Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers)
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Rules {
+    setup: Setup,
+    seen: Seen,
+    twin: Watched,
+    /// The journal's disk, if that is another.
+    device: Option<Watched>,
+}
+
+impl Rules {
+    /// The rules, as they begin to watch an empty file system.
+    #[must_use]
+    pub fn new(setup: &Setup, seen: Seen) -> Self {
+        let disk = setup.disk().0;
+        let log = setup.elsewhere.map(|_| device::disk(setup.area(), &disk));
+        Self::attach(setup.clone(), seen, (disk, log), Millis(1_000_000))
+    }
+
+    fn attach(setup: Setup, seen: Seen, disks: (Vec<Wider>, Option<Vec<Wider>>), now: Millis) -> Self {
+        let (toy, area, options) = (setup.toy(), setup.area(), setup.options());
+        let (disk, log) = disks;
+        let twin = match setup.elsewhere {
+            None => twin((toy, area), seen, disk, options, now, true),
+            Some(_) => without_journal(toy, seen.0, disk, options, now),
+        };
+        let device = log.map(|it| device::twin(area, seen, it, options, now));
+        Self { setup, seen, twin, device }
+    }
+
+    /// The server is killed, and started again.
+    pub fn restart(&mut self) {
+        let log = self.device.as_ref().map(|it| it.disk().to_vec());
+        let disks = (self.twin.disk().to_vec(), log);
+        *self = Self::attach(self.setup.clone(), self.seen, disks, self.twin.now());
+    }
+
+    /// The disk that `block` of the file system lies on, and its number there.
+    fn lies(&mut self, block: Block) -> (&mut Watched, Block) {
+        match (&mut self.device, self.setup.area().at(block)) {
+            (Some(device), Some(at)) => (device, device::FIRST + at),
+            _ => (&mut self.twin, block),
+        }
+    }
+
+    fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
+        std::iter::once(&mut self.twin).chain(&mut self.device)
+    }
+
     /// What lies on the disk.
-    fn disk(&self) -> Vec<&[u8]>;
+    #[must_use]
+    pub fn disk(&self) -> Vec<&[u8]> {
+        let mut disk: Vec<_> = self.twin.disk().iter().map(|it| it.as_slice()).collect();
+        let area = self.setup.area();
+        for at in (0..area.len).filter(|_| self.device.is_some()) {
+            let device = self.device.as_ref().expect("it is there");
+            disk[area.block(at) as usize] = device.content(device::FIRST + at);
+        }
+        disk
+    }
 
-    /// `block` gets `bytes`. What is to be destroyed before is returned.
+    /// `block` gets `bytes`, in so many parts. What is to be destroyed before is returned.
     ///
     /// # Errors
     /// Two versions of the rules disagree.
-    fn write(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String>;
-
-    /// The same, in two parts; as a whole to rules that know no parts.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
-    fn write_in_parts(&mut self, block: Block, bytes: &[u8]) -> Result<Vec<Block>, String> {
-        self.write(block, bytes)
+    pub fn write(&mut self, block: Block, bytes: &[u8], parts: usize) -> Result<Vec<Block>, String> {
+        let (disk, there) = self.lies(block);
+        let mut taken = Vec::new();
+        for (part, from) in bytes.chunks(bytes.len() / parts).zip((0..).step_by(bytes.len() / parts)) {
+            let start = place(there, WIDE_BYTES).start.0 + from;
+            taken.extend(disk.write(Extent::new(start, part.len() as u64), part, true)?);
+        }
+        Ok(taken.into_iter().map(|it| block + it - there).collect())
     }
 
     /// Somebody who knows nothing of the file system reads its superblock.
     ///
     /// # Errors
     /// Two versions of the rules disagree.
-    fn opened(&mut self) -> Result<(), String> {
-        Ok(())
+    pub fn opened(&mut self) -> Result<(), String> {
+        let is_observed = self.setup.elsewhere.is_some_and(|it| !it.hides_reads);
+        if is_observed { self.twin.look(SUPER) } else { Ok(()) }
     }
 
     /// Reads something that is wanted; false: nothing is.
     ///
     /// # Errors
     /// Two versions of the rules disagree.
-    fn read_one(&mut self) -> Result<bool, String>;
+    pub fn read_one(&mut self) -> Result<bool, String> {
+        self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
+    }
 
     /// Evidence begins to be made durable.
-    fn cut(&mut self);
+    pub fn cut(&mut self) {
+        self.disks().for_each(Twin::cut);
+    }
 
     /// It is durable.
-    fn proven(&mut self);
+    pub fn proven(&mut self) {
+        self.disks().for_each(Twin::proven);
+    }
+
+    /// The guest is attached so from now on.
+    pub fn attached(&mut self, attached: Attached) {
+        self.disks().for_each(|it| it.attached(attached));
+    }
 
     /// Takes all verdicts that there are; with `all`, also those that may settle
     /// themselves.
     ///
     /// # Errors
     /// Two versions of the rules disagree.
-    fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String>;
+    pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
+        let mut verdicts = self.twin.verdicts(true, all)?;
+        if let Some(device) = &mut self.device {
+            let first = self.setup.area().first;
+            let residue = device.verdicts(true, all)?.into_iter();
+            verdicts.extend(residue.map(|(block, verdict)| (first + block - device::FIRST, verdict)));
+        }
+        Ok(verdicts)
+    }
 
     /// What lies in `block` is destroyed; no rule is told.
-    fn destroy(&mut self, block: Block);
+    pub fn destroy(&mut self, block: Block) {
+        let (disk, there) = self.lies(block);
+        disk.destroy(there);
+    }
 
     /// Time passes.
     ///
     /// # Errors
     /// Two versions of the rules disagree.
-    fn pass(&mut self, ms: u64) -> Result<(), String>;
-
-    /// The server is killed, and started again.
-    fn restart(&mut self);
+    pub fn pass(&mut self, ms: u64) -> Result<(), String> {
+        self.disks().try_for_each(|it| it.pass(ms))
+    }
 
     /// Whether inference has stopped.
-    fn is_over(&self) -> bool;
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.twin.is_over() || self.device.as_ref().is_some_and(Twin::is_over)
+    }
 
     /// Whether they have always read what they want.
-    fn read_at_once(&self) -> bool;
+    #[must_use]
+    pub fn read_at_once(&self) -> bool {
+        self.device.is_none() && self.seen.0 != Watchers::Product
+    }
 
-    /// Whether they know of what lies below content.
-    fn knows_layers(&self) -> bool;
+    /// Whether they know of what lies below content, and a cache leaves them that.
+    #[must_use]
+    pub fn knows_layers(&self) -> bool {
+        self.device.is_none() && !self.setup.is_cached
+    }
 
     /// Equal states have equal digests.
-    fn digest(&self) -> u64;
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for twin in std::iter::once(&self.twin).chain(&self.device) {
+            twin.disk().hash(&mut hasher);
+            if let Some(literal) = twin.literal() {
+                literal.digest(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+}
+
+impl Setup {
+    /// How much is inferred: little time below an external journal, so that doubts settle within a
+    /// history.
+    fn options(&self) -> Options {
+        let settle_ms = match (self.elsewhere, self.is_cached) {
+            (Some(_), _) => 500,
+            (None, true) => 2000,
+            (None, false) => 8000,
+        };
+        Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms }
+    }
 }

@@ -1,68 +1,56 @@
-//! Everything that rule J is put through.
+//! Everything that rule J is put through: both versions of it, below the model of jbd2 and its
+//! judge, and below whatever may be written.
 
 use super::guest::Mode;
+use super::literal::{RULE, Reading};
 use super::log::Flavour;
-use super::play::Step;
-use super::play::{Play, Setup};
-use super::rules::Rules;
-use super::text::{RULE, Reading, Text};
+use super::play::{Elsewhere, Play, Setup, Step};
+use super::wild::{Wild, everything, themes};
 use crate::rule_e::search::{Limits, happen_and_finish, search};
 use crate::rule_e::trial::{Part, walked_through};
+use crate::twin::Watchers;
 
-const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
+/// How the data of ext3 and ext4 goes to the disk.
+pub const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
 
 /// The guest of `seed`.
-#[must_use]
-pub fn setup_of(seed: u64) -> Setup {
-    let mode = MODES[seed as usize % 3];
-    let mut setup = Setup::large(mode);
+fn setup_of(seed: u64) -> Setup {
     let n = seed / 3;
-    setup.data = 2 + (n % 6) as u32;
-    setup.journal = 16 + (n / 2 % 3) as u32 * 4;
-    setup.flavour = if n.is_multiple_of(2) { Flavour::Plain } else { Flavour::Summed };
-    setup.is_async = n % 4 == 1;
-    setup.skips = u32::from(n % 5 < 4);
-    setup.crashes = n % 7 < 4;
-    setup.restarts = n % 3 < 2;
-    setup
-}
-
-fn letter(reading: Reading) -> impl Fn(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules> {
-    move |setup, disk| Box::new(Text::attach(setup.toy(), setup.area(), reading, disk))
-}
-
-/// The walk of `seed` above the rule by the letter, as `reading` has it.
-#[must_use]
-pub fn read(reading: Reading, seed: u64) -> Part {
-    let setup = setup_of(seed);
-    walked_through("a guest that journals", seed, || Play::new(&setup, letter(reading)))
-}
-
-/// Lets `steps` happen to a guest in `mode`, above the rule by the letter as
-/// `reading` has it.
-///
-/// # Errors
-/// The first broken promise.
-pub fn reread(reading: Reading, mode: Mode, steps: &[Step]) -> Result<(), String> {
-    happen_and_finish(&mut Play::new(&Setup::large(mode), letter(reading)), steps).map(drop)
+    Setup {
+        data: 2 + (n % 6) as u32,
+        journal: 16 + (n / 2 % 3) as u32 * 4,
+        flavour: if n.is_multiple_of(2) { Flavour::Plain } else { Flavour::Summed },
+        is_async: n % 4 == 1,
+        skips: u32::from(n % 5 < 4),
+        crashes: n % 7 < 4,
+        restarts: n % 3 < 2,
+        ..Setup::large(MODES[seed as usize % 3])
+    }
 }
 
 /// How many parts [`searched`] has.
 #[must_use]
 pub fn parts() -> usize {
-    setups().len()
+    themes().len() + 2 * setups().len()
 }
 
-/// Searches part `n` above the rule by the letter, up to `transitions_max`.
+/// Searches part `n`, up to `transitions_max`: of what may be written, of guests above both
+/// versions, and of the same above the reference alone.
 #[must_use]
 pub fn searched(n: usize, transitions_max: u64) -> Part {
     let limits = Limits { steps_max: usize::MAX, transitions_max };
-    let (name, setup) = &setups()[n];
-    Part::of(name, search(|| Play::new(setup, letter(RULE)), limits))
+    let (themes, setups) = (themes(), setups());
+    if let Some(theme) = themes.get(n) {
+        return Part::of(theme.name, search(|| Wild::new(theme), limits));
+    }
+    let n = n - themes.len();
+    let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
+    let (name, setup) = &setups[n % setups.len()];
+    Part::of(&format!("{name}, {watchers:?}"), search(|| Play::new(setup, (watchers, RULE)), limits))
 }
 
 /// Small file systems, of which all is searched.
-pub(super) fn setups() -> Vec<(String, Setup)> {
+fn setups() -> Vec<(String, Setup)> {
     let mut setups = Vec::new();
     for mode in MODES {
         let small = Setup::small(mode);
@@ -71,4 +59,57 @@ pub(super) fn setups() -> Vec<(String, Setup)> {
         setups.push((format!("{mode:?}, restarts"), Setup { restarts: true, ..small }));
     }
     setups
+}
+
+/// The walk of `seed`: a third of them write whatever may be written, a third are
+/// a guest's life above both versions, and a third its life above the product
+/// alone, which reads when chance will have it.
+#[must_use]
+pub fn walked(seed: u64) -> Part {
+    match seed % 3 {
+        0 => {
+            let theme = everything(seed / 3);
+            walked_through("whatever may be written to a journal", seed, || Wild::new(&theme))
+        }
+        1 => lived(seed / 3, Watchers::Both),
+        _ => lived(seed / 3, Watchers::Product),
+    }
+}
+
+/// The walk of `seed` through a guest's life.
+#[must_use]
+pub fn lived(seed: u64, watchers: Watchers) -> Part {
+    let setup = Setup { splits: seed % 11 < 5, ..setup_of(seed) };
+    walked_through("a guest that journals", seed, || Play::new(&setup, (watchers, RULE)))
+}
+
+/// The walk of `seed` through the life of a guest with its journal elsewhere.
+#[must_use]
+pub fn elsewhere(seed: u64, watchers: Watchers) -> Part {
+    let elsewhere = Elsewhere { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
+    let setup = Setup { elsewhere: Some(elsewhere), splits: seed % 11 < 5, ..setup_of(seed) };
+    walked_through("a guest with its journal elsewhere", seed, || Play::new(&setup, (watchers, RULE)))
+}
+
+/// The walk of `seed` through the life of a guest above a cache, of which the rules are told or not.
+#[must_use]
+pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
+    let setup = Setup { is_cached: true, is_told, ..setup_of(seed) };
+    walked_through("a guest that journals above a cache", seed, || Play::new(&setup, (watchers, RULE)))
+}
+
+/// The walk of `seed` above the reference alone, as `reading` has it.
+#[must_use]
+pub fn read(reading: Reading, seed: u64) -> Part {
+    let setup = setup_of(seed);
+    walked_through("a guest that journals", seed, || Play::new(&setup, (Watchers::Reference, reading)))
+}
+
+/// Lets `steps` happen to a guest of `setup`, above the reference as `reading` has it, or the
+/// product, or both.
+///
+/// # Errors
+/// The first broken promise.
+pub fn retold(setup: &Setup, steps: &[Step], watchers: Watchers, reading: Reading) -> Result<(), String> {
+    happen_and_finish(&mut Play::new(setup, (watchers, reading)), steps).map(drop)
 }

@@ -1,13 +1,14 @@
 //! Whatever a guest may write to a journal and beside it, in whatever order, in
 //! parts, twice, with numbers of any sort: the two versions of rule J must agree.
 
-use super::both::twin;
 use super::device::WIDE_BYTES;
+use super::literal::RULE;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
 use super::place::{place, widened};
+use super::rules::twin;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
-use crate::twin::Twin;
+use crate::twin::{Twin, Watchers};
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -148,7 +149,14 @@ impl Wild {
         disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
         let options =
             Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
-        let twin = twin((toy, area), disk, options, Millis(1_000_000), theme.seen_from_start).at_once();
+        let twin = twin(
+            (toy, area),
+            (Watchers::Both, RULE),
+            disk,
+            options,
+            Millis(1_000_000),
+            theme.seen_from_start,
+        );
         let next = (theme.tid, FIRST);
         let begun = Tail { start: FIRST, tid: theme.tid };
         let mut this =

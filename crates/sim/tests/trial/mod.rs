@@ -1,9 +1,6 @@
 //! What every trial of a rule has to show: that nothing broke, and that enough was tried.
 
 use quietus_sim::rule_e::trial::Part;
-use quietus_sim::rule_j::guest::Mode;
-use quietus_sim::rule_j::known::histories;
-use quietus_sim::rule_j::play::{Setup, Step};
 use quietus_sim::verdict::silence_panics;
 
 /// Says what `part` broke, and ends.
@@ -36,18 +33,4 @@ pub fn assert_walked(walked: impl Fn(u64) -> Part, walks: u64) {
         steps += part.transitions;
     }
     assert!(steps > walks * 30, "the walks are short: {steps} steps");
-}
-
-#[allow(dead_code, reason = "only trials of journals have such histories")]
-/// The histories that are worth keeping break nothing when they are `retold` below a
-/// guest of `setup`, in each mode, with both versions and with the product alone.
-pub fn assert_retold(retold: fn(&Setup, &[Step], bool) -> Result<(), String>, setup: fn(Mode) -> Setup) {
-    silence_panics();
-    for (name, steps) in histories() {
-        for mode in [Mode::Journal, Mode::Ordered, Mode::Writeback] {
-            for compares in [true, false] {
-                assert_eq!(retold(&setup(mode), &steps, compares), Ok(()), "{name}, {mode:?}");
-            }
-        }
-    }
 }

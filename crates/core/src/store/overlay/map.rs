@@ -9,7 +9,7 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
-use crate::place::Place;
+use crate::place::{Place, Places};
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -34,8 +34,8 @@ const VERSION: u32 = 1;
 const SIZE_BYTES_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64 * BLOCK_BYTES;
 /// Bytes read at once when a disk is opened.
 const SCAN_BYTES: usize = 1 << 20;
-/// Longest write of the map, in bytes.
-const WRITE_BYTES_MAX: u64 = 1 << 20;
+/// Most pages in one write of the map.
+const WRITE_PAGES_MAX: usize = 256;
 
 /// Why a map cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -307,23 +307,17 @@ impl Map {
         self.dirty.range(pages.clone()).next().is_none() && self.checkpointing.range(pages).next().is_none()
     }
 
-    /// Begins a checkpoint: the pages that are not durable, adjacent ones as one write.
-    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Place, Vec<u8>)> {
+    /// Begins a checkpoint: the pages that are not durable, many as one write, wherever they lie. A write of
+    /// its own for each would wake a thread for each.
+    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
         self.checkpointing = std::mem::take(&mut self.dirty);
-        let mut writes: Vec<(Place, Vec<u8>)> = Vec::new();
-        for page in &self.checkpointing {
-            let (at, bytes) = (place(*page), self.pages[page].bytes());
-            if let Some((last, so_far)) = writes.last_mut()
-                && last.extent.end() == at.extent.start.0
-                && last.extent.len < WRITE_BYTES_MAX
-            {
-                last.extent.len += at.extent.len;
-                so_far.extend(bytes);
-            } else {
-                writes.push((at, bytes));
-            }
-        }
-        writes
+        let pages: Vec<u64> = self.checkpointing.iter().copied().collect();
+        let written = |pages: &[u64]| {
+            let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES as usize);
+            pages.iter().for_each(|page| self.pages[page].append_to(&mut bytes));
+            (pages.iter().copied().map(place).collect(), bytes)
+        };
+        pages.chunks(WRITE_PAGES_MAX).map(written).collect()
     }
 
     pub(super) fn end_checkpoint(&mut self) {
@@ -340,8 +334,8 @@ impl Page {
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 
-    /// The bytes of the page in the file.
-    fn bytes(&self) -> Vec<u8> {
-        self.entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
+    /// Appends the bytes of the page in the file.
+    fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.entries.iter().for_each(|entry| bytes.extend(entry.to_le_bytes()));
     }
 }

@@ -20,8 +20,8 @@ impl Memory {
         Self(RefCell::new(vec![0; bytes as usize]), RefCell::default())
     }
 
-    fn put(&self, (place, bytes): &(Place, Vec<u8>)) {
-        self.write(place.extent.start, bytes, false).unwrap();
+    fn put(&self, (places, bytes): &(Places, Vec<u8>)) {
+        places.write(bytes, |place, part| self.write(place.extent.start, part, false)).unwrap();
     }
 }
 
@@ -267,8 +267,8 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     );
     let again = bench.overlay.begin_checkpoint();
     assert_eq!(
-        again.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
-        first.iter().map(|(place, _)| *place).collect::<Vec<_>>()
+        again.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
+        first.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>()
     );
     again.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();

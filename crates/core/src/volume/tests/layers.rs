@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What a watcher says that sees nothing.
 #[derive(Clone, Debug, Default)]
-struct Puppet {
+pub(super) struct Puppet {
     /// What lies below so many bytes from the start on may be dead.
     below_bytes: Arc<AtomicU64>,
     /// The runs that wait for a verdict.
@@ -28,6 +28,10 @@ struct Puppet {
     arrivals: Arc<AtomicU64>,
     /// It wants to see the first block before it is changed.
     sees_first: Arc<AtomicBool>,
+    /// It wants to see these extents before any change.
+    pub(super) needs: Vec<Extent<Addr>>,
+    /// The first byte of each extent that it was shown, the last one lowest.
+    pub(super) shown: Arc<AtomicU64>,
     /// The last byte of which it was told that its knowledge may be wrong.
     blind_to: Arc<AtomicU64>,
 }
@@ -42,11 +46,14 @@ impl Observer for Puppet {
             Observation::Given { extent, content: None } => {
                 self.blind_to.fetch_max(extent.end(), Relaxed);
             }
+            Observation::Overwriting { old, .. } => {
+                self.shown.store(self.shown.load(Relaxed) << 8 | u64::from(old[0]), Relaxed);
+            }
             _ => {}
         }
     }
     fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
-        if self.sees_first.load(Relaxed) { vec![Extent::new(0, 4096)] } else { Vec::new() }
+        if self.sees_first.load(Relaxed) { vec![Extent::new(0, 4096)] } else { self.needs.clone() }
     }
     fn wants(&mut self) -> Option<Extent<Addr>> {
         None

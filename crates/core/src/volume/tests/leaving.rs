@@ -10,22 +10,29 @@ pub(super) const BLOCK: u64 = 4096;
 
 /// An overlay above a base that holds nines in its second half.
 pub(super) fn overlay() -> Bench {
-    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-    let (map, base) = (Memory::new(map_bytes(SIZE)), Memory::new(SIZE));
+    let base = Memory::new(SIZE);
     base.put(Pos(SIZE / 2), &vec![9; (SIZE / 2) as usize]).unwrap();
-    format_map(&map, DISK, SIZE).unwrap();
-    let journal = Memory::new(shape.bytes());
-    Volume::format(&journal, shape, DISK, None, None).unwrap();
-    open(Memory::new(0), journal, (map, base))
+    overlay_above(base, SIZE)
 }
 
-fn open(data: Memory, journal: Memory, overlay: (Memory, Memory)) -> Bench {
+/// An overlay of `size` bytes, as long as its base or longer.
+pub(super) fn overlay_above(base: Memory, size: u64) -> Bench {
+    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+    let map = Memory::new(map_bytes(size));
+    format_map(&map, DISK, size).unwrap();
+    let journal = Memory::new(shape.bytes());
+    Volume::format(&journal, shape, DISK, None, None).unwrap();
+    open(Memory::new(0), journal, (map, base), size)
+}
+
+fn open(data: Memory, journal: Memory, overlay: (Memory, Memory), size: u64) -> Bench {
     let mut base_data = BlockSet::default();
-    base_data.insert(Extent::new(SIZE / 2, SIZE / 2));
+    let from = SIZE / 2;
+    base_data.insert(Extent::between(from, overlay.1.size().max(from)));
     let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
     let opening = Opening {
         store: store::Kind::Overlay(setup),
-        ..opening(Config::new("purge-2".parse().unwrap()), SIZE, None)
+        ..opening(Config::new("purge-2".parse().unwrap()), size, None)
     };
     let volume = Volume::open(opening, &media(&data, &journal, Some(&overlay))).unwrap();
     Bench::of(volume, data, journal, Some(overlay))
@@ -33,7 +40,8 @@ fn open(data: Memory, journal: Memory, overlay: (Memory, Memory)) -> Bench {
 
 /// The server is killed, and starts again.
 pub(super) fn killed(bench: Bench) -> Bench {
-    open(bench.data, bench.journal, bench.overlay.expect("it is an overlay"))
+    let size = bench.volume.status().size_bytes;
+    open(bench.data, bench.journal, bench.overlay.expect("it is an overlay"), size)
 }
 
 impl Bench {
@@ -193,4 +201,21 @@ fn a_block_that_the_durable_map_still_has_in_the_base_dies_once() {
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, BLOCK);
     assert!(bench.volume.is_drained() && bench.data.bytes.borrow().iter().all(|byte| *byte != 7));
+}
+
+#[test]
+fn a_guest_that_never_rests_finds_room_because_erasing_begins_before_there_is_none() {
+    let mut bench = overlay();
+    bench.write(0, 7, SIZE / 2);
+    bench.flush();
+    // Four times as much as may be owed by place.
+    for block in 0..SIZE / BLOCK {
+        let start = (block * 5) % (SIZE / 2 / BLOCK) * BLOCK;
+        bench.done(Op::Trim, start, BLOCK).unwrap();
+        bench.write(start, 8, BLOCK);
+    }
+    let counters = bench.volume.status().counters;
+    assert_eq!((bench.now, counters.revocations), (0, 0), "a write waited");
+    assert!(counters.destroyed_bytes > SIZE / 2, "{counters:?}");
+    assert_eq!(bench.reads(0, SIZE / 2), vec![8; (SIZE / 2) as usize]);
 }

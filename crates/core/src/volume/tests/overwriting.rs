@@ -14,8 +14,11 @@ fn dead() -> Bench {
 
 /// The server is killed, and starts again: in the same session of the host, or in another.
 fn killed(bench: Bench, is_same_session: bool) -> Bench {
-    let session = u64::from(is_same_session);
-    let config = Config::new("clear".parse().unwrap());
+    reopened(bench, u64::from(is_same_session), false)
+}
+
+fn reopened(bench: Bench, session: u64, read_only: bool) -> Bench {
+    let config = Config { read_only, ..Config::new("clear".parse().unwrap()) };
     let opening = Opening { session, ..opening(config, SIZE, None) };
     let volume = Volume::open(opening, &Media::new(&bench.data, &bench.journal)).unwrap();
     Bench::of(volume, bench.data, bench.journal, None)
@@ -89,6 +92,37 @@ fn a_kill_undoes_no_such_write_and_a_power_cut_one_that_was_not_flushed() {
         assert!(bench.data.bytes.borrow().iter().all(|byte| *byte != 7 && (survives || *byte == 0)));
         assert_eq!(bench.volume.status().counters.destroyed_bytes, 2 * BLOCK);
     }
+}
+
+#[test]
+fn what_a_kill_leaves_unsynced_waits_for_the_next_sync_and_a_second_kill_undoes_nothing() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    let syncs = bench.data.syncs.get();
+    let bench = killed(bench, true);
+    assert_eq!((bench.data.syncs.get(), bench.volume.status().owed.queued_bytes), (syncs, 2 * BLOCK));
+    let mut bench = killed(bench, true);
+    assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+    bench.done(Op::Flush, 0, 0).unwrap();
+    let met: Vec<_> = bench.receipts.iter().map(|it| (it.act, it.extent)).collect();
+    assert_eq!(met, [(Done::Overwritten, Extent::new(0, BLOCK))]);
+    assert_eq!(killed(bench, false).reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+}
+
+#[test]
+fn a_disk_that_is_read_only_syncs_nothing_and_records_nothing() {
+    let mut bench = dead();
+    bench.write(0, 8, BLOCK);
+    let mut bench = reopened(bench, 1, true);
+    assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
+    bench.now += 10_000;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.todo, []);
+    bench.ask(Op::Flush, 0, 0);
+    assert!(bench.todo.iter().all(|io| io.op == IoOp::Sync), "{:?}", bench.todo);
+    bench.settle();
+    assert!(bench.receipts.is_empty() && bench.latched.is_none());
+    assert_eq!(killed(bench, false).reads(0, 2 * BLOCK), [0; 2 * BLOCK as usize]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub mod memory;
 pub mod system;
 pub mod wild;
 
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, place};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::properties::{Properties, VFAT};
@@ -185,9 +185,8 @@ impl Format for FatToy {
         lost.chain(changed.iter().filter_map(|n| self.link(new[*n])).map(Change::Linked)).collect()
     }
 
-    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
-        Toy { blocks: self.blocks, inode_blocks: 1, journal: 0, was_clean: self.was_clean }
-            .geometry(block, old, new)
+    fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
+        geometry(old, new)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -180,12 +180,12 @@ impl System for Fat {
         self.is_spared(block)
     }
 
-    fn dies(&mut self, block: Block, disk: &[Bytes], _: bool) -> Result<(), String> {
+    fn dies(&mut self, block: Block, disk: &[Bytes], seen: &[Bytes], _: bool) -> Result<(), String> {
         self.is_spared(block)?;
         let Some(top) = stay_of(&disk[block as usize]) else { return Ok(()) };
         let is_owned = match &self.memory {
             Some(memory) => memory.stays.get(&block) == Some(&top),
-            None => entries(disk)[block as usize] != 0,
+            None => entries(seen)[block as usize] != 0 && stay_of(&seen[block as usize]) == Some(top),
         };
         if is_owned {
             return Err(format!("safety: a file has block {block} and what lies there is its own"));

@@ -6,6 +6,7 @@ use crate::rule_e::judge::{Excuses, Judge};
 use crate::rule_e::play::{Setup, System};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy};
 use crate::rule_e::twin;
+use crate::rule_e::wide::Wide;
 use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
@@ -20,6 +21,7 @@ pub struct Ext2 {
     guest: Option<Guest>,
     judge: Judge,
     next_generation: u8,
+    is_cached: bool,
 }
 
 impl Ext2 {
@@ -40,17 +42,18 @@ impl System for Ext2 {
         let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
         disk[MAP as usize][..3].fill(1);
-        (Self { toy, guest: None, judge: Judge::new(toy, &disk), next_generation: 1 }, disk)
+        let (judge, is_cached) = (Judge::new(toy, &disk), setup.is_cached);
+        (Self { toy, guest: None, judge, next_generation: 1, is_cached }, disk)
     }
 
     fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES> {
-        twin(Toy { was_clean, ..self.toy }, disk, options, now, true)
+        twin(Wide::narrow(Toy { was_clean, ..self.toy }), disk, options, now, true)
     }
 
     fn mount(&mut self, disk: &[Bytes]) {
         let guest = Guest::mount(self.toy, disk, self.next_generation);
-        self.judge.recovered(&guest.named());
         self.guest = Some(guest);
+        self.recovered(disk);
     }
 
     fn is_mounted(&self) -> bool {
@@ -64,7 +67,7 @@ impl System for Ext2 {
 
     fn recovered(&mut self, disk: &[Bytes]) {
         let named = self.named(disk);
-        self.judge.recovered(&named);
+        self.judge.recovered(&named, self.is_cached.then_some(disk));
     }
 
     fn superblock_in_use(&self, before: Super) -> Option<Super> {
@@ -135,8 +138,8 @@ impl System for Ext2 {
         self.judge.scoured(block);
     }
 
-    fn dies(&mut self, block: Block, disk: &[Bytes], eager: bool) -> Result<(), String> {
-        self.judge.dies(block, &self.named(disk), eager)?;
+    fn dies(&mut self, block: Block, _: &[Bytes], seen: &[Bytes], eager: bool) -> Result<(), String> {
+        self.judge.dies(block, &self.named(seen), eager)?;
         self.judge.destroyed(block);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 
 impl<F: Format> Literal<F> {
     /// Adds all that matters for what follows to `hasher`.
-    pub fn digest(&self, hasher: &mut impl Hasher) {
+    pub(super) fn add_to(&self, hasher: &mut impl Hasher) {
         for cell in self.cells.values() {
             let Cell {
                 live,

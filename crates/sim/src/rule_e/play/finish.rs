@@ -2,6 +2,7 @@
 //! dead may be left.
 
 use super::{Play, Step, System};
+use crate::cache;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 
@@ -10,22 +11,31 @@ const ROUNDS_MAX: usize = 100;
 
 impl<S: System> Play<S> {
     /// Unmounts, lets the server do all that it wants, and has the file system
-    /// mounted and unmounted for as long as it takes to settle: time alone
-    /// proves nothing.
+    /// mounted and unmounted for as long as it takes to settle, each time where
+    /// the server sees it: time alone proves nothing.
     pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
         self.step(Step::Unmount(false))?;
-        if !self.superblock().is_clean {
+        if self.setup.is_cached || !self.superblock().is_clean {
             self.step(Step::Fsck(false))?;
         }
-        for _ in 0..2 * self.setup.options.settle_ms.div_ceil(1000) + 2 {
+        let flush = Step::Cache(cache::Step::Flush);
+        let hold_ms = if self.setup.is_cached { cache::HOLD_MS } else { 0 };
+        for _ in 0..2 * (self.setup.options.settle_ms + hold_ms).div_ceil(1000) + 2 {
             self.work()?;
-            for step in [Step::Mount, Step::Pass(1000), Step::Unmount(false), Step::Pass(1000)] {
+            for step in [Step::Mount, flush, Step::Pass(1000), Step::Unmount(false), flush, Step::Pass(1000)]
+            {
                 self.step(step)?;
             }
         }
         self.work()?;
         self.work()?;
-        self.system.is_clean(self.twin.disk(), self.setup.options.grade)
+        match self.system.is_clean(&self.seen(), self.setup.options.grade) {
+            // A map may arrive after the block was given away: nothing is promised of layers.
+            Err(broken) if self.setup.is_cached && broken.ends_with("is only overwritten") => {
+                Ok(Excuses::default())
+            }
+            judged => judged,
+        }
     }
 
     fn work(&mut self) -> Result<(), String> {

@@ -204,7 +204,8 @@ impl Log {
     }
 
     /// The superblock says `tail`: what is residue; none: the position is lost.
-    pub fn tail(&mut self, tail: Tail, overtaken: bool) -> Option<Vec<At>> {
+    /// With `fresh_too`, what was written of the next transaction is residue.
+    pub fn tail(&mut self, tail: Tail, overtaken: bool, fresh_too: bool) -> Option<Vec<At>> {
         let Tail { start, tid } = tail;
         if start == 0 {
             self.all_is_old();
@@ -224,7 +225,8 @@ impl Log {
                 let lives = self.area.between(start, begins);
                 let is_in_parts = |at: &At| self.parts.contains_key(at) || self.unread.contains(at);
                 let is_written = |at: &At| self.fresh.contains(at) || is_in_parts(at);
-                let is_dead = |at: &At| !is_written(at) && self.area.between(start, *at) >= lives;
+                let is_dead =
+                    |at: &At| (fresh_too || !is_written(at)) && self.area.between(start, *at) >= lives;
                 Some((1..self.area.len).filter(is_dead).collect())
             }
             Position::Known(..) if self.is_replayed(tail, overtaken) => {

@@ -3,17 +3,13 @@
 use super::{Cell, Literal, Stage};
 use crate::rule_e::literal::{patched, time::Moment};
 use crate::twin::{Census, Version};
-use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Content, Verdict};
-use quietus_detect::format::{Block, Format, Kind};
+use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::{self, Content, Observation, Verdict};
+use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
-impl<F: Format> Literal<F> {
-    fn count(&self, is: impl Fn(&Cell) -> bool) -> u64 {
-        self.cells.values().filter(|it| is(it)).count() as u64
-    }
-
+impl Literal {
     /// Blocks whose old content is wanted.
     fn old_wanted(&self) -> BTreeSet<Block> {
         let copies = self.commits.iter().flat_map(|it| &it.maps);
@@ -34,20 +30,10 @@ impl<F: Format> Literal<F> {
         self.settle();
     }
 
-    fn age(&self, then: Moment) -> u64 {
-        (self.clock.moment().active - then.active).min(2 * self.options.settle_ms)
-    }
-}
-
-impl<F: Format> Version for Literal<F> {
-    fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
-        Self::arrived(self, now, extent, content);
-    }
-
-    fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
-        let unseen = self.old_wanted();
-        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
-        self.blocks_of(extent).into_iter().filter(is_needed).collect()
+    /// What is condemned goes on its way (5).
+    fn turn(&mut self, from: Stage, to: Stage) {
+        let stages = self.cells.values_mut().filter_map(|it| it.stage.as_mut());
+        stages.filter(|it| **it == from).for_each(|it| *it = to);
     }
 
     fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
@@ -61,13 +47,6 @@ impl<F: Format> Version for Literal<F> {
                 _ => {}
             }
         }
-    }
-
-    fn wants(&self) -> BTreeSet<Block> {
-        let superblock = self.wants_superblock.then_some(self.area.block(0));
-        let superblock =
-            superblock.into_iter().chain(self.log.unread().iter().map(|at| self.area.block(*at)));
-        self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
     fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
@@ -87,18 +66,38 @@ impl<F: Format> Version for Literal<F> {
         }
     }
 
-    fn tick(&mut self, now: Millis) {
-        Self::tick(self, now);
+    fn age(&self, then: Moment) -> u64 {
+        (self.clock.moment().active - then.active).min(2 * self.settle_ms())
+    }
+}
+
+impl Version for Literal {
+    fn observe(&mut self, at: watch::Moment, observation: Observation<'_>) {
+        match observation {
+            Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
+            Observation::Overwriting { extent, content, seen, old } => {
+                self.overwriting(extent, content, seen, old);
+            }
+            Observation::Given { extent, content } => self.given(extent, content),
+            Observation::Attached => self.attached(at.now, at.attached),
+            Observation::Tick => self.tick(at.now),
+            Observation::Cut => self.turn(Stage::Unsynced, Stage::Syncing),
+            Observation::Proven => self.turn(Stage::Syncing, Stage::Confirmed),
+            Observation::Read(_) | Observation::Clients | Observation::Stopping => {}
+        }
     }
 
-    fn cut(&mut self) {
-        let young = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Unsynced));
-        young.for_each(|it| it.stage = Some(Stage::Syncing));
+    fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
+        let unseen = self.old_wanted();
+        let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
+        self.blocks_of(extent).into_iter().filter(is_needed).collect()
     }
 
-    fn proven(&mut self) {
-        let cut = self.cells.values_mut().filter(|it| it.stage == Some(Stage::Syncing));
-        cut.for_each(|it| it.stage = Some(Stage::Confirmed));
+    fn wants(&self) -> BTreeSet<Block> {
+        let superblock = self.wants_superblock.then_some(self.area.block(0));
+        let superblock =
+            superblock.into_iter().chain(self.log.unread().iter().map(|at| self.area.block(*at)));
+        self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
     fn due(&self, _: bool, _: bool) -> BTreeMap<Block, Verdict> {
@@ -111,20 +110,32 @@ impl<F: Format> Version for Literal<F> {
         (cell.stage, cell.suspicious) = (None, false);
     }
 
+    /// (2)
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        Self::take_suspicious(self, extent)
+        let mut parts = Vec::new();
+        for block in self.blocks_of(extent) {
+            let place = self.place(block);
+            let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
+            parts.push(part);
+            let cell = self.cell(block);
+            cell.suspicious = part != place;
+        }
+        parts
     }
 
     fn census(&self) -> Census {
+        let count = |is: fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
         let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        let unproven = |it: &Cell| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing));
         let mut census = vec![
             ("place in the journal known (1: yes)", u64::from(self.log.is_known())),
             ("commits received", u64::from(self.received)),
-            ("live", self.count(|it| it.live) + fixed),
-            ("free by a committed map", self.count(|it| it.free)),
-            ("suspicious", self.count(|it| it.suspicious)),
-            ("dead, evidence not durable yet", self.count(unproven)),
+            ("live", count(|it| it.live) + fixed),
+            ("free by a committed map", count(|it| it.free)),
+            ("suspicious", count(|it| it.suspicious)),
+            (
+                "dead, evidence not durable yet",
+                count(|it| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing))),
+            ),
         ];
         census.sort_unstable();
         census
@@ -152,6 +163,7 @@ impl<F: Format> Version for Literal<F> {
         for commit in &self.commits {
             (self.received - commit.number, &commit.maps).hash(&mut hasher);
         }
-        (self.is_over, self.clock.gap(), &self.settled, self.was_unknown).hash(&mut hasher);
+        (self.is_over, self.attached.is_cached(), self.clock.gap(), &self.settled, self.was_unknown)
+            .hash(&mut hasher);
     }
 }

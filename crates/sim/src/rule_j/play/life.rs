@@ -15,7 +15,7 @@ impl Play {
     /// Replays the log, if it must be; none: that was interrupted.
     fn recover(&mut self, interrupted: bool) -> Result<Option<Start>, String> {
         self.rules.opened()?;
-        let found = recovery(self.area, &self.rules.disk()).ok_or("safety: the journal is gone")?;
+        let found = recovery(self.area, &self.seen()).ok_or("safety: the journal is gone")?;
         if found.is_empty {
             return Ok(Some(Start { tid: found.next + self.setup.skips, is_empty: true }));
         }
@@ -29,7 +29,7 @@ impl Play {
         let contents = if is_elsewhere { found.in_order } else { found.contents.into_iter().collect() };
         let quarters = if is_elsewhere { 1 + self.interruptions % 3 } else { 2 };
         let count = if interrupted { contents.len() * quarters / 4 } else { contents.len() };
-        contents.iter().take(count).try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
+        contents.into_iter().take(count).try_for_each(|(block, bytes)| self.send(block, bytes, None))?;
         self.is_interrupted = interrupted;
         if interrupted {
             self.interruptions += 1;
@@ -42,7 +42,7 @@ impl Play {
 
     fn tail_arrives(&mut self, tail: Tail) -> Result<(), String> {
         self.judge.tail(tail);
-        self.arrive(self.area.block(0), &self.area.superblock(tail))
+        self.send(self.area.block(0), self.area.superblock(tail), None)
     }
 
     pub(super) fn mount(&mut self, interrupted: bool) -> Result<(), String> {
@@ -50,13 +50,13 @@ impl Play {
             return Ok(());
         }
         let Some(start) = self.recover(interrupted)? else { return Ok(()) };
-        let before = Super::from_bytes(self.rules.disk()[SUPER as usize]).expect("it is a superblock");
+        let before = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
         let counts = u8::from(self.setup.elsewhere.is_some());
         let in_use = Super { is_clean: false, mounts: before.mounts.wrapping_add(counts), ..before };
-        self.arrive(SUPER, &widened(&in_use.bytes(), self.area.block_bytes))?;
+        self.send(SUPER, widened(&in_use.bytes(), self.area.block_bytes), None)?;
         self.judge.mounted(start.tid);
         let what = (self.toy, self.area, self.setup.mode, self.setup.is_async);
-        self.guest = Some(Journaled::mount(what, &self.rules.disk(), self.next_generation, start));
+        self.guest = Some(Journaled::mount(what, &self.seen(), self.next_generation, start));
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl Play {
         self.with(Journaled::empty);
         self.land_all()?;
         let Some(guest) = self.guest.take() else { return Ok(()) };
-        self.arrive(SUPER, &guest.superblock(true))?;
+        self.send(SUPER, guest.superblock(true), None)?;
         self.next_generation = guest.crash().1;
         self.judge.unmounted();
         Ok(())
@@ -116,7 +116,7 @@ impl Play {
     /// Whether the same as all that is on its way to the log lies there already, of
     /// an older transaction: a recovery takes it for what did not arrive.
     fn lies_there(&self) -> bool {
-        let disk = self.rules.disk();
+        let disk = self.seen();
         let sent = self.guest.iter().flat_map(Journaled::wire);
         let mut log = sent.filter(|(_, it)| matches!(it.what, What::Log(_)));
         log.all(|(block, it)| disk[*block as usize] == it.bytes)
@@ -124,12 +124,12 @@ impl Play {
 
     /// A check says that nothing has to be replayed any more, before it goes on.
     fn says_whole(&mut self) -> Result<(), String> {
-        let said = Super::from_bytes(self.rules.disk()[SUPER as usize]).expect("it is a superblock");
+        let said = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
         if self.setup.elsewhere.is_none() || said.is_clean {
             return Ok(());
         }
         let whole = Super { is_clean: true, ..said };
-        self.arrive(SUPER, &widened(&whole.bytes(), self.area.block_bytes))
+        self.send(SUPER, widened(&whole.bytes(), self.area.block_bytes), None)
     }
 
     /// A check replays the log, empties it, and mends what there is to mend.
@@ -144,9 +144,9 @@ impl Play {
             self.judge.unmounted();
         }
         self.says_whole()?;
-        let pages: Vec<_> = self.rules.disk().iter().map(|it| narrowed(it)).collect();
+        let pages: Vec<_> = self.seen().iter().map(|it| narrowed(it)).collect();
         for (block, page) in mend(self.toy, &pages) {
-            self.arrive(block, &widened(&page, self.area.block_bytes))?;
+            self.send(block, widened(&page, self.area.block_bytes), None)?;
         }
         Ok(())
     }

@@ -4,12 +4,13 @@ mod finish;
 mod life;
 mod steps;
 
-use super::device::{FIRST, WIDE_BYTES};
+use super::device::{FIRST, WIDE_BYTES, Wider};
 use super::guest::{Journaled, Mode, What};
 use super::judge::Judge;
-use super::log::{Area, Flavour, Tail};
+use super::log::{Area, Flavour, Tail, Tid};
 use super::place::widened;
-use super::rules::Rules;
+use super::rules::{Rules, Seen};
+use crate::cache::{self, Cache};
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::judge::Excuses;
@@ -52,6 +53,10 @@ pub struct Setup {
     pub passes_ms: Vec<u64>,
     /// The journal lies on another device.
     pub elsewhere: Option<Elsewhere>,
+    /// A cache stands between the guest and the disk. It does not pass flushes on, and lasts.
+    pub is_cached: bool,
+    /// The rules are told of the cache.
+    pub is_told: bool,
 }
 
 /// Properties of a journal that lies elsewhere.
@@ -83,7 +88,15 @@ impl Setup {
             splits: false,
             passes_ms: vec![100, 1500],
             elsewhere: None,
+            is_cached: false,
+            is_told: true,
         }
+    }
+
+    /// The same with the journal on another device.
+    #[must_use]
+    pub fn elsewhere(self) -> Self {
+        Self { elsewhere: Some(Elsewhere { reorders: false, hides_reads: false }), ..self }
     }
 
     /// So little that all of it can be searched.
@@ -120,13 +133,14 @@ impl Setup {
 
     /// An empty file system that was unmounted, and its log.
     #[must_use]
-    pub fn disk(&self) -> (Vec<Vec<u8>>, Tail) {
+    pub fn disk(&self) -> (Vec<Wider>, Tail) {
         let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
         let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
         pages[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
         pages[MAP as usize][..toy.first_data() as usize].fill(1);
-        let mut disk: Vec<_> = pages.iter().map(|it| widened(it, WIDE_BYTES)).collect();
-        disk[toy.journal_first() as usize] = self.area().superblock(tail);
+        let wider = |it: Vec<u8>| Wider::try_from(it).expect("it is a block");
+        let mut disk: Vec<_> = pages.iter().map(|it| wider(widened(it, WIDE_BYTES))).collect();
+        disk[toy.journal_first() as usize] = wider(self.area().superblock(tail));
         (disk, tail)
     }
 }
@@ -182,7 +196,12 @@ pub enum Step {
     Restart,
     /// Milliseconds pass.
     Pass(u64),
+    /// The cache does something.
+    Cache(cache::Step),
 }
+
+/// Content on its way, and the transaction whose log it is part of.
+type Sending = (Vec<u8>, Option<Tid>);
 
 /// A guest, a disk, rules, a judge.
 #[derive(Debug)]
@@ -191,7 +210,8 @@ pub struct Play {
     toy: Toy,
     area: Area,
     guest: Option<Journaled>,
-    rules: Box<dyn Rules>,
+    rules: Rules,
+    cache: Cache<Sending>,
     judge: Judge,
     next_generation: u8,
     is_cut: bool,
@@ -203,45 +223,77 @@ pub struct Play {
 }
 
 impl Play {
-    /// An empty file system, mounted, below which `rules` begin to watch.
+    /// An empty file system, mounted, below which rules begin to watch.
     ///
     /// # Panics
     /// If they cannot.
     #[must_use]
-    pub fn new(setup: &Setup, rules: impl FnOnce(&Setup, Vec<Vec<u8>>) -> Box<dyn Rules>) -> Self {
-        let (disk, tail) = setup.disk();
+    pub fn new(setup: &Setup, seen: Seen) -> Self {
+        let tail = setup.disk().1;
         let mut this = Self {
             setup: setup.clone(),
             toy: setup.toy(),
             area: setup.area(),
             guest: None,
             judge: Judge::new(setup.toy(), setup.area(), tail),
-            rules: rules(setup, disk),
+            rules: Rules::new(setup, seen),
+            cache: Cache::new(setup.is_cached),
             next_generation: 1,
             is_cut: false,
             splits: false,
             interruptions: 0,
             is_interrupted: false,
         };
+        this.tell();
         while this.rules.read_one().expect("nothing has happened yet") {}
         this.step(Step::Mount(false)).expect("nothing has happened yet");
         this
     }
 
+    /// Tells the rules how the guest is attached.
+    fn tell(&mut self) {
+        if self.setup.is_told {
+            self.rules.attached(self.cache.attached());
+        }
+    }
+
+    /// The disk as the guest reads it.
+    fn seen(&self) -> Vec<&[u8]> {
+        let mut disk = self.rules.disk();
+        self.cache.waiting().for_each(|(block, (bytes, _))| disk[block as usize] = bytes);
+        disk
+    }
+
+    /// The guest sends `bytes`, which may be of the log of a transaction.
+    fn send(&mut self, block: Block, bytes: Vec<u8>, logged: Option<Tid>) -> Result<(), String> {
+        let passed = self.cache.take(block, (bytes, logged));
+        passed.map_or(Ok(()), |it| self.arrive(block, it))
+    }
+
+    fn arrive_all(&mut self, sent: Vec<(Block, Sending)>) -> Result<(), String> {
+        sent.into_iter().try_for_each(|(block, it)| self.arrive(block, it))
+    }
+
+    fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
+        let sent = self.cache.happen(step);
+        self.arrive_all(sent)?;
+        self.tell();
+        Ok(())
+    }
+
     /// `bytes` arrive.
-    fn arrive(&mut self, block: Block, bytes: &[u8]) -> Result<(), String> {
-        let taken = if std::mem::take(&mut self.splits) {
-            self.rules.write_in_parts(block, bytes)?
-        } else {
-            self.rules.write(block, bytes)?
-        };
-        for taken in taken {
+    fn arrive(&mut self, block: Block, (bytes, logged): Sending) -> Result<(), String> {
+        let parts = if std::mem::take(&mut self.splits) { 2 } else { 1 };
+        for taken in self.rules.write(block, &bytes, parts)? {
             self.judge.destroyed(taken);
         }
         if self.rules.is_over() {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
-        self.judge.written(block, bytes);
+        self.judge.written(block, &bytes);
+        if let Some(tid) = logged {
+            self.judge.logged(block, tid);
+        }
         Ok(())
     }
 
@@ -257,10 +309,11 @@ impl Play {
         if let Some(tid) = finished {
             self.judge.finished(tid, brings_map);
         }
-        self.arrive(block, &sent.bytes)?;
-        if let What::Log(tid) = sent.what {
-            self.judge.logged(block, tid, is_commit);
+        let logged = if let What::Log(tid) = sent.what { Some(tid) } else { None };
+        if let Some(tid) = logged.filter(|_| is_commit) {
+            self.judge.ended(tid);
         }
+        self.send(block, sent.bytes, logged)?;
         if finished.is_some() && self.rules.read_at_once() {
             self.judge.has_seen();
         }
@@ -328,7 +381,8 @@ impl Play {
     fn again(&mut self) -> Result<(), String> {
         let sent = self.guest.as_ref().and_then(Journaled::sent_commit);
         let Some((block, bytes)) = sent else { return Ok(()) };
-        self.arrive(block, &bytes)
+        let tid = self.guest.as_ref().and_then(Journaled::finished);
+        self.send(block, bytes, tid)
     }
 
     fn act(&mut self, all: bool) -> Result<(), String> {
@@ -377,6 +431,7 @@ impl Play {
             Step::Work => self.work()?,
             Step::Restart => self.restart(),
             Step::Pass(ms) => self.pass(ms)?,
+            Step::Cache(step) => self.cache_does(step)?,
         }
         Ok(())
     }
@@ -386,6 +441,13 @@ impl Play {
             // Nothing is overtaken for longer than the window.
             self.land_all()?;
         }
+        if self.setup.is_cached {
+            // Nothing is on its way to the cache for as long as it takes to settle.
+            self.land_all()?;
+            self.finish_commit()?;
+        }
+        let sent = self.cache.pass(ms);
+        self.arrive_all(sent)?;
         self.rules.pass(ms)
     }
 
@@ -404,6 +466,7 @@ impl Play {
 
     fn restart(&mut self) {
         self.rules.restart();
+        self.tell();
         self.judge.forgotten();
         self.is_cut = false;
         if self.rules.read_at_once() {
@@ -425,7 +488,7 @@ impl Space for Play {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (&self.guest, &self.judge, self.rules.digest(), self.is_cut).hash(&mut hasher);
+        (&self.guest, &self.judge, self.rules.digest(), &self.cache, self.is_cut).hash(&mut hasher);
         hasher.finish()
     }
 

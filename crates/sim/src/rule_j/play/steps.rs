@@ -1,6 +1,7 @@
 //! Possible next steps.
 
 use super::{Play, Step};
+use crate::cache;
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_j::guest::{Journaled, Mode, What};
 
@@ -16,6 +17,13 @@ impl Play {
         }
         if self.setup.restarts {
             groups.push((1, vec![Step::Restart]));
+        }
+        if self.setup.is_cached {
+            groups.push((12, self.cache.steps().into_iter().map(Step::Cache).collect()));
+            let is_between = self.cache.attached().is_cached();
+            groups.extend(
+                self.setup.restarts.then(|| (1, vec![Step::Cache(cache::Step::Between(!is_between))])),
+            );
         }
         weighed(groups)
     }
