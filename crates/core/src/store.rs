@@ -7,6 +7,7 @@
 mod allocated;
 mod in_place;
 pub mod overlay;
+#[cfg_attr(not(test), expect(dead_code, reason = "the volume does not serve this store yet: decision 19"))]
 mod versions;
 
 pub use in_place::InPlace;

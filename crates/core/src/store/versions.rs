@@ -31,15 +31,15 @@ use stubs::{Entry, Layout, Sector, Session};
 
 /// A block of the disk, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Block(pub(super) u64);
+struct Block(u64);
 
 /// A place of the data medium for one block, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Slot(pub(super) u64);
+struct Slot(u64);
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Versions {
+struct Versions {
     disk: [u8; 16],
     layout: Layout,
     history: History,
@@ -51,13 +51,13 @@ pub(super) struct Versions {
 
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct IndexCheckpoint {
+struct IndexCheckpoint {
     /// What is still to be logged; the content was durable before.
-    pub(super) log: Option<(Place, Vec<u8>)>,
+    log: Option<(Place, Vec<u8>)>,
     /// The changed pages of the index, and the homes of stubs.
-    pub(super) writes: Vec<(Place, Vec<u8>)>,
+    writes: Vec<(Place, Vec<u8>)>,
     /// The head.
-    pub(super) head: (Place, Vec<u8>),
+    head: (Place, Vec<u8>),
     /// The slots whose stubs have their home then.
     homed: Vec<Slot>,
     /// The half of the log that is not needed any more then.
@@ -92,13 +92,7 @@ impl Note {
 impl Versions {
     /// The store of a disk of `blocks` blocks that `head` names; none if what the head notes makes no sense. What
     /// follows: [`Versions::reach`], then [`Versions::replay`].
-    pub(super) fn open(
-        disk: [u8; 16],
-        blocks: u64,
-        layout: Layout,
-        head: &Head,
-        session: Session,
-    ) -> Option<Self> {
+    fn open(disk: [u8; 16], blocks: u64, layout: Layout, head: &Head, session: Session) -> Option<Self> {
         let Note { open, half, sequence } = match head.generation {
             0 => Note { open: Epoch(1), half: 0, sequence: 0 },
             _ => Note::from_bytes(&head.note)?,
@@ -115,39 +109,34 @@ impl Versions {
     }
 
     /// Looks at all of the index that has to be known before anything else.
-    pub(super) fn reach(&mut self) -> Result<(), Absent> {
-        let mut from = 0;
-        let mut slots = self.slots.anew();
-        while let Some(next) = slots.find(&self.history.pages, from)? {
-            from = next;
-        }
-        self.history.reach(|pages, used| slots.reach(pages, used))?;
-        self.slots = slots;
-        Ok(())
+    fn reach(&mut self) -> Result<(), Absent> {
+        while self.slots.find(&self.history.pages)? {}
+        let slots = &self.slots;
+        self.history.reach(|pages, used| slots.reach(pages, used))
     }
 
     /// The version of `block` that `epoch` shows.
-    pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
+    fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
         self.history.shown(block, epoch)
     }
 
     /// The stub of the version in `slot`, if it has no home yet; else its home is where it lies.
-    pub(super) fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
+    fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
         self.log.stub(slot)
     }
 
     /// Takes a slot for new content of `block`.
-    pub(super) fn begin_write(&mut self, block: Block) -> Slot {
+    fn begin_write(&mut self, block: Block) -> Slot {
         self.slots.take(block)
     }
 
     /// Gives a slot back whose content was not written.
-    pub(super) fn cancel_write(&mut self, block: Block, slot: Slot) {
+    fn cancel_write(&mut self, block: Block, slot: Slot) {
         self.slots.free(slot, block);
     }
 
     /// Notes that new content of `block` lies in `slot`, sealed under this number, with this stub.
-    pub(super) fn end_write(
+    fn end_write(
         &mut self,
         (block, slot): (Block, Slot),
         epoch: Epoch,
@@ -159,7 +148,7 @@ impl Versions {
     }
 
     /// Frees `block`: it reads as zeros from `epoch` on.
-    pub(super) fn free(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
+    fn free(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
         self.note(block, None, epoch)?;
         self.log.push(epoch, Entry::Freed { block, blocks: 1 });
         Ok(())
@@ -178,37 +167,37 @@ impl Versions {
     }
 
     /// The epoch that takes the writes that arrive.
-    pub(super) fn open_epoch(&self) -> Epoch {
+    fn open_epoch(&self) -> Epoch {
         self.history.open_epoch()
     }
 
     /// Closes the open epoch: it is kept from now on.
-    pub(super) fn close(&mut self, when: WallTime) -> Result<Epoch, Absent> {
+    fn close(&mut self, when: WallTime) -> Result<Epoch, Absent> {
         let closed = self.history.close(when)?;
         self.log.push(closed, Entry::Closed { when: when.0 });
         Ok(closed)
     }
 
     /// Takes the next step of a forget.
-    pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
+    fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
         self.history.forget_step(forget)
     }
 
     /// The next commit: what has to be written and durable, after the content, so that all is durable that has
     /// ended by now.
-    pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
+    fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
         self.log.commit()
     }
 
     /// The next version whose stub is to be destroyed, from `slot` on, and where that may lie. Whoever destroys it
     /// commits first: what has replaced the version must not be lost.
-    pub(super) fn owed_from(&self, slot: Slot) -> Result<Option<(Slot, Vec<Place>)>, Absent> {
+    fn owed_from(&self, slot: Slot) -> Result<Option<(Slot, Vec<Place>)>, Absent> {
         let found = self.history.owed_from(slot)?;
         Ok(found.map(|dead| (dead.slot, self.log.places(dead.slot))))
     }
 
     /// Notes that the stub in `slot` is destroyed.
-    pub(super) fn destroyed(&mut self, slot: Slot) -> Result<(), Absent> {
+    fn destroyed(&mut self, slot: Slot) -> Result<(), Absent> {
         let Some(dead) = self.history.owed_from(slot)?.filter(|dead| dead.slot == slot) else {
             return Ok(());
         };
@@ -219,17 +208,17 @@ impl Versions {
     }
 
     /// Half a log that is to be destroyed.
-    pub(super) fn old_half(&self) -> Option<Extent<Pos>> {
+    fn old_half(&self) -> Option<Extent<Pos>> {
         self.old_half
     }
 
     /// Notes that the old half of the log is destroyed.
-    pub(super) fn old_half_destroyed(&mut self) {
+    fn old_half_destroyed(&mut self) {
         self.old_half = None;
     }
 
     /// Tells the index of all slots that changed. Comes right before [`Versions::begin_checkpoint`].
-    pub(super) fn prepare_checkpoint(&mut self) -> Result<(), Absent> {
+    fn prepare_checkpoint(&mut self) -> Result<(), Absent> {
         while self.slots.tell(&mut self.history.pages)? {}
         Ok(())
     }
@@ -238,7 +227,7 @@ impl Versions {
     ///
     /// # Panics
     /// If the other half of the log is not destroyed, or the index was not told of all slots.
-    pub(super) fn begin_checkpoint(&mut self) -> IndexCheckpoint {
+    fn begin_checkpoint(&mut self) -> IndexCheckpoint {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
         let (old_half, logged) = self.log.turn();
@@ -269,7 +258,7 @@ impl Versions {
     }
 
     /// Ends a checkpoint: its head is durable.
-    pub(super) fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
+    fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
         self.history.pages.end_head();
         self.slots.end_head();
         checkpoint.homed.iter().for_each(|slot| self.log.settle(*slot));
@@ -277,13 +266,13 @@ impl Versions {
     }
 
     /// Where a start reads the log on: the place of the next sector.
-    pub(super) fn next_sector(&self) -> Option<Place> {
+    fn next_sector(&self) -> Option<Place> {
         self.log.next_sector().map(|extent| Place { on: MediumId::Stubs, extent })
     }
 
     /// Takes the next sector of the log, as a start read it; whether it was one, after which another may come.
-    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<bool, Absent> {
-        let Some(sector) = self.layout.from_bytes(bytes) else { return Ok(false) };
+    fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<bool, Absent> {
+        let Some(sector) = self.layout.parse_sector(bytes) else { return Ok(false) };
         let (_, last) = self.log.position();
         if sector.sequence != last + 1 {
             return Ok(false);

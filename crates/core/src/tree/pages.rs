@@ -4,7 +4,7 @@ use super::node::{Node, PAGE_BYTES, PageError};
 use super::{Absent, PageNo};
 use roaring::RoaringBitmap;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Pages before the first page of a tree: two heads.
 pub const HEADS: u32 = 2;
@@ -23,7 +23,10 @@ pub struct Pages {
     owner: [u8; 12],
     /// The generation of the next head.
     generation: u64,
-    nodes: BTreeMap<PageNo, Cached>,
+    /// By number: the pages in memory.
+    nodes: Vec<Option<Cached>>,
+    /// How many pages are in memory.
+    in_memory: usize,
     unwritten: BTreeSet<PageNo>,
     free: RoaringBitmap,
     /// Pages that an earlier head reaches, and the next one does not.
@@ -33,7 +36,7 @@ pub struct Pages {
     /// The first page behind all that were ever used.
     end: PageNo,
     /// Where eviction goes on to look.
-    hand: PageNo,
+    hand: usize,
 }
 
 #[derive(Debug)]
@@ -51,13 +54,14 @@ impl Pages {
         Self {
             owner: owner(disk),
             generation: generation + 1,
-            nodes: BTreeMap::new(),
+            nodes: Vec::new(),
+            in_memory: 0,
             unwritten: BTreeSet::new(),
             free: RoaringBitmap::new(),
             released: Vec::new(),
             releasing: Vec::new(),
             end: PageNo(HEADS),
-            hand: PageNo(0),
+            hand: 0,
         }
     }
 
@@ -76,33 +80,53 @@ impl Pages {
     /// The bytes are not that page.
     pub fn loaded(&mut self, page: PageNo, bytes: &[u8]) -> Result<(), PageError> {
         let node = Node::from_bytes(bytes, page, self.owner, self.generation)?;
-        if !self.nodes.contains_key(&page) {
+        if self.cached(page).is_none() {
             self.put(page, node);
         }
         Ok(())
     }
 
     fn put(&mut self, page: PageNo, node: Node) {
-        self.nodes.insert(page, Cached { node, used: Cell::new(true) });
+        let at = page.0 as usize;
+        if self.nodes.len() <= at {
+            self.nodes.resize_with(at + 1, || None);
+        }
+        self.nodes[at] = Some(Cached { node, used: Cell::new(true) });
+        self.in_memory += 1;
+    }
+
+    fn cached(&self, page: PageNo) -> Option<&Cached> {
+        self.nodes.get(page.0 as usize)?.as_ref()
+    }
+
+    /// The page, which was found on the way down.
+    fn node(&self, page: PageNo) -> &Node {
+        &self.cached(page).expect("the page is in memory").node
+    }
+
+    fn remove(&mut self, page: PageNo) -> Option<Cached> {
+        let cached = self.nodes.get_mut(page.0 as usize)?.take()?;
+        self.in_memory -= 1;
+        Some(cached)
     }
 
     pub(super) fn get(&self, page: PageNo) -> Result<&Node, Absent> {
-        let cached = self.nodes.get(&page).ok_or(Absent(page))?;
+        let cached = self.cached(page).ok_or(Absent(page))?;
         cached.used.set(true);
         Ok(&cached.node)
     }
 
     /// The page, which is in memory and was [made changeable](Pages::own).
     pub(super) fn get_mut(&mut self, page: PageNo) -> &mut Node {
-        let cached = self.nodes.get_mut(&page).expect("the page was found on the way down");
-        assert!(cached.node.generation() == self.generation, "a page that the durable head reaches is kept");
         self.unwritten.insert(page);
+        let cached = self.nodes[page.0 as usize].as_mut().expect("the page was found on the way down");
+        assert!(cached.node.generation() == self.generation, "a page that the durable head reaches is kept");
         &mut cached.node
     }
 
     /// Makes a page changeable: returns its number from now on.
     pub(super) fn own(&mut self, page: PageNo) -> PageNo {
-        let node = &self.nodes[&page].node;
+        let node = self.node(page);
         if node.generation() == self.generation {
             return page;
         }
@@ -129,7 +153,7 @@ impl Pages {
 
     /// Frees a page that its tree does not reach any more.
     pub(super) fn release(&mut self, page: PageNo) {
-        let cached = self.nodes.remove(&page).expect("a page is released while it is in memory");
+        let cached = self.remove(page).expect("a page is released while it is in memory");
         self.unwritten.remove(&page);
         if cached.node.generation() == self.generation {
             self.free.insert(page.0);
@@ -150,7 +174,7 @@ impl Pages {
         let taken: Vec<_> = self.unwritten.iter().copied().take(max).collect();
         let write = |page: PageNo| {
             self.unwritten.remove(&page);
-            (page.position(), self.nodes[&page].node.to_bytes(page, self.owner))
+            (page.position(), self.node(page).to_bytes(page, self.owner))
         };
         taken.into_iter().map(write).collect()
     }
@@ -185,7 +209,7 @@ impl Pages {
     /// How many pages are in memory.
     #[must_use]
     pub fn in_memory(&self) -> usize {
-        self.nodes.len()
+        self.in_memory
     }
 
     /// Bytes of all pages in use, and of the heads.
@@ -198,15 +222,14 @@ impl Pages {
     /// evicted.
     pub fn evict(&mut self, max: usize) {
         for _ in 0..2 * self.nodes.len() {
-            if self.nodes.len() <= max {
+            if self.in_memory <= max {
                 return;
             }
-            let next = self.nodes.range(self.hand..).next().or_else(|| self.nodes.first_key_value());
-            let Some((page, cached)) = next else { return };
-            let (page, used) = (*page, cached.used.take());
-            self.hand = PageNo(page.0 + 1);
-            if !used && cached.node.level() == 0 && !self.unwritten.contains(&page) {
-                self.nodes.remove(&page);
+            self.hand = (self.hand + 1) % self.nodes.len();
+            let page = PageNo(self.hand as u32);
+            let Some(cached) = self.cached(page) else { continue };
+            if !cached.used.take() && cached.node.level() == 0 && !self.unwritten.contains(&page) {
+                self.remove(page);
             }
         }
     }

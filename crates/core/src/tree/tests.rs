@@ -96,7 +96,7 @@ impl Index {
         let durable = self.model.clone();
         meanwhile(self, generation as u32);
         assert_ne!(head.position(), self.head.position(), "the durable head is kept");
-        if generation % 5 == 0 {
+        if generation.is_multiple_of(5) {
             return self.pages.abort_head();
         }
         self.pages.end_head();

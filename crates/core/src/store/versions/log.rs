@@ -34,6 +34,9 @@ enum Pending {
     Other(Epoch, Entry),
 }
 
+/// The epoch of the next sector, its entries, and which of them are versions.
+type Next = (Epoch, Vec<Entry>, Vec<(usize, Slot)>);
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -134,7 +137,7 @@ impl Log {
                 }
             }
             let sector = Sector { sequence: self.sequence, epoch, session: self.session, entries };
-            bytes.extend(self.layout.to_bytes(&sector));
+            bytes.extend(self.layout.sector_bytes(&sector));
             self.used += 1;
         }
         assert!(self.used <= self.sectors_max(), "a commit fits into its half");
@@ -143,8 +146,7 @@ impl Log {
         (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
     }
 
-    /// The entries of the next sector, and which of them are versions.
-    fn next_entries(&mut self) -> Option<(Epoch, Vec<Entry>, Vec<(usize, Slot)>)> {
+    fn next_entries(&mut self) -> Option<Next> {
         let (mut epoch, mut entries, mut slots) = (None, Vec::new(), Vec::new());
         while entries.len() < self.layout.per_sector()
             && let Some(next) = self.pending.front()

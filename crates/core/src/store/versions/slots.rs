@@ -81,15 +81,10 @@ impl Slots {
         }
     }
 
-    /// The same slots, as they are before any cluster was found.
-    pub(super) fn anew(&self) -> Self {
-        Self::new(self.per_cluster, self.blocks, (self.table.id(), self.table.root()))
-    }
-
-    /// Takes the next cluster of the index, from number `from` on, into account. Returns where to go on.
-    pub(super) fn find(&mut self, pages: &Pages, from: u32) -> Result<Option<u32>, Absent> {
-        let found = self.table.at_or_after(pages, &pack(&[u64::from(from)]))?;
-        let Some((key, entry)) = found else { return Ok(None) };
+    /// Takes the next cluster of the index into account: whether there was one.
+    pub(super) fn find(&mut self, pages: &Pages) -> Result<bool, Absent> {
+        let found = self.table.at_or_after(pages, &pack(&[u64::from(self.end.0)]))?;
+        let Some((key, entry)) = found else { return Ok(false) };
         let cluster = Cluster(number(&key, 0) as u32);
         let (zone, used) = entry.split_at(NUMBER);
         let (zone, used) = (number(zone, 0), u128::from_be_bytes(used.try_into().expect("sixteen bytes")));
@@ -103,7 +98,7 @@ impl Slots {
             self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, span });
             self.open.insert((zone, cluster));
         }
-        Ok(Some(self.end.0))
+        Ok(true)
     }
 
     /// The root of the table, for a head.

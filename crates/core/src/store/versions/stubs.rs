@@ -124,7 +124,7 @@ impl Layout {
     ///
     /// # Panics
     /// If the entries do not fit into a sector, or a stub has another length.
-    pub(super) fn to_bytes(self, sector: &Sector) -> Vec<u8> {
+    pub(super) fn sector_bytes(self, sector: &Sector) -> Vec<u8> {
         assert!(sector.entries.len() <= self.per_sector(), "the entries fit into a sector");
         let mut bytes = vec![0; 4];
         bytes.extend(&sector.sequence.to_le_bytes()[..SEQUENCE_BYTES]);
@@ -153,7 +153,7 @@ impl Layout {
     }
 
     /// The sector in these bytes; none if they are not a whole one.
-    pub(super) fn from_bytes(self, bytes: &[u8]) -> Option<Sector> {
+    pub(super) fn parse_sector(self, bytes: &[u8]) -> Option<Sector> {
         let (head, mut rest) = bytes.get(..SECTOR_BYTES as usize)?.split_at(SECTOR_HEAD_BYTES);
         let mut fields = Fields(head);
         if fields.u32()? != self.checksum(bytes) {
@@ -236,14 +236,14 @@ mod tests {
             let layout = layout(stub_bytes);
             assert_eq!(layout.per_page(), per_page);
             let sector = sector(layout);
-            let bytes = layout.to_bytes(&sector);
-            assert_eq!((bytes.len(), layout.from_bytes(&bytes)), (512, Some(sector)));
+            let bytes = layout.sector_bytes(&sector);
+            assert_eq!((bytes.len(), layout.parse_sector(&bytes)), (512, Some(sector)));
             for at in 0..SECTOR_HEAD_BYTES + layout.per_sector() * layout.entry_bytes() {
                 let mut flipped = bytes.clone();
                 flipped[at] ^= 0x10;
                 let in_entry = at.checked_sub(SECTOR_HEAD_BYTES).map(|at| at % layout.entry_bytes());
                 let is_stub = in_entry.is_some_and(|at| at >= RECORD_BYTES);
-                assert_eq!(layout.from_bytes(&flipped).is_some(), is_stub, "byte {at}");
+                assert_eq!(layout.parse_sector(&flipped).is_some(), is_stub, "byte {at}");
             }
         }
     }
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn zeros_and_short_bytes_are_no_sector() {
         let layout = layout(64);
-        assert_eq!(layout.from_bytes(&[0; 512]), None);
-        assert_eq!(layout.from_bytes(&layout.to_bytes(&sector(layout))[..511]), None);
+        assert_eq!(layout.parse_sector(&[0; 512]), None);
+        assert_eq!(layout.parse_sector(&layout.sector_bytes(&sector(layout))[..511]), None);
     }
 
     #[test]

@@ -404,3 +404,102 @@ fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
         rig.check();
     }
 }
+
+/// An index of a million epochs with four versions each, of a disk of 100 GiB.
+struct Large {
+    store: Versions,
+    index: BTreeMap<u64, Vec<u8>>,
+    head: Head,
+}
+
+const LARGE_BLOCKS: u64 = 100 << 18;
+const LARGE: Layout = Layout { stub_bytes: 64, half_bytes: 64 << 20 };
+
+impl Large {
+    /// Writes blocks of one epoch within `spread` of each other.
+    fn fill(spread: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let head = Head { generation: 0, roots: vec![], note: vec![] };
+        let mut store = Versions::open(DISK, LARGE_BLOCKS, LARGE, &head, Session(1)).expect("a new store");
+        store.reach().expect("a new store has no page");
+        let mut it = Self { store, index: BTreeMap::new(), head };
+        for epoch in 0..1_000_000 {
+            let near = rng.next_u64() % (LARGE_BLOCKS - spread + 1);
+            for _ in 0..4 {
+                let block = Block(near + rng.next_u64() % spread);
+                let (slot, open) = (it.store.begin_write(block), it.store.open_epoch());
+                it.store.end_write((block, slot), open, (epoch, vec![1; 64])).expect("all is in memory");
+            }
+            it.store.close(WallTime(u64::from(epoch))).expect("all is in memory");
+            it.store.commit();
+            if it.store.log.sectors() > it.store.log.sectors_max() / 2 || epoch == 999_999 {
+                it.checkpoint();
+            }
+        }
+        it
+    }
+
+    fn checkpoint(&mut self) {
+        self.store.old_half_destroyed();
+        self.store.prepare_checkpoint().expect("all is in memory");
+        let checkpoint = self.store.begin_checkpoint();
+        let pages = checkpoint.writes.iter().filter(|(place, _)| place.on == MediumId::Map);
+        self.index.extend(pages.map(|(place, bytes)| (place.extent.start.0, bytes.clone())));
+        self.head = newest([&checkpoint.head.1, &[]], DISK).expect("a head");
+        self.store.end_checkpoint(&checkpoint);
+    }
+
+    /// Calls `ask` until no page is absent; returns how many were.
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Versions) -> Result<T, Absent>) -> (T, u64) {
+        let mut absent = 0;
+        loop {
+            match ask(&mut self.store) {
+                Ok(answer) => return (answer, absent),
+                Err(Absent(page)) => {
+                    absent += 1;
+                    let bytes = &self.index[&page.position()];
+                    self.store.history.pages.loaded(page, bytes).expect("the page is whole");
+                }
+            }
+        }
+    }
+
+    /// Opens the index again: how many pages a start reads.
+    fn reopen(&mut self) -> u64 {
+        self.store = Versions::open(DISK, LARGE_BLOCKS, LARGE, &self.head, Session(2)).expect("the store");
+        self.ask(Versions::reach).1
+    }
+
+    /// Forgets an epoch: how many pages that reads.
+    fn forget(&mut self, epoch: u64) -> u64 {
+        let (mut forget, mut pages) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
+        loop {
+            let (step, read) = self.ask(|store| store.forget_step(&mut forget));
+            pages += read;
+            if step == Forgotten::All {
+                return pages;
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: part of `make soak`"]
+fn a_million_epochs_take_four_percent_and_are_opened_with_a_thousand_pages() {
+    for spread in [LARGE_BLOCKS, 4000] {
+        let mut large = Large::fill(spread);
+        let stored = large.store.slots.used() * 4096;
+        let homes = large.store.slots.len() / LARGE.per_page() * 4096;
+        let index = large.store.history.pages.bytes();
+        assert!((index + homes) * 100 <= 4 * stored, "{index} and {homes} bytes for {stored}");
+        let read = large.reopen();
+        assert!(read <= 1200, "{read} pages");
+        for epoch in [1, 500_000, 999_999].into_iter().chain(400_000..410_000) {
+            let read = large.forget(epoch);
+            assert!(read <= 20, "{read} pages for epoch {epoch}");
+            large.store.history.pages.evict(4096);
+        }
+        assert!(large.store.history.pages.in_memory() <= 4096);
+        assert_eq!(large.store.history.kept(), 1_000_000 - 10_003);
+    }
+}

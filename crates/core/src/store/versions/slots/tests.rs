@@ -20,10 +20,7 @@ fn tell(slots: &mut Slots, pages: &mut Pages) {
 
 fn reopened(slots: &Slots, pages: &Pages) -> Slots {
     let mut anew = Slots::new(PER_CLUSTER, BLOCKS, (0, slots.root()));
-    let mut from = 0;
-    while let Some(next) = anew.find(pages, from).expect("all pages are in memory") {
-        from = next;
-    }
+    while anew.find(pages).expect("all pages are in memory") {}
     anew
 }
 
@@ -39,7 +36,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
             let any = used
                 .iter()
                 .map(|(slot, block)| (*slot, *block))
-                .min_by_key(|(slot, _)| slot.0 ^ rng.next_u64() % 512);
+                .min_by_key(|(slot, _)| slot.0 ^ (rng.next_u64() % 512));
             match rng.next_u32() % 100 {
                 0..60 => {
                     let block = Block(u64::from(rng.next_u32()) % range);
