@@ -59,6 +59,7 @@ soak: build
 	cargo run --release --locked -p quietus-sim -- soak --only 0 --seeds $(SEEDS)
 	cargo run --release --locked -p quietus-sim -- twin
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
+	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 1000
 
