@@ -32,6 +32,7 @@ test:
 	lab/lib/test_labkit.py
 	lab/lib/test_bench.py
 	lab/lib/test_guests.py
+	lab/lib/test_seal.py
 	lab/conformance --short
 	lab/table8 --operations 4000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20 --minutes 6

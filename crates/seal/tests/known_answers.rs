@@ -1,0 +1,53 @@
+//! Published answers of the building blocks that other crates make. Those of the counter mode and of
+//! XTS stand beside their code.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use aegis::aegis256x2::Aegis256X2;
+use hkdf::Hkdf;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+fn array<const N: usize>(hex: &str) -> [u8; N] {
+    bytes(hex).try_into().unwrap()
+}
+
+/// draft-irtf-cfrg-aegis-aead, AEGIS-256X2, test vectors 1 and 2.
+#[test]
+fn aegis_agrees_with_its_draft() {
+    let key = array("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+    let nonce = array("101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f");
+    let aegis = Aegis256X2::<16>::new(&key, &nonce);
+    assert_eq!(aegis.encrypt_in_place(&mut [], &[]), array("62cdbab084c83dacdb945bb446f049c8"));
+    let mut message = bytes("04050607").repeat(30);
+    let tag = aegis.encrypt_in_place(&mut message, &bytes("0102030401020304"));
+    let ciphertext = concat!(
+        "72120c2ea8236180d67859001f4729077b7064c414384fe3a7b52f1571f4f8a7d0f01e18db4f3bc0adb150702e5d147a",
+        "8d36522132761b994c1bd395589e2ccf0790dfe2a3d12d61cd666b2859827739db4037dd3124c78424459376f6cac08e",
+        "1a7223a2a43e398ce6385cd654a19f481cba3b8f25910b42"
+    );
+    assert_eq!(message, bytes(ciphertext));
+    assert_eq!(tag, array("635d391828520bf1512763f0c8f5cdbd"));
+}
+
+/// RFC 4231, test case 2.
+#[test]
+fn hmac_agrees_with_its_rfc() {
+    let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
+    mac.update(b"what do ya want for nothing?");
+    let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+    assert_eq!(mac.finalize().into_bytes()[..], bytes(expected));
+}
+
+/// RFC 5869, test case 1.
+#[test]
+fn hkdf_agrees_with_its_rfc() {
+    let salt = bytes("000102030405060708090a0b0c");
+    let mut key = [0; 42];
+    Hkdf::<Sha256>::new(Some(&salt), &[0x0b; 22]).expand(&bytes("f0f1f2f3f4f5f6f7f8f9"), &mut key).unwrap();
+    let expected = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
+    assert_eq!(key[..], bytes(expected));
+}
