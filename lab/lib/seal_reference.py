@@ -1,4 +1,5 @@
-"""seal_reference - docs/formats/sealing.md once more, in plain Python, for comparison with crates/seal.
+"""seal_reference - docs/formats/sealing.md and keys.md once more, in plain Python, for comparison with
+crates/seal.
 
 Nothing but hashlib and hmac is used: AES, its counter mode, XTS and AEGIS-256X2 stand here. Slow, and
 careless about timing: for test vectors only.
@@ -259,3 +260,46 @@ class Generator:
             self.key, self.pool = stream[:32], self.pool + stream[32:]
         taken, self.pool = self.pool[:count], self.pool[count:]
         return taken
+
+
+# The key file.
+
+
+def crc32c(data):
+    """Castagnoli's checksum."""
+    sum_ = 0xFFFFFFFF
+    for byte in data:
+        sum_ ^= byte
+        for _ in range(8):
+            sum_ = sum_ >> 1 ^ (0x82F63B78 if sum_ & 1 else 0)
+    return little(sum_ ^ 0xFFFFFFFF, 4)
+
+
+def page(content):
+    """A page with its checksum."""
+    content = content.ljust(4092, b"\0")
+    return content + crc32c(content)
+
+
+def key_file(v):
+    """Slot, master key, record of a session and the whole file; `v` has the fields of a vector."""
+    root, salt, master = (v["drawn"][at : at + 32] for at in (0, 32, 64))
+    kind = 1 + ["passphrase", "key file", "command"].index(v["kind"])
+    secret = v["stretched"] or v["secret"]
+
+    def head(magic, number):
+        return magic + little(1, 4) + little(number, 4) + v["disk"]
+
+    slot = head(b"QUIETKSL", 1) + little(kind, 4)
+    slot += b"".join(little(number, 4) for number in v["stretch"]) + salt
+    keys = derive(secret, salt, b"quietus key slot 1 " + v["kind"].encode(), 64)
+    wrapped, tag = siv_seal(keys, slot, root)
+    slot += tag + wrapped
+    first = head(b"QUIETKMK", 9) + bytes(16)
+    wrapped, tag = siv_seal(derive(root, v["disk"], b"quietus master key 1", 64), first, master)
+    first += tag + wrapped
+    record = v["session"] + bytes(12)
+    record += crc32c(v["disk"] + record)
+    header = head(b"QUIETKEY", 0)
+    pages = page(header) + page(slot) + bytes(7 * 4096) + page(first) + bytes(63 * 4096)
+    return {"header": header, "key-slot": slot, "master-key": first, "record": record, "file": pages + record}

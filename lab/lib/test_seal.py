@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""test_seal - checks the test vectors of docs/formats/sealing.md with seal_reference.
+"""test_seal - checks the test vectors of docs/formats/sealing.md and keys.md with seal_reference.
 
-  lab/lib/test_seal.py          checks them
-  lab/lib/test_seal.py --print  prints the document with the results that the reference finds
+  lab/lib/test_seal.py           checks them
+  lab/lib/test_seal.py --update  writes the results that the reference finds into the documents
 
 `cargo test -p quietus-seal` checks the same vectors with the product's code.
 """
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
 import seal_reference as reference  # noqa: E402
 
-DOCUMENT = os.path.join(HERE, "../../docs/formats/sealing.md")
+DOCUMENTS = os.path.join(HERE, "../../docs/formats")
 NUMBERS = {"generation", "block", "born", "slot", "sequence", "length", "number", "skip"}
 TEXTS = {"seal", "kind"}
 VECTOR = re.compile(r"```vector (\w+)\n(.*?)```", re.S)
@@ -26,6 +26,8 @@ def value(name, text):
     """A field of a vector."""
     if name in NUMBERS:
         return int(text)
+    if name == "stretch":
+        return [int(number) for number in text.split()] if text != "-" else [0, 0, 0]
     return text if name in TEXTS else bytes.fromhex(text.strip("-"))
 
 
@@ -47,6 +49,10 @@ def results(kind, v):
         first = generator.take(32)
         generator.reseed(v["reseed"])
         return {"bytes": first.hex(), "after": generator.take(32).hex()}
+    if kind == "keys":
+        found = reference.key_file(v)
+        whole = hashlib.sha256(found.pop("file")).hexdigest()
+        return {**{name: data.hex() for name, data in found.items()}, "file": whole}
     if kind == "page":
         sealed, tag = reference.seal_page(v, pattern(v["length"]))
         return {"ciphertext": printed(sealed), "tag": tag.hex()}
@@ -67,22 +73,26 @@ def updated(match):
     return f"```vector {kind}\n{body}```"
 
 
-def main():
-    """Checks, or prints."""
-    with open(DOCUMENT, encoding="utf-8") as file:
+def check(name, update):
+    """How many vectors of a document agree; 0 if one does not."""
+    path = os.path.join(DOCUMENTS, name)
+    with open(path, encoding="utf-8") as file:
         document = file.read()
     checked = VECTOR.sub(updated, document)
-    if sys.argv[1:] == ["--print"]:
-        print(checked, end="")
-        return 0
-    count = len(VECTOR.findall(document))
-    if checked != document or count == 0:
-        for old, new in zip(document.splitlines(), checked.splitlines()):
-            if old != new:
-                print(f"docs/formats/sealing.md: found {new!r}\n  instead of {old!r}")
-        return 1
-    print(f"{count} vectors agree")
-    return 0
+    if update:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(checked)
+    for old, new in zip(document.splitlines(), checked.splitlines()):
+        if old != new:
+            print(f"docs/formats/{name}: found {new!r}\n  instead of {old!r}")
+    return len(VECTOR.findall(document)) if checked == document else 0
+
+
+def main():
+    """Checks both documents."""
+    counts = [check(name, sys.argv[1:] == ["--update"]) for name in ("sealing.md", "keys.md")]
+    print(f"{sum(counts)} vectors agree")
+    return 0 if all(counts) else 1
 
 
 sys.exit(main())

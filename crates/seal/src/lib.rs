@@ -4,8 +4,8 @@
 //! The model is that of Peterson, Burns, Herring, Stubblefield and Rubin, *Secure Deletion for a
 //! Versioning File System* (FAST 2005), section 3. [`Seal`] lists the ways, [`Sealer`] does them,
 //! [`PageSealer`] hides pages of stubs behind a key that one cell of 32 bytes can destroy, and
-//! [`Generator`] makes the fresh keys. The formats, byte by byte, with test vectors:
-//! `docs/formats/sealing.md`.
+//! [`Generator`] makes the fresh keys. [`keys`] keeps the master keys. The formats, byte by byte, with
+//! test vectors: `docs/formats/sealing.md` and `docs/formats/keys.md`.
 //!
 //! This crate does no I/O and has no clock, no thread and no entropy of its own: random bytes come
 //! from the caller through [`Random`].
@@ -16,6 +16,7 @@
 
 mod aon;
 mod ctr;
+pub mod keys;
 mod mac;
 mod page;
 mod random;

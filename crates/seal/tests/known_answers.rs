@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use aegis::aegis256x2::Aegis256X2;
+use argon2::{Algorithm, Argon2, AssociatedData, ParamsBuilder, Version};
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -50,4 +51,16 @@ fn hkdf_agrees_with_its_rfc() {
     Hkdf::<Sha256>::new(Some(&salt), &[0x0b; 22]).expand(&bytes("f0f1f2f3f4f5f6f7f8f9"), &mut key).unwrap();
     let expected = "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
     assert_eq!(key[..], bytes(expected));
+}
+
+/// RFC 9106, section 5.3.
+#[test]
+fn argon2id_agrees_with_its_rfc() {
+    let mut params = ParamsBuilder::new();
+    params.m_cost(32).t_cost(3).p_cost(4).data(AssociatedData::new(&[4; 12]).unwrap());
+    let params = params.build().unwrap();
+    let argon2 = Argon2::new_with_secret(&[3; 8], Algorithm::Argon2id, Version::V0x13, params).unwrap();
+    let mut tag = [0; 32];
+    argon2.hash_password_into(&[1; 32], &[2; 16], &mut tag).unwrap();
+    assert_eq!(tag, array("0d640df58d78766c08c037a34a8b53c9d01ef0452d75b65eb52520e96b01e659"));
 }

@@ -1,7 +1,8 @@
-//! The test vectors of `docs/formats/sealing.md`, read from the document itself.
+//! The test vectors of `docs/formats/sealing.md` and `keys.md`, read from the documents themselves.
 //! `lab/lib/test_seal.py` checks the same vectors with an implementation of its own.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
     Block, Cell, Context, DiskId, Epoch, Generation, Generator, MasterKey, PageKind, PageSealer, Random,
     Sealer, Sequence, Session, Slot, Stub,
@@ -49,18 +50,22 @@ impl Vector {
     }
 }
 
-/// Hands out the vector's bytes.
+/// Hands out the vector's bytes, in order.
 struct Drawn(Vec<u8>);
 
 impl Random for Drawn {
     fn fill(&mut self, out: &mut [u8]) {
-        out.copy_from_slice(&self.0);
+        out.copy_from_slice(&self.0[..out.len()]);
+        self.0.drain(..out.len());
     }
 }
 
 /// The vectors of a kind: the blocks that begin with ```` ```vector KIND ````.
 fn vectors(kind: &str) -> Vec<Vector> {
-    let document = include_str!("../../../docs/formats/sealing.md");
+    let document = concat!(
+        include_str!("../../../docs/formats/sealing.md"),
+        include_str!("../../../docs/formats/keys.md")
+    );
     let opening = format!("```vector {kind}\n");
     let blocks = document.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap());
     let field = |line: &str| line.split_once(" = ").map(|(name, value)| (name.into(), value.into()));
@@ -142,6 +147,39 @@ fn generator_gives_the_documented_bytes() {
         generator.reseed(&vector.array("reseed"));
         generator.fill(&mut bytes);
         assert_eq!(printed(&bytes), vector.text("after"));
+    }
+}
+
+#[test]
+fn key_file_is_as_documented() {
+    for vector in vectors("keys") {
+        let secret = vector.bytes("secret");
+        let numbers: Vec<u32> =
+            vector.text("stretch").split(' ').filter_map(|text| text.parse().ok()).collect();
+        let (credential, stretch) = match (vector.text("kind"), &numbers[..]) {
+            ("key file", []) => (Credential::KeyFile(&secret), Stretch::default()),
+            ("passphrase", [memory_kib, passes, lanes]) => (
+                Credential::Passphrase(&secret),
+                Stretch { memory_kib: *memory_kib, passes: *passes, lanes: *lanes },
+            ),
+            kind => panic!("unknown kind {kind:?}"),
+        };
+        let mut drawn = Drawn(vector.bytes("drawn"));
+        let (mut file, _) =
+            KeyFile::create(DiskId(vector.array("disk")), &credential, stretch, &mut drawn).unwrap();
+        file.add_session(session(&vector), Generation(0)).unwrap();
+        let bytes = file.to_bytes();
+        let part = |at: usize, field: &str| {
+            let expected = vector.bytes(field);
+            assert_eq!(bytes[at..at + expected.len()], expected, "{field}");
+        };
+        part(0, "header");
+        part(4096, "key-slot");
+        part(9 * 4096, "master-key");
+        part(73 * 4096, "record");
+        assert_eq!(printed(&bytes), vector.text("file"));
+        let read = KeyFile::from_bytes(&bytes).unwrap().unlock(&credential).unwrap();
+        assert_eq!(read.newest().0, Generation(0));
     }
 }
 
