@@ -1,7 +1,7 @@
 """seal_reference - docs/formats/sealing.md and keys.md once more, in plain Python, for comparison with
 crates/seal.
 
-Nothing but hashlib and hmac is used: AES, its counter mode, XTS and AEGIS-256X2 stand here. Slow, and
+Nothing but hashlib and hmac is used: AES, its counter mode, XTS and AEGIS-256X4 stand here. Slow, and
 careless about timing: for test vectors only.
 """
 
@@ -104,9 +104,9 @@ def xts_encrypt(keys, unit, data):
     return b"".join(parts)
 
 
-# AEGIS-256X2 (draft-irtf-cfrg-aegis-aead).
+# AEGIS-256X4 (draft-irtf-cfrg-aegis-aead).
 
-LANES = 2
+LANES = 4
 C0 = bytes.fromhex("000101020305080d1522375990e97962")
 C1 = bytes.fromhex("db3d18556dc22ff12011314273b528dd")
 
@@ -141,7 +141,7 @@ class Aegis:
             ]
 
     def encrypt(self, part):
-        """Up to 32 bytes."""
+        """Up to 64 bytes."""
         mask = b""
         for v in self.state:
             mask += sum_of(v[1], v[4], v[5], bytes(a & b for a, b in zip(v[2], v[3])))

@@ -2,22 +2,32 @@
 
 use aes::Block;
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, consts::U16};
-use zeroize::Zeroize;
+use std::hint::black_box;
 
-/// Blocks of a batch: what the widest implementation of the `aes` crate takes at once.
-const BATCH_BLOCKS: usize = 64;
-/// Bytes of a batch.
-const BATCH_BYTES: usize = 16 * BATCH_BLOCKS;
+/// Blocks of a batch: 4 KiB, so that the cipher never loads what was only just stored in smaller pieces.
+const BATCH_BLOCKS: usize = 256;
+/// Blocks of a wrapped key.
+const SHORT_BLOCKS: usize = 2;
 
 /// Encrypts or decrypts `data`; its first block is masked with the encryption of `start`.
 pub(crate) fn apply<C>(cipher: &C, start: [u8; 16], data: &mut [u8])
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
+    if data.len() <= 16 * SHORT_BLOCKS {
+        batches::<C, SHORT_BLOCKS>(cipher, start, data);
+    } else {
+        batches::<C, BATCH_BLOCKS>(cipher, start, data);
+    }
+}
+
+fn batches<C, const BLOCKS: usize>(cipher: &C, start: [u8; 16], data: &mut [u8])
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
+{
     let mut counter = u128::from_be_bytes(start);
-    let mut masks = [Block::default(); BATCH_BLOCKS];
-    let used = data.len().div_ceil(16).min(BATCH_BLOCKS);
-    for chunk in data.chunks_mut(BATCH_BYTES) {
+    let mut masks = [Block::default(); BLOCKS];
+    for chunk in data.chunks_mut(16 * BLOCKS) {
         let masks = &mut masks[..chunk.len().div_ceil(16)];
         for mask in &mut *masks {
             *mask = counter.to_be_bytes().into();
@@ -26,7 +36,14 @@ where
         cipher.encrypt_blocks(masks);
         xor(chunk, Block::slice_as_flattened(masks));
     }
-    Block::slice_as_flattened_mut(&mut masks[..used]).zeroize();
+    wipe(&mut masks);
+}
+
+/// Clears what may be the masks of secrets. `zeroize` would write it byte by byte, which takes longer
+/// than the cipher.
+pub(crate) fn wipe<T: Default + Copy>(blocks: &mut [T]) {
+    blocks.fill(T::default());
+    black_box(blocks);
 }
 
 /// Adds `mask` to `data`, over the length of the shorter.
@@ -68,12 +85,12 @@ mod tests {
     #[test]
     fn counter_goes_on_from_batch_to_batch_and_wraps() {
         let cipher = aes::Aes256::new(&[7; 32].into());
-        let start = (u128::MAX - 70).to_be_bytes();
-        let mut data = vec![0; 3 * BATCH_BYTES + 5];
+        let start = (u128::MAX - 300).to_be_bytes();
+        let mut data = vec![0; 3 * 16 * BATCH_BLOCKS + 5];
         apply(&cipher, start, &mut data);
         for (number, found) in (0..).zip(data.chunks(16)) {
             let mut one = vec![0; found.len()];
-            apply(&cipher, (u128::MAX - 70).wrapping_add(number).to_be_bytes(), &mut one);
+            apply(&cipher, (u128::MAX - 300).wrapping_add(number).to_be_bytes(), &mut one);
             assert_eq!(found, one, "block {number}");
         }
     }

@@ -5,7 +5,7 @@ use crate::ctr;
 use crate::random::Random;
 use crate::siv::{Siv, Unauthentic};
 use crate::units::Bound;
-use aegis::aegis256x2::Aegis256X2;
+use aegis::aegis256x4::Aegis256X4;
 use zerocopy::IntoBytes;
 use zeroize::Zeroizing;
 
@@ -72,8 +72,8 @@ pub(crate) fn rewrap(
 
 /// Each key encrypts one message, so that its nonce is constant. The wrap binds the context, and no
 /// associated data is left through which AEGIS could be made to agree with two keys.
-fn cipher(key: &BlockKey) -> Aegis256X2<TAG_BYTES> {
-    Aegis256X2::new(key, &[0; 32])
+fn cipher(key: &BlockKey) -> Aegis256X4<TAG_BYTES> {
+    Aegis256X4::new(key, &[0; 32])
 }
 
 fn fold(folded: Folded, key: &mut BlockKey, ciphertext: &[u8]) {

@@ -1,14 +1,13 @@
 //! AES-256 in XTS mode (IEEE 1619), for whole AES blocks: what disk encryption does today.
 
-use crate::ctr::xor;
+use crate::ctr::{wipe, xor};
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes256, Block};
-use zeroize::Zeroize;
 
 /// Bytes of the two keys: data, then tweak.
 pub(crate) const KEY_BYTES: usize = 64;
-/// Blocks of a batch: what the widest implementation of the `aes` crate takes at once.
-const BATCH_BLOCKS: usize = 64;
+/// Blocks of a batch: 4 KiB, so that the cipher never loads what was only just stored in smaller pieces.
+const BATCH_BLOCKS: usize = 256;
 
 /// Both keys, expanded.
 pub(crate) struct Xts {
@@ -48,7 +47,7 @@ impl Xts {
             cipher(Block::cast_slice_from_core_mut(batch));
             xor(batch.as_flattened_mut(), tweaks);
         }
-        tweaks.zeroize();
+        wipe(&mut tweaks);
     }
 }
 

@@ -389,6 +389,17 @@ fn torn_session_stays_taken() {
 }
 
 #[test]
+fn zeros_behind_the_last_session_are_free() {
+    let (mut file, _) = created();
+    file.add_session(Session([1; 16]), Generation(0)).unwrap();
+    let mut bytes = file.to_bytes();
+    bytes.extend([0; 5000]);
+    let (index, _) =
+        KeyFile::from_bytes(&bytes).unwrap().add_session(Session([2; 16]), Generation(0)).unwrap();
+    assert_eq!(index, SessionIndex(1));
+}
+
+#[test]
 fn sessions_end_at_the_limit_of_their_index() {
     let (mut file, _) = created();
     for _ in 0..SESSIONS_MAX {

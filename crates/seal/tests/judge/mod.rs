@@ -1,7 +1,7 @@
 //! The judge: who has every key, and tries every path to a block.
 
 use crate::common::{SESSION, Scripted, context, sealer};
-use aegis::aegis256x2::Aegis256X2;
+use aegis::aegis256x4::Aegis256X4;
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use aes::{Aes128, Aes256};
 use hkdf::Hkdf;
@@ -99,9 +99,9 @@ fn restore(evidence: &Evidence, secret: &[u8; 32]) -> Vec<u8> {
 /// AEGIS without its tag, which its crate does not offer: a state that has absorbed the parts
 /// restored so far encrypts zeros to the next mask.
 fn without_tag(key: &[u8; 32], data: &mut [u8]) {
-    const STEP: usize = 32;
+    const STEP: usize = 64;
     for at in (0..data.len()).step_by(STEP) {
-        let mut state = Aegis256X2::<16>::new(key, &[0; 32]).encryptor(&[]);
+        let mut state = Aegis256X4::<16>::new(key, &[0; 32]).encryptor(&[]);
         state.update_in_place(&mut data[..at].to_vec());
         let mut mask = [0; STEP];
         state.update_in_place(&mut mask);
