@@ -90,7 +90,7 @@ lab:
 bench:
 	lab/setup build lab
 	$(MAKE) build
-	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency; do \
+	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency seal; do \
 		lab/bench $$name --update docs/benchmarks.md || exit; done
 	lab/overlays --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md
