@@ -1,52 +1,63 @@
 //! AES in counter mode (NIST SP 800-38A, section 6.5), with a counter of 128 bits, big-endian.
 
 use aes::Block;
-use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, consts::U16};
+use aes::cipher::typenum::Unsigned;
+use aes::cipher::{
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, ParBlocks, consts::U16,
+};
 use std::hint::black_box;
-
-/// Blocks of a batch: 4 KiB, so that the cipher never loads what was only just stored in smaller pieces.
-const BATCH_BLOCKS: usize = 256;
-/// Blocks of a wrapped key.
-const SHORT_BLOCKS: usize = 2;
 
 /// Encrypts or decrypts `data`; its first block is masked with the encryption of `start`.
 pub(crate) fn apply<C>(cipher: &C, start: [u8; 16], data: &mut [u8])
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
-    if data.len() <= 16 * SHORT_BLOCKS {
-        batches::<C, SHORT_BLOCKS>(cipher, start, data);
-    } else {
-        batches::<C, BATCH_BLOCKS>(cipher, start, data);
-    }
+    cipher.encrypt_with_backend(Masking { counter: u128::from_be_bytes(start), data });
 }
 
-fn batches<C, const BLOCKS: usize>(cipher: &C, start: [u8; 16], data: &mut [u8])
-where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
-{
-    let mut counter = u128::from_be_bytes(start);
-    let mut masks = [Block::default(); BLOCKS];
-    for chunk in data.chunks_mut(16 * BLOCKS) {
-        let masks = &mut masks[..chunk.len().div_ceil(16)];
-        for mask in &mut *masks {
-            *mask = counter.to_be_bytes().into();
-            counter = counter.wrapping_add(1);
+/// All of a message. The cipher runs it with the processor features of its own code, so that the
+/// counters and the sums are as wide as the rounds.
+struct Masking<'a> {
+    counter: u128,
+    data: &'a mut [u8],
+}
+
+impl BlockSizeUser for Masking<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Masking<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let (mut counter, blocks) = (self.counter, B::ParBlocksSize::USIZE);
+        let mut masks = ParBlocks::<B>::default();
+        for chunk in self.data.chunks_mut(16 * blocks) {
+            let used = chunk.len().div_ceil(16);
+            for mask in &mut masks[..used] {
+                *mask = counter.to_be_bytes().into();
+                counter = counter.wrapping_add(1);
+            }
+            if used == blocks {
+                backend.encrypt_par_blocks((&mut masks).into());
+            } else {
+                backend.encrypt_tail_blocks((&mut masks[..used]).into());
+            }
+            xor(chunk, Block::slice_as_flattened(&masks));
         }
-        cipher.encrypt_blocks(masks);
-        xor(chunk, Block::slice_as_flattened(masks));
+        wipe(&mut masks);
     }
-    wipe(&mut masks);
 }
 
 /// Clears what may be the masks of secrets. `zeroize` would write it byte by byte, which takes longer
 /// than the cipher.
+#[inline(always)]
 pub(crate) fn wipe<T: Default + Copy>(blocks: &mut [T]) {
     blocks.fill(T::default());
     black_box(blocks);
 }
 
 /// Adds `mask` to `data`, over the length of the shorter.
+#[inline(always)]
 pub(crate) fn xor(data: &mut [u8], mask: &[u8]) {
     for (byte, mask) in data.iter_mut().zip(mask) {
         *byte ^= mask;
@@ -85,12 +96,12 @@ mod tests {
     #[test]
     fn counter_goes_on_from_batch_to_batch_and_wraps() {
         let cipher = aes::Aes256::new(&[7; 32].into());
-        let start = (u128::MAX - 300).to_be_bytes();
-        let mut data = vec![0; 3 * 16 * BATCH_BLOCKS + 5];
+        let start = (u128::MAX - 70).to_be_bytes();
+        let mut data = vec![0; 3 * 1024 + 5];
         apply(&cipher, start, &mut data);
         for (number, found) in (0..).zip(data.chunks(16)) {
             let mut one = vec![0; found.len()];
-            apply(&cipher, (u128::MAX - 300).wrapping_add(number).to_be_bytes(), &mut one);
+            apply(&cipher, (u128::MAX - 70).wrapping_add(number).to_be_bytes(), &mut one);
             assert_eq!(found, one, "block {number}");
         }
     }
