@@ -48,7 +48,7 @@ impl Files {
 
     /// Checks that no dead content can be read, unless a crash gave it to somebody.
     fn judge_contents(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
-        for block in self.toy.data() {
+        for block in self.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
             match dead {
                 Some(_) if named.contains_key(&block) => excuses.exposed += 1,

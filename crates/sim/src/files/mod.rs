@@ -1,4 +1,4 @@
-//! Guests with ext2-like file systems, one on the disk or one in each partition, above a
+//! Guests with file systems ([`system`]), one on the disk or one in each partition, above a
 //! server whose volume watches, on media that remember.
 //!
 //! A guest knows the blocks that it owns. Its writes leave in any order within the allowed window,
@@ -16,12 +16,15 @@
 
 mod client;
 mod crash;
+mod ext2;
+mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
+mod system;
 mod traffic;
 mod truth;
 mod work;
@@ -31,24 +34,51 @@ use crate::history;
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
-use crate::rule_e::wide;
 use crate::server::{Above, Figures, Server, Watched};
+use ext2::Ext2;
+use fat::Fat;
 use part::Part;
 use quietus_core::request::RequestId;
-use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::collections::BTreeSet;
+use sent::Sent;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use system::{PROBER, System};
+
+/// Kinds of file systems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileSystem {
+    /// With maps and inodes: one without the other proves no death.
+    Ext2,
+    /// With a table that is map and pointers in one.
+    Fat,
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ext2 => "ext2",
+            Self::Fat => "FAT",
+        })
+    }
+}
+
+impl FileSystem {
+    /// Most blocks of data: of a table with one entry of a byte for each block, and in a partition.
+    fn data_max(self, is_alone: bool) -> u64 {
+        if is_alone && self == Self::Ext2 { 7 } else { 4 }
+    }
+}
 
 /// A disk with guests, and the limits of its history.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The disk, but for its size.
     pub disk: history::Setup,
-    /// Partitions: blocks of data in each. One is the whole disk.
-    pub data: Vec<Block>,
+    /// Partitions: the file system in each, and its blocks of data. One is the whole disk.
+    pub parts: Vec<(FileSystem, Block)>,
     /// Amount of inference.
     pub options: Options,
     /// Most turns before a step.
@@ -58,14 +88,16 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of `seed`, on such a disk, with so many partitions.
+    /// The setup of `seed`, on such a disk, with such partitions.
     #[must_use]
-    pub fn from_seed(seed: u64, disk: history::Setup, parts: usize) -> Self {
+    pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut dice = Dice::new(!seed);
         let grade = if dice.chance(12) { Grade::Content } else { Grade::Generation };
-        let most = if parts == 1 { 7 } else { 4 };
         Self {
-            data: (0..parts).map(|_| dice.range(2, most) as Block).collect(),
+            parts: parts
+                .iter()
+                .map(|it| (*it, dice.range(2, it.data_max(parts.len() == 1)) as Block))
+                .collect(),
             options: Options { grade, eager: false, reorder_window_ms: 500, settle_ms: 3000 },
             turns_max: dice.pick(&[2, 6, 20]),
             crashes: dice.chance(50),
@@ -73,8 +105,14 @@ impl Setup {
         }
     }
 
-    fn toys(&self) -> impl Iterator<Item = Toy> {
-        self.data.iter().map(|data| Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true })
+    fn systems(&self) -> Vec<Box<dyn System>> {
+        let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
+            match it {
+                FileSystem::Ext2 => Box::new(Ext2::new(data)),
+                FileSystem::Fat => Box::new(Fat::new(data)),
+            }
+        };
+        self.parts.iter().map(system).collect()
     }
 }
 
@@ -152,8 +190,8 @@ pub struct Files {
     parts: Vec<Part>,
     /// The current partition.
     at: usize,
-    /// Requests whose client is gone.
-    orphans: BTreeSet<RequestId>,
+    /// Requests whose client is gone, and the partition of each.
+    orphans: BTreeMap<RequestId, (usize, Sent)>,
     moment: u64,
     run_ms: u64,
     count: u32,
@@ -183,29 +221,26 @@ impl Files {
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
-        let toys: Vec<_> = setup.toys().collect();
-        if toys.len() > 1 {
-            content.push(part::table(toys.iter().map(|it| it.blocks)));
+        let systems = setup.systems();
+        if systems.len() > 1 {
+            content.push(part::table(systems.iter().map(|it| it.blocks())));
         }
-        for toy in toys {
-            let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-            disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-            disk[MAP as usize][..3].fill(1);
-            let wide: Vec<_> = disk.iter().map(|page| wide::widened(Extent::new(0, 0), page, None)).collect();
-            parts.push(Part::new(toy, content.len() as Block, disk, &wide));
+        for system in systems {
+            let (part, wide) = Part::new(system, content.len() as Block);
+            parts.push(part);
             content.extend(wide);
         }
         let content = content.concat();
         let disk = history::Setup { disk_bytes: content.len() as u64, ..setup.disk.clone() };
         let disk = history::Setup { base_bytes: disk.disk_bytes, ..disk };
-        let watched = Watched { options: setup.options, probers: vec![wide::PROBER] };
+        let watched = Watched { options: setup.options, probers: vec![PROBER] };
         let server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
         let mut this = Self {
             setup: setup.clone(),
             server,
             parts,
             at: 0,
-            orphans: BTreeSet::new(),
+            orphans: BTreeMap::new(),
             moment: 0,
             run_ms: 0,
             count: 0,

@@ -3,8 +3,6 @@
 use super::Vain;
 use crate::content::Tag;
 use crate::rule_e::guest::Stay;
-use crate::rule_e::toy::Bytes;
-use crate::rule_e::wide::widened;
 use quietus_core::request::{Op, Request, RequestId};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
@@ -23,7 +21,7 @@ pub(super) struct Sent {
 pub(super) enum What {
     Write {
         block: Block,
-        page: Bytes,
+        bytes: Vec<u8>,
         tag: Option<Tag>,
         fua: bool,
     },
@@ -54,7 +52,7 @@ impl Sent {
         let there = self.block().map_or(Extent::new(0, 0), place);
         let beyond = Extent::new(there.start.0, 1 << 40);
         let (op, extent, fua) = match &self.what {
-            What::Write { page, tag, fua, .. } => (Op::Write(widened(there, page, *tag).into()), there, *fua),
+            What::Write { bytes, fua, .. } => (Op::Write(bytes.clone().into()), there, *fua),
             What::Trim(_) => (Op::Trim, there, false),
             What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
             What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),

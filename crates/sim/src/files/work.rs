@@ -4,7 +4,6 @@ use super::part::Part;
 use super::sent::What;
 use super::{Files, Vain};
 use crate::rule_e::guest::deeds::Deed;
-use crate::rule_e::guest::{Guest, mend};
 use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use quietus_detect::format::Block;
@@ -14,54 +13,57 @@ const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
         let (_, pages) = self.read_and_judge(false)?;
         let before = Super::from_bytes(&pages[SUPER as usize]).ok_or("safety: the superblock is gone")?;
         self.was_clean = before.is_clean;
-        self.post_write(SUPER, &Super { is_clean: false, ..before }.bytes());
+        let in_use = self.system.in_use(before);
+        self.post_super(in_use);
         self.until_quiet()?;
-        let guest = Guest::mount(self.toy, self.truth.seen(), self.next_generation);
-        let named = guest.named();
+        let Part { system, truth, .. } = &mut **self;
+        system.mount(truth.seen());
+        let named = self.named();
         self.truth.recovered(&named);
-        self.guest = Some(guest);
         Ok(())
     }
 
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
-        let Some(guest) = &self.guest else { return Ok(()) };
-        let generation = guest.next_generation();
-        let superblock = guest.superblock(self.was_clean);
-        let dirty: Vec<_> = guest.dirty().iter().copied().collect();
-        let (first, last): (Vec<_>, Vec<_>) =
-            dirty.into_iter().partition(|it| !is_late || self.toy.data().contains(it));
-        self.next_generation = generation;
+        if !self.system.is_mounted() {
+            return Ok(());
+        }
+        let at_last = self.system.at_last(self.was_clean);
+        let dirty = self.system.dirty().into_iter();
+        let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
         first.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()?;
-        self.until_idle(SUPER..SUPER + 1)?;
-        self.post_write(SUPER, &superblock);
+        self.until_idle(&[SUPER])?;
+        self.post_super(at_last);
         if is_late {
             self.arrive_all()?;
         }
         last.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()?;
-        self.guest = None;
+        self.system.leave();
         self.flush()?;
         self.until_quiet()
     }
 
     pub(super) fn fsck(&mut self, superblock_first: bool) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
         let (_, pages) = self.read_and_judge(false)?;
-        let mut written = mend(self.toy, &pages);
+        let mut written = self.system.mend(&pages);
         if superblock_first {
             written.rotate_right(1);
         }
         for (block, page) in written {
-            self.post_write(block, &page);
+            match block {
+                SUPER => self.post_super(Super::from_bytes(&page)),
+                _ => self.post_write(block, &page),
+            }
             self.arrive_all()?;
         }
         self.until_quiet()?;
@@ -78,16 +80,17 @@ impl Files {
     }
 
     pub(super) fn write_back(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
-        let dirty = self.guest.as_mut().filter(|it| it.dirty().contains(&block));
-        let Some(page) = dirty.map(|it| it.write_back(block)) else { return Ok(()) };
-        self.post_write(block, &page);
+        self.until_idle(&[block])?;
+        if self.system.dirty().contains(&block) {
+            let page = self.system.write_back(block);
+            self.post_write(block, &page);
+        }
         Ok(())
     }
 
     /// Reads content once more that is in memory and not dirty.
     pub(super) fn read_again(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         let stay = self.truth.present(block, self.named().get(&block));
         if stay.is_some() {
             self.post(What::Read(block, stay));
@@ -96,10 +99,9 @@ impl Files {
     }
 
     pub(super) fn trim(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         // A guest that goes on after a crash may take for free what a file names.
-        let is_free = |it: &Guest| it.free().contains(&block) && !it.named().contains_key(&block);
-        if self.guest.as_ref().is_some_and(is_free) {
+        if self.system.free().contains(&block) && !self.named().contains_key(&block) {
             self.post(What::Trim(block));
         }
         Ok(())
@@ -107,7 +109,7 @@ impl Files {
 
     /// Asks for something impossible; the owner of the block keeps it as it is.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         self.post(What::InVain(block, vain));
         Ok(())
     }
@@ -115,14 +117,14 @@ impl Files {
     /// Before a file loses blocks, the kernel waits for those on their way.
     pub(super) fn does(&mut self, deed: Deed) -> Result<(), String> {
         if deed.frees() {
-            self.until_idle(self.toy.data())?;
+            let data = self.data();
+            self.until_idle(&data)?;
         }
         if let Some(block) = deed.allocates() {
-            self.until_idle(block..block + 1)?;
+            self.until_idle(&[block])?;
         }
-        let Part { guest: Some(guest), truth, .. } = &mut **self else { return Ok(()) };
-        let freed = guest.does(deed, |block, owner| truth.begin(block, owner));
-        freed.into_iter().for_each(|it| truth.end(it));
+        let Part { system, truth, .. } = &mut **self;
+        system.does(deed, truth);
         Ok(())
     }
 

@@ -54,7 +54,8 @@ impl Mark {
         (mark[0] == 0xc7).then_some(Self { stay, owner: Owner { file: mark[3], generation: mark[4] } })
     }
 
-    fn put(self, bytes: &mut Bytes) {
+    /// Puts the mark into `bytes`.
+    pub fn put(self, bytes: &mut Bytes) {
         let [low, high] = self.stay.0.to_le_bytes();
         bytes[MARK..MARK + 5].copy_from_slice(&[0xc7, low, high, self.owner.file, self.owner.generation]);
     }

@@ -11,7 +11,7 @@
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
 //! - [`cache`] puts a cache that knows no order between a guest and the rules.
-//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
+//! - [`crate::files`] puts both guests above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down.
 

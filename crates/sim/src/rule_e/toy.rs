@@ -277,6 +277,11 @@ impl Format for Toy {
         lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
     }
 
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        let first = self.journal_first();
+        (self.journal > 0).then(|| std::iter::once(first..first + self.journal).collect())
+    }
+
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
         match (Super::from_bytes(old), Super::from_bytes(new)) {
             (_, None) | (None, _) => Geometry::Changed,

@@ -1,20 +1,15 @@
-//! The toy file system in blocks as large as a volume's.
+//! The toy file systems in blocks as large as a volume's.
 //!
 //! A block begins with the toy's block of 64 bytes. One of data has two cells of
 //! tagged content behind it, one in its first sector and one in its last, so
 //! that a torn write shows.
 
 use crate::content::{CELL_BYTES, Tag, fill};
-use crate::rule_e::toy::{self, Bytes, MAP, SUPER, Super, Toy};
+use crate::rule_e::toy::{self, Bytes};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
-use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Prober, Reason, Shown};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Reason, Shown};
 use quietus_detect::properties::Properties;
 use std::ops::Range;
-
-/// The bytes of `block`, from the file system's first byte on.
-fn place(block: Block) -> Extent<Addr> {
-    Extent::new(u64::from(block) * BLOCK_BYTES, BLOCK_BYTES)
-}
 
 /// `page` as it lies on the disk `at` a block, with content of `tag` behind it.
 #[must_use]
@@ -39,27 +34,18 @@ pub fn narrowed(bytes: &[u8]) -> Bytes {
     bytes[..toy::BLOCK_BYTES].try_into().expect("the lengths are the same")
 }
 
-/// Finds the toy file system.
-pub const PROBER: Prober = |disk_bytes, contents: &Contents| {
-    let Some(bytes) = contents.get(place(SUPER)) else { return Probe::Needs(vec![place(SUPER)]) };
-    let Some(found) = Super::from_bytes(bytes) else { return Probe::IsNot };
-    let blocks = (disk_bytes / BLOCK_BYTES) as Block;
-    let toy = Toy { blocks, inode_blocks: 1, journal: 0, was_clean: found.is_clean };
-    Probe::Is(Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_external_journal: false }))
-};
-
-/// The toy as a format of blocks of any size, with its journal, if it has one.
+/// A toy as a format of blocks of any size.
 #[derive(Clone, Copy, Debug)]
-pub struct Wide {
+pub struct Wide<F> {
     /// The toy.
-    pub toy: Toy,
+    pub toy: F,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// Its journal lies on another device; that of the toy is never written.
+    /// The journal lies on another device; that of the toy is never written.
     pub has_external_journal: bool,
 }
 
-impl Format for Wide {
+impl<F: Format> Format for Wide<F> {
     fn name(&self) -> &'static str {
         self.toy.name()
     }
@@ -73,11 +59,11 @@ impl Format for Wide {
     }
 
     fn blocks(&self) -> Block {
-        self.toy.blocks
+        self.toy.blocks()
     }
 
     fn was_clean(&self) -> bool {
-        self.toy.was_clean
+        self.toy.was_clean()
     }
 
     fn kind(&self, block: Block) -> Kind {
@@ -90,7 +76,8 @@ impl Format for Wide {
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         assert_eq!(at.len, u64::from(self.block_bytes), "the guest writes whole blocks");
-        self.toy.map(toy::place(MAP), &narrowed(bytes))
+        let block = (at.start.0 / u64::from(self.block_bytes)) as Block;
+        self.toy.map(toy::place(block), &narrowed(bytes))
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
@@ -98,17 +85,19 @@ impl Format for Wide {
     }
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
-        let first = self.toy.journal_first();
-        let is_here = self.toy.journal > 0 && !self.has_external_journal;
-        is_here.then(|| std::iter::once(first..first + self.toy.journal).collect())
+        self.toy.journal().filter(|_| !self.has_external_journal)
     }
 
     fn has_external_journal(&self) -> bool {
         self.has_external_journal
     }
 
+    fn map_is_final(&self) -> bool {
+        self.toy.map_is_final()
+    }
+
     fn map_needs_rest(&self) -> bool {
-        self.has_external_journal
+        self.has_external_journal || self.toy.map_needs_rest()
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
