@@ -1,7 +1,7 @@
 //! The pairs of guest and store: the histories that a run plays.
 
 use crate::dice::Dice;
-use crate::files::FileSystem::{Ext2, Fat};
+use crate::files::FileSystem::{Ext2, Ext4, Fat};
 use crate::files::{self, FileSystem, Files};
 use crate::history::{self, History};
 use crate::rule_e::trial::{Part, taken};
@@ -44,7 +44,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 7] = [
+pub const PAIRS: [Pair; 11] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -52,6 +52,10 @@ pub const PAIRS: [Pair; 7] = [
     files(&[Ext2, Ext2], Store::Overlay, 1_000),
     files(&[Fat], Store::InPlace, 2_000),
     files(&[Fat], Store::Overlay, 2_000),
+    files(&[Ext4], Store::InPlace, 2_000),
+    files(&[Ext4], Store::Overlay, 2_000),
+    files(&[Ext4, Fat, Ext2], Store::InPlace, 1_000),
+    files(&[Ext4, Fat, Ext2], Store::Overlay, 1_000),
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {

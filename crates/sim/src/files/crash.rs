@@ -32,7 +32,9 @@ impl Files {
         let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
         let knows = self.server.start_again()?;
         self.orphans.clear();
-        self.parts.iter_mut().for_each(|it| it.is_cold |= !knows);
+        // Of several parts nobody tells which were known; amid a transaction, a journal's is not.
+        let is_one = self.parts.len() == 1;
+        self.parts.iter_mut().for_each(|it| it.is_cold |= !knows || !(is_one || it.system.log().is_empty()));
         self.connect(true)?;
         self.settle_server()?;
         let is_lost = |(part, knew): (&Part, bool)| knew && !self.server.watches(part.extent());
@@ -52,9 +54,9 @@ impl Files {
         }
         self.wire.clear();
         self.until_quiet()?;
-        let (_, pages) = self.read_and_judge(false)?;
-        let named = self.system.owners_on(&pages);
-        self.truth.recovered(&named);
+        let (found, pages) = self.read_and_judge(false)?;
+        self.system.found(&found)?;
+        self.recovered(&pages, &found);
         Ok(())
     }
 
@@ -96,20 +98,28 @@ impl Files {
     /// nothing else can come back.
     fn read_back(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         let (found, pages) = self.read_and_judge(all)?;
-        let named = self.system.owners_on(&pages);
+        self.system.found(&found)?;
         self.moment += 1;
         let moment = self.moment;
-        for ((n, bytes), page) in (0..).zip(found).zip(&pages) {
+        for ((n, bytes), page) in (0..).zip(found.clone()).zip(&pages) {
             let stay = self.stay_in(n, page);
             self.shelves[n as usize].found(bytes, stay, moment, is_last);
         }
         let Part { system, truth, .. } = &mut **self;
-        truth.found(&**system, pages);
-        truth.recovered(&named);
+        truth.found(&**system, pages.clone());
+        self.recovered(&pages, &found);
         Ok(())
     }
 
-    fn stay_in(&self, block: Block, page: &Bytes) -> Option<Stay> {
+    /// Notes who has what, as it follows from what was found.
+    fn recovered(&mut self, pages: &[Bytes], found: &[Vec<u8>]) {
+        let named = self.system.owners_on(pages, found);
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
+    }
+
+    /// The stay in which the content of `block` was written, if it is of a file.
+    pub(super) fn stay_in(&self, block: Block, page: &Bytes) -> Option<Stay> {
         Mark::of(page).filter(|_| self.system.is_data(block)).map(|it| it.stay)
     }
 }

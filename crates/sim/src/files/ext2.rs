@@ -28,6 +28,12 @@ impl Ext2 {
     }
 }
 
+/// The part of the map of `toy` that is `page` of `block`.
+pub(super) fn shown(toy: Toy, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
+    let shown = (0..toy.blocks).zip(page).map(|(block, byte)| (block, *byte != 0));
+    shown.filter(|_| block == MAP).collect()
+}
+
 impl System for Ext2 {
     fn label(&self) -> u8 {
         LABEL
@@ -41,9 +47,9 @@ impl System for Ext2 {
         self.toy.data().contains(&block)
     }
 
-    fn disk(&self) -> Vec<Bytes> {
-        let mut disk = vec![[0; BLOCK_BYTES]; self.toy.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
+    fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
+        let mut disk = vec![vec![0; BLOCK_BYTES]; self.toy.blocks as usize];
+        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes().into();
         disk[MAP as usize][..self.toy.first_data() as usize].fill(1);
         disk
     }
@@ -73,8 +79,8 @@ impl System for Ext2 {
         self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default()
     }
 
-    fn write_back(&mut self, block: Block) -> Bytes {
-        self.guest.as_mut().expect("what is dirty is mounted").write_back(block)
+    fn write_back(&mut self, block: Block) -> Option<Bytes> {
+        Some(self.guest.as_mut()?.write_back(block))
     }
 
     fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)> {
@@ -100,13 +106,12 @@ impl System for Ext2 {
         self.guest.as_ref().map(Guest::named)
     }
 
-    fn owners_on(&self, seen: &[Bytes]) -> BTreeMap<Block, Owner> {
+    fn owners_on(&self, seen: &[Bytes], _: &[Vec<u8>]) -> BTreeMap<Block, Owner> {
         Guest::mount(self.toy, seen, 0).named()
     }
 
     fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
-        let shown = (0..self.toy.blocks).zip(page).map(|(block, byte)| (block, *byte != 0));
-        shown.filter(|_| block == MAP).collect()
+        shown(self.toy, block, page)
     }
 
     fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>> {
@@ -115,8 +120,14 @@ impl System for Ext2 {
 
     /// Data that looks as if it were pointers gives nobody anything, nor do pointers that were
     /// written before the owner got their block once more.
-    fn may_be_recovered(&self, block: Block, mark: Mark, truth: &Truth, possible: &[Vec<Bytes>]) -> bool {
-        let Mark { stay, owner } = mark;
+    fn is_needed(
+        &mut self,
+        block: Block,
+        mark: Option<Mark>,
+        truth: &Truth,
+        possible: &[Vec<Bytes>],
+    ) -> bool {
+        let Some(Mark { stay, owner }) = mark else { return false };
         let names = |at: Block, it: &Bytes| {
             it[IS_POINTERS] != 0
                 && it[..POINTERS].iter().any(|it| Block::from(*it) == block)

@@ -72,8 +72,8 @@ impl System for Fat {
         self.toy.data().contains(&block)
     }
 
-    fn disk(&self) -> Vec<Bytes> {
-        self.toy.disk()
+    fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
+        self.toy.disk().into_iter().map(Vec::from).collect()
     }
 
     fn is_mounted(&self) -> bool {
@@ -105,8 +105,8 @@ impl System for Fat {
         self.memory.as_ref().map(|it| it.dirty.clone()).unwrap_or_default()
     }
 
-    fn write_back(&mut self, block: Block) -> Bytes {
-        let memory = self.memory.as_mut().expect("what is dirty is mounted");
+    fn write_back(&mut self, block: Block) -> Option<Bytes> {
+        let memory = self.memory.as_mut()?;
         let mut page = memory.write_back(block);
         if let Some(stay) = memory.stays.get(&block).copied().map(Stay) {
             Mark { stay, owner: owner(stay) }.put(&mut page);
@@ -115,7 +115,7 @@ impl System for Fat {
             let at = STAYS + 2 * (*noted as usize % ENTRIES);
             page[at..at + 2].copy_from_slice(&stay.to_le_bytes());
         }
-        page
+        Some(page)
     }
 
     fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)> {
@@ -123,7 +123,8 @@ impl System for Fat {
         let memory = self.memory.as_mut().expect("it is mounted");
         memory.mend();
         self.heads = memory.heads;
-        let mut written: Vec<_> = self.dirty().into_iter().map(|it| (it, self.write_back(it))).collect();
+        let mut written: Vec<_> =
+            self.dirty().into_iter().filter_map(|it| Some((it, self.write_back(it)?))).collect();
         written.extend(self.at_last(true).map(|it| (SUPER, it.bytes())));
         self.leave();
         written
@@ -150,7 +151,7 @@ impl System for Fat {
         Some(stays.iter().map(|(block, stay)| (*block, owner(Stay(*stay)))).collect())
     }
 
-    fn owners_on(&self, seen: &[Bytes]) -> BTreeMap<Block, Owner> {
+    fn owners_on(&self, seen: &[Bytes], _: &[Vec<u8>]) -> BTreeMap<Block, Owner> {
         self.toy.data().filter_map(|it| Some((it, owner(noted_on(seen, it)?)))).collect()
     }
 
@@ -172,7 +173,8 @@ impl System for Fat {
     }
 
     /// The table is final: no pointer gives anybody a block that the table does not.
-    fn may_be_recovered(&self, block: Block, mark: Mark, _: &Truth, possible: &[Vec<Bytes>]) -> bool {
-        possible[table_of(block) as usize].iter().any(|it| noted(it, block) == Some(mark.stay))
+    fn is_needed(&mut self, block: Block, mark: Option<Mark>, _: &Truth, possible: &[Vec<Bytes>]) -> bool {
+        let stay = mark.map(|it| it.stay);
+        possible[table_of(block) as usize].iter().any(|it| stay.is_some() && noted(it, block) == stay)
     }
 }

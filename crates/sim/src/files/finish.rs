@@ -25,11 +25,20 @@ impl Files {
         self.begin(Event::Flush)?;
         self.until_quiet()?;
         self.drain()?;
-        self.everywhere(|it| it.read_and_judge(false).map(drop))?;
+        self.everywhere(Self::judge_log)?;
         if !self.parts.iter().all(|it| self.server.watches(it.extent())) {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
         self.judge_remains()
+    }
+
+    /// Reads everything; once nothing is mounted, nothing is left in a log.
+    fn judge_log(&mut self) -> Result<(), String> {
+        let (found, _) = self.read_and_judge(false)?;
+        match self.system.log().find(|it| found[*it as usize].iter().any(|byte| *byte != 0)) {
+            Some(block) => Err(format!("residue: block {block} of the log is not empty")),
+            None => Ok(()),
+        }
     }
 
     fn drain(&mut self) -> Result<(), String> {

@@ -17,6 +17,7 @@
 mod client;
 mod crash;
 mod ext2;
+mod ext4;
 mod fat;
 mod finish;
 mod forensic;
@@ -36,6 +37,7 @@ use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
 use ext2::Ext2;
+use ext4::Ext4;
 use fat::Fat;
 use part::Part;
 use quietus_core::request::RequestId;
@@ -54,6 +56,8 @@ pub enum FileSystem {
     Ext2,
     /// With a table that is map and pointers in one.
     Fat,
+    /// With a journal.
+    Ext4,
 }
 
 impl fmt::Display for FileSystem {
@@ -61,14 +65,20 @@ impl fmt::Display for FileSystem {
         f.write_str(match self {
             Self::Ext2 => "ext2",
             Self::Fat => "FAT",
+            Self::Ext4 => "ext4",
         })
     }
 }
 
 impl FileSystem {
-    /// Most blocks of data: of a table with one entry of a byte for each block, and in a partition.
+    /// Most blocks of data, in a table with one entry of a byte for each block, and in a partition;
+    /// of ext4, the number of guests to choose from.
     fn data_max(self, is_alone: bool) -> u64 {
-        if is_alone && self == Self::Ext2 { 7 } else { 4 }
+        match self {
+            Self::Ext4 => 5_000,
+            Self::Ext2 if is_alone => 7,
+            Self::Ext2 | Self::Fat => 4,
+        }
     }
 }
 
@@ -77,7 +87,7 @@ impl FileSystem {
 pub struct Setup {
     /// The disk, but for its size.
     pub disk: history::Setup,
-    /// Partitions: the file system in each, and its blocks of data. One is the whole disk.
+    /// Partitions: the file system in each, and its blocks of data, or its number. One is the whole disk.
     pub parts: Vec<(FileSystem, Block)>,
     /// Amount of inference.
     pub options: Options,
@@ -110,6 +120,7 @@ impl Setup {
             match it {
                 FileSystem::Ext2 => Box::new(Ext2::new(data)),
                 FileSystem::Fat => Box::new(Fat::new(data)),
+                FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
             }
         };
         self.parts.iter().map(system).collect()
@@ -133,6 +144,10 @@ pub enum Event {
     Trim(Block),
     /// The guest asks for what cannot be done, of a block.
     AskInVain(Block, Vain),
+    /// The commit of a journal takes its next step, or begins.
+    Commit,
+    /// The tail of a journal moves up.
+    MoveTail,
     /// The disk's cache is flushed.
     Flush,
     /// The file system is unmounted; the last metadata may come after the
@@ -234,7 +249,9 @@ impl Files {
         let disk = history::Setup { disk_bytes: content.len() as u64, ..setup.disk.clone() };
         let disk = history::Setup { base_bytes: disk.disk_bytes, ..disk };
         let watched = Watched { options: setup.options, probers: vec![PROBER] };
-        let server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
+        let mut server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
+        let logs = parts.iter().flat_map(|it| it.system.log().map(|block| it.place(block)));
+        server.copies = logs.collect();
         let mut this = Self {
             setup: setup.clone(),
             server,
@@ -286,6 +303,8 @@ impl Files {
             Event::Read(block) => self.read_again(block),
             Event::Trim(block) => self.trim(block),
             Event::AskInVain(block, vain) => self.ask_in_vain(block, vain),
+            Event::Commit => self.commit(),
+            Event::MoveTail => self.move_tail(),
             Event::Flush => self.flush(),
             Event::Unmount(is_late) => self.unmount(is_late),
             Event::CrashGuest(lands) => self.crash_guest(lands),

@@ -6,7 +6,7 @@ use super::system::{LABEL, System};
 use super::truth::Truth;
 use crate::rule_e::guest::Owner;
 use crate::rule_e::toy::SUPER;
-use crate::rule_e::wide::widened;
+use crate::rule_e::wide::narrowed;
 use quietus_core::request::RequestId;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_detect::format::Block;
@@ -37,18 +37,19 @@ pub struct Part {
 
 impl Part {
     /// An empty file system from block `base` on, and what lies there.
-    pub(super) fn new(system: Box<dyn System>, base: Block) -> (Self, Vec<Vec<u8>>) {
-        let mut disk = system.disk();
-        disk[SUPER as usize][LABEL] = system.label();
-        let wide: Vec<_> = disk.iter().map(|page| widened(Extent::new(0, 0), page, None)).collect();
-        let shelf = |(n, it): (Block, &Vec<u8>)| Shelf::new(it.clone(), system.is_data(n));
+    pub(super) fn new(mut system: Box<dyn System>, base: Block) -> (Self, Vec<Vec<u8>>) {
+        let mut wide = system.disk(u64::from(base) * BLOCK_BYTES);
+        wide[SUPER as usize][LABEL] = system.label();
+        wide.iter_mut().for_each(|it| it.resize(BLOCK_BYTES as usize, 0));
+        let may_be_gone = |it| system.is_data(it) || system.log().contains(&it);
+        let shelf = |(n, it): (Block, &Vec<u8>)| Shelf::new(it.clone(), may_be_gone(n));
         let shelves = (0..).zip(&wide).map(shelf).collect();
         let this = Self {
             system,
             base,
             was_clean: true,
             shelves,
-            truth: Truth::new(disk),
+            truth: Truth::new(wide.iter().map(|it| narrowed(it)).collect()),
             wire: Vec::new(),
             pending: BTreeMap::new(),
             looked: BTreeMap::new(),
@@ -81,7 +82,7 @@ impl Part {
 
     /// The owner of each block: in memory, or else by what has arrived.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
-        self.system.owners().unwrap_or_else(|| self.system.owners_on(self.truth.seen()))
+        self.system.owners().unwrap_or_else(|| self.system.owners_on(self.truth.seen(), &[]))
     }
 
     /// Drops the guest, and with it all that it waits for.

@@ -31,7 +31,10 @@ pub(super) enum What {
     Read(Block, Option<Stay>),
     /// For whoever mounts or mends; nothing is judged.
     Look(Block),
-    Flush,
+    /// Of the journal, which waits for it, or of the guest.
+    Flush {
+        is_barrier: bool,
+    },
 }
 
 impl Sent {
@@ -43,7 +46,7 @@ impl Sent {
             | What::InVain(block, _)
             | What::Look(block)
             | What::Read(block, _) => Some(block),
-            What::Flush => None,
+            What::Flush { .. } => None,
         }
     }
 
@@ -58,7 +61,7 @@ impl Sent {
             What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
             What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
             What::Look(_) | What::Read(..) => (Op::Read, there, false),
-            What::Flush => (Op::Flush, there, false),
+            What::Flush { .. } => (Op::Flush, there, false),
         };
         Request { op, extent, fua }
     }

@@ -26,6 +26,10 @@ impl Files {
 
     fn mounted(&self, part: &Part, events: &mut Vec<Event>) {
         let (system, named) = (&part.system, part.named());
+        if !system.log().is_empty() {
+            events.extend([Event::Commit; 8]);
+            events.extend([Event::MoveTail; 3]);
+        }
         let dirty = system.dirty();
         events.extend(system.deeds().into_iter().map(Event::Do));
         events.extend(dirty.iter().flat_map(|it| [Event::WriteBack(*it); 3]));

@@ -1,5 +1,6 @@
 //! What differs between the file systems of guests.
 
+use super::sent::What;
 use super::truth::Truth;
 use super::{ext2, fat};
 use crate::rule_e::fat::FatToy;
@@ -7,10 +8,12 @@ use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::guest::{Mark, Owner};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::Wide;
+use crate::rule_j::judge::Holds;
 use quietus_core::units::{BLOCK_BYTES, Extent};
 use quietus_detect::format::{Block, Format, Probe, Prober};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// Place of the label in the superblock, behind its fields.
 pub(super) const LABEL: usize = 4;
@@ -24,13 +27,16 @@ pub(super) const PROBER: Prober = |disk_bytes, contents| {
     match bytes[LABEL] {
         ext2::LABEL => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: 0, was_clean })),
         fat::LABEL => Probe::Is(wide(FatToy { blocks, was_clean, is_final: true })),
-        _ => Probe::IsNot,
+        journal => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: journal.into(), was_clean })),
     }
 };
 
 fn wide(toy: impl Format + 'static) -> Box<dyn Format> {
     Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_external_journal: false })
 }
+
+/// Writes of whole blocks.
+pub(super) type Writes = Vec<(Block, Vec<u8>)>;
 
 /// A file system: in the memory of a guest, if it is mounted.
 pub(super) trait System: Debug {
@@ -43,8 +49,13 @@ pub(super) trait System: Debug {
     /// Whether `block` holds content of files, which may be gone one day.
     fn is_data(&self, block: Block) -> bool;
 
-    /// An empty file system, as it lies on the disk.
-    fn disk(&self) -> Vec<Bytes>;
+    /// The blocks of the log, where there is a journal: copies of content, which may be gone one day too.
+    fn log(&self) -> Range<Block> {
+        0..0
+    }
+
+    /// An empty file system, as it lies on the disk from there on: the beginning of each block.
+    fn disk(&mut self, start_bytes: u64) -> Vec<Vec<u8>>;
 
     /// Whether the file system is mounted.
     fn is_mounted(&self) -> bool;
@@ -64,8 +75,8 @@ pub(super) trait System: Debug {
     /// Blocks that differ from the disk, or may.
     fn dirty(&self) -> BTreeSet<Block>;
 
-    /// A block that is dirty, as it is in memory.
-    fn write_back(&mut self, block: Block) -> Bytes;
+    /// A block that is dirty, as it is in memory; none: the journal sends it ([`System::outbox`]).
+    fn write_back(&mut self, block: Block) -> Option<Bytes>;
 
     /// The blocks that a check writes that finds `seen`; the superblock last.
     fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)>;
@@ -82,8 +93,8 @@ pub(super) trait System: Debug {
     /// The owner of each block, in memory.
     fn owners(&self) -> Option<BTreeMap<Block, Owner>>;
 
-    /// The owner of each block, as it follows from what lies on the disk.
-    fn owners_on(&self, seen: &[Bytes]) -> BTreeMap<Block, Owner>;
+    /// The owner of each block, as it follows from what lies on the disk: the pages, and all of it.
+    fn owners_on(&self, seen: &[Bytes], found: &[Vec<u8>]) -> BTreeMap<Block, Owner>;
 
     /// The part of the map that is `page` of `block`: which blocks are allocated.
     fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)>;
@@ -92,6 +103,69 @@ pub(super) trait System: Debug {
     fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>>;
 
     /// Whether some mixture of what is possible in each block after a crash gives `block` to the
-    /// stay in `mark`.
-    fn may_be_recovered(&self, block: Block, mark: Mark, truth: &Truth, possible: &[Vec<Bytes>]) -> bool;
+    /// stay in `mark`, or needs what lies there for the recovery.
+    fn is_needed(&mut self, block: Block, mark: Option<Mark>, truth: &Truth, possible: &[Vec<Bytes>])
+    -> bool;
+
+    /// The stay in each block, where a journal decides it; else it follows from the owners.
+    fn holds(&self) -> Option<Holds> {
+        None
+    }
+
+    /// Whether a crash of the server forgot what the stay in `mark` left below the content of `block`, and
+    /// whether nothing could be seen of its end; none: the truth knows.
+    fn excuse(&self, _block: Block, _mark: Mark) -> Option<(bool, bool)> {
+        None
+    }
+
+    /// What a journal sends next, to blocks that are not `busy`.
+    fn outbox(&mut self, _busy: &BTreeSet<Block>) -> Vec<What> {
+        Vec::new()
+    }
+
+    /// `bytes` arrive for `block`.
+    fn arrived(&mut self, _block: Block, _bytes: &[u8]) {}
+
+    /// The write to `block` was replied to.
+    fn replied(&mut self, _block: Block) {}
+
+    /// The journal's flush was replied to.
+    fn flushed(&mut self) {}
+
+    /// The commit takes its next step, or begins.
+    fn advance(&mut self) {}
+
+    /// The tail of the log moves up.
+    fn move_tail(&mut self) {}
+
+    /// Everything goes on to where it belongs. Returns whether it is there.
+    fn hurry(&mut self) -> bool {
+        true
+    }
+
+    /// The log is empty, once everything is where it belongs.
+    fn empty(&mut self) {}
+
+    /// The writes that bring what is in the log to its place, and those after the flush that follows:
+    /// which empty the log, or not.
+    ///
+    /// # Errors
+    /// There is no log.
+    fn replay(&mut self, _found: &[Vec<u8>], _empties: bool) -> Result<[Writes; 2], String> {
+        Ok(Default::default())
+    }
+
+    /// A crash left `found`.
+    ///
+    /// # Errors
+    /// It cannot have.
+    fn found(&mut self, _found: &[Vec<u8>]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The server may have forgotten all that it knew.
+    fn forgotten(&mut self) {}
+
+    /// The server has nothing to do.
+    fn is_idle(&mut self) {}
 }

@@ -12,6 +12,7 @@ use crate::server::{Above, Said, Server};
 use quietus_core::request::{Outcome, RequestId};
 use quietus_core::units::{self, Addr, Extent};
 use quietus_detect::format::Block;
+use std::collections::BTreeSet;
 
 impl Above for Files {
     type Broken = String;
@@ -37,6 +38,10 @@ impl Above for Files {
             if part.is_cold && self.server.watches(part.extent()) {
                 part.is_cold = false;
                 part.truth.forget();
+                part.system.forgotten();
+            }
+            if !part.is_cold && !self.server.is_at_work() {
+                part.system.is_idle();
             }
         }
         Ok(())
@@ -55,6 +60,7 @@ impl Above for Files {
         if self.dice.chance(40) {
             self.everywhere(Self::arrive_one)?;
         }
+        self.everywhere(Self::go_on)?;
         self.server.turn()?;
         self.hear()
     }
@@ -77,6 +83,24 @@ impl Files {
         self.post(What::Write { block, bytes, tag, fua });
     }
 
+    /// Sends what a journal has to send, and lets it go on now and then.
+    fn go_on(&mut self) -> Result<(), String> {
+        if !self.system.log().is_empty() && !self.server.is_stopping {
+            if self.dice.chance(20) {
+                self.system.advance();
+            }
+            self.send();
+        }
+        Ok(())
+    }
+
+    /// Sends what a journal has to send, to blocks with nothing else on its way.
+    pub(super) fn send(&mut self) {
+        let busy: BTreeSet<_> =
+            self.wire.iter().chain(self.pending.values()).filter_map(Sent::block).collect();
+        self.system.outbox(&busy).into_iter().for_each(|what| self.post(what));
+    }
+
     /// Sends the superblock on its way, if there is one to write.
     pub(super) fn post_super(&mut self, written: Option<Super>) {
         let Some(mut page) = written.map(Super::bytes) else { return };
@@ -96,7 +120,7 @@ impl Files {
         match &sent.what {
             What::Write { block, bytes, tag, .. } => self.changes(*block, bytes.clone(), *tag),
             What::Trim(block) => self.changes(*block, vec![0; units::BLOCK_BYTES as usize], None),
-            What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush => {}
+            What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush { .. } => {}
         }
         let (id, request) = (sent.id, sent.request(|block| self.place(block)));
         self.pending.insert(id, sent);
@@ -107,9 +131,10 @@ impl Files {
     /// Notes that `block` is to hold `bytes` from here on.
     fn changes(&mut self, block: Block, bytes: Vec<u8>, tag: Option<Tag>) {
         let page = narrowed(&bytes);
-        let stay = Mark::of(&page).filter(|_| tag.is_some()).map(|it| it.stay);
-        self.shelves[block as usize].arrive(bytes, stay);
-        let Part { system, truth, .. } = &mut **self;
+        let stay = self.stay_in(block, &page);
+        let Part { system, truth, shelves, .. } = &mut **self;
+        system.arrived(block, &bytes);
+        shelves[block as usize].arrive(bytes, stay);
         truth.arrived(&**system, block, &page, tag);
     }
 
@@ -159,7 +184,7 @@ impl Files {
             let possible: Vec<_> =
                 (0..it.system.blocks()).map(|block| it.possible_after_crash(block)).collect();
             let (mut blocks, Part { system, truth, .. }) = (it.touched(death), &mut **it);
-            blocks.try_for_each(|block| truth.dies(&**system, block, &named, &possible))
+            blocks.try_for_each(|block| truth.dies(&mut **system, block, &named, &possible))
         })
     }
 
@@ -192,15 +217,22 @@ impl Files {
             self.server.figures.refused += 1;
             return Ok(());
         }
-        let bytes = outcome.map_err(|it| format!("replies: {:?} was refused: {it}", sent.what))?;
+        let bytes = outcome
+            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.block()))?;
         self.server.figures.done += 1;
         self.moment += 1;
         let moment = self.moment;
         self.freed(&sent.what);
         match sent.what {
-            What::Write { block, fua, .. } => self.shelves[block as usize].done(moment, fua),
+            What::Write { block, fua, .. } => {
+                self.shelves[block as usize].done(moment, fua);
+                self.system.replied(block);
+            }
             What::Trim(_) => {}
-            What::Flush => {
+            What::Flush { is_barrier } => {
+                if is_barrier {
+                    self.system.flushed();
+                }
                 let shelves = self.parts.iter_mut().flat_map(|it| &mut it.shelves);
                 shelves.for_each(|it| it.flushed(sent.since));
             }
@@ -236,7 +268,7 @@ impl Files {
         self.until_quiet()?;
         let found: Vec<_> = std::mem::take(&mut self.looked).into_values().collect();
         let pages: Vec<_> = found.iter().map(|it| narrowed(it)).collect();
-        let named = self.system.owners_on(&pages);
+        let named = self.system.owners_on(&pages, &found);
         for (block, bytes) in (0..).zip(&found) {
             self.judge_read(block, bytes, self.truth.present(block, named.get(&block)), all)?;
         }

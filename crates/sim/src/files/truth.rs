@@ -5,6 +5,7 @@ use super::system::System;
 use crate::content::Tag;
 use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use crate::rule_j::judge::Holds;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,12 @@ pub struct Record {
     /// The server has crashed since the write arrived, or watched nothing then: it may have forgotten
     /// that something lies below the block's content.
     pub is_excused: bool,
+}
+
+impl Record {
+    fn of(page: &Bytes) -> Self {
+        Self { mark: Mark::of(page), epoch: 0, is_excused: false }
+    }
 }
 
 /// Events that were seen of a block's owners.
@@ -36,8 +43,7 @@ pub struct Truth {
     /// Stays whose content was called dead, and rightly so. Nothing brings them back: pointers that
     /// name their blocks later were not written to do so.
     gone: BTreeSet<Stay>,
-    /// Writes, by tag.
-    records: Vec<Record>,
+    records: BTreeMap<Tag, Record>,
     places: Vec<Place>,
     /// Contents as they have arrived; zeros where they were called dead.
     seen: Vec<Bytes>,
@@ -47,7 +53,7 @@ impl Truth {
     /// The truth of a disk with this content.
     pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
-        Self { stays: Vec::new(), gone: BTreeSet::new(), records: Vec::new(), places, seen }
+        Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
     }
 
     /// Contents as they have arrived; zeros where they were called dead.
@@ -85,27 +91,33 @@ impl Truth {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);
     }
 
-    /// Notes the owners after a crash, as they follow from the content.
-    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>) {
+    /// Notes the owners after a crash, as they follow from the content, or the stays, where a journal
+    /// decides them.
+    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>, holds: Option<Holds>) {
         for (n, (block, owner, lasts)) in (0..).zip(&mut self.stays) {
-            *lasts = named.get(block) == Some(owner) && !self.gone.contains(&Stay(n));
+            *lasts = match &holds {
+                Some(holds) => holds.get(block) == Some(&Stay(n)),
+                None => named.get(block) == Some(owner) && !self.gone.contains(&Stay(n)),
+            };
         }
     }
 
     /// Gives a write of `page` a tag.
     pub fn tag(&mut self, page: &Bytes) -> Tag {
-        self.records.push(Record { mark: Mark::of(page), epoch: 0, is_excused: false });
-        Tag((self.records.len() - 1) as u32)
+        let tag = Tag(self.records.len() as u32);
+        self.records.insert(tag, Record::of(page));
+        tag
     }
 
     /// The write `tag`.
     pub fn record(&self, tag: Tag) -> &Record {
-        &self.records[tag.0 as usize]
+        &self.records[&tag]
     }
 
     /// Notes that `page` arrives for `block`.
     pub fn arrived(&mut self, system: &dyn System, block: Block, page: &Bytes, tag: Option<Tag>) {
-        if let Some(record) = tag.and_then(|tag| self.records.get_mut(tag.0 as usize)) {
+        if let Some(tag) = tag {
+            let record = self.records.entry(tag).or_insert_with(|| Record::of(page));
             record.epoch = self.places[block as usize].epoch;
             record.is_excused = false;
         }
@@ -131,7 +143,7 @@ impl Truth {
 
     /// Forgets what was suspicious.
     pub fn forget(&mut self) {
-        self.records.iter_mut().for_each(|it| it.is_excused = true);
+        self.records.values_mut().for_each(|it| it.is_excused = true);
     }
 
     /// Whether the write in `mark` is of a stay that is over.
@@ -144,23 +156,22 @@ impl Truth {
     /// each block.
     pub fn dies(
         &mut self,
-        system: &dyn System,
+        system: &mut dyn System,
         block: Block,
         named: &BTreeMap<Block, Owner>,
         possible: &[Vec<Bytes>],
     ) -> Result<(), String> {
-        let Some(mark) = Mark::of(&self.seen[block as usize]) else {
-            self.seen[block as usize] = [0; BLOCK_BYTES];
-            return Ok(());
+        let mark = Mark::of(&self.seen[block as usize]);
+        let is_own = |it: &Mark| {
+            named.get(&block) == Some(&it.owner) && self.present(block, Some(&it.owner)) == Some(it.stay)
         };
-        let Mark { stay, owner } = mark;
-        if named.get(&block) == Some(&owner) && self.present(block, Some(&owner)) == Some(stay) {
+        if let Some(Mark { owner, .. }) = mark.filter(is_own) {
             return Err(format!("safety: {owner:?} has block {block}, and what lies there is its own"));
         }
-        if system.may_be_recovered(block, mark, self, possible) {
-            return Err(format!("safety: after a crash {owner:?} may have block {block} again"));
+        if system.is_needed(block, mark, self, possible) {
+            return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));
         }
-        self.gone.insert(stay);
+        self.gone.extend(mark.map(|it| it.stay));
         self.seen[block as usize] = [0; BLOCK_BYTES];
         Ok(())
     }

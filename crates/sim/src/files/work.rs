@@ -5,9 +5,13 @@ use super::sent::What;
 use super::{Files, Vain};
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::toy::{SUPER, Super};
+use crate::rule_e::wide::narrowed;
+use crate::rule_j::guest;
 use crate::server::Above;
 use quietus_detect::format::Block;
 
+/// Most rounds until a log is empty: each commit takes some.
+const ROUNDS_MAX: usize = 60;
 /// Milliseconds of [`Event::Sleep`].
 const SLEEP_MS: u64 = 10_000_000;
 
@@ -16,6 +20,7 @@ impl Files {
         if self.system.is_mounted() {
             return Ok(());
         }
+        self.replay(false)?;
         let (_, pages) = self.read_and_judge(false)?;
         let before = Super::from_bytes(&pages[SUPER as usize]).ok_or("safety: the superblock is gone")?;
         self.was_clean = before.is_clean;
@@ -25,14 +30,55 @@ impl Files {
         let Part { system, truth, .. } = &mut **self;
         system.mount(truth.seen());
         let named = self.named();
-        self.truth.recovered(&named);
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
         Ok(())
+    }
+
+    /// Brings what is in the log to its place.
+    fn replay(&mut self, empties: bool) -> Result<(), String> {
+        if self.system.log().is_empty() {
+            return Ok(());
+        }
+        let (found, _) = self.read_and_judge(false)?;
+        for writes in self.system.replay(&found, empties)? {
+            for (block, bytes) in writes {
+                let tag = guest::tag(&narrowed(&bytes));
+                self.post(What::Write { block, bytes, tag, fua: false });
+            }
+            self.until_quiet()?;
+            self.flush()?;
+            self.until_quiet()?;
+        }
+        Ok(())
+    }
+
+    /// Brings all that a journal has to its place, and empties the log.
+    fn empty_log(&mut self) -> Result<(), String> {
+        if self.system.log().is_empty() {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS_MAX {
+            let is_settled = self.system.hurry();
+            if is_settled {
+                self.flush()?;
+                self.until_quiet()?;
+                self.system.empty();
+            }
+            self.send();
+            self.until_quiet()?;
+            if is_settled {
+                return Ok(());
+            }
+        }
+        Err("the model: the log cannot be emptied".into())
     }
 
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
         if !self.system.is_mounted() {
             return Ok(());
         }
+        self.empty_log()?;
         let at_last = self.system.at_last(self.was_clean);
         let dirty = self.system.dirty().into_iter();
         let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
@@ -54,6 +100,7 @@ impl Files {
         if self.system.is_mounted() {
             return Ok(());
         }
+        self.replay(true)?;
         let (_, pages) = self.read_and_judge(false)?;
         let mut written = self.system.mend(&pages);
         if superblock_first {
@@ -70,20 +117,23 @@ impl Files {
         self.flush()?;
         self.until_quiet()?;
         let named = self.named();
-        self.truth.recovered(&named);
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
         Ok(())
     }
 
     pub(super) fn flush(&mut self) -> Result<(), String> {
-        self.post(What::Flush);
+        self.post(What::Flush { is_barrier: false });
         Ok(())
     }
 
     pub(super) fn write_back(&mut self, block: Block) -> Result<(), String> {
         self.until_idle(&[block])?;
         if self.system.dirty().contains(&block) {
-            let page = self.system.write_back(block);
-            self.post_write(block, &page);
+            match self.system.write_back(block) {
+                Some(page) => self.post_write(block, &page),
+                None => self.send(),
+            }
         }
         Ok(())
     }
@@ -125,6 +175,19 @@ impl Files {
         }
         let Part { system, truth, .. } = &mut **self;
         system.does(deed, truth);
+        Ok(())
+    }
+
+    /// The journal takes a step.
+    pub(super) fn commit(&mut self) -> Result<(), String> {
+        self.system.advance();
+        self.send();
+        Ok(())
+    }
+
+    pub(super) fn move_tail(&mut self) -> Result<(), String> {
+        self.system.move_tail();
+        self.send();
         Ok(())
     }
 

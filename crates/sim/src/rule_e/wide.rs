@@ -6,7 +6,7 @@
 
 use crate::content::{CELL_BYTES, Tag, fill};
 use crate::rule_e::toy::{self, Bytes};
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Reason, Shown};
 use quietus_detect::properties::Properties;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use std::ops::Range;
 /// `page` as it lies on the disk `at` a block, with content of `tag` behind it.
 #[must_use]
 pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
-    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    let mut bytes = vec![0; at.len as usize];
     bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
     if let Some(tag) = tag {
-        for from in [CELL_BYTES, BLOCK_BYTES - CELL_BYTES] {
+        for from in [CELL_BYTES, at.len - CELL_BYTES] {
             let cell = from as usize..(from + CELL_BYTES) as usize;
             fill(tag, at.start.0 + from, &mut bytes[cell]);
         }

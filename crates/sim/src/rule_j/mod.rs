@@ -12,6 +12,7 @@
 //!   for long.
 //! - [`elsewhere`] is the same guest above two disks: rule E, which does not see the
 //!   log, and rule J below the log's own [`device`].
+//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
 //! - [`wild`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
