@@ -104,6 +104,10 @@ impl Mutant {
         Self::NoMapIsFinal,
     ];
 
+    /// The mutants of both rules that every guest finds above a whole volume.
+    pub const VOLUME: [Self; 3] =
+        [Self::VerdictBeforeProven, Self::WriteRevivesNothing, Self::RereadWithoutExemption];
+
     /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];
 

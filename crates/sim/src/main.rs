@@ -65,7 +65,8 @@ enum Job {
         /// Give one up after so many histories.
         #[arg(long, default_value_t = 200_000)]
         seeds_max: u64,
-        /// Only the defects of the core whose names contain this.
+        /// Only the defects of the core, and those for every guest above a whole volume, whose names
+        /// contain this.
         #[arg(long)]
         only: Option<String>,
     },
@@ -79,7 +80,10 @@ fn main() -> ExitCode {
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max, only: Some(name) }), _) => hunt_core(seeds_max, &name),
+        (Some(Job::Mutants { seeds_max, only: Some(name) }), _) => {
+            let pairs = hunt_pairs(&name);
+            hunt_core(seeds_max, &name) && pairs
+        }
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only: None }), _) => {
             let rules = hunt_rules();
@@ -227,6 +231,7 @@ fn hunt_rules() -> bool {
         is_well &= twin.is_some();
         tell(mutant, judge_rule_e(mutant, RULE_WALKS_MAX), twin);
     }
+    is_well &= hunt_pairs("");
     println!("below a cache:");
     for mutant in Mutant::CACHED {
         let (judge, twin) = hunt_cached(mutant, RULE_WALKS_MAX);
@@ -244,6 +249,25 @@ fn hunt_rules() -> bool {
         let (judge, twin) = hunt_elsewhere(mutant, RULE_WALKS_MAX);
         is_well &= judge.is_some() || twin.is_some();
         tell(mutant, judge, twin);
+    }
+    is_well
+}
+
+/// Defects that every guest with a file system finds above a whole volume.
+#[cfg(feature = "mutants")]
+fn hunt_pairs(name: &str) -> bool {
+    use quietus_detect::mutant::Mutant;
+    use quietus_sim::mutants::hunt_pair;
+    use quietus_sim::pairs::Guest;
+    let mut is_well = true;
+    for pair in PAIRS.iter().filter(|it| it.guest != Guest::Bare) {
+        for mutant in Mutant::VOLUME.into_iter().filter(|it| format!("{it:?}").contains(name)) {
+            let caught = hunt_pair(mutant, pair, RULE_WALKS_MAX);
+            is_well &= caught.is_some();
+            let found =
+                caught.map(|(n, part)| format!("history {n}, {}", part.failure.unwrap_or_default().1));
+            println!("{pair}, {mutant:?}: {}", found.unwrap_or_else(|| "NOT FOUND".into()));
+        }
     }
     is_well
 }

@@ -24,12 +24,18 @@ const TRANSITIONS: u64 = 5_000;
 pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
     let mut pairs = PAIRS.iter().filter(|it| (it.guest != Guest::Bare) == is_watched);
-    let play = |pair: &Pair| {
-        let prepare = || activate(Some(mutant));
-        let Tally { histories, failure, .. } = soak(pair, 0..seeds_max, threads(), prepare, |_| {});
-        failure.map(|(_, part)| (histories, part))
-    };
-    pairs.find_map(play)
+    pairs.find_map(|pair| play(pair, seeds_max, || activate(Some(mutant))))
+}
+
+/// Switches `mutant` of the rules on below `pair`, for at most `seeds_max` histories.
+#[must_use]
+pub fn hunt_pair(mutant: detect::Mutant, pair: &Pair, seeds_max: u64) -> Caught {
+    play(pair, seeds_max, || detect::activate(Some(mutant)))
+}
+
+fn play(pair: &Pair, seeds_max: u64, prepare: impl Fn() + Sync) -> Caught {
+    let Tally { histories, failure, .. } = soak(pair, 0..seeds_max, threads(), prepare, |_| {});
+    failure.map(|(_, part)| (histories, part))
 }
 
 fn with<T>(mutant: detect::Mutant, hunt: impl FnOnce() -> T) -> T {
