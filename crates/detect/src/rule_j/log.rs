@@ -251,14 +251,21 @@ impl Log {
                 let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
                 if too_many { News::Lost } else { self.follow(late) }
             }
-            Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
+            Position::Known(course) if course.tid.is_before(record.tid) => {
+                self.passed_by(record.tid);
+                News::Lost
+            }
             // A received block, written once more.
             Position::Known(_) => {
                 self.fresh.remove(index);
                 News::None
             }
-            Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
+            Position::Empty(least) if !record.tid.is_before(*least) => {
+                self.passed_by(record.tid);
+                News::Lost
+            }
             Position::Unknown(least) if !record.tid.is_before(*least) => {
+                self.passed_by(record.tid);
                 // A late commit block says nothing: later blocks may have arrived, and would be
                 // taken for older.
                 if record.kind == RecordKind::Commit && !late {
@@ -268,6 +275,14 @@ impl Log {
                 News::None
             }
             _ => self.follow(late),
+        }
+    }
+
+    /// Loses the position to a header of transaction `tid`. No older transaction counts from now
+    /// on: a cache may send its blocks again at any time.
+    fn passed_by(&mut self, tid: Tid) {
+        if !mutant::is(Mutant::LossForgetsNumber) {
+            self.position = Position::Unknown(tid);
         }
     }
 

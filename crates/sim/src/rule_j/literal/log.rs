@@ -145,15 +145,17 @@ impl Log {
             Position::Known(next, _) if is_lower(header.tid, next) => {
                 self.fresh.remove(&at);
             }
-            Position::Known(..) => return true,
-            Position::Unknown(least)
-                if header.kind == Own::Commit && !is_lower(header.tid, least) && !overtaken =>
-            {
+            Position::Unknown(least) | Position::Empty(least) if is_lower(header.tid, least) => {}
+            Position::Unknown(_) if header.kind == Own::Commit && !overtaken => {
                 self.position = Position::Known(header.tid.wrapping_add(1), behind);
                 self.all_is_old();
             }
-            Position::Empty(least) => return !is_lower(header.tid, least),
-            _ => {}
+            Position::Unknown(_) => self.position = Position::Unknown(header.tid),
+            Position::Known(..) | Position::Empty(_) => {
+                self.position = Position::Unknown(header.tid);
+                return true;
+            }
+            Position::NotRead => {}
         }
         false
     }
