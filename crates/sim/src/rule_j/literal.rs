@@ -397,7 +397,7 @@ impl Literal {
     /// The journal's superblock is written, or read (6).
     fn tail_written(&mut self, bytes: &[u8], overtaken: bool) {
         let Some(tail) = self.area.tail(bytes) else { return self.stop() };
-        let goes_back = self.log.goes_back(tail);
+        let (goes_back, is_first) = (self.log.goes_back(tail), !self.log.is_read());
         if self.log.is_replayed(tail, overtaken) || goes_back {
             self.nothing_is_free();
         }
@@ -415,6 +415,9 @@ impl Literal {
                 }
             }
             None => self.lost(),
+        }
+        if is_first && self.attached.is_cached() {
+            self.log.look();
         }
         self.receive(None, false, false);
         self.note_position();

@@ -79,6 +79,20 @@ fn a_commit_block_that_is_read_late_tells_how_far_the_guest_is() {
 }
 
 #[test]
+fn what_a_cache_sends_again_of_the_time_before_an_attach_proves_nothing() {
+    let mut disk = summed_below_cache();
+    disk.data(50);
+    (5..10).for_each(|tid| arrives(&mut disk, tid, if tid < 9 { &[50] } else { &[] }, IN_ORDER));
+    let mut disk = disk.killed();
+    settle(&mut disk);
+    (6..9).for_each(|tid| arrives(&mut disk, tid, &[50], IN_ORDER));
+    assert_eq!(disk.dead(), [], "transaction 9 has an owner of it");
+    assert_eq!(disk.figure("place in the journal known (1: yes)"), 0);
+    arrives(&mut disk, 10, &[], IN_ORDER);
+    assert_eq!(disk.figure("place in the journal known (1: yes)"), 1);
+}
+
+#[test]
 fn a_map_in_place_proves_nothing_against_what_was_written_lately() {
     let mut disk = mounted(&[]);
     disk.attach(CACHED);

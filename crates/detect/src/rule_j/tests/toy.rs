@@ -130,6 +130,17 @@ impl Disk {
         disk
     }
 
+    /// The same disk, mounted, after a kill of the server.
+    pub(super) fn killed(self) -> Self {
+        let options = Options { settle_ms: 10_000, ..Options::default() };
+        let toy = Box::new(Toy { was_clean: false });
+        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
+        let mut disk = Self { rule, ..self };
+        disk.attach(disk.attached);
+        disk.read();
+        disk
+    }
+
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
         self.rule.observe(Moment { now: self.now, clients: 1, attached: self.attached }, observation);
     }

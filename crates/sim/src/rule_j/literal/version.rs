@@ -59,6 +59,9 @@ impl Literal {
             if let Some(at) = self.area.at(block).filter(|at| self.log.unread().contains(at)) {
                 self.log_written(at, content, true);
             }
+            if let Some(at) = self.area.at(block).filter(|at| self.log.unseen().contains(at)) {
+                self.log.looked(at, content);
+            }
             if let Some(by_tool) = self.maps.remove(&block) {
                 self.map_read(block, content, by_tool);
             }
@@ -95,8 +98,8 @@ impl Version for Literal {
 
     fn wants(&self) -> BTreeSet<Block> {
         let superblock = self.wants_superblock.then_some(self.area.block(0));
-        let superblock =
-            superblock.into_iter().chain(self.log.unread().iter().map(|at| self.area.block(*at)));
+        let log = self.log.unread().union(self.log.unseen());
+        let superblock = superblock.into_iter().chain(log.map(|at| self.area.block(*at)));
         self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
