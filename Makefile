@@ -32,6 +32,7 @@ test:
 	lab/lib/test_labkit.py
 	lab/lib/test_bench.py
 	lab/lib/test_guests.py
+	lab/lib/test_seal.py
 	lab/conformance --short
 	lab/table8 --operations 4000
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20 --minutes 6
@@ -91,7 +92,7 @@ lab:
 bench:
 	lab/setup build lab
 	$(MAKE) build
-	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency; do \
+	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency seal; do \
 		lab/bench $$name --update docs/benchmarks.md || exit; done
 	lab/overlays --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md

@@ -63,6 +63,8 @@ pub enum Mutant {
     ResidueBeforeSuperblock,
     /// Rule J: committed maps still count after the journal was lost.
     LossIgnored,
+    /// Rule J: a header of a later transaction does not say how far the guest is.
+    LossForgetsNumber,
     /// Rule J: a reallocation forgets that the present content may be dead.
     CandidatesForgotten,
     /// Rule J: a transaction that a read completes counts as if it had just arrived.
@@ -104,6 +106,10 @@ impl Mutant {
         Self::NoMapIsFinal,
     ];
 
+    /// The mutants of both rules that every guest finds above a whole volume.
+    pub const VOLUME: [Self; 3] =
+        [Self::VerdictBeforeProven, Self::WriteRevivesNothing, Self::RereadWithoutExemption];
+
     /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];
 
@@ -123,12 +129,13 @@ impl Mutant {
     ];
 
     /// The mutants of rule J, some of which rule E shares.
-    pub const RULE_J: [Self; 17] = [
+    pub const RULE_J: [Self; 18] = [
         Self::OneCommitProves,
         Self::CommitBeforeItsBlocks,
         Self::ChecksumIgnored,
         Self::ResidueBeforeSuperblock,
         Self::LossIgnored,
+        Self::LossForgetsNumber,
         Self::CandidatesForgotten,
         Self::LateIsInTime,
         Self::OvertakenIsNewest,

@@ -65,9 +65,9 @@ enum Job {
         /// Give one up after so many histories.
         #[arg(long, default_value_t = 200_000)]
         seeds_max: u64,
-        /// Only the defects of the core whose names contain this.
-        #[arg(long)]
-        only: Option<String>,
+        /// Only the defects whose names contain this.
+        #[arg(long, default_value = "")]
+        only: String,
     },
 }
 
@@ -79,11 +79,8 @@ fn main() -> ExitCode {
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max, only: Some(name) }), _) => hunt_core(seeds_max, &name),
-        #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max, only: None }), _) => {
-            let rules = hunt_rules();
-            hunt_core(seeds_max, "") && rules
+        (Some(Job::Mutants { seeds_max, only }), _) => {
+            hunt_rules(&only) & hunt_pairs(&only) & hunt_core(seeds_max, &only)
         }
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
@@ -211,47 +208,39 @@ fn hunt_core(seeds_max: u64, name: &str) -> bool {
     })
 }
 
-/// Walks after which a defect of the rules is given up.
+/// Defects of the rules whose names contain `name`.
 #[cfg(feature = "mutants")]
-const RULE_WALKS_MAX: u64 = 8_000;
-
-#[cfg(feature = "mutants")]
-fn hunt_rules() -> bool {
-    use quietus_detect::mutant::Mutant;
-    use quietus_sim::mutants::{
-        hunt_cached, hunt_elsewhere, hunt_rule_e, hunt_rule_j, judge_rule_e, judge_rule_j,
-    };
+fn hunt_rules(name: &str) -> bool {
     let mut is_well = true;
-    for mutant in Mutant::ALL {
-        let twin = hunt_rule_e(mutant, RULE_WALKS_MAX);
-        is_well &= twin.is_some();
-        tell(mutant, judge_rule_e(mutant, RULE_WALKS_MAX), twin);
-    }
-    println!("below a cache:");
-    for mutant in Mutant::CACHED {
-        let (judge, twin) = hunt_cached(mutant, RULE_WALKS_MAX);
-        is_well &= judge.is_some() && twin.is_some();
-        tell(mutant, judge, twin);
-    }
-    println!("below a journal:");
-    for mutant in Mutant::RULE_J {
-        let (judge, twin) = (judge_rule_j(mutant, RULE_WALKS_MAX), hunt_rule_j(mutant, RULE_WALKS_MAX));
-        is_well &= judge.is_some() || twin.is_some();
-        tell(mutant, judge, twin);
-    }
-    println!("above an external journal:");
-    for mutant in Mutant::EXTERNAL_JOURNAL {
-        let (judge, twin) = hunt_elsewhere(mutant, RULE_WALKS_MAX);
-        is_well &= judge.is_some() || twin.is_some();
-        tell(mutant, judge, twin);
+    for trial in quietus_sim::mutants::TRIALS {
+        println!("{}:", trial.name);
+        for defect in trial.defects.iter().filter(|it| format!("{it:?}").contains(name)) {
+            let (judge, twin, is_enough) = trial.hunt(*defect);
+            is_well &= is_enough;
+            println!("{defect:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
+            let twin =
+                twin.map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
+            println!("    both versions: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
+        }
     }
     is_well
 }
 
-/// Says what found `mutant`.
+/// Defects that every guest with a file system finds above a whole volume.
 #[cfg(feature = "mutants")]
-fn tell(mutant: quietus_detect::mutant::Mutant, judge: Option<String>, twin: Option<(u64, Part)>) {
-    println!("{mutant:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
-    let twin = twin.map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
-    println!("    both versions: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
+fn hunt_pairs(name: &str) -> bool {
+    use quietus_detect::mutant::Mutant;
+    use quietus_sim::mutants::hunt_pair;
+    use quietus_sim::pairs::Guest;
+    let mut is_well = true;
+    for pair in PAIRS.iter().filter(|it| it.guest != Guest::Bare) {
+        for mutant in Mutant::VOLUME.into_iter().filter(|it| format!("{it:?}").contains(name)) {
+            let caught = hunt_pair(mutant, pair);
+            is_well &= caught.is_some();
+            let found =
+                caught.map(|(n, part)| format!("history {n}, {}", part.failure.unwrap_or_default().1));
+            println!("{pair}, {mutant:?}: {}", found.unwrap_or_else(|| "NOT FOUND".into()));
+        }
+    }
+    is_well
 }

@@ -4,19 +4,22 @@ use crate::pairs::{Guest, PAIRS, Pair};
 use crate::rule_e::known;
 use crate::rule_e::trial::{Part, cached, judged, parts, retold, retold_cached, searched, walked};
 use crate::rule_j::guest::Mode;
-use crate::rule_j::play::Setup;
+use crate::rule_j::known::histories;
+use crate::rule_j::literal::RULE;
+use crate::rule_j::play::{Setup, Step};
 use crate::rule_j::trial as journal;
-use crate::rule_j::{self, literal::RULE};
 use crate::soak::{Tally, soak, threads};
 use crate::twin::Watchers::{Both, Product};
 use quietus_core::mutant::{Mutant, activate};
-use quietus_detect::mutant as detect;
+use quietus_detect::mutant::{self as detect, Mutant as Defect};
 
 /// The history that found a defect, and the number of histories until then.
 pub type Caught = Option<(u64, Part)>;
 
 /// Steps that are tried in each part of the search for a defect of the rules.
 const TRANSITIONS: u64 = 5_000;
+/// Walks after which a defect of the rules is given up.
+const WALKS_MAX: u64 = 8_000;
 
 /// Switches `mutant` on and lets at most `seeds_max` histories happen to each pair that may show
 /// it.
@@ -24,29 +27,97 @@ const TRANSITIONS: u64 = 5_000;
 pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
     let mut pairs = PAIRS.iter().filter(|it| (it.guest != Guest::Bare) == is_watched);
-    let play = |pair: &Pair| {
-        let prepare = || activate(Some(mutant));
-        let Tally { histories, failure, .. } = soak(pair, 0..seeds_max, threads(), prepare, |_| {});
-        failure.map(|(_, part)| (histories, part))
-    };
-    pairs.find_map(play)
+    pairs.find_map(|pair| play(pair, seeds_max, || activate(Some(mutant))))
 }
 
-fn with<T>(mutant: detect::Mutant, hunt: impl FnOnce() -> T) -> T {
-    detect::activate(Some(mutant));
-    let caught = hunt();
-    detect::activate(None);
-    caught
+/// Switches `mutant` of the rules on below `pair`.
+#[must_use]
+pub fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
+    play(pair, WALKS_MAX, || detect::activate(Some(mutant)))
 }
 
-/// The first of `walks_max` walks that fails.
-fn walk(walks_max: u64, walked: impl Fn(u64) -> Part) -> Caught {
-    let mut walks = (0..walks_max).map(|seed| (seed + 1, walked(seed)));
+fn play(pair: &Pair, seeds_max: u64, prepare: impl Fn() + Sync) -> Caught {
+    let Tally { histories, failure, .. } = soak(pair, 0..seeds_max, threads(), prepare, |_| {});
+    failure.map(|(_, part)| (histories, part))
+}
+
+/// What guests live through above rules with a defect.
+pub struct Trial {
+    /// Where the guests live.
+    pub name: &'static str,
+    /// The defects that must be found.
+    pub defects: &'static [Defect],
+    /// The judge alone, without the second version of the rules.
+    judge: fn() -> Option<String>,
+    /// Both versions of the rules.
+    twin: fn() -> Caught,
+    /// Whether it is enough that the judge, and that both versions, found a defect.
+    is_enough: fn(bool, bool) -> bool,
+}
+
+/// All trials of the rules.
+pub const TRIALS: [Trial; 4] = [
+    Trial {
+        name: "below no journal",
+        defects: &Defect::ALL,
+        judge: || told(known::histories(), |it| retold(it, Product), judged),
+        twin: || walk(walked).or_else(|| search(parts(), searched)),
+        is_enough: |_, twin| twin,
+    },
+    Trial {
+        name: "below a cache",
+        defects: &Defect::CACHED,
+        judge: || told(known::cached(), |it| retold_cached(it, true), |seed| cached(seed, true, Product)),
+        twin: || walk(|seed| cached(seed, true, Both)),
+        is_enough: |judge, twin| judge && twin,
+    },
+    Trial {
+        name: "below a journal",
+        defects: &Defect::RULE_J,
+        judge: || {
+            let setup = Setup::large(Mode::Ordered);
+            told(histories(), |it| retold_journal(&setup, it), |seed| journal::lived(seed, Product))
+        },
+        twin: || walk(journal::walked).or_else(|| search(journal::parts(), journal::searched)),
+        is_enough: |judge, twin| judge || twin,
+    },
+    Trial {
+        name: "above an external journal",
+        defects: &Defect::EXTERNAL_JOURNAL,
+        judge: || {
+            let setup = Setup::large(Mode::Ordered).elsewhere();
+            told(histories(), |it| retold_journal(&setup, it), |seed| journal::elsewhere(seed, Product))
+        },
+        twin: || walk(|seed| journal::elsewhere(seed, Both)),
+        is_enough: |judge, twin| judge || twin,
+    },
+];
+
+impl Trial {
+    /// Switches `defect` on. Returns what the judge objects to, what both versions found, and
+    /// whether that is enough.
+    #[must_use]
+    pub fn hunt(&self, defect: Defect) -> (Option<String>, Caught, bool) {
+        detect::activate(Some(defect));
+        let (judge, twin) = ((self.judge)(), (self.twin)());
+        detect::activate(None);
+        let is_enough = (self.is_enough)(judge.is_some(), twin.is_some());
+        (judge, twin, is_enough)
+    }
+}
+
+fn retold_journal(setup: &Setup, steps: &[Step]) -> Result<(), String> {
+    journal::retold(setup, steps, Product, RULE)
+}
+
+/// The first walk that fails.
+fn walk(walked: impl Fn(u64) -> Part) -> Caught {
+    let mut walks = (0..WALKS_MAX).map(|seed| (seed + 1, walked(seed)));
     walks.find(|(_, part)| part.failure.is_some())
 }
 
-fn search(walks: u64, parts: usize, searched: impl Fn(usize, u64) -> Part) -> Caught {
-    let mut search = (0..parts).map(|n| (walks, searched(n, TRANSITIONS)));
+fn search(parts: usize, searched: impl Fn(usize, u64) -> Part) -> Caught {
+    let mut search = (0..parts).map(|n| (WALKS_MAX, searched(n, TRANSITIONS)));
     search.find(|(_, part)| part.failure.is_some())
 }
 
@@ -54,64 +125,9 @@ fn search(walks: u64, parts: usize, searched: impl Fn(usize, u64) -> Part) -> Ca
 fn told<S>(
     known: Vec<(&'static str, Vec<S>)>,
     retold: impl Fn(&[S]) -> Result<(), String>,
-    walks: impl FnOnce() -> Caught,
+    walked: impl Fn(u64) -> Part,
 ) -> Option<String> {
     let mut known =
         known.into_iter().filter_map(|(name, it)| Some(format!("{name}, {}", retold(&it).err()?)));
-    known.next().or_else(|| walks().and_then(|(_, it)| Some(format!("{}, {}", it.name, it.failure?.1))))
-}
-
-/// Switches `mutant` of the rules on and lets `walks_max` guests live below
-/// them, and then enumerates; returns what found it and after how many walks,
-/// or none: the defect was not found.
-#[must_use]
-pub fn hunt_rule_e(mutant: detect::Mutant, walks_max: u64) -> Caught {
-    with(mutant, || walk(walks_max, walked).or_else(|| search(walks_max, parts(), searched)))
-}
-
-/// As [`hunt_rule_e`], with the judge alone, without the second version of the rules. Returns the
-/// objection and its place: first the histories that are kept, then walks.
-#[must_use]
-pub fn judge_rule_e(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
-    with(mutant, || told(known::histories(), |it| retold(it, Product), || walk(walks_max, judged)))
-}
-
-/// As [`judge_rule_e`], below a cache; and both versions on the same walks, up to the one
-/// that fails.
-#[must_use]
-pub fn hunt_cached(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
-    with(mutant, || {
-        let walks = |watchers| walk(walks_max, |seed| cached(seed, true, watchers));
-        (told(known::cached(), |it| retold_cached(it, true), || walks(Product)), walks(Both))
-    })
-}
-
-/// As [`hunt_rule_e`], below a journal.
-#[must_use]
-pub fn hunt_rule_j(mutant: detect::Mutant, walks_max: u64) -> Caught {
-    with(mutant, || {
-        let search = || search(walks_max, journal::parts(), journal::searched);
-        walk(walks_max, journal::walked).or_else(search)
-    })
-}
-
-/// As [`judge_rule_e`], below a journal.
-#[must_use]
-pub fn judge_rule_j(mutant: detect::Mutant, walks_max: u64) -> Option<String> {
-    let setup = Setup::large(Mode::Ordered);
-    let retold = |it: &[_]| journal::retold(&setup, it, Product, RULE);
-    let walks = || walk(walks_max, |seed| journal::lived(seed, Product));
-    with(mutant, || told(rule_j::known::histories(), retold, walks))
-}
-
-/// As [`judge_rule_e`], above an external journal; and both versions on the same
-/// walks, up to the one that fails.
-#[must_use]
-pub fn hunt_elsewhere(mutant: detect::Mutant, walks_max: u64) -> (Option<String>, Caught) {
-    let setup = Setup::large(Mode::Ordered).elsewhere();
-    let retold = |it: &[_]| journal::retold(&setup, it, Product, RULE);
-    with(mutant, || {
-        let walks = |watchers| walk(walks_max, |seed| journal::elsewhere(seed, watchers));
-        (told(rule_j::known::histories(), retold, || walks(Product)), walks(Both))
-    })
+    known.next().or_else(|| walk(walked).and_then(|(_, it)| Some(format!("{}, {}", it.name, it.failure?.1))))
 }

@@ -1,7 +1,8 @@
 //! The pairs of guest and store: the histories that a run plays.
 
 use crate::dice::Dice;
-use crate::files::{self, Files};
+use crate::files::FileSystem::{Ext2, Ext4, Fat};
+use crate::files::{self, FileSystem, Files};
 use crate::history::{self, History};
 use crate::rule_e::trial::{Part, taken};
 use crate::server::Figures;
@@ -26,9 +27,9 @@ pub enum Store {
 pub enum Guest {
     /// Bare requests of any kind, without a file system, and media that fail.
     Bare,
-    /// So many file systems like ext2, in a partition each if there are several. Their clients come
-    /// and go, and ask for what is refused.
-    Ext2(usize),
+    /// File systems, in a partition each if there are several. Their clients come and go, and ask for
+    /// what is refused.
+    Files(&'static [FileSystem]),
 }
 
 /// A guest above a store.
@@ -43,20 +44,29 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 5] = [
+pub const PAIRS: [Pair; 11] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
-    Pair { guest: Guest::Ext2(1), store: Store::InPlace, histories: 3_000 },
-    Pair { guest: Guest::Ext2(1), store: Store::Overlay, histories: 3_000 },
-    Pair { guest: Guest::Ext2(2), store: Store::InPlace, histories: 1_000 },
-    Pair { guest: Guest::Ext2(2), store: Store::Overlay, histories: 1_000 },
+    files(&[Ext2], Store::InPlace, 3_000),
+    files(&[Ext2], Store::Overlay, 3_000),
+    files(&[Ext2, Ext2], Store::InPlace, 1_000),
+    files(&[Ext2, Ext2], Store::Overlay, 1_000),
+    files(&[Fat], Store::InPlace, 2_000),
+    files(&[Fat], Store::Overlay, 2_000),
+    files(&[Ext4], Store::InPlace, 2_000),
+    files(&[Ext4], Store::Overlay, 2_000),
+    files(&[Ext4, Fat, Ext2], Store::InPlace, 1_000),
+    files(&[Ext4, Fat, Ext2], Store::Overlay, 1_000),
 ];
+
+const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
+    Pair { guest: Guest::Files(parts), store, histories }
+}
 
 impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let guest = match self.guest {
             Guest::Bare => "bare requests".into(),
-            Guest::Ext2(1) => "ext2".into(),
-            Guest::Ext2(parts) => format!("ext2 in {parts} partitions"),
+            Guest::Files(parts) => parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
         };
         let store = match self.store {
             Store::InPlace => "in place",
@@ -73,7 +83,7 @@ impl Pair {
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
             Guest::Bare => bare(&self.to_string(), seed),
-            Guest::Ext2(parts) => {
+            Guest::Files(parts) => {
                 let setup = files::Setup::from_seed(seed, self.disk(seed), parts);
                 let mut figures = Figures::default();
                 let name = format!("{self}, {setup:?}");

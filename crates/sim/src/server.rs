@@ -68,6 +68,8 @@ pub struct Server {
     policy: Policy,
     watched: Option<Watched>,
     pub(crate) media: SimMedia,
+    /// Places where the guest keeps copies of content, by its own leave: no receipt says a word of those.
+    pub(crate) copies: Vec<Extent<Addr>>,
     /// Initial content of the part of the disk that has content on a medium at first.
     origin: Vec<u8>,
     pub(crate) volume: Volume,

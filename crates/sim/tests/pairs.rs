@@ -26,13 +26,16 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
     }
 }
 
-/// Histories of bare requests that found a defect which few find. 919933: an act that began
+/// Histories, by pair and seed, that found a defect which few find. 919933: an act that began
 /// within a block of an overlay's base, so that the block died in parts, and the base
 /// showed through again. 31232: a write with FUA over what another write had just brought to life,
-/// which the journal still called dead.
-const RARE: [u64; 2] = [919_933, 31_232];
+/// which the journal still called dead. 7440 found one of the oracle: a block that a guest takes for free
+/// after a crash is no longer the file's that still names it. 975 and 7881, too: where a disk looks for zeros, an
+/// empty table is a free.
+/// 1597: a slot was cut off while a read of its dead content was under way.
+const RARE: [(usize, u64); 6] = [(0, 919_933), (0, 31_232), (1, 7440), (6, 975), (6, 7881), (8, 1597)];
 
 #[test]
 fn what_few_histories_find_stays_found() {
-    RARE.iter().for_each(|seed| assert_kept(&PAIRS[0].played(*seed).0));
+    RARE.iter().for_each(|(pair, seed)| assert_kept(&PAIRS[*pair].played(*seed).0));
 }

@@ -1,6 +1,6 @@
 //! Requests: when they may begin, how they are carried out, and how they end.
 
-use super::bytes::{mask, zero_blocks};
+use super::bytes::zero_blocks;
 use super::checkpoints::Waiter;
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
@@ -307,7 +307,7 @@ impl Volume {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
         }
         self.run_masked(id, extent, false, Stage::Io, masks);
-        self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Read, out);
+        self.io(Purpose::Request(id), self.readable(extent), IoOp::Read, out);
     }
 
     fn begin_write(
@@ -366,12 +366,7 @@ impl Volume {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
             }
-            (Ok(mut buf), _) => {
-                if !mutant::is(Mutant::UnmaskedRead) {
-                    mask(buf.to_mut(), running.extent, &running.masks);
-                }
-                self.finish(id, Ok(buf), out);
-            }
+            (Ok(buf), _) => self.finish(id, Ok(buf), out),
         }
     }
 
@@ -415,16 +410,12 @@ impl Volume {
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
     fn old_content_read(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let Running { masks, stage: Stage::Look { request, seen, mut rest }, .. } =
-            self.requests.running.take(id)
+        let Running { stage: Stage::Look { request, seen, mut rest }, .. } = self.requests.running.take(id)
         else {
             return;
         };
         match result {
-            Ok(mut old) => {
-                mask(old.to_mut(), seen, &masks);
-                self.overwriting(&request, seen, &old);
-            }
+            Ok(old) => self.overwriting(&request, seen, &old),
             Err(error) => {
                 self.blind(seen);
                 return self.refuse_unbegun(id, request.extent, refusal(&error), out);
@@ -448,11 +439,8 @@ impl Volume {
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(&mut self, id: RequestId, mut result: Result<Buf, MediumError>) {
-        let Running { extent, masks, .. } = self.requests.running.take(id);
-        if let Ok(content) = &mut result {
-            mask(content.to_mut(), extent, &masks);
-        }
+    fn own_look_done(&mut self, id: RequestId, result: Result<Buf, MediumError>) {
+        let Running { extent, .. } = self.requests.running.take(id);
         self.requests.leave(id);
         self.looked(extent, &result);
     }

@@ -2,14 +2,6 @@
 
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
-/// Makes zeros of the parts of `buf`, the content of `whole`, that are dead.
-pub(super) fn mask(buf: &mut [u8], whole: Extent<Addr>, dead: &[Extent<Addr>]) {
-    for part in dead {
-        let from = (part.start.0 - whole.start.0) as usize;
-        buf[from..from + part.len as usize].fill(0);
-    }
-}
-
 /// The whole blocks of `extent` that `data` fills with zeros, as runs.
 pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {
     let first = extent.start.0.next_multiple_of(BLOCK_BYTES);

@@ -7,8 +7,10 @@ use super::waiting::{Unseen, Waiting};
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
+use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
+use crate::place::{Place, Places};
 use crate::request::{Buf, Op, Request, RequestId};
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
@@ -194,10 +196,24 @@ impl Volume {
 
     /// Reads the content of `seen` for request `id`.
     pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
-        self.io(Purpose::Request(id), self.store.locate(seen), IoOp::Read, out);
+        self.io(Purpose::Request(id), self.readable(seen), IoOp::Read, out);
     }
 
     /// The parts of `extent` that are dead, and read as zeros.
+    /// Where `extent` is read. Dead parts are read nowhere: their places may be destroyed, and cut off,
+    /// meanwhile.
+    pub(super) fn readable(&self, extent: Extent<Addr>) -> Places {
+        let dead = self.state.ledger.dead();
+        let mut parts: Vec<_> = dead.gaps(extent).into_iter().map(|gap| (gap, true)).collect();
+        parts.extend(self.masks(extent).into_iter().map(|mask| (mask, mutant::is(Mutant::UnmaskedRead))));
+        parts.sort_unstable();
+        let places = |(part, lives): (Extent<Addr>, bool)| match lives {
+            true => self.store.locate(part).iter().collect::<Vec<_>>(),
+            false => vec![Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }],
+        };
+        parts.into_iter().flat_map(places).collect()
+    }
+
     pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent);
         dead.map(|(extent, _)| extent).collect()

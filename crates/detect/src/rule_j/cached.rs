@@ -2,6 +2,7 @@
 //! (`docs/decisions/0008-rule-j.md`, "Below a cache").
 
 use super::RuleJ;
+use super::log::Log;
 use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 
@@ -56,5 +57,14 @@ impl RuleJ {
         self.candidates |= &condemned & &self.free;
         self.lately.extend(&self.live);
         self.survey.distrust_order();
+        self.look();
+    }
+
+    /// Reads the log of a guest whose position is unknown: what was written before the attach may
+    /// be sent again, and must not count.
+    pub(super) fn look(&mut self) {
+        let is_cached = self.attached.is_cached();
+        let unseen = self.log.as_mut().filter(|_| is_cached).map(Log::look).unwrap_or_default();
+        self.place.blocks(&unseen).into_iter().for_each(|block| self.reads.want(block));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Log {
     /// Blocks written in parts and not read since: they may belong to the next transaction.
     torn: RoaringBitmap,
     parts: Parts,
+    /// Blocks whose content before the attach may show how far the guest is, and is yet to be read.
+    unseen: RoaringBitmap,
     /// The last written block of the journal.
     newest: u32,
     /// Blocks of the next transaction that are the log's own.
@@ -114,6 +116,7 @@ impl Log {
             fresh: RoaringBitmap::new(),
             torn: RoaringBitmap::new(),
             parts: Parts::default(),
+            unseen: RoaringBitmap::new(),
             newest: 0,
             records: BTreeMap::new(),
             maps_held: 0,
@@ -159,6 +162,28 @@ impl Log {
         fits
     }
 
+    /// Wants to know how far the guest is, before a commit block is believed. Returns the blocks to
+    /// be read.
+    pub(super) fn look(&mut self) -> RoaringBitmap {
+        if !self.is_known() {
+            self.unseen = self.everything();
+        }
+        self.unseen.clone()
+    }
+
+    /// Takes the content `block` of `index` from before the attach.
+    fn looked(&mut self, index: u32, block: &[u8]) {
+        if !self.unseen.remove(index) {
+            return;
+        }
+        let record = self.superblock.records.read(block);
+        if let (Position::Unknown(least), Some(Record { tid, .. })) = (&self.position, record)
+            && !tid.is_before(*least)
+        {
+            self.passed_by(tid);
+        }
+    }
+
     /// Notes a write of `bytes` of the block `index`, of `block_bytes`. Returns whether the block
     /// is complete and must be read: it may belong to the next transaction.
     pub(super) fn part_written(&mut self, index: u32, bytes: Range<u64>, block_bytes: u64) -> bool {
@@ -181,6 +206,7 @@ impl Log {
     /// Drops the knowledge of `index`, whose content has changed.
     fn forget(&mut self, index: u32) {
         self.fresh.remove(index);
+        self.unseen.remove(index);
         if let Some(held) = self.records.remove(&index) {
             if let Held::Descriptor(_, maps) = held {
                 self.maps_held -= maps.len();
@@ -209,8 +235,11 @@ impl Log {
         is_map: &dyn Fn(u64) -> bool,
     ) -> News {
         let late = self.is_late(index, read);
-        let is_old = read && !self.torn.contains(index);
-        if is_old || !self.superblock.log.contains(&index) {
+        if read && !self.torn.contains(index) {
+            self.looked(index, block);
+            return News::None;
+        }
+        if !self.superblock.log.contains(&index) {
             return News::None;
         }
         self.gone(index);
@@ -251,23 +280,38 @@ impl Log {
                 let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
                 if too_many { News::Lost } else { self.follow(late) }
             }
-            Position::Known(course) if course.tid.is_before(record.tid) => News::Lost,
+            Position::Known(course) if course.tid.is_before(record.tid) => {
+                self.passed_by(record.tid);
+                News::Lost
+            }
             // A received block, written once more.
             Position::Known(_) => {
                 self.fresh.remove(index);
                 News::None
             }
-            Position::Empty(least) if !record.tid.is_before(*least) => News::Lost,
+            Position::Empty(least) if !record.tid.is_before(*least) => {
+                self.passed_by(record.tid);
+                News::Lost
+            }
             Position::Unknown(least) if !record.tid.is_before(*least) => {
+                self.passed_by(record.tid);
                 // A late commit block says nothing: later blocks may have arrived, and would be
                 // taken for older.
-                if record.kind == RecordKind::Commit && !late {
+                if record.kind == RecordKind::Commit && !late && self.unseen.is_empty() {
                     let begin = self.advance(index, 1);
                     self.begin(record.tid.next(), begin, late);
                 }
                 News::None
             }
             _ => self.follow(late),
+        }
+    }
+
+    /// Loses the position to a header of transaction `tid`. No older transaction counts from now
+    /// on: a cache may send its blocks again at any time.
+    fn passed_by(&mut self, tid: Tid) {
+        if !mutant::is(Mutant::LossForgetsNumber) {
+            self.position = Position::Unknown(tid);
         }
     }
 

@@ -82,6 +82,7 @@ impl RuleJ {
         self.resume_log(&mut log);
         self.committed_unseen |= !log.is_known();
         self.log = Some(log);
+        self.look();
         news
     }
 

@@ -177,12 +177,19 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends the connection; under TLS tells the client, if it listens.
-    pub fn close(&self, patience: Duration) {
+    /// Sends nothing more; under TLS tells the client, if it listens.
+    pub fn hang_up(&self, patience: Duration) {
         if let Some(mut tls) = self.tls() {
             tls.send_close_notify();
         }
         let _ = self.send_all(&[], Instant::now() + patience);
+        self.socket.hang_up();
+    }
+
+    /// Ends the connection, such that everything sent can arrive.
+    pub fn close(&self, patience: Duration) {
+        self.hang_up(patience);
+        self.socket.discard();
         self.socket.shutdown();
     }
 }

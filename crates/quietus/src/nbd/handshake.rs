@@ -61,9 +61,13 @@ pub fn negotiate(socket: Arc<Socket>, offer: &Offer) -> io::Result<Option<Agreed
     let deadline = Instant::now() + offer.handshake_timeout;
     let input = Input::new(Arc::new(Channel::plain(socket)), deadline);
     let mut negotiation = Negotiation { offer, deadline, input, no_zeroes: false, terms: Terms::default() };
-    negotiation.greet()?;
-    let export = negotiation.haggle()?;
-    Ok(export.map(|export| negotiation.agree(export)))
+    let outcome = negotiation.greet().and_then(|()| negotiation.haggle());
+    if let Ok(Some(export)) = outcome {
+        return Ok(Some(negotiation.agree(export)));
+    }
+    let patience = deadline.saturating_duration_since(Instant::now());
+    negotiation.input.channel().close(patience);
+    outcome.map(|_| None)
 }
 
 struct Negotiation<'a> {

@@ -21,6 +21,9 @@
 //! 5. A connection that ends, however it ends, ends alone.
 //! 6. Between requests a client may rest for ever; in the middle of one, or of a
 //!    reply, it may not.
+//! 7. What the server sent arrives, though it ends the session while the client still sends: the
+//!    server hangs up first, and discards the rest within limits ([`socket`]). Only clients that
+//!    stall, vanish or do not hang up in turn are cut off.
 
 mod budget;
 mod channel;

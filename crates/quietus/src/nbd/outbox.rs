@@ -373,6 +373,22 @@ impl Outbox {
         state
     }
 
+    /// Sends nothing more when nothing is in flight; at the `deadline`, cuts off what is. The
+    /// connection ends when the client hangs up too.
+    pub fn finish(&self, deadline: Instant) {
+        self.wait_until_idle(Some(deadline));
+        let idle = {
+            let mut state = self.lock();
+            state.ended |= state.requests == 0;
+            state.requests == 0
+        };
+        if idle {
+            self.channel.hang_up(deadline.saturating_duration_since(Instant::now()));
+        } else {
+            self.fail();
+        }
+    }
+
     /// Ends the connection at once.
     pub fn fail(&self) {
         let mut state = self.lock();
@@ -390,11 +406,8 @@ impl Outbox {
 
     /// Ends the connection, and waits for its relief thread. The receiving thread calls this last.
     pub fn close(&self) {
-        let idle = {
-            let state = self.lock();
-            state.requests == 0 && !state.ended
-        };
-        if idle {
+        let idle = self.lock().requests == 0;
+        if idle && !self.gone.load(Ordering::Relaxed) {
             self.channel.close(self.patience.stall_timeout);
         }
         self.fail();

@@ -9,7 +9,7 @@ use super::handshake::{self, Offer};
 use super::listener::{Bound, Listener};
 use super::outbox::Outbox;
 use super::session::Session;
-use super::socket::Socket;
+use super::socket::{SILENCE_MAX, Socket};
 use super::stdio::Drained;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -109,6 +109,10 @@ impl Server {
         let entries = self.shared.table.entries();
         entries.iter().for_each(|entry| entry.drain());
         entries.iter().for_each(|entry| entry.finish(deadline));
+        let patience = deadline.min(Instant::now() + SILENCE_MAX);
+        if !self.shared.table.wait_until_empty(Some(patience)) {
+            entries.iter().for_each(|entry| entry.cut());
+        }
         self.shared.table.wait_until_empty(Some(deadline)) && self.wait_until_drained(deadline)
     }
 

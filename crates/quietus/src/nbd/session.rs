@@ -48,11 +48,11 @@ impl Session {
         Self { info: export.info(), export, style, contexts, input, outbox }
     }
 
-    /// Serves requests until the client ends the session, then waits for those
-    /// in flight.
+    /// Serves requests until the client ends the session or breaks the protocol, then waits for
+    /// those in flight.
     ///
     /// # Errors
-    /// If the connection ends otherwise, or the client breaks the protocol.
+    /// If the connection ends otherwise.
     pub fn run(&mut self) -> io::Result<()> {
         while self.next()?.is_continue() {}
         self.outbox.wait_until_idle(None);
@@ -60,15 +60,19 @@ impl Session {
     }
 
     fn next(&mut self) -> Flow {
-        let header = RequestHeader::from_bytes(self.input.bytes(), self.style);
-        match header.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
-            Some(header) => {
+        match RequestHeader::from_bytes(self.input.bytes(), self.style) {
+            Ok(Some(header)) => {
                 self.input.take(self.style.request_bytes());
                 self.handle(&header)
             }
-            None => {
+            Ok(None) => {
                 self.outbox.flush();
                 if self.input.fill()? { ON } else { END }
+            }
+            Err(error) => {
+                let peer = self.input.channel().socket().peer();
+                tracing::debug!(peer, %error, "the client broke the protocol");
+                END
             }
         }
     }

@@ -1,5 +1,9 @@
 //! A connected stream socket: received from with blocking, sent to without.
 
+#[cfg(test)]
+mod tests;
+
+use super::wire::PAYLOAD_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,6 +18,14 @@ const KERNEL_BUFFER_BYTES: usize = 2 << 20;
 const AWAKE_MAX: Duration = Duration::from_micros(50);
 /// Time beyond which a client does not count as quick.
 const QUICK_MAX: Duration = Duration::from_micros(200);
+/// Bytes discarded after the last reply, at most: two of the largest payloads.
+const DISCARD_BYTES_MAX: usize = 2 * PAYLOAD_BYTES_MAX as usize;
+/// Bytes discarded at once.
+const DISCARD_PIECE_BYTES: usize = 64 << 10;
+/// Time for the discarding, at most.
+const DISCARD_MAX: Duration = Duration::from_secs(10);
+/// Silence of the other end that ends the discarding.
+pub const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -158,7 +170,34 @@ impl Socket {
         }
     }
 
-    /// Ends the connection, and wakes every thread that waits on it.
+    /// Sends nothing more. The other end reads what was sent, and then the end.
+    pub fn hang_up(&self) {
+        // The connection may have ended by itself.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+
+    /// Discards what the other end still sends, until it hangs up too, within limits of bytes and
+    /// time.
+    ///
+    /// Where bytes lie unread, or still arrive, the kernel resets a connection that is closed, and
+    /// what was sent may be lost on its way; over a Unix socket, the other end cannot finish
+    /// sending, and may never come to read.
+    pub fn discard(&self) {
+        self.discard_until(Instant::now() + DISCARD_MAX);
+    }
+
+    fn discard_until(&self, until: Instant) {
+        let mut piece = vec![0; DISCARD_PIECE_BYTES];
+        let mut left = DISCARD_BYTES_MAX;
+        while left > 0 && Instant::now() < until {
+            match self.recv(&mut piece, Some(until.min(Instant::now() + SILENCE_MAX))) {
+                Ok(0) | Err(_) => return,
+                Ok(len) => left = left.saturating_sub(len),
+            }
+        }
+    }
+
+    /// Ends the connection at once, and wakes every thread that waits on it. Sent bytes may be lost.
     pub fn shutdown(&self) {
         // The connection may have ended by itself.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);

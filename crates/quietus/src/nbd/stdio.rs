@@ -65,9 +65,10 @@ fn carry_in(input: OwnedFd, server: &UnixStream) {
 }
 
 fn carry_out(server: &UnixStream, output: OwnedFd, _done: &Sender<()>) {
-    let _ = carry(server, File::from(output));
-    // If the client hung up, the server is to know.
-    let _ = server.shutdown(Shutdown::Both);
+    if carry(server, File::from(output)).is_err() {
+        // The client hung up, and the server is to know.
+        let _ = server.shutdown(Shutdown::Both);
+    }
 }
 
 /// Copies as [`io::copy`] does, but each byte at once: that function has the kernel move the bytes,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SIZE: u64 = 1 << 20;
 
-fn serve(disk: &Arc<Disk>, config: Config) -> (Server, std::net::SocketAddr) {
+pub fn serve(disk: &Arc<Disk>, config: Config) -> (Server, std::net::SocketAddr) {
     let server =
         Server::start(vec![Listener::tcp("127.0.0.1:0").unwrap()], exports(&[Arc::clone(disk)]), config);
     let server = server.unwrap();

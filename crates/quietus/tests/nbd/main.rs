@@ -6,6 +6,7 @@ mod attached;
 mod client;
 mod commands;
 mod disk;
+mod ending;
 mod handshake;
 mod hostile;
 mod memory;

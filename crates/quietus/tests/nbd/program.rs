@@ -1,6 +1,7 @@
 //! The server as the program runs it.
 
 use crate::client::*;
+use crate::ending::{flood, hears_the_end, too_long};
 use crate::tls::{Keys, secure};
 use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::os::fd::OwnedFd;
@@ -127,13 +128,32 @@ fn a_client_at_a_socket_for_input_and_output_is_served_to_its_end() {
     assert!(child.wait().unwrap().success());
 }
 
-#[test]
-fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
-    let disk = Disk::new();
+/// A server on pipes, and its client.
+fn at_pipes(disk: &Disk) -> (Child, Client<Pipes>) {
     let mut command = disk.server(&["--nbd", "stdio"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
-    session(&mut Client { stream: pipes, style: Style::Simple });
+    (child, Client { stream: pipes, style: Style::Simple })
+}
+
+#[test]
+fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (mut child, mut client) = at_pipes(&disk);
+    session(&mut client);
+    drop(client);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_at_a_pair_of_pipes_that_says_much_behind_a_refused_header_hears_the_refusal() {
+    let disk = Disk::new();
+    let (mut child, mut client) = at_pipes(&disk);
+    client.begin(Style::Structured);
+    flood(&mut client, too_long(Style::Structured));
+    assert_eq!(client.outcome(5), EINVAL);
+    assert!(hears_the_end(&mut client));
+    drop(client);
     assert!(child.wait().unwrap().success());
 }
 

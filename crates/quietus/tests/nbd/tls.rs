@@ -81,15 +81,15 @@ impl Keys {
     }
 }
 
-fn require(keys: &Keys, clients: bool) -> Config {
+pub fn require(keys: &Keys, clients: bool) -> Config {
     Config { tls: Tls::Require(keys.files(clients).load().unwrap()), ..Config::default() }
 }
 
-fn allow(keys: &Keys) -> Config {
+pub fn allow(keys: &Keys) -> Config {
     Config { tls: Tls::Allow(keys.files(false).load().unwrap()), ..Config::default() }
 }
 
-fn greeted(config: Config) -> (Server, Client<UnixStream>) {
+pub fn greeted(config: Config) -> (Server, Client<UnixStream>) {
     let (server, mut client) = connect(&[Disk::new("disk", SIZE)], config);
     client.greet();
     (server, client)

@@ -38,8 +38,8 @@ impl Files {
 
     /// Notes that nobody waits for replies any more.
     fn orphan_all(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        self.orphans.extend(pending.into_keys());
+        let (at, pending) = (self.at, std::mem::take(&mut self.pending));
+        self.orphans.extend(pending.into_iter().map(|(id, sent)| (id, (at, sent))));
     }
 
     fn renewed(&mut self, sent: Sent) -> Sent {

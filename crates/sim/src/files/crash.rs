@@ -2,7 +2,7 @@
 
 use super::Files;
 use super::part::Part;
-use crate::rule_e::guest::{Guest, Mark, Stay};
+use crate::rule_e::guest::{Mark, Stay};
 use crate::rule_e::toy::Bytes;
 use crate::server::{Above, overdue};
 use quietus_core::volume::Event;
@@ -32,7 +32,9 @@ impl Files {
         let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
         let knows = self.server.start_again()?;
         self.orphans.clear();
-        self.parts.iter_mut().for_each(|it| it.is_cold |= !knows);
+        // Of several parts nobody tells which were known; amid a transaction, a journal's is not.
+        let is_one = self.parts.len() == 1;
+        self.parts.iter_mut().for_each(|it| it.is_cold |= !knows || !(is_one || it.system.log().is_empty()));
         self.connect(true)?;
         self.settle_server()?;
         let is_lost = |(part, knew): (&Part, bool)| knew && !self.server.watches(part.extent());
@@ -43,16 +45,18 @@ impl Files {
     }
 
     pub(super) fn crash_guest(&mut self, lands: bool) -> Result<(), String> {
-        let Some(guest) = self.guest.take() else { return Ok(()) };
-        self.next_generation = guest.next_generation();
+        if !self.system.is_mounted() {
+            return Ok(());
+        }
+        self.system.leave();
         if lands {
             self.arrive_all()?;
         }
         self.wire.clear();
         self.until_quiet()?;
-        let (_, pages) = self.read_and_judge(false)?;
-        let named = Guest::mount(self.toy, &pages, 0).named();
-        self.truth.recovered(&named);
+        let (found, pages) = self.read_and_judge(false)?;
+        self.system.found(&found)?;
+        self.recovered(&pages, &found);
         Ok(())
     }
 
@@ -67,9 +71,9 @@ impl Files {
         if !survives || is_overlay {
             return self.recover(is_overlay, false);
         }
-        self.parts.iter_mut().filter(|it| it.guest.is_none()).for_each(Part::hang_up);
+        self.parts.iter_mut().filter(|it| !it.system.is_mounted()).for_each(Part::hang_up);
         self.everywhere(Self::resend)?;
-        self.everywhere(|it| if it.guest.is_some() { Ok(()) } else { it.read_back(false, false) })
+        self.everywhere(|it| if it.system.is_mounted() { Ok(()) } else { it.read_back(false, false) })
     }
 
     pub(super) fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), String> {
@@ -84,9 +88,7 @@ impl Files {
     fn recover(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         self.everywhere(|it| {
             it.hang_up();
-            if let Some(guest) = it.guest.take() {
-                it.next_generation = guest.next_generation();
-            }
+            it.system.leave();
             Ok(())
         })?;
         self.everywhere(|it| it.read_back(all, is_last))
@@ -96,19 +98,28 @@ impl Files {
     /// nothing else can come back.
     fn read_back(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         let (found, pages) = self.read_and_judge(all)?;
-        let named = Guest::mount(self.toy, &pages, 0).named();
+        self.system.found(&found)?;
         self.moment += 1;
         let moment = self.moment;
-        for ((n, bytes), page) in (0..).zip(found).zip(&pages) {
+        for ((n, bytes), page) in (0..).zip(found.clone()).zip(&pages) {
             let stay = self.stay_in(n, page);
             self.shelves[n as usize].found(bytes, stay, moment, is_last);
         }
-        self.truth.found(pages);
-        self.truth.recovered(&named);
+        let Part { system, truth, .. } = &mut **self;
+        truth.found(&**system, pages.clone());
+        self.recovered(&pages, &found);
         Ok(())
     }
 
-    fn stay_in(&self, block: Block, page: &Bytes) -> Option<Stay> {
-        Mark::of(page).filter(|_| self.toy.data().contains(&block)).map(|it| it.stay)
+    /// Notes who has what, as it follows from what was found.
+    fn recovered(&mut self, pages: &[Bytes], found: &[Vec<u8>]) {
+        let named = self.system.owners_on(pages, found);
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
+    }
+
+    /// The stay in which the content of `block` was written, if it is of a file.
+    pub(super) fn stay_in(&self, block: Block, page: &Bytes) -> Option<Stay> {
+        Mark::of(page).filter(|_| self.system.is_data(block)).map(|it| it.stay)
     }
 }

@@ -4,8 +4,9 @@
 use super::part::Part;
 use super::{Event, Files};
 use crate::rule_e::judge::Excuses;
-use crate::rule_e::toy::{MAP, SUPER, Super};
+use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
+use quietus_detect::format::Block;
 
 impl Files {
     /// Unmounts, lets the server do all that it wants, and has the file systems mounted and
@@ -24,11 +25,20 @@ impl Files {
         self.begin(Event::Flush)?;
         self.until_quiet()?;
         self.drain()?;
-        self.everywhere(|it| it.read_and_judge(false).map(drop))?;
+        self.everywhere(Self::judge_log)?;
         if !self.parts.iter().all(|it| self.server.watches(it.extent())) {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
         self.judge_remains()
+    }
+
+    /// Reads everything; once nothing is mounted, nothing is left in a log.
+    fn judge_log(&mut self) -> Result<(), String> {
+        let (found, _) = self.read_and_judge(false)?;
+        match self.system.log().find(|it| found[*it as usize].iter().any(|byte| *byte != 0)) {
+            Some(block) => Err(format!("residue: block {block} of the log is not empty")),
+            None => Ok(()),
+        }
     }
 
     fn drain(&mut self) -> Result<(), String> {
@@ -44,8 +54,9 @@ impl Part {
     /// pointers that were never written may lose blocks without freeing them.
     fn is_whole(&self) -> bool {
         let (seen, named) = (self.truth.seen(), self.named());
-        let is_leaked = |it| seen[MAP as usize][it as usize] != 0 && !named.contains_key(&it);
+        let mut shown = (0..).zip(seen).flat_map(|(block, page)| self.system.shown(block, page));
         let is_clean = Super::from_bytes(&seen[SUPER as usize]).is_some_and(|it| it.is_clean);
-        is_clean && !self.toy.data().any(is_leaked)
+        let is_leaked = |it: (Block, bool)| it.1 && self.system.is_data(it.0) && !named.contains_key(&it.0);
+        is_clean && !shown.any(is_leaked)
     }
 }

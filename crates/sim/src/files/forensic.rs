@@ -48,7 +48,7 @@ impl Files {
 
     /// Checks that no dead content can be read, unless a crash gave it to somebody.
     fn judge_contents(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
-        for block in self.toy.data() {
+        for block in self.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
             match dead {
                 Some(_) if named.contains_key(&block) => excuses.exposed += 1,
@@ -89,11 +89,14 @@ impl Files {
         if top.is_some_and(|tag| self.is_dead(tag)) && named.contains_key(&block) {
             return true;
         }
-        if record.is_excused {
+        let decided = record.mark.and_then(|mark| self.system.excuse(block, mark));
+        let (is_forgotten, is_hidden) =
+            decided.unwrap_or_else(|| (record.is_excused, self.truth.is_hidden(block, record)));
+        if is_forgotten {
             excuses.forgotten += 1;
             return true;
         }
-        let hidden = self.truth.is_hidden(block, record) && self.setup.options.grade != Grade::Content;
+        let hidden = is_hidden && self.setup.options.grade != Grade::Content;
         excuses.not_observable += u64::from(hidden);
         hidden
     }

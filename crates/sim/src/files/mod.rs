@@ -1,4 +1,4 @@
-//! Guests with ext2-like file systems, one on the disk or one in each partition, above a
+//! Guests with file systems ([`system`]), one on the disk or one in each partition, above a
 //! server whose volume watches, on media that remember.
 //!
 //! A guest knows the blocks that it owns. Its writes leave in any order within the allowed window,
@@ -16,12 +16,16 @@
 
 mod client;
 mod crash;
+mod ext2;
+mod ext4;
+mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
+mod system;
 mod traffic;
 mod truth;
 mod work;
@@ -31,24 +35,60 @@ use crate::history;
 use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
-use crate::rule_e::wide;
 use crate::server::{Above, Figures, Server, Watched};
+use ext2::Ext2;
+use ext4::Ext4;
+use fat::Fat;
 use part::Part;
 use quietus_core::request::RequestId;
-use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::collections::BTreeSet;
+use sent::Sent;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use system::{PROBER, System};
+
+/// Kinds of file systems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileSystem {
+    /// With maps and inodes: one without the other proves no death.
+    Ext2,
+    /// With a table that is map and pointers in one.
+    Fat,
+    /// With a journal.
+    Ext4,
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ext2 => "ext2",
+            Self::Fat => "FAT",
+            Self::Ext4 => "ext4",
+        })
+    }
+}
+
+impl FileSystem {
+    /// Most blocks of data, in a table with one entry of a byte for each block, and in a partition;
+    /// of ext4, the number of guests to choose from.
+    fn data_max(self, is_alone: bool) -> u64 {
+        match self {
+            Self::Ext4 => 5_000,
+            Self::Ext2 if is_alone => 7,
+            Self::Ext2 | Self::Fat => 4,
+        }
+    }
+}
 
 /// A disk with guests, and the limits of its history.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The disk, but for its size.
     pub disk: history::Setup,
-    /// Partitions: blocks of data in each. One is the whole disk.
-    pub data: Vec<Block>,
+    /// Partitions: the file system in each, and its blocks of data, or its number. One is the whole disk.
+    pub parts: Vec<(FileSystem, Block)>,
     /// Amount of inference.
     pub options: Options,
     /// Most turns before a step.
@@ -58,14 +98,16 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of `seed`, on such a disk, with so many partitions.
+    /// The setup of `seed`, on such a disk, with such partitions.
     #[must_use]
-    pub fn from_seed(seed: u64, disk: history::Setup, parts: usize) -> Self {
+    pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut dice = Dice::new(!seed);
         let grade = if dice.chance(12) { Grade::Content } else { Grade::Generation };
-        let most = if parts == 1 { 7 } else { 4 };
         Self {
-            data: (0..parts).map(|_| dice.range(2, most) as Block).collect(),
+            parts: parts
+                .iter()
+                .map(|it| (*it, dice.range(2, it.data_max(parts.len() == 1)) as Block))
+                .collect(),
             options: Options { grade, eager: false, reorder_window_ms: 500, settle_ms: 3000 },
             turns_max: dice.pick(&[2, 6, 20]),
             crashes: dice.chance(50),
@@ -73,8 +115,15 @@ impl Setup {
         }
     }
 
-    fn toys(&self) -> impl Iterator<Item = Toy> {
-        self.data.iter().map(|data| Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true })
+    fn systems(&self) -> Vec<Box<dyn System>> {
+        let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
+            match it {
+                FileSystem::Ext2 => Box::new(Ext2::new(data)),
+                FileSystem::Fat => Box::new(Fat::new(data)),
+                FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
+            }
+        };
+        self.parts.iter().map(system).collect()
     }
 }
 
@@ -95,6 +144,10 @@ pub enum Event {
     Trim(Block),
     /// The guest asks for what cannot be done, of a block.
     AskInVain(Block, Vain),
+    /// The commit of a journal takes its next step, or begins.
+    Commit,
+    /// The tail of a journal moves up.
+    MoveTail,
     /// The disk's cache is flushed.
     Flush,
     /// The file system is unmounted; the last metadata may come after the
@@ -152,8 +205,8 @@ pub struct Files {
     parts: Vec<Part>,
     /// The current partition.
     at: usize,
-    /// Requests whose client is gone.
-    orphans: BTreeSet<RequestId>,
+    /// Requests whose client is gone, and the partition of each.
+    orphans: BTreeMap<RequestId, (usize, Sent)>,
     moment: u64,
     run_ms: u64,
     count: u32,
@@ -183,29 +236,28 @@ impl Files {
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
-        let toys: Vec<_> = setup.toys().collect();
-        if toys.len() > 1 {
-            content.push(part::table(toys.iter().map(|it| it.blocks)));
+        let systems = setup.systems();
+        if systems.len() > 1 {
+            content.push(part::table(systems.iter().map(|it| it.blocks())));
         }
-        for toy in toys {
-            let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-            disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-            disk[MAP as usize][..3].fill(1);
-            let wide: Vec<_> = disk.iter().map(|page| wide::widened(Extent::new(0, 0), page, None)).collect();
-            parts.push(Part::new(toy, content.len() as Block, disk, &wide));
+        for system in systems {
+            let (part, wide) = Part::new(system, content.len() as Block);
+            parts.push(part);
             content.extend(wide);
         }
         let content = content.concat();
         let disk = history::Setup { disk_bytes: content.len() as u64, ..setup.disk.clone() };
         let disk = history::Setup { base_bytes: disk.disk_bytes, ..disk };
-        let watched = Watched { options: setup.options, probers: vec![wide::PROBER] };
-        let server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
+        let watched = Watched { options: setup.options, probers: vec![PROBER] };
+        let mut server = Server::new(&disk, content, Some(watched), 0).expect("a new disk can be opened");
+        let logs = parts.iter().flat_map(|it| it.system.log().map(|block| it.place(block)));
+        server.copies = logs.collect();
         let mut this = Self {
             setup: setup.clone(),
             server,
             parts,
             at: 0,
-            orphans: BTreeSet::new(),
+            orphans: BTreeMap::new(),
             moment: 0,
             run_ms: 0,
             count: 0,
@@ -251,6 +303,8 @@ impl Files {
             Event::Read(block) => self.read_again(block),
             Event::Trim(block) => self.trim(block),
             Event::AskInVain(block, vain) => self.ask_in_vain(block, vain),
+            Event::Commit => self.commit(),
+            Event::MoveTail => self.move_tail(),
             Event::Flush => self.flush(),
             Event::Unmount(is_late) => self.unmount(is_late),
             Event::CrashGuest(lands) => self.crash_guest(lands),

@@ -2,9 +2,11 @@
 
 use super::sent::Sent;
 use super::shelf::Shelf;
+use super::system::{LABEL, System};
 use super::truth::Truth;
-use crate::rule_e::guest::{Guest, Owner};
-use crate::rule_e::toy::{Bytes, Toy};
+use crate::rule_e::guest::Owner;
+use crate::rule_e::toy::SUPER;
+use crate::rule_e::wide::narrowed;
 use quietus_core::request::RequestId;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_detect::format::Block;
@@ -15,10 +17,9 @@ const SECTORS: u32 = BLOCK_BYTES as u32 / 512;
 /// A guest, the promises to it, and the owners of its blocks.
 #[derive(Debug)]
 pub struct Part {
-    pub(super) toy: Toy,
+    pub(super) system: Box<dyn System>,
     /// First block of the file system on the disk.
     base: Block,
-    pub(super) guest: Option<Guest>,
     /// The file system said that it was clean when it was mounted.
     pub(super) was_clean: bool,
     pub(super) shelves: Vec<Shelf>,
@@ -32,27 +33,35 @@ pub struct Part {
     pub(super) is_cold: bool,
     /// When each block began to differ from the disk, in time that the guest ran.
     pub(super) dirty_since: BTreeMap<Block, u64>,
-    pub(super) next_generation: u8,
 }
 
 impl Part {
-    /// `disk` lies from block `base` on, `wide` as it is there.
-    pub(super) fn new(toy: Toy, base: Block, disk: Vec<Bytes>, wide: &[Vec<u8>]) -> Self {
-        let shelf = |(n, it): (Block, &Vec<u8>)| Shelf::new(it.clone(), toy.data().contains(&n));
-        Self {
-            toy,
+    /// An empty file system from block `base` on, and what lies there.
+    pub(super) fn new(mut system: Box<dyn System>, base: Block) -> (Self, Vec<Vec<u8>>) {
+        let mut wide = system.disk(u64::from(base) * BLOCK_BYTES);
+        wide[SUPER as usize][LABEL] = system.label();
+        wide.iter_mut().for_each(|it| it.resize(BLOCK_BYTES as usize, 0));
+        let may_be_gone = |it| system.is_data(it) || system.log().contains(&it);
+        let shelf = |(n, it): (Block, &Vec<u8>)| Shelf::new(it.clone(), may_be_gone(n));
+        let shelves = (0..).zip(&wide).map(shelf).collect();
+        let this = Self {
+            system,
             base,
-            guest: None,
             was_clean: true,
-            shelves: (0..).zip(wide).map(shelf).collect(),
-            truth: Truth::new(toy, disk),
+            shelves,
+            truth: Truth::new(wide.iter().map(|it| narrowed(it)).collect()),
             wire: Vec::new(),
             pending: BTreeMap::new(),
             looked: BTreeMap::new(),
             is_cold: false,
             dirty_since: BTreeMap::new(),
-            next_generation: 1,
-        }
+        };
+        (this, wide)
+    }
+
+    /// The blocks of data.
+    pub(super) fn data(&self) -> Vec<Block> {
+        (0..self.system.blocks()).filter(|it| self.system.is_data(*it)).collect()
     }
 
     /// The bytes of `block` on the disk.
@@ -62,7 +71,7 @@ impl Part {
 
     /// The bytes of the file system on the disk.
     pub(super) fn extent(&self) -> Extent<Addr> {
-        Extent::between(self.place(0).start.0, self.place(self.toy.blocks).start.0)
+        Extent::between(self.place(0).start.0, self.place(self.system.blocks()).start.0)
     }
 
     /// The blocks that `extent`, which lies within, touches.
@@ -73,8 +82,7 @@ impl Part {
 
     /// The owner of each block: in memory, or else by what has arrived.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
-        let found = self.guest.as_ref().map(Guest::named);
-        found.unwrap_or_else(|| Guest::mount(self.toy, self.truth.seen(), 0).named())
+        self.system.owners().unwrap_or_else(|| self.system.owners_on(self.truth.seen(), &[]))
     }
 
     /// Drops the guest, and with it all that it waits for.
@@ -84,7 +92,7 @@ impl Part {
     }
 
     pub(super) fn note_dirty(&mut self, run_ms: u64) {
-        let dirty = self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default();
+        let dirty = self.system.dirty();
         self.dirty_since.retain(|it, _| dirty.contains(it));
         for block in dirty {
             self.dirty_since.entry(block).or_insert(run_ms);

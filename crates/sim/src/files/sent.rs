@@ -3,8 +3,6 @@
 use super::Vain;
 use crate::content::Tag;
 use crate::rule_e::guest::Stay;
-use crate::rule_e::toy::Bytes;
-use crate::rule_e::wide::widened;
 use quietus_core::request::{Op, Request, RequestId};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
@@ -23,7 +21,7 @@ pub(super) struct Sent {
 pub(super) enum What {
     Write {
         block: Block,
-        page: Bytes,
+        bytes: Vec<u8>,
         tag: Option<Tag>,
         fua: bool,
     },
@@ -33,7 +31,10 @@ pub(super) enum What {
     Read(Block, Option<Stay>),
     /// For whoever mounts or mends; nothing is judged.
     Look(Block),
-    Flush,
+    /// Of the journal, which waits for it, or of the guest.
+    Flush {
+        is_barrier: bool,
+    },
 }
 
 impl Sent {
@@ -45,7 +46,7 @@ impl Sent {
             | What::InVain(block, _)
             | What::Look(block)
             | What::Read(block, _) => Some(block),
-            What::Flush => None,
+            What::Flush { .. } => None,
         }
     }
 
@@ -54,13 +55,13 @@ impl Sent {
         let there = self.block().map_or(Extent::new(0, 0), place);
         let beyond = Extent::new(there.start.0, 1 << 40);
         let (op, extent, fua) = match &self.what {
-            What::Write { page, tag, fua, .. } => (Op::Write(widened(there, page, *tag).into()), there, *fua),
+            What::Write { bytes, fua, .. } => (Op::Write(bytes.clone().into()), there, *fua),
             What::Trim(_) => (Op::Trim, there, false),
             What::InVain(_, Vain::FastZeros) => (Op::Zero { no_hole: true, fast: true }, there, false),
             What::InVain(_, Vain::TrimBeyond) => (Op::Trim, beyond, false),
             What::InVain(_, Vain::WriteShort) => (Op::Write(vec![0; 512].into()), there, false),
             What::Look(_) | What::Read(..) => (Op::Read, there, false),
-            What::Flush => (Op::Flush, there, false),
+            What::Flush { .. } => (Op::Flush, there, false),
         };
         Request { op, extent, fua }
     }

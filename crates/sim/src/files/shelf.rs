@@ -48,6 +48,13 @@ impl Shelf {
         }
     }
 
+    /// Notes the reply to a free: if nothing was written since, zeros are all there is.
+    pub fn freed(&mut self, moment: Moment) {
+        if self.versions.last().is_some_and(|it| it.bytes.iter().all(|byte| *byte == 0)) {
+            self.done(moment, true);
+        }
+    }
+
     /// Notes the reply to a flush that was sent at `since`.
     pub fn flushed(&mut self, since: Moment) {
         let newest = self.versions.iter().rposition(|it| it.done.is_some_and(|done| done < since));

@@ -1,15 +1,18 @@
 //! Requests and replies between the guests and the server.
 
 use super::Files;
+use super::part::Part;
 use super::sent::{Sent, What};
+use super::system::LABEL;
 use crate::content::Tag;
-use crate::rule_e::guest::{Guest, Mark, Stay};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use crate::rule_e::guest::{Mark, Stay};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
 use crate::rule_e::wide::{narrowed, widened};
 use crate::server::{Above, Said, Server};
 use quietus_core::request::{Outcome, RequestId};
-use quietus_core::units::{Addr, Extent};
+use quietus_core::units::{self, Addr, Extent};
 use quietus_detect::format::Block;
+use std::collections::BTreeSet;
 
 impl Above for Files {
     type Broken = String;
@@ -35,6 +38,10 @@ impl Above for Files {
             if part.is_cold && self.server.watches(part.extent()) {
                 part.is_cold = false;
                 part.truth.forget();
+                part.system.forgotten();
+            }
+            if !part.is_cold && !self.server.is_at_work() {
+                part.system.is_idle();
             }
         }
         Ok(())
@@ -53,6 +60,7 @@ impl Above for Files {
         if self.dice.chance(40) {
             self.everywhere(Self::arrive_one)?;
         }
+        self.everywhere(Self::go_on)?;
         self.server.turn()?;
         self.hear()
     }
@@ -70,9 +78,34 @@ impl Files {
 
     /// Sends `page` on its way to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
-        let tag = self.toy.data().contains(&block).then(|| self.truth.tag(page));
-        let fua = self.dice.chance(5);
-        self.post(What::Write { block, page: *page, tag, fua });
+        let tag = self.system.is_data(block).then(|| self.truth.tag(page));
+        let (fua, bytes) = (self.dice.chance(5), widened(self.place(block), page, tag));
+        self.post(What::Write { block, bytes, tag, fua });
+    }
+
+    /// Sends what a journal has to send, and lets it go on now and then.
+    fn go_on(&mut self) -> Result<(), String> {
+        if !self.system.log().is_empty() && !self.server.is_stopping {
+            if self.dice.chance(20) {
+                self.system.advance();
+            }
+            self.send();
+        }
+        Ok(())
+    }
+
+    /// Sends what a journal has to send, to blocks with nothing else on its way.
+    pub(super) fn send(&mut self) {
+        let busy: BTreeSet<_> =
+            self.wire.iter().chain(self.pending.values()).filter_map(Sent::block).collect();
+        self.system.outbox(&busy).into_iter().for_each(|what| self.post(what));
+    }
+
+    /// Sends the superblock on its way, if there is one to write.
+    pub(super) fn post_super(&mut self, written: Option<Super>) {
+        let Some(mut page) = written.map(Super::bytes) else { return };
+        page[LABEL] = self.system.label();
+        self.post_write(SUPER, &page);
     }
 
     /// Lets something arrive at the server: any request, since no two are about the same block.
@@ -85,9 +118,9 @@ impl Files {
         self.moment += 1;
         sent.since = self.moment;
         match &sent.what {
-            What::Write { block, page, tag, .. } => self.changes(*block, page, *tag),
-            What::Trim(block) => self.changes(*block, &[0; BLOCK_BYTES], None),
-            What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush => {}
+            What::Write { block, bytes, tag, .. } => self.changes(*block, bytes.clone(), *tag),
+            What::Trim(block) => self.changes(*block, vec![0; units::BLOCK_BYTES as usize], None),
+            What::InVain(..) | What::Read(..) | What::Look(_) | What::Flush { .. } => {}
         }
         let (id, request) = (sent.id, sent.request(|block| self.place(block)));
         self.pending.insert(id, sent);
@@ -95,13 +128,14 @@ impl Files {
         self.hear()
     }
 
-    /// Notes that `block` is to hold `page` from here on.
-    fn changes(&mut self, block: Block, page: &Bytes, tag: Option<Tag>) {
-        let is_blind = self.is_cold && !self.server.watches(self.extent());
-        let stay = Mark::of(page).filter(|_| tag.is_some()).map(|it| it.stay);
-        let bytes = widened(self.place(block), page, tag);
-        self.shelves[block as usize].arrive(bytes, stay);
-        self.truth.arrived(block, page, tag, is_blind);
+    /// Notes that `block` is to hold `bytes` from here on.
+    fn changes(&mut self, block: Block, bytes: Vec<u8>, tag: Option<Tag>) {
+        let page = narrowed(&bytes);
+        let stay = self.stay_in(block, &page);
+        let Part { system, truth, shelves, .. } = &mut **self;
+        system.arrived(block, &bytes);
+        shelves[block as usize].arrive(bytes, stay);
+        truth.arrived(&**system, block, &page, tag);
     }
 
     /// Lets everything arrive that is on its way.
@@ -125,8 +159,8 @@ impl Files {
     }
 
     /// Waits until nothing is on its way to or from any of `blocks`.
-    pub(super) fn until_idle(&mut self, blocks: std::ops::Range<Block>) -> Result<(), String> {
-        self.until(|it| !blocks.clone().any(|block| it.is_busy(block)))
+    pub(super) fn until_idle(&mut self, blocks: &[Block]) -> Result<(), String> {
+        self.until(|it| !blocks.iter().any(|block| it.is_busy(*block)))
     }
 
     /// Waits for every reply.
@@ -147,9 +181,10 @@ impl Files {
         self.everywhere(|it| {
             let Some(death) = extent.overlap(it.extent()) else { return Ok(()) };
             let named = it.named();
-            let possible: Vec<_> = (0..it.toy.blocks).map(|block| it.possible_after_crash(block)).collect();
-            let mut blocks = it.touched(death);
-            blocks.try_for_each(|block| it.truth.dies(block, &named, &possible))
+            let possible: Vec<_> =
+                (0..it.system.blocks()).map(|block| it.possible_after_crash(block)).collect();
+            let (mut blocks, Part { system, truth, .. }) = (it.touched(death), &mut **it);
+            blocks.try_for_each(|block| truth.dies(&mut **system, block, &named, &possible))
         })
     }
 
@@ -157,7 +192,7 @@ impl Files {
     fn possible_after_crash(&self, block: Block) -> Vec<Bytes> {
         let there = self.server.possible_contents(self.place(block));
         let coming = self.pending.values().filter_map(|it| match &it.what {
-            What::Write { block: to, page, .. } if *to == block => Some(*page),
+            What::Write { block: to, bytes, .. } if *to == block => Some(narrowed(bytes)),
             _ => None,
         });
         // Freed content may lie there still, and is not read any more.
@@ -167,7 +202,8 @@ impl Files {
     }
 
     fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
-        if self.orphans.remove(&id) {
+        if let Some((part, sent)) = self.orphans.remove(&id) {
+            outcome.into_iter().for_each(|_| self.within(part, |it| it.freed(&sent.what)));
             return Ok(());
         }
         let part = self.parts.iter().position(|it| it.pending.contains_key(&id));
@@ -181,14 +217,22 @@ impl Files {
             self.server.figures.refused += 1;
             return Ok(());
         }
-        let bytes = outcome.map_err(|it| format!("replies: {:?} was refused: {it}", sent.what))?;
+        let bytes = outcome
+            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.block()))?;
         self.server.figures.done += 1;
         self.moment += 1;
         let moment = self.moment;
+        self.freed(&sent.what);
         match sent.what {
-            What::Write { block, fua, .. } => self.shelves[block as usize].done(moment, fua),
-            What::Trim(block) => self.shelves[block as usize].done(moment, true),
-            What::Flush => {
+            What::Write { block, fua, .. } => {
+                self.shelves[block as usize].done(moment, fua);
+                self.system.replied(block);
+            }
+            What::Trim(_) => {}
+            What::Flush { is_barrier } => {
+                if is_barrier {
+                    self.system.flushed();
+                }
                 let shelves = self.parts.iter_mut().flat_map(|it| &mut it.shelves);
                 shelves.for_each(|it| it.flushed(sent.since));
             }
@@ -197,6 +241,15 @@ impl Files {
             What::InVain(..) => return Err(format!("replies: {:?} was done", sent.what)),
         }
         Ok(())
+    }
+
+    /// Notes that what was freed is gone for good; a disk that looks for zeros takes them for a free.
+    fn freed(&mut self, what: &What) {
+        let (What::Trim(block) | What::Write { block, .. }) = *what else { return };
+        let moment = self.moment;
+        if matches!(what, What::Trim(_)) || self.setup.disk.detect_zeroes {
+            self.shelves[block as usize].freed(moment);
+        }
     }
 
     fn judge_read(&self, block: Block, bytes: &[u8], stay: Option<Stay>, all: bool) -> Result<(), String> {
@@ -211,11 +264,11 @@ impl Files {
     /// unflushed content may be gone.
     pub(super) fn read_and_judge(&mut self, all: bool) -> Result<(Vec<Vec<u8>>, Vec<Bytes>), String> {
         self.until_quiet()?;
-        (0..self.toy.blocks).for_each(|block| self.post(What::Look(block)));
+        (0..self.system.blocks()).for_each(|block| self.post(What::Look(block)));
         self.until_quiet()?;
         let found: Vec<_> = std::mem::take(&mut self.looked).into_values().collect();
         let pages: Vec<_> = found.iter().map(|it| narrowed(it)).collect();
-        let named = Guest::mount(self.toy, &pages, 0).named();
+        let named = self.system.owners_on(&pages, &found);
         for (block, bytes) in (0..).zip(&found) {
             self.judge_read(block, bytes, self.truth.present(block, named.get(&block)), all)?;
         }

@@ -1,11 +1,12 @@
 //! The owner of each block, the writer of each content, and the part of that which could have been
 //! seen from below.
 
+use super::system::System;
 use crate::content::Tag;
-use crate::rule_e::guest::{IS_POINTERS, Mark, Owner, Stay};
-use crate::rule_e::judge::{inodes, namers};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, POINTERS, TABLE, Toy};
-use quietus_detect::format::{Block, Kind};
+use crate::rule_e::guest::{Mark, Owner, Stay};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use crate::rule_j::judge::Holds;
+use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A write of a block of data.
@@ -15,9 +16,15 @@ pub struct Record {
     pub mark: Option<Mark>,
     /// Epoch of the block when it arrived.
     epoch: u32,
-    /// The write arrived, and the server has crashed since, or nobody was watching: the server may
-    /// have forgotten that something lies below the block's content.
+    /// The server has crashed since the write arrived, or watched nothing then: it may have forgotten
+    /// that something lies below the block's content.
     pub is_excused: bool,
+}
+
+impl Record {
+    fn of(page: &Bytes) -> Self {
+        Self { mark: Mark::of(page), epoch: 0, is_excused: false }
+    }
 }
 
 /// Events that were seen of a block's owners.
@@ -31,14 +38,12 @@ struct Place {
 /// Truth; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    toy: Toy,
     /// The owner of each stay, and whether it lasts.
     stays: Vec<(Block, Owner, bool)>,
     /// Stays whose content was called dead, and rightly so. Nothing brings them back: pointers that
     /// name their blocks later were not written to do so.
     gone: BTreeSet<Stay>,
-    /// Writes, by tag.
-    records: Vec<Record>,
+    records: BTreeMap<Tag, Record>,
     places: Vec<Place>,
     /// Contents as they have arrived; zeros where they were called dead.
     seen: Vec<Bytes>,
@@ -46,9 +51,9 @@ pub struct Truth {
 
 impl Truth {
     /// The truth of a disk with this content.
-    pub fn new(toy: Toy, seen: Vec<Bytes>) -> Self {
+    pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
-        Self { toy, stays: Vec::new(), gone: BTreeSet::new(), records: Vec::new(), places, seen }
+        Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
     }
 
     /// Contents as they have arrived; zeros where they were called dead.
@@ -56,10 +61,18 @@ impl Truth {
         &self.seen
     }
 
-    /// Gives `block` to `owner`.
+    /// The stay that begins next.
+    pub fn next_stay(&self) -> Stay {
+        Stay(self.stays.len() as u16)
+    }
+
+    /// Gives `block` to `owner`, and ends any other stay there: a guest that goes on after a crash may
+    /// take for free what a file still names.
     pub fn begin(&mut self, block: Block, owner: Owner) -> Stay {
+        self.end(block);
+        let stay = self.next_stay();
         self.stays.push((block, owner, true));
-        Stay((self.stays.len() - 1) as u16)
+        stay
     }
 
     /// The stay of `owner` in `block`, if it lasts.
@@ -68,7 +81,7 @@ impl Truth {
     }
 
     /// The latest stay of `owner` in `block`.
-    fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
+    pub fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
         let latest = self.stays.iter().rposition(|it| it.0 == block && Some(&it.1) == owner);
         latest.map(|n| Stay(n as u16))
     }
@@ -78,47 +91,51 @@ impl Truth {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);
     }
 
-    /// Notes the owners after a crash, as they follow from the content.
-    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>) {
+    /// Notes the owners after a crash, as they follow from the content, or the stays, where a journal
+    /// decides them.
+    pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>, holds: Option<Holds>) {
         for (n, (block, owner, lasts)) in (0..).zip(&mut self.stays) {
-            *lasts = named.get(block) == Some(owner) && !self.gone.contains(&Stay(n));
+            *lasts = match &holds {
+                Some(holds) => holds.get(block) == Some(&Stay(n)),
+                None => named.get(block) == Some(owner) && !self.gone.contains(&Stay(n)),
+            };
         }
     }
 
     /// Gives a write of `page` a tag.
     pub fn tag(&mut self, page: &Bytes) -> Tag {
-        self.records.push(Record { mark: Mark::of(page), epoch: 0, is_excused: false });
-        Tag((self.records.len() - 1) as u32)
+        let tag = Tag(self.records.len() as u32);
+        self.records.insert(tag, Record::of(page));
+        tag
     }
 
     /// The write `tag`.
     pub fn record(&self, tag: Tag) -> &Record {
-        &self.records[tag.0 as usize]
+        &self.records[&tag]
     }
 
-    /// Notes that `page` arrives for `block`; `excused`: and nobody watches.
-    pub fn arrived(&mut self, block: Block, page: &Bytes, tag: Option<Tag>, excused: bool) {
-        if let Some(record) = tag.and_then(|tag| self.records.get_mut(tag.0 as usize)) {
+    /// Notes that `page` arrives for `block`.
+    pub fn arrived(&mut self, system: &dyn System, block: Block, page: &Bytes, tag: Option<Tag>) {
+        if let Some(tag) = tag {
+            let record = self.records.entry(tag).or_insert_with(|| Record::of(page));
             record.epoch = self.places[block as usize].epoch;
-            record.is_excused = excused;
+            record.is_excused = false;
         }
         self.seen[block as usize] = *page;
-        if block == MAP {
-            for (place, _) in self.places.iter_mut().zip(page).filter(|(_, byte)| **byte == 0) {
-                place.epoch += 1;
-            }
+        for (free, _) in system.shown(block, page).iter().filter(|(_, is_allocated)| !is_allocated) {
+            self.places[*free as usize].epoch += 1;
         }
-        self.observe();
+        self.observe(system);
     }
 
     /// Notes the content after a crash.
-    pub fn found(&mut self, seen: Vec<Bytes>) {
+    pub fn found(&mut self, system: &dyn System, seen: Vec<Bytes>) {
         self.seen = seen;
-        self.observe();
+        self.observe(system);
     }
 
-    fn observe(&mut self) {
-        for (place, namers) in self.places.iter_mut().zip(namers(self.toy, &self.seen)) {
+    fn observe(&mut self, system: &dyn System) {
+        for (place, namers) in self.places.iter_mut().zip(system.namers(&self.seen)) {
             place.epoch += u32::from(place.namers != namers);
             place.namers = namers;
         }
@@ -126,7 +143,7 @@ impl Truth {
 
     /// Forgets what was suspicious.
     pub fn forget(&mut self) {
-        self.records.iter_mut().for_each(|it| it.is_excused = true);
+        self.records.values_mut().for_each(|it| it.is_excused = true);
     }
 
     /// Whether the write in `mark` is of a stay that is over.
@@ -139,23 +156,22 @@ impl Truth {
     /// each block.
     pub fn dies(
         &mut self,
+        system: &mut dyn System,
         block: Block,
         named: &BTreeMap<Block, Owner>,
         possible: &[Vec<Bytes>],
     ) -> Result<(), String> {
-        let Some(mark) = Mark::of(&self.seen[block as usize]) else {
-            self.seen[block as usize] = [0; BLOCK_BYTES];
-            return Ok(());
+        let mark = Mark::of(&self.seen[block as usize]);
+        let is_own = |it: &Mark| {
+            named.get(&block) == Some(&it.owner) && self.present(block, Some(&it.owner)) == Some(it.stay)
         };
-        let Mark { stay, owner } = mark;
-        if named.get(&block) == Some(&owner) && self.present(block, Some(&owner)) == Some(stay) {
+        if let Some(Mark { owner, .. }) = mark.filter(is_own) {
             return Err(format!("safety: {owner:?} has block {block}, and what lies there is its own"));
         }
-        let is_latest = self.latest(block, Some(&owner)) == Some(stay);
-        if is_latest && self.may_be_recovered(block, owner, possible) {
-            return Err(format!("safety: after a crash {owner:?} may have block {block} again"));
+        if system.is_needed(block, mark, self, possible) {
+            return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));
         }
-        self.gone.insert(stay);
+        self.gone.extend(mark.map(|it| it.stay));
         self.seen[block as usize] = [0; BLOCK_BYTES];
         Ok(())
     }
@@ -165,21 +181,5 @@ impl Truth {
     pub fn is_hidden(&self, block: Block, record: &Record) -> bool {
         let place = &self.places[block as usize];
         record.epoch == place.epoch && !place.namers.is_empty()
-    }
-
-    /// Whether some mixture of what is possible gives `block` to `owner`. Data
-    /// that looks as if it were pointers gives nobody anything, nor do pointers
-    /// that were written before the owner got their block once more.
-    fn may_be_recovered(&self, block: Block, owner: Owner, possible: &[Vec<Bytes>]) -> bool {
-        let names = |at: Block, it: &Bytes| {
-            it[IS_POINTERS] != 0
-                && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
-                && Mark::of(it).map(|it| it.stay) == self.latest(at, Some(&owner))
-        };
-        let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
-        files.flat_map(|(_, inode)| inode.owns()).any(|(it, kind)| {
-            let at = Block::from(it);
-            at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
-        })
     }
 }

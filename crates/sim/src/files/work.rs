@@ -4,90 +4,143 @@ use super::part::Part;
 use super::sent::What;
 use super::{Files, Vain};
 use crate::rule_e::guest::deeds::Deed;
-use crate::rule_e::guest::{Guest, mend};
 use crate::rule_e::toy::{SUPER, Super};
+use crate::rule_e::wide::narrowed;
+use crate::rule_j::guest;
 use crate::server::Above;
 use quietus_detect::format::Block;
 
+/// Most rounds until a log is empty: each commit takes some.
+const ROUNDS_MAX: usize = 60;
 /// Milliseconds of [`super::Event::Sleep`].
 const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
+        self.replay(false)?;
         let (_, pages) = self.read_and_judge(false)?;
         let before = Super::from_bytes(&pages[SUPER as usize]).ok_or("safety: the superblock is gone")?;
         self.was_clean = before.is_clean;
-        self.post_write(SUPER, &Super { is_clean: false, ..before }.bytes());
+        let in_use = self.system.in_use(before);
+        self.post_super(in_use);
         self.until_quiet()?;
-        let guest = Guest::mount(self.toy, self.truth.seen(), self.next_generation);
-        let named = guest.named();
-        self.truth.recovered(&named);
-        self.guest = Some(guest);
+        let Part { system, truth, .. } = &mut **self;
+        system.mount(truth.seen());
+        let named = self.named();
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
         Ok(())
     }
 
+    /// Brings what is in the log to its place.
+    fn replay(&mut self, empties: bool) -> Result<(), String> {
+        if self.system.log().is_empty() {
+            return Ok(());
+        }
+        let (found, _) = self.read_and_judge(false)?;
+        for writes in self.system.replay(&found, empties)? {
+            for (block, bytes) in writes {
+                let tag = guest::tag(&narrowed(&bytes));
+                self.post(What::Write { block, bytes, tag, fua: false });
+            }
+            self.until_quiet()?;
+            self.flush()?;
+            self.until_quiet()?;
+        }
+        Ok(())
+    }
+
+    /// Brings all that a journal has to its place, and empties the log.
+    fn empty_log(&mut self) -> Result<(), String> {
+        if self.system.log().is_empty() {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS_MAX {
+            let is_settled = self.system.hurry();
+            if is_settled {
+                self.flush()?;
+                self.until_quiet()?;
+                self.system.empty();
+            }
+            self.send();
+            self.until_quiet()?;
+            if is_settled {
+                return Ok(());
+            }
+        }
+        Err("the model: the log cannot be emptied".into())
+    }
+
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
-        let Some(guest) = &self.guest else { return Ok(()) };
-        let generation = guest.next_generation();
-        let superblock = guest.superblock(self.was_clean);
-        let dirty: Vec<_> = guest.dirty().iter().copied().collect();
-        let (first, last): (Vec<_>, Vec<_>) =
-            dirty.into_iter().partition(|it| !is_late || self.toy.data().contains(it));
-        self.next_generation = generation;
+        if !self.system.is_mounted() {
+            return Ok(());
+        }
+        self.empty_log()?;
+        let at_last = self.system.at_last(self.was_clean);
+        let dirty = self.system.dirty().into_iter();
+        let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
         first.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()?;
-        self.until_idle(SUPER..SUPER + 1)?;
-        self.post_write(SUPER, &superblock);
+        self.until_idle(&[SUPER])?;
+        self.post_super(at_last);
         if is_late {
             self.arrive_all()?;
         }
         last.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()?;
-        self.guest = None;
+        self.system.leave();
         self.flush()?;
         self.until_quiet()
     }
 
     pub(super) fn fsck(&mut self, superblock_first: bool) -> Result<(), String> {
-        if self.guest.is_some() {
+        if self.system.is_mounted() {
             return Ok(());
         }
+        self.replay(true)?;
         let (_, pages) = self.read_and_judge(false)?;
-        let mut written = mend(self.toy, &pages);
+        let mut written = self.system.mend(&pages);
         if superblock_first {
             written.rotate_right(1);
         }
         for (block, page) in written {
-            self.post_write(block, &page);
+            match block {
+                SUPER => self.post_super(Super::from_bytes(&page)),
+                _ => self.post_write(block, &page),
+            }
             self.arrive_all()?;
         }
         self.until_quiet()?;
         self.flush()?;
         self.until_quiet()?;
         let named = self.named();
-        self.truth.recovered(&named);
+        let holds = self.system.holds();
+        self.truth.recovered(&named, holds);
         Ok(())
     }
 
     pub(super) fn flush(&mut self) -> Result<(), String> {
-        self.post(What::Flush);
+        self.post(What::Flush { is_barrier: false });
         Ok(())
     }
 
     pub(super) fn write_back(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
-        let dirty = self.guest.as_mut().filter(|it| it.dirty().contains(&block));
-        let Some(page) = dirty.map(|it| it.write_back(block)) else { return Ok(()) };
-        self.post_write(block, &page);
+        self.until_idle(&[block])?;
+        if self.system.dirty().contains(&block) {
+            match self.system.write_back(block) {
+                Some(page) => self.post_write(block, &page),
+                None => self.send(),
+            }
+        }
         Ok(())
     }
 
     /// Reads content once more that is in memory and not dirty.
     pub(super) fn read_again(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         let stay = self.truth.present(block, self.named().get(&block));
         if stay.is_some() {
             self.post(What::Read(block, stay));
@@ -96,10 +149,9 @@ impl Files {
     }
 
     pub(super) fn trim(&mut self, block: Block) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         // A guest that goes on after a crash may take for free what a file names.
-        let is_free = |it: &Guest| it.free().contains(&block) && !it.named().contains_key(&block);
-        if self.guest.as_ref().is_some_and(is_free) {
+        if self.system.free().contains(&block) && !self.named().contains_key(&block) {
             self.post(What::Trim(block));
         }
         Ok(())
@@ -107,7 +159,7 @@ impl Files {
 
     /// Asks for something impossible; the owner of the block keeps it as it is.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
-        self.until_idle(block..block + 1)?;
+        self.until_idle(&[block])?;
         self.post(What::InVain(block, vain));
         Ok(())
     }
@@ -115,14 +167,27 @@ impl Files {
     /// Before a file loses blocks, the kernel waits for those on their way.
     pub(super) fn does(&mut self, deed: Deed) -> Result<(), String> {
         if deed.frees() {
-            self.until_idle(self.toy.data())?;
+            let data = self.data();
+            self.until_idle(&data)?;
         }
         if let Some(block) = deed.allocates() {
-            self.until_idle(block..block + 1)?;
+            self.until_idle(&[block])?;
         }
-        let Part { guest: Some(guest), truth, .. } = &mut **self else { return Ok(()) };
-        let freed = guest.does(deed, |block, owner| truth.begin(block, owner));
-        freed.into_iter().for_each(|it| truth.end(it));
+        let Part { system, truth, .. } = &mut **self;
+        system.does(deed, truth);
+        Ok(())
+    }
+
+    /// The journal takes a step.
+    pub(super) fn commit(&mut self) -> Result<(), String> {
+        self.system.advance();
+        self.send();
+        Ok(())
+    }
+
+    pub(super) fn move_tail(&mut self) -> Result<(), String> {
+        self.system.move_tail();
+        self.send();
         Ok(())
     }
 

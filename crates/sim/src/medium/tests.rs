@@ -13,6 +13,14 @@ fn content(tag: u32, sectors: usize) -> Vec<u8> {
     bytes
 }
 
+/// A medium that holds `bytes` durably.
+fn holding(bytes: &[u8]) -> SimMedium {
+    let medium = medium(bytes.len() as u64 / SECTOR);
+    write(&medium, bytes);
+    medium.sync().expect("no failure was planned");
+    medium
+}
+
 fn write(medium: &SimMedium, bytes: &[u8]) {
     medium.write(Pos(0), bytes, false).expect("no failure was planned");
 }
@@ -41,9 +49,7 @@ fn what_was_synced_survives_a_power_cut_and_the_rest_is_torn() {
     let (first, second) = (content(1, 64), content(2, 64));
     let mut seen = [false; 3];
     for seed in 0..50 {
-        let medium = medium(64);
-        write(&medium, &first);
-        medium.sync().expect("no failure was planned");
+        let medium = holding(&first);
         write(&medium, &second);
         medium.reseed(seed);
         medium.cut_power();
@@ -97,9 +103,7 @@ fn a_sync_orders_what_comes_before_and_after() {
 #[test]
 fn a_cache_folds_passes_and_a_sync_between_keeps_them_apart() {
     for (sync_between, left) in [(false, Some(1)), (true, None)] {
-        let medium = medium(1);
-        write(&medium, &content(1, 1));
-        medium.sync().expect("no failure was planned");
+        let medium = holding(&content(1, 1));
         for pattern in [0xaa, 0x55] {
             write(&medium, &[pattern; SECTOR_BYTES]);
             if sync_between {
@@ -122,9 +126,7 @@ fn a_write_that_never_left_the_cache_leaves_no_trace() {
 
 #[test]
 fn a_hole_reads_as_zeros_and_is_no_pass() {
-    let medium = medium(4);
-    write(&medium, &content(1, 4));
-    medium.sync().expect("no failure was planned");
+    let medium = holding(&content(1, 4));
     medium.punch(Extent::new(SECTOR, 2 * SECTOR)).expect("no failure was planned");
     medium.sync().expect("no failure was planned");
     assert_eq!(read(&medium)[SECTOR_BYTES..3 * SECTOR_BYTES], [0; 2 * SECTOR_BYTES]);
@@ -135,9 +137,7 @@ fn a_hole_reads_as_zeros_and_is_no_pass() {
 #[test]
 fn a_hole_that_was_not_synced_may_be_undone() {
     let undone = (0..20).filter(|seed| {
-        let medium = medium(1);
-        write(&medium, &content(1, 1));
-        medium.sync().expect("no failure was planned");
+        let medium = holding(&content(1, 1));
         medium.punch(Extent::new(0, SECTOR)).expect("no failure was planned");
         medium.reseed(*seed);
         medium.cut_power();
@@ -148,9 +148,7 @@ fn a_hole_that_was_not_synced_may_be_undone() {
 
 #[test]
 fn zeros_that_keep_their_space_are_no_pass_and_no_hole() {
-    let medium = medium(1);
-    write(&medium, &content(1, 1));
-    medium.sync().expect("no failure was planned");
+    let medium = holding(&content(1, 1));
     medium.zero(Extent::new(0, SECTOR)).expect("no failure was planned");
     medium.sync().expect("no failure was planned");
     assert_eq!(read(&medium), [0; SECTOR_BYTES]);

@@ -7,6 +7,13 @@ fn content(tag: u32) -> [u8; SECTOR_BYTES] {
     bytes
 }
 
+/// Remains of one sector with `bytes`, each of which is gone after so many passes.
+fn laid(bytes: &[u8; SECTOR_BYTES], passes: usize) -> Remains {
+    let mut remains = Remains::new(1, passes);
+    remains.layer(0, bytes, Mask::ALL);
+    remains
+}
+
 fn passes(remains: &Remains, tag: u32) -> Option<u8> {
     remains.iter().filter(|(_, it)| it.tag == Tag(tag)).map(|(_, it)| it.fewest()).min()
 }
@@ -15,8 +22,7 @@ const PATTERN: [u8; SECTOR_BYTES] = [0xaa; SECTOR_BYTES];
 
 #[test]
 fn content_is_gone_after_its_passes_and_not_before() {
-    let mut remains = Remains::new(1, 3);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 3);
     for n in 0..3 {
         assert_eq!(passes(&remains, 1), Some(n));
         remains.layer(0, &PATTERN, Mask::ALL);
@@ -26,24 +32,21 @@ fn content_is_gone_after_its_passes_and_not_before() {
 
 #[test]
 fn other_content_covers_but_is_no_pass_of_several() {
-    let mut remains = Remains::new(1, 2);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 2);
     remains.layer(0, &content(2), Mask::ALL);
     assert_eq!((passes(&remains, 1), passes(&remains, 2)), (Some(0), Some(0)));
 }
 
 #[test]
 fn where_one_pass_is_enough_other_content_is_one() {
-    let mut remains = Remains::new(1, 1);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 1);
     remains.layer(0, &content(2), Mask::ALL);
     assert_eq!((passes(&remains, 1), passes(&remains, 2)), (None, Some(0)));
 }
 
 #[test]
 fn content_that_comes_back_needs_its_passes_anew() {
-    let mut remains = Remains::new(1, 2);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 2);
     remains.layer(0, &PATTERN, Mask::ALL);
     remains.layer(0, &content(1), Mask::ALL);
     assert_eq!(passes(&remains, 1), Some(0));
@@ -51,9 +54,8 @@ fn content_that_comes_back_needs_its_passes_anew() {
 
 #[test]
 fn a_pass_over_a_part_leaves_the_rest() {
-    let mut remains = Remains::new(1, 1);
     let mut bytes = content(1);
-    remains.layer(0, &bytes, Mask::ALL);
+    let mut remains = laid(&bytes, 1);
     bytes[..100].fill(0);
     remains.layer(0, &bytes, Mask::of(0, 100));
     let left: Vec<_> = remains.iter().map(|(_, it)| it.cell.0).collect();
@@ -68,8 +70,7 @@ fn a_pass_over_a_part_leaves_the_rest() {
 
 #[test]
 fn passes_of_two_halves_at_different_times_add_up() {
-    let mut remains = Remains::new(1, 2);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 2);
     for (from, to) in [(0, 40), (0, 40), (40, 512), (40, 512)] {
         assert!(passes(&remains, 1).is_some());
         remains.layer(0, &PATTERN, Mask::of(from, to));
@@ -79,8 +80,7 @@ fn passes_of_two_halves_at_different_times_add_up() {
 
 #[test]
 fn space_given_back_can_not_be_passed_over() {
-    let mut remains = Remains::new(1, 1);
-    remains.layer(0, &content(1), Mask::ALL);
+    let mut remains = laid(&content(1), 1);
     remains.give_back(0);
     remains.layer(0, &PATTERN, Mask::ALL);
     assert_eq!(passes(&remains, 1), Some(0));
@@ -88,8 +88,7 @@ fn space_given_back_can_not_be_passed_over() {
 
 #[test]
 fn a_part_of_a_word_is_not_judged() {
-    let mut remains = Remains::new(1, 1);
-    remains.layer(0, &content(1), Mask::ALL);
+    let remains = laid(&content(1), 1);
     let trace = remains.iter().next().expect("all cells are left").1;
     assert_eq!(trace.passes_within(Extent::new(1, 14)), None);
     assert_eq!(trace.passes_within(Extent::new(1, 15)), Some(0));
@@ -97,10 +96,9 @@ fn a_part_of_a_word_is_not_judged() {
 
 #[test]
 fn what_a_cache_folded_away_never_was_there() {
-    let mut remains = Remains::new(1, 2);
     let mut bytes = content(1);
     bytes[32..64].fill(0);
-    remains.layer(0, &bytes, Mask::ALL);
+    let remains = laid(&bytes, 2);
     let first = remains.iter().next().expect("half of it is there").1;
     assert_eq!(first.passes_within(Extent::new(0, 32)), Some(0));
     assert_eq!(first.passes_within(Extent::new(32, 32)), Some(u8::MAX));
@@ -108,9 +106,8 @@ fn what_a_cache_folded_away_never_was_there() {
 
 #[test]
 fn a_part_that_was_kept_is_no_pass() {
-    let mut remains = Remains::new(1, 1);
     let mut bytes = content(1);
-    remains.layer(0, &bytes, Mask::ALL);
+    let mut remains = laid(&bytes, 1);
     bytes[32..64].fill(0);
     remains.layer(0, &bytes, Mask::ALL);
     let first = remains.iter().next().expect("half of it is left").1;

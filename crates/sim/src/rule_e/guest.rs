@@ -42,6 +42,8 @@ pub struct Mark {
 }
 
 const MARK: usize = BLOCK_BYTES - 8;
+/// Where a block says how often it was touched.
+pub const TOUCHED: usize = MARK + 5;
 /// Where a block says that it was written as a block of pointers.
 pub const IS_POINTERS: usize = BLOCK_BYTES - 1;
 
@@ -54,7 +56,8 @@ impl Mark {
         (mark[0] == 0xc7).then_some(Self { stay, owner: Owner { file: mark[3], generation: mark[4] } })
     }
 
-    fn put(self, bytes: &mut Bytes) {
+    /// Puts the mark into `bytes`.
+    pub fn put(self, bytes: &mut Bytes) {
         let [low, high] = self.stay.0.to_le_bytes();
         bytes[MARK..MARK + 5].copy_from_slice(&[0xc7, low, high, self.owner.file, self.owner.generation]);
     }
@@ -246,7 +249,7 @@ impl Guest {
     /// Writes what `file` has in `slot` again.
     pub fn touch(&mut self, block: Block) {
         if let Some(page) = self.pages.get_mut(&block) {
-            page[MARK + 5] = page[MARK + 5].wrapping_add(1);
+            page[TOUCHED] = page[TOUCHED].wrapping_add(1);
             self.dirty.insert(block);
         }
     }

@@ -190,7 +190,7 @@ impl<F: Format> Literal<F> {
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
         }
-        for block in self.blocks_of(extent) {
+        for block in blocks_of(&self.format, extent) {
             match (self.format.kind(block), content) {
                 (Kind::Data, Content::Bytes(_)) => self.written(block),
                 (Kind::Data, Content::Zeros) => self.freed(block),
@@ -200,17 +200,6 @@ impl<F: Format> Literal<F> {
                 _ => {}
             }
         }
-    }
-
-    fn blocks_of(&self, extent: Extent<Addr>) -> Vec<Block> {
-        let bytes = u64::from(self.format.block_bytes());
-        let end = extent.end().div_ceil(bytes).min(u64::from(self.format.blocks()));
-        (extent.start.0 / bytes..end).map(|it| it as Block).collect()
-    }
-
-    fn place(&self, block: Block) -> Extent<Addr> {
-        let bytes = u64::from(self.format.block_bytes());
-        Extent::new(u64::from(block) * bytes, bytes)
     }
 
     /// A write to data (2).
@@ -239,7 +228,7 @@ impl<F: Format> Literal<F> {
 
     /// (3)
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let at = extent.overlap(self.place(block)).expect("the block is touched");
+        let at = extent.overlap(place_of(&self.format, block)).expect("the block is touched");
         let from = (at.start.0 - extent.start.0) as usize;
         let Ok(shown) = self.format.map(at, &bytes[from..from + at.len as usize]) else {
             return self.stop();
@@ -316,7 +305,7 @@ impl<F: Format> Literal<F> {
 
     /// A map was read again (8).
     fn map_read(&mut self, block: Block, bytes: &[u8], by_tool: bool) {
-        let Ok(shown) = self.format.map(self.place(block), bytes) else { return self.stop() };
+        let Ok(shown) = self.format.map(place_of(&self.format, block), bytes) else { return self.stop() };
         for (block, allocated) in each(&shown) {
             let Some(cell) = self.cells.get(&block) else { continue };
             if allocated || !cell.live || cell.touched {
@@ -354,7 +343,7 @@ impl<F: Format> Literal<F> {
     fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
         let new = patched(seen, old, extent, content);
         let bytes = self.format.block_bytes() as usize;
-        for (n, block) in self.blocks_of(seen).into_iter().enumerate() {
+        for (n, block) in blocks_of(&self.format, seen).into_iter().enumerate() {
             let part = n * bytes..(n + 1) * bytes;
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
@@ -367,7 +356,7 @@ impl<F: Format> Literal<F> {
     fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
         let Some(content) = content else { return self.stop() };
         let bytes = self.format.block_bytes() as usize;
-        for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
+        for (block, content) in blocks_of(&self.format, extent).into_iter().zip(content.chunks(bytes)) {
             if let Some(by_tool) = self.maps.remove(&block) {
                 self.map_read(block, content, by_tool);
             }
@@ -438,7 +427,7 @@ impl<F: Format> Version for Literal<F> {
 
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
         let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || self.sources.contains_key(it);
-        self.blocks_of(extent).into_iter().filter(is_needed).collect()
+        blocks_of(&self.format, extent).into_iter().filter(is_needed).collect()
     }
 
     fn wants(&self) -> BTreeSet<Block> {
@@ -475,8 +464,8 @@ impl<F: Format> Version for Literal<F> {
     /// (2)
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
-        for block in self.blocks_of(extent) {
-            let place = self.place(block);
+        for block in blocks_of(&self.format, extent) {
+            let place = place_of(&self.format, block);
             let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
             let cell = self.cells.get_mut(&block).expect("it may be dead");
@@ -523,6 +512,19 @@ impl<F: Format> Version for Literal<F> {
 /// Each block, and whether it is shown allocated.
 fn each(shown: &[quietus_detect::format::Shown]) -> Vec<(Block, bool)> {
     shown.iter().flat_map(|it| it.blocks.clone().map(|block| (block, it.allocated))).collect()
+}
+
+/// The blocks of a file system that `extent` touches.
+pub(crate) fn blocks_of(format: &dyn Format, extent: Extent<Addr>) -> Vec<Block> {
+    let bytes = u64::from(format.block_bytes());
+    let end = extent.end().div_ceil(bytes).min(u64::from(format.blocks()));
+    (extent.start.0 / bytes..end).map(|it| it as Block).collect()
+}
+
+/// The bytes of `block`.
+pub(crate) fn place_of(format: &dyn Format, block: Block) -> Extent<Addr> {
+    let bytes = u64::from(format.block_bytes());
+    Extent::new(u64::from(block) * bytes, bytes)
 }
 
 /// `old`, the content of `seen`, once `extent` has got `content`.

@@ -10,7 +10,7 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
+//! - [`crate::files`] puts both guests above a whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 

@@ -12,8 +12,9 @@
 //! names nothing. Data may begin with anything, so with numbers too.
 
 use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Block, Change, Geometry, Kind, Link};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::mutant::{self, Mutant};
+use quietus_detect::properties::{EXT2, Properties};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -193,14 +194,6 @@ impl Toy {
         links
     }
 
-    /// Pointers that `block` loses and gains.
-    #[must_use]
-    pub fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        let (old, new) = (self.links(block, kind, old), self.links(block, kind, new));
-        let lost = without(&old, &new).into_iter().map(Change::Unlinked);
-        lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
-    }
-
     fn links_of_inodes(&self, block: Block, bytes: &[u8]) -> Vec<((usize, u8), u8, Kind)> {
         let base = (block - TABLE) as usize * INODES;
         let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).map(seen).enumerate();
@@ -237,5 +230,76 @@ pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
         (_, Some(new)) if !new.is_clean => Geometry::InUse,
         (Some(old), Some(new)) if !old.is_clean && old.mended == new.mended => Geometry::Unmounted,
         _ => Geometry::Clean,
+    }
+}
+
+impl Format for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn properties(&self) -> Properties {
+        EXT2
+    }
+
+    fn block_bytes(&self) -> u32 {
+        BLOCK_BYTES as u32
+    }
+
+    fn blocks(&self) -> Block {
+        self.blocks
+    }
+
+    fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    fn kind(&self, block: Block) -> Kind {
+        match block {
+            SUPER => Kind::Geometry,
+            MAP => Kind::Map,
+            _ if block < self.journal_first() => Kind::Inodes,
+            _ => Kind::Data,
+        }
+    }
+
+    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
+        let range = match kind {
+            Kind::Geometry => SUPER..SUPER + 1,
+            Kind::Map => MAP..MAP + 1,
+            Kind::Inodes => TABLE..self.journal_first(),
+            _ => return Vec::new(),
+        };
+        Vec::from([range])
+    }
+
+    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
+        let first = (at.start.0 - place(MAP).start.0) as Block;
+        let shown = bytes.iter().zip(first..self.blocks);
+        let shown: Vec<_> =
+            shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
+        match shown.iter().find(|it| !it.allocated && it.blocks.start < self.first_data()) {
+            Some(lie) => Err(Reason(format!("block {} is metadata and free", lie.blocks.start))),
+            None => Ok(shown),
+        }
+    }
+
+    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        let (old, new) = (self.links(block, kind, old), self.links(block, kind, new));
+        let lost = without(&old, &new).into_iter().map(Change::Unlinked);
+        lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
+    }
+
+    fn journal(&self) -> Option<Vec<Range<Block>>> {
+        let first = self.journal_first();
+        (self.journal > 0).then(|| std::iter::once(first..first + self.journal).collect())
+    }
+
+    fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
+        geometry(old, new)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 }

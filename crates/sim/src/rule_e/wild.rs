@@ -4,7 +4,6 @@
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
 use crate::rule_e::twin;
-use crate::rule_e::wide::Wide;
 use crate::twin::Twin;
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
@@ -145,7 +144,7 @@ fn attach(theme: &Theme) -> Twin<BLOCK_BYTES> {
     disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
     disk[MAP as usize][..4].fill(1);
     disk[TABLE as usize] = table(INODES[1]);
-    twin(Wide::narrow(toy), disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+    twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
 }
 
 impl Wild {

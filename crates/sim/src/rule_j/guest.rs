@@ -18,12 +18,21 @@
 //! 7. Freed metadata is revoked, but not under `data=journal`.
 
 use super::log::{Area, At, Logged, Tail, Tid};
-use super::place::{narrowed, widened};
+use super::place::{narrowed, place, widened};
+use crate::content::Tag;
 use crate::rule_e::guest::deeds::Deed;
-use crate::rule_e::guest::{Guest, Owner, Stay};
-use crate::rule_e::toy::{MAP, TABLE, Toy};
+use crate::rule_e::guest::{Guest, Mark, Owner, Stay, TOUCHED};
+use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
+use crate::rule_e::wide;
+use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The tag of data that is `page`: its stay, and how often it was touched.
+#[must_use]
+pub fn tag(page: &Bytes) -> Option<Tag> {
+    Mark::of(page).map(|it| Tag(u32::from(it.stay.0) << 8 | u32::from(page[TOUCHED])))
+}
 
 /// Data that is journaled, and data that is ordered: ext3's and ext4's `data=`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -113,6 +122,8 @@ pub struct Journaled {
     /// Freed, and not to be used before this transaction is on the disk.
     busy: BTreeMap<Block, Tid>,
     wire: BTreeMap<Block, Sent>,
+    /// First byte of the file system, on a disk on which data is tagged.
+    start_bytes: Option<u64>,
 }
 
 /// What a recovery or a look at an empty log makes of it.
@@ -148,7 +159,14 @@ impl Journaled {
             is_empty: start.is_empty,
             busy: BTreeMap::new(),
             wire: BTreeMap::new(),
+            start_bytes: None,
         }
+    }
+
+    /// The same guest above a disk that tells content by its tag, with its file system from there on.
+    #[must_use]
+    pub fn lies_at(self, start_bytes: u64) -> Self {
+        Self { start_bytes: Some(start_bytes), ..self }
     }
 
     /// The files.
@@ -248,7 +266,9 @@ impl Journaled {
             // All of these are allocated; and the log has to escape them.
             page[..4].copy_from_slice(&super::log::MAGIC);
         }
-        widened(&page, self.area.block_bytes)
+        let Some(start_bytes) = self.start_bytes else { return widened(&page, self.area.block_bytes) };
+        let there = place(block, self.area.block_bytes);
+        wide::widened(Extent::new(start_bytes + there.start.0, there.len), &page, tag(&page))
     }
 
     /// Sends a block of data to its place.
@@ -424,7 +444,8 @@ impl Journaled {
         }
     }
 
-    fn send_tail(&mut self, tail: Tail) {
+    /// Sends the journal's superblock that says `tail`.
+    pub fn send_tail(&mut self, tail: Tail) {
         let bytes = self.area.superblock(tail);
         self.wire.entry(self.area.block(0)).or_insert(Sent { bytes, what: What::Tail(tail) });
     }

@@ -114,6 +114,40 @@ impl Judge {
         self.newest = tid;
     }
 
+    /// The owner of `stay`.
+    #[must_use]
+    pub fn owner(&self, stay: Stay) -> Owner {
+        self.stays[stay.0 as usize]
+    }
+
+    /// The stays in the memory of the guest.
+    #[must_use]
+    pub fn holds(&self) -> Holds {
+        self.holds.clone()
+    }
+
+    /// The stays at the end of `tid`, if it may be recovered.
+    #[must_use]
+    pub fn end_of(&self, tid: Tid) -> Holds {
+        self.ends.get(&tid).cloned().unwrap_or_default()
+    }
+
+    /// A crash has left the transactions up to `tid`.
+    ///
+    /// # Errors
+    /// It cannot have.
+    pub fn recovered(&mut self, tid: Tid) -> Result<(), String> {
+        if !self.ends.contains_key(&tid) {
+            return Err(format!(
+                "safety: of the transactions {:?} {tid} is the last found",
+                self.ends.keys()
+            ));
+        }
+        self.newest = tid;
+        self.crashed();
+        Ok(())
+    }
+
     /// The newest transaction that is on the disk.
     #[must_use]
     pub fn newest(&self) -> Tid {
@@ -154,6 +188,22 @@ impl Judge {
             commits: self.commits,
             is_excused: false,
         });
+    }
+
+    /// A crash has left `bytes` in a block of data.
+    pub fn lies(&mut self, block: Block, bytes: &[u8]) {
+        let top = self.places.get(&block).and_then(|it| it.top.as_ref()).map(|it| it.stay);
+        if top != Mark::of(&bytes[..BLOCK_BYTES]).map(|it| it.stay) {
+            self.written(block, bytes);
+        }
+    }
+
+    /// Whether a crash of the server forgot what `stay` left below the present content of `block`, and
+    /// whether nothing showed in time that it was dead.
+    #[must_use]
+    pub fn excuse(&self, block: Block, stay: Stay) -> (bool, bool) {
+        let below = self.places.get(&block).and_then(|it| it.below.iter().rev().find(|it| it.stay == stay));
+        below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))
     }
 
     /// The commit block of `tid` is on the disk.
@@ -230,8 +280,13 @@ impl Judge {
     /// Notes that the evidence is durable.
     pub fn proven(&mut self) {
         let Some((tid, tails)) = self.cut.take() else { return };
-        self.ends.retain(|it, _| *it >= tid);
+        self.proven_to(tid);
         self.tails.drain(..tails - 1);
+    }
+
+    /// Transaction `tid` is durable.
+    pub fn proven_to(&mut self, tid: Tid) {
+        self.ends.retain(|it, _| *it >= tid);
     }
 
     /// Safety: whether the content of `block` may be destroyed.
@@ -240,7 +295,7 @@ impl Judge {
     /// Somebody has it, or may have it again; or a recovery may need it.
     pub fn dies(&self, block: Block) -> Result<(), String> {
         if let Some(at) = self.area.at(block) {
-            return self.log_dies(at);
+            return self.log_dies(at, &self.tails);
         }
         let Some(place) = self.places.get(&block) else {
             return Err(format!("safety: block {block} is metadata in a fixed place"));
@@ -258,12 +313,16 @@ impl Judge {
         }
     }
 
-    fn log_dies(&self, at: At) -> Result<(), String> {
+    /// Safety: whether block `at` of the log may be destroyed, if it may begin at any of `tails`.
+    ///
+    /// # Errors
+    /// A recovery may need it.
+    pub fn log_dies(&self, at: At, tails: &[Tail]) -> Result<(), String> {
         if at == 0 {
             return Err("safety: the journal's superblock is no residue".into());
         }
         let Some(tid) = self.log.get(&at) else { return Ok(()) };
-        match self.tails.iter().find(|it| it.start != 0 && *tid >= it.tid) {
+        match tails.iter().find(|it| it.start != 0 && *tid >= it.tid) {
             Some(tail) => {
                 Err(format!("safety: a recovery from {tail:?} needs block {at} of the log, of {tid}"))
             }

@@ -11,6 +11,7 @@ mod log;
 mod version;
 
 use crate::rule_e::literal::time::{Clock, Moment};
+use crate::rule_e::literal::{blocks_of, place_of};
 use crate::rule_j::log::{Area, At, Own, Tag, Tid};
 use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};
@@ -201,7 +202,7 @@ impl Literal {
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
         }
-        for block in self.blocks_of(extent) {
+        for block in blocks_of(&*self.format, extent) {
             match content {
                 Content::Bytes(bytes) => self.written(block, extent, bytes),
                 Content::Zeros => self.freed(block),
@@ -209,23 +210,12 @@ impl Literal {
         }
     }
 
-    fn blocks_of(&self, extent: Extent<Addr>) -> Vec<Block> {
-        let bytes = u64::from(self.format.block_bytes());
-        let end = extent.end().div_ceil(bytes).min(u64::from(self.format.blocks()));
-        (extent.start.0 / bytes..end).map(|it| it as Block).collect()
-    }
-
-    fn place(&self, block: Block) -> Extent<Addr> {
-        let bytes = u64::from(self.format.block_bytes());
-        Extent::new(u64::from(block) * bytes, bytes)
-    }
-
     fn written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let part = extent.overlap(self.place(block)).expect("the block is touched");
+        let part = extent.overlap(place_of(&*self.format, block)).expect("the block is touched");
         let from = (part.start.0 - extent.start.0) as usize;
         let bytes = &bytes[from..from + part.len as usize];
         if let Some(at) = self.area.at(block) {
-            let from = (part.start.0 - self.place(block).start.0) as usize;
+            let from = (part.start.0 - place_of(&*self.format, block).start.0) as usize;
             return self.journal_written((block, at), from, bytes);
         }
         match self.format.kind(block) {
@@ -336,7 +326,7 @@ impl Literal {
 
     /// The statements of `content` of `map` about blocks of data; over, if it is no map (9).
     fn shown(&mut self, map: Block, content: &[u8]) -> Vec<(Block, bool)> {
-        let Ok(shown) = self.format.map(self.place(map), content) else {
+        let Ok(shown) = self.format.map(place_of(&*self.format, map), content) else {
             self.stop();
             return Vec::new();
         };
@@ -407,7 +397,7 @@ impl Literal {
     /// The journal's superblock is written, or read (6).
     fn tail_written(&mut self, bytes: &[u8], overtaken: bool) {
         let Some(tail) = self.area.tail(bytes) else { return self.stop() };
-        let goes_back = self.log.goes_back(tail);
+        let (goes_back, is_first) = (self.log.goes_back(tail), !self.log.is_read());
         if self.log.is_replayed(tail, overtaken) || goes_back {
             self.nothing_is_free();
         }
@@ -425,6 +415,9 @@ impl Literal {
                 }
             }
             None => self.lost(),
+        }
+        if is_first && self.attached.is_cached() {
+            self.log.look();
         }
         self.receive(None, false, false);
         self.note_position();

@@ -10,6 +10,7 @@
 //! - [`rules`] lets it and the product see the same events; below a journal that lies
 //!   elsewhere on two disks, the file system's and the log's own [`device`].
 //! - [`play`] lets the guest live, perhaps above a [`crate::cache`]; [`trial`] does so for long.
+//! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
 //! - [`wild`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 

@@ -26,7 +26,7 @@ pub type Watched = Twin<{ WIDE_BYTES as usize }>;
 /// Who watches, and how the reference reads the page.
 pub type Seen = (Watchers, Reading);
 
-fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide {
+fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide<Toy> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
     Wide { toy: Toy { was_clean, ..toy }, block_bytes: WIDE_BYTES, has_external_journal }
 }

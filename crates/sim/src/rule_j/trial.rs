@@ -14,7 +14,7 @@ use crate::twin::Watchers;
 pub const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
 
 /// The guest of `seed`.
-fn setup_of(seed: u64) -> Setup {
+pub fn setup_of(seed: u64) -> Setup {
     let n = seed / 3;
     Setup {
         data: 2 + (n % 6) as u32,

@@ -34,7 +34,9 @@ impl Server {
             self.lacking(trace, receipt.extent).find(|word| is_shred || !self.is_current(trace.tag, *word))
         });
         self.report(found, "a receipt")?;
-        self.report(self.copy_in_journal(receipt.extent), "a receipt, a copy in the journal")?;
+        if self.copies.is_empty() {
+            self.report(self.copy_in_journal(receipt.extent), "a receipt, a copy in the journal")?;
+        }
         if is_shred { self.judge_cache(receipt.extent) } else { Ok(()) }
     }
 
@@ -102,9 +104,16 @@ impl Server {
         is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>,
     ) -> Option<(Trace, Extent<Addr>)> {
         self.media.data.inspect(|remains| {
-            let mut traces = remains.iter().map(|(_, trace)| trace);
+            let mut traces = remains.iter().filter(|(sector, _)| !self.is_copy(*sector)).map(|it| it.1);
             traces.find_map(|trace| Some((trace.clone(), is_owed(trace)?)))
         })
+    }
+
+    /// Whether `sector`, of a disk in place, is one where the guest keeps copies.
+    fn is_copy(&self, sector: Option<usize>) -> bool {
+        let there = |it: usize| Extent::new((it * SECTOR_BYTES) as u64, SECTOR_BYTES as u64);
+        let there = sector.filter(|_| self.setup.overlay.is_none()).map(there);
+        there.is_some_and(|there| self.copies.iter().any(|it| it.overlaps(there)))
     }
 
     fn copy_in_journal(&self, extent: Extent<Addr>) -> Option<(Trace, Extent<Addr>)> {

@@ -39,6 +39,7 @@ impl Server {
             watched,
             media,
             origin: content,
+            copies: Vec::new(),
             volume,
             checkpoint: Some(checkpoint),
             now: BEGINNING,

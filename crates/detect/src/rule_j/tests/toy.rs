@@ -130,6 +130,17 @@ impl Disk {
         disk
     }
 
+    /// The same disk, mounted, after a kill of the server.
+    pub(super) fn killed(self) -> Self {
+        let options = Options { settle_ms: 10_000, ..Options::default() };
+        let toy = Box::new(Toy { was_clean: false });
+        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
+        let mut disk = Self { rule, ..self };
+        disk.attach(disk.attached);
+        disk.read();
+        disk
+    }
+
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
         self.rule.observe(Moment { now: self.now, clients: 1, attached: self.attached }, observation);
     }
@@ -285,6 +296,39 @@ pub(super) fn descriptor(tid: u32, tags: &[(Block, u32)]) -> Vec<u8> {
         put(&mut block, 16 + 8 * n, 2 | flags | last);
     }
     block
+}
+
+/// Continues a checksum of the journal over `bytes`.
+fn crc(crc: u32, bytes: &[u8]) -> u32 {
+    !crc32c::crc32c_append(!crc, bytes)
+}
+
+/// `block` with its checksum at `at`, from `seed` on.
+fn sealed(mut block: Vec<u8>, seed: u32, at: usize) -> Vec<u8> {
+    let checksum = crc(seed, &block);
+    put(&mut block, at, checksum);
+    block
+}
+
+/// The superblock of a journal with checksums (`csum_v3`).
+pub(super) fn summed_superblock(sequence: u32, start: u32) -> Vec<u8> {
+    let mut block = superblock(sequence, start);
+    put(&mut block, 0x28, 0x10);
+    block[0x50] = 4;
+    sealed(block, !0, 0xFC)
+}
+
+/// Transaction `tid` in a journal with checksums: its descriptor, the map with `free`, and its
+/// commit block.
+pub(super) fn summed(tid: u32, free: &[Block]) -> [Vec<u8>; 3] {
+    let seed = crc(!0, &[0; 16]);
+    let map = map(free);
+    let mut descriptor = header(1, tid);
+    let checksum = crc(crc(seed, &tid.to_be_bytes()), &map);
+    for (at, value) in [(12, MAP), (16, 2 | 8), (24, checksum)] {
+        put(&mut descriptor, at, value);
+    }
+    [sealed(descriptor, seed, BYTES - 4), map, sealed(header(2, tid), seed, 0x10)]
 }
 
 pub(super) fn superblock(sequence: u32, start: u32) -> Vec<u8> {

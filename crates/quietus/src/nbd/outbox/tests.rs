@@ -2,7 +2,7 @@ use super::*;
 use crate::nbd::socket::Socket;
 use crate::nbd::wire::PAYLOAD_BYTES_MAX;
 use crate::nbd::wire::request::Style;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 const PATIENT: Duration = Duration::from_secs(30);
@@ -200,4 +200,28 @@ fn buffers_come_home_to_the_receiver() {
     hear(&mut client, 3016);
     assert!(outbox.admit(pending(2, 0)).is_some());
     assert_eq!(buffers::take(100_000).capacity(), 123_456);
+}
+
+#[test]
+fn a_finished_client_hears_its_replies_and_may_still_speak() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let ours = outbox.admit(pending(1, 5)).unwrap();
+    outbox.reply(ours, Ok(b"hello".to_vec().into()));
+    outbox.finish(Instant::now() + PATIENT);
+    assert!(outbox.admit(pending(2, 0)).is_none());
+    client.write_all(b"late").unwrap();
+    assert_eq!(hear(&mut client, 21)[16..], *b"hello");
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    drop(client);
+    outbox.close();
+}
+
+#[test]
+fn what_is_not_done_at_the_deadline_is_cut_off() {
+    let (outbox, mut client) = outbox(1 << 20, PATIENT);
+    let late = outbox.admit(pending(1, 0)).unwrap();
+    outbox.finish(Instant::now());
+    outbox.reply(late, Ok(Vec::new().into()));
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert!(client.write_all(b"late").is_err());
 }

@@ -82,15 +82,16 @@ impl Entry {
         }
     }
 
-    /// Ends the connection when nothing is in flight, or at the `deadline`.
+    /// Hangs up when nothing is in flight; at the `deadline`, cuts off what is. The connection ends
+    /// when the client hangs up too.
     pub fn finish(&self, deadline: Instant) {
-        if let Some(transmission) = self.transmission.get() {
-            transmission.outbox.wait_until_idle(Some(deadline));
+        match self.transmission.get() {
+            Some(transmission) => transmission.outbox.finish(deadline),
+            None => self.socket.hang_up(),
         }
-        self.cut();
     }
 
-    /// Ends the connection.
+    /// Ends the connection at once.
     pub fn cut(&self) {
         match self.transmission.get() {
             Some(transmission) => transmission.outbox.fail(),

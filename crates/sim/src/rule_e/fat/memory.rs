@@ -6,6 +6,7 @@
 //! see; the guest itself never forgets it, as if it had others.
 
 use super::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, directory, entries, table};
+use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,7 @@ impl Memory {
     }
 
     /// Gives `file` the free `block`, at its end, in `stay`.
-    pub fn grow(&mut self, file: usize, block: Block, stay: u16) {
+    fn grow(&mut self, file: usize, block: Block, stay: u16) {
         assert!(!self.is_allocated(block), "only what is free is allocated");
         match self.chain(file).last() {
             Some(last) => self.set(*last, block as u8),
@@ -93,7 +94,7 @@ impl Memory {
     }
 
     /// Cuts `file` off behind its first `len` blocks.
-    pub fn cut_off(&mut self, file: usize, len: usize) {
+    fn cut_off(&mut self, file: usize, len: usize) {
         let chain = self.chain(file);
         for block in chain.iter().skip(len) {
             self.set(*block, 0);
@@ -121,8 +122,33 @@ impl Memory {
         directory(&std::array::from_fn::<_, FILES, _>(entry))
     }
 
+    /// What can be done to files, but for writing something again.
+    #[must_use]
+    pub fn deeds(&self) -> Vec<Deed> {
+        let free = self.free();
+        let of_file = |file| {
+            let len = self.chain(file).len();
+            let grow = free.iter().map(move |it| Deed::Grow(file, len, *it));
+            grow.chain((0..len).map(move |it| Deed::Punch(file, it))).collect::<Vec<_>>()
+        };
+        (0..FILES).flat_map(of_file).collect()
+    }
+
+    /// Does `deed`, if it can be done; `begin` gives a stay to the block that is allocated. A file
+    /// that loses what it has in a slot loses all that follows.
+    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block) -> u16) {
+        match deed {
+            Deed::Grow(file, _, block) if self.free().contains(&block) => {
+                self.grow(file, block, begin(block))
+            }
+            Deed::Punch(file, len) => self.cut_off(file, len),
+            Deed::Touch(block) => self.touch(block),
+            _ => {}
+        }
+    }
+
     /// Writes `block` of a file again.
-    pub fn touch(&mut self, block: Block) {
+    fn touch(&mut self, block: Block) {
         if self.stays.contains_key(&block) {
             self.touched = self.touched.wrapping_add(1);
             self.dirty.insert(block);

@@ -2,6 +2,7 @@
 
 use super::memory::{FILES, Memory, stay_of};
 use super::{DATA, ENTRIES, FatToy, TABLE, entries};
+use crate::rule_e::guest::deeds::Deed;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::play::{Setup, System};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
@@ -12,17 +13,6 @@ use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash};
-
-/// One thing that a process does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Deed {
-    /// A file gets a block at its end.
-    Grow(usize, Block),
-    /// A file keeps so many blocks.
-    CutOff(usize, usize),
-    /// A block is written again, in memory.
-    Touch(Block),
-}
 
 /// A block of the table as it was written: which stays it gives blocks to.
 type Version = BTreeMap<Block, u16>;
@@ -143,29 +133,20 @@ impl System for Fat {
     }
 
     fn deeds(&self, _: &Setup) -> Vec<Deed> {
-        let (Some(memory), free) = (&self.memory, self.free()) else { return Vec::new() };
-        let of_file = |file| {
-            let grow = free.iter().map(move |it| Deed::Grow(file, *it));
-            grow.chain((0..memory.chain(file).len()).map(move |len| Deed::CutOff(file, len)))
-        };
-        (0..FILES).flat_map(of_file).collect()
+        self.memory.iter().flat_map(Memory::deeds).collect()
     }
 
     fn frees(deed: Deed) -> bool {
-        matches!(deed, Deed::CutOff(..))
+        deed.frees()
     }
 
     fn does(&mut self, deed: Deed) {
         let Some(memory) = &mut self.memory else { return };
-        match deed {
-            Deed::Grow(file, block) if memory.free().contains(&block) => {
-                memory.grow(file, block, self.next_stay);
-                self.next_stay += 1;
-            }
-            Deed::Grow(..) => {}
-            Deed::CutOff(file, len) => memory.cut_off(file, len),
-            Deed::Touch(block) => memory.touch(block),
-        }
+        let next_stay = &mut self.next_stay;
+        memory.does(deed, |_| {
+            *next_stay += 1;
+            *next_stay - 1
+        });
         self.heads = memory.heads;
     }
 

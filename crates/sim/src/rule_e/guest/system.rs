@@ -6,7 +6,6 @@ use crate::rule_e::judge::{Excuses, Judge};
 use crate::rule_e::play::{Setup, System};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy};
 use crate::rule_e::twin;
-use crate::rule_e::wide::Wide;
 use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
@@ -47,7 +46,7 @@ impl System for Ext2 {
     }
 
     fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES> {
-        twin(Wide::narrow(Toy { was_clean, ..self.toy }), disk, options, now, true)
+        twin(Toy { was_clean, ..self.toy }, disk, options, now, true)
     }
 
     fn mount(&mut self, disk: &[Bytes]) {

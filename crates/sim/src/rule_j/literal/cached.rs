@@ -44,6 +44,7 @@ impl Literal {
         if attached.is_cached() {
             self.review.iter_mut().for_each(|it| it.by_tool = true);
             self.maps.values_mut().for_each(|by_tool| *by_tool = true);
+            self.log.look();
         } else {
             self.lost();
         }

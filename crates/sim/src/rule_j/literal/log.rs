@@ -39,6 +39,8 @@ pub(super) struct Log {
     unread: BTreeSet<At>,
     /// Of these, those that something else of the journal was written after.
     overtaken: BTreeSet<At>,
+    /// What lies here since before the attach is to be read.
+    unseen: BTreeSet<At>,
 }
 
 impl Log {
@@ -51,6 +53,7 @@ impl Log {
             parts: BTreeMap::new(),
             unread: BTreeSet::new(),
             overtaken: BTreeSet::new(),
+            unseen: BTreeSet::new(),
         }
     }
 
@@ -60,6 +63,10 @@ impl Log {
 
     pub fn is_known(&self) -> bool {
         matches!(self.position, Position::Known(..) | Position::Empty(_))
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.position != Position::NotRead
     }
 
     pub fn is_unknown(&self) -> bool {
@@ -94,6 +101,29 @@ impl Log {
         self.parts.remove(&at);
         self.unread.remove(&at);
         self.overtaken.remove(&at);
+        self.unseen.remove(&at);
+    }
+
+    /// All of the log is to be read, if the position is unknown.
+    pub fn look(&mut self) {
+        if self.is_unknown() {
+            self.unseen = (1..self.area.len).collect();
+        }
+    }
+
+    /// `bytes` lie at `at` since before the attach.
+    pub fn looked(&mut self, at: At, bytes: &[u8]) {
+        self.unseen.remove(&at);
+        match (self.position, self.area.header(bytes)) {
+            (Position::Unknown(least), Some(header)) if !is_lower(header.tid, least) => {
+                self.position = Position::Unknown(header.tid);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn unseen(&self) -> &BTreeSet<At> {
+        &self.unseen
     }
 
     /// Something arrives at `at`: later than all that is to be read.
@@ -145,15 +175,17 @@ impl Log {
             Position::Known(next, _) if is_lower(header.tid, next) => {
                 self.fresh.remove(&at);
             }
-            Position::Known(..) => return true,
-            Position::Unknown(least)
-                if header.kind == Own::Commit && !is_lower(header.tid, least) && !overtaken =>
-            {
+            Position::Unknown(least) | Position::Empty(least) if is_lower(header.tid, least) => {}
+            Position::Unknown(_) if header.kind == Own::Commit && !overtaken && self.unseen.is_empty() => {
                 self.position = Position::Known(header.tid.wrapping_add(1), behind);
                 self.all_is_old();
             }
-            Position::Empty(least) => return !is_lower(header.tid, least),
-            _ => {}
+            Position::Unknown(_) => self.position = Position::Unknown(header.tid),
+            Position::Known(..) | Position::Empty(_) => {
+                self.position = Position::Unknown(header.tid);
+                return true;
+            }
+            Position::NotRead => {}
         }
         false
     }

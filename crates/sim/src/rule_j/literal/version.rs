@@ -1,7 +1,7 @@
 //! How the page's version shows itself to whoever compares.
 
 use super::{Cell, Literal, Stage};
-use crate::rule_e::literal::{patched, time::Moment};
+use crate::rule_e::literal::{blocks_of, patched, place_of, time::Moment};
 use crate::twin::{Census, Version};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{self, Content, Observation, Verdict};
@@ -39,7 +39,7 @@ impl Literal {
     fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
         let new = patched(seen, old, extent, content);
         let bytes = self.format.block_bytes() as usize;
-        for (n, block) in self.blocks_of(seen).into_iter().enumerate() {
+        for (n, block) in blocks_of(&*self.format, seen).into_iter().enumerate() {
             let part = n * bytes..(n + 1) * bytes;
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
@@ -52,12 +52,15 @@ impl Literal {
     fn given(&mut self, extent: Extent<Addr>, content: Option<&[u8]>) {
         let Some(content) = content else { return self.stop() };
         let bytes = self.format.block_bytes() as usize;
-        for (block, content) in self.blocks_of(extent).into_iter().zip(content.chunks(bytes)) {
+        for (block, content) in blocks_of(&*self.format, extent).into_iter().zip(content.chunks(bytes)) {
             if block == self.area.block(0) && std::mem::take(&mut self.wants_superblock) {
                 self.tail_written(content, self.superblock_overtaken);
             }
             if let Some(at) = self.area.at(block).filter(|at| self.log.unread().contains(at)) {
                 self.log_written(at, content, true);
+            }
+            if let Some(at) = self.area.at(block).filter(|at| self.log.unseen().contains(at)) {
+                self.log.looked(at, content);
             }
             if let Some(by_tool) = self.maps.remove(&block) {
                 self.map_read(block, content, by_tool);
@@ -90,13 +93,13 @@ impl Version for Literal {
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
         let unseen = self.old_wanted();
         let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
-        self.blocks_of(extent).into_iter().filter(is_needed).collect()
+        blocks_of(&*self.format, extent).into_iter().filter(is_needed).collect()
     }
 
     fn wants(&self) -> BTreeSet<Block> {
         let superblock = self.wants_superblock.then_some(self.area.block(0));
-        let superblock =
-            superblock.into_iter().chain(self.log.unread().iter().map(|at| self.area.block(*at)));
+        let log = self.log.unread().union(self.log.unseen());
+        let superblock = superblock.into_iter().chain(log.map(|at| self.area.block(*at)));
         self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
@@ -113,8 +116,8 @@ impl Version for Literal {
     /// (2)
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
-        for block in self.blocks_of(extent) {
-            let place = self.place(block);
+        for block in blocks_of(&*self.format, extent) {
+            let place = place_of(&*self.format, block);
             let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
             let cell = self.cell(block);

@@ -1,0 +1,36 @@
+//! Sealing: encryption that turns a block into as many bytes of ciphertext and a short *stub*, so
+//! that destroying the stub destroys the block, also for one who is given every key afterwards.
+//!
+//! The model is that of Peterson, Burns, Herring, Stubblefield and Rubin, *Secure Deletion for a
+//! Versioning File System* (FAST 2005), section 3. [`Seal`] lists the ways, [`Sealer`] does them,
+//! [`PageSealer`] hides pages of stubs behind a key that one cell of 32 bytes can destroy, and
+//! [`Generator`] makes the fresh keys. [`keys`] keeps the master keys. The formats, byte by byte, with
+//! test vectors: `docs/formats/sealing.md` and `docs/formats/keys.md`.
+//!
+//! This crate does no I/O and has no clock, no thread and no entropy of its own: random bytes come
+//! from the caller through [`Random`].
+//!
+//! Secrets are wiped when they are dropped: the keys that this crate holds, and what it buffers of
+//! them. Copies that a cipher leaves in registers or on the stack during a call are out of its reach.
+#![forbid(unsafe_code)]
+
+mod aon;
+mod ctr;
+pub mod keys;
+mod mac;
+mod page;
+mod random;
+mod random_key;
+mod seal;
+mod sealer;
+mod siv;
+mod stub;
+mod units;
+mod xts;
+
+pub use page::{BadPage, CELL_BYTES, Cell, PageKind, PageSealer, TAG_BYTES};
+pub use random::{Generator, Random, SEED_BYTES};
+pub use seal::{Seal, UnknownSeal};
+pub use sealer::{BLOCK_BYTES_MAX, BadLength, MasterKey, OpenError, Sealer};
+pub use stub::{BadStub, STUB_BYTES_MAX, Stub};
+pub use units::{Block, Context, DiskId, Epoch, Generation, Sequence, Session, Slot};

@@ -1,0 +1,270 @@
+//! Sealing and opening blocks with the keys of one session.
+
+use crate::aon::{self, Aon};
+use crate::mac::derive;
+use crate::random::Random;
+use crate::random_key::{self, Folded};
+use crate::seal::Seal;
+use crate::siv::{Siv, Unauthentic};
+use crate::stub::Stub;
+use crate::units::{Block, Bound, Context, Epoch, Generation, Session};
+use crate::xts::Xts;
+use aes::{Aes128, Aes256};
+use std::fmt;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// Longest block, in bytes.
+pub const BLOCK_BYTES_MAX: usize = 64 << 10;
+
+/// A master key: 32 random bytes, from which the keys of all sessions of a generation follow.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct MasterKey([u8; 32]);
+
+/// The keys of one session, for one seal.
+pub struct Sealer {
+    keys: Keys,
+    session: Session,
+    generation: Generation,
+}
+
+/// What each seal needs. Every part wipes itself.
+enum Keys {
+    None,
+    AesXts(Box<Xts>),
+    Aon2005(Box<Aon<Aes128>>),
+    Aon(Box<Aon<Aes256>>),
+    RandomKey(Siv, Folded),
+}
+
+/// A length that no block has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("cannot seal {bytes} bytes; a block has a multiple of 16 bytes, and at most {BLOCK_BYTES_MAX}")]
+pub struct BadLength {
+    /// The bytes that were given.
+    pub bytes: usize,
+}
+
+/// Why a block was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No block has this length.
+    #[error(transparent)]
+    Length(#[from] BadLength),
+    /// The stub belongs to another seal.
+    #[error("a stub of {found} bytes does not belong to {seal}, whose stubs have {}", .seal.stub_bytes())]
+    Stub {
+        /// The seal of this session.
+        seal: Seal,
+        /// The bytes of the stub.
+        found: usize,
+    },
+    /// Ciphertext, stub or context is not what was sealed.
+    #[error(
+        "block {} of epoch {} cannot be opened: its stub was destroyed, or its data, stub or place was altered; \
+         restore it from a backup if it was not forgotten",
+        .block.0, .born.0
+    )]
+    Unauthentic {
+        /// The block.
+        block: Block,
+        /// The epoch in which it was written.
+        born: Epoch,
+    },
+}
+
+impl MasterKey {
+    /// The key of these bytes, which must be random. The caller wipes its own copy.
+    #[must_use]
+    pub fn new(bytes: &[u8; 32]) -> MasterKey {
+        MasterKey(*bytes)
+    }
+
+    /// A fresh key.
+    pub fn generate(random: &mut impl Random) -> MasterKey {
+        let mut key = MasterKey([0; 32]);
+        random.fill(&mut key.0);
+        key
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey")
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer")
+            .field("seal", &self.seal())
+            .field("session", &self.session)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// The keys of a session. The session's bytes must never have been another session's under the
+    /// same master key.
+    #[must_use]
+    pub fn new(seal: Seal, master: &MasterKey, generation: Generation, session: Session) -> Sealer {
+        Sealer { keys: Keys::new(seal, master, session), session, generation }
+    }
+
+    /// How this session seals.
+    #[must_use]
+    pub fn seal(&self) -> Seal {
+        match self.keys {
+            Keys::None => Seal::None,
+            Keys::AesXts(_) => Seal::AesXts,
+            Keys::Aon2005(_) => Seal::Aon2005,
+            Keys::Aon(_) => Seal::Aon,
+            Keys::RandomKey(_, Folded::No) => Seal::RandomKey,
+            Keys::RandomKey(_, Folded::Yes) => Seal::RAon,
+        }
+    }
+
+    /// Turns `data` into ciphertext, in place, and returns its stub. The sequence of the context
+    /// must be new in this session.
+    ///
+    /// # Errors
+    /// If no block has this length. Then `data` is untouched.
+    pub fn close(
+        &self,
+        context: &Context,
+        data: &mut [u8],
+        random: &mut impl Random,
+    ) -> Result<Stub, BadLength> {
+        check(data)?;
+        let bound = self.bound(context);
+        Ok(match &self.keys {
+            Keys::None => Stub::new(&[]),
+            Keys::AesXts(keys) => {
+                keys.encrypt(unit(&bound), data);
+                Stub::new(&[])
+            }
+            Keys::Aon2005(keys) => Stub::new(&[&keys.seal(&bound, data, &mut [])]),
+            Keys::Aon(keys) => {
+                let mut postfix = [0; aon::TAG_BYTES];
+                random.fill(&mut postfix);
+                let sum = keys.seal(&bound, data, &mut postfix);
+                Stub::new(&[&postfix, &sum])
+            }
+            Keys::RandomKey(wrap, folded) => {
+                Stub::new(&[&random_key::seal(wrap, *folded, &bound, data, random)])
+            }
+        })
+    }
+
+    /// Turns ciphertext back into data, in place.
+    ///
+    /// # Errors
+    /// If the ciphertext, the stub or the context is not what was sealed; then `data` is zeros.
+    /// If a length is wrong; then `data` is untouched. The seals `none` and `aes-xts` notice
+    /// nothing but lengths.
+    pub fn open(&self, context: &Context, data: &mut [u8], stub: &Stub) -> Result<(), OpenError> {
+        check(data)?;
+        let bound = self.bound(context);
+        let wrong = OpenError::Stub { seal: self.seal(), found: stub.as_bytes().len() };
+        let opened = match &self.keys {
+            Keys::None => stub.array::<0>().map(|[]| true),
+            Keys::AesXts(keys) => stub.array::<0>().map(|[]| {
+                keys.decrypt(unit(&bound), data);
+                true
+            }),
+            Keys::Aon2005(keys) => stub.array().map(|sum| keys.open(&bound, data, &mut [], sum)),
+            Keys::Aon(keys) => stub.array::<32>().map(|stub| {
+                let [mut postfix, sum] = halves(&stub);
+                keys.open(&bound, data, &mut postfix, sum)
+            }),
+            Keys::RandomKey(wrap, folded) => {
+                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub).is_ok())
+            }
+        };
+        if opened.ok_or(wrong)? { Ok(()) } else { Err(unauthentic(context)) }
+    }
+
+    /// The stub for another context, or of another session, of the same ciphertext: what moves a
+    /// block, or puts its stub below another key, without reading its data. `None` for a seal whose
+    /// stubs cannot be wrapped anew: open the block and close it again.
+    ///
+    /// # Errors
+    /// If the stub or the context is not what was sealed. The data is not looked at.
+    pub fn rewrap(
+        &self,
+        context: &Context,
+        stub: &Stub,
+        to: (&Sealer, &Context),
+    ) -> Option<Result<Stub, OpenError>> {
+        let (Keys::RandomKey(wrap, folded), Keys::RandomKey(next, next_folded)) = (&self.keys, &to.0.keys)
+        else {
+            return None;
+        };
+        if folded != next_folded {
+            return None;
+        }
+        let Some(bytes) = stub.array() else {
+            return Some(Err(OpenError::Stub { seal: self.seal(), found: stub.as_bytes().len() }));
+        };
+        let from = (wrap, &self.bound(context));
+        let rewrapped = random_key::rewrap(from, (next, &to.0.bound(to.1)), &bytes);
+        Some(rewrapped.map(|bytes| Stub::new(&[&bytes])).map_err(|Unauthentic| unauthentic(context)))
+    }
+
+    fn bound(&self, context: &Context) -> Bound {
+        Bound::new(context, self.session, self.generation)
+    }
+}
+
+impl Keys {
+    fn new(seal: Seal, master: &MasterKey, session: Session) -> Keys {
+        match seal {
+            Seal::None => Keys::None,
+            Seal::AesXts => Keys::AesXts(Box::new(Xts::new(&expand(seal, master, session)))),
+            Seal::Aon2005 => {
+                let keys = expand::<48>(seal, master, session);
+                let hashing = keys.last_chunk().expect("48 bytes");
+                Keys::Aon2005(Box::new(Aon::new(&keys[..16], Zeroizing::default(), hashing)))
+            }
+            Seal::Aon => {
+                let keys = expand::<80>(seal, master, session);
+                let rest = Zeroizing::new(keys[32..48].try_into().expect("16 bytes"));
+                let hashing = keys.last_chunk().expect("80 bytes");
+                Keys::Aon(Box::new(Aon::new(&keys[..32], rest, hashing)))
+            }
+            Seal::RandomKey => Keys::RandomKey(Siv::new(&expand(seal, master, session)), Folded::No),
+            Seal::RAon => Keys::RandomKey(Siv::new(&expand(seal, master, session)), Folded::Yes),
+        }
+    }
+}
+
+/// `N` bytes of key for a seal in a session.
+fn expand<const N: usize>(seal: Seal, master: &MasterKey, session: Session) -> Zeroizing<[u8; N]> {
+    derive(&[&master.0], &session.0, &[b"quietus seal 1 ", seal.name().as_bytes()])
+}
+
+/// The number of a data unit of XTS: no two seals of a session have the same.
+fn unit(bound: &Bound) -> u128 {
+    u128::from(bound.sequence()) << 64 | u128::from(bound.slot())
+}
+
+fn halves(stub: &[u8; 32]) -> [[u8; 16]; 2] {
+    let (halves, _) = stub.as_chunks::<16>();
+    [halves[0], halves[1]]
+}
+
+fn unauthentic(context: &Context) -> OpenError {
+    OpenError::Unauthentic { block: context.block, born: context.born }
+}
+
+fn check(data: &[u8]) -> Result<(), BadLength> {
+    let bytes = data.len();
+    if bytes == 0 || !bytes.is_multiple_of(16) || bytes > BLOCK_BYTES_MAX {
+        return Err(BadLength { bytes });
+    }
+    Ok(())
+}

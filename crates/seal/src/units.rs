@@ -1,0 +1,86 @@
+//! What a seal is bound to: newtypes, and their encoding as associated data.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{Immutable, IntoBytes};
+
+/// A disk, or a vault: 16 random bytes drawn at its creation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DiskId(pub [u8; 16]);
+
+/// A session: 16 random bytes, drawn whenever the disk is opened and after 2³² seals. Sequences
+/// start at 0 in each, so that no counter needs to be durable and a rolled back disk repeats none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Session(pub [u8; 16]);
+
+/// Number of a master key: 0 is the first, and each rotation adds one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Generation(pub u32);
+
+/// A block of the disk, by its address in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Block(pub u64);
+
+/// An epoch. A context holds the one in which its block was written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Epoch(pub u64);
+
+/// The place of the ciphertext, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u64);
+
+/// Number of a seal within its session. No sequence is used twice in a session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Sequence(pub u32);
+
+/// What one sealed block is bound to, besides the session and the generation of the
+/// [`Sealer`](crate::Sealer).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Context {
+    /// The disk.
+    pub disk: DiskId,
+    /// The block's address on the disk.
+    pub block: Block,
+    /// The epoch in which the block was written.
+    pub born: Epoch,
+    /// Where its ciphertext lies.
+    pub slot: Slot,
+    /// The number of this seal within the session.
+    pub sequence: Sequence,
+}
+
+/// A context as the ciphers see it: 64 bytes, one block of SHA-256.
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Bound {
+    disk: [u8; 16],
+    session: [u8; 16],
+    block: U64,
+    born: U64,
+    slot: U64,
+    sequence: U32,
+    generation: U32,
+}
+
+const _: () = assert!(size_of::<Bound>() == 64);
+
+impl Bound {
+    pub(crate) fn new(context: &Context, session: Session, generation: Generation) -> Bound {
+        Bound {
+            disk: context.disk.0,
+            session: session.0,
+            block: context.block.0.into(),
+            born: context.born.0.into(),
+            slot: context.slot.0.into(),
+            sequence: context.sequence.0.into(),
+            generation: generation.0.into(),
+        }
+    }
+
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot.get()
+    }
+
+    pub(crate) fn sequence(&self) -> u32 {
+        self.sequence.get()
+    }
+}

@@ -1,0 +1,144 @@
+//! An ext2-like file system.
+
+use super::system::System;
+use super::truth::Truth;
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
+use crate::rule_e::judge::{inodes, namers};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, POINTERS, SUPER, Super, TABLE, Toy};
+use quietus_detect::format::{Block, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See [`System::label`].
+pub(super) const LABEL: u8 = 0;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Ext2 {
+    toy: Toy,
+    guest: Option<Guest>,
+    next_generation: u8,
+}
+
+impl Ext2 {
+    /// An empty one, with so many blocks of data.
+    pub(super) fn new(data: Block) -> Self {
+        let toy = Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true };
+        Self { toy, guest: None, next_generation: 1 }
+    }
+}
+
+/// The part of the map of `toy` that is `page` of `block`.
+pub(super) fn shown(toy: Toy, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
+    let shown = (0..toy.blocks).zip(page).map(|(block, byte)| (block, *byte != 0));
+    shown.filter(|_| block == MAP).collect()
+}
+
+impl System for Ext2 {
+    fn label(&self) -> u8 {
+        LABEL
+    }
+
+    fn blocks(&self) -> Block {
+        self.toy.blocks
+    }
+
+    fn is_data(&self, block: Block) -> bool {
+        self.toy.data().contains(&block)
+    }
+
+    fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
+        let mut disk = vec![vec![0; BLOCK_BYTES]; self.toy.blocks as usize];
+        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes().into();
+        disk[MAP as usize][..self.toy.first_data() as usize].fill(1);
+        disk
+    }
+
+    fn is_mounted(&self) -> bool {
+        self.guest.is_some()
+    }
+
+    fn in_use(&self, before: Super) -> Option<Super> {
+        Some(Super { is_clean: false, ..before })
+    }
+
+    fn mount(&mut self, seen: &[Bytes]) {
+        self.guest = Some(Guest::mount(self.toy, seen, self.next_generation));
+    }
+
+    fn at_last(&self, was_clean: bool) -> Option<Super> {
+        Super::from_bytes(&self.guest.as_ref()?.superblock(was_clean))
+    }
+
+    fn leave(&mut self) {
+        let left = self.guest.take();
+        self.next_generation = left.map_or(self.next_generation, |it| it.next_generation());
+    }
+
+    fn dirty(&self) -> BTreeSet<Block> {
+        self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default()
+    }
+
+    fn write_back(&mut self, block: Block) -> Option<Bytes> {
+        Some(self.guest.as_mut()?.write_back(block))
+    }
+
+    fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)> {
+        mend(self.toy, seen)
+    }
+
+    fn free(&self) -> Vec<Block> {
+        self.guest.as_ref().map(Guest::free).unwrap_or_default()
+    }
+
+    fn deeds(&self) -> Vec<Deed> {
+        let slots: Vec<_> = (0..SLOTS).collect();
+        self.guest.iter().flat_map(|it| it.deeds(FILES, &slots, &it.free(), SLOTS)).collect()
+    }
+
+    fn does(&mut self, deed: Deed, truth: &mut Truth) {
+        let Some(guest) = &mut self.guest else { return };
+        let freed = guest.does(deed, |block, owner| truth.begin(block, owner));
+        freed.into_iter().for_each(|it| truth.end(it));
+    }
+
+    fn owners(&self) -> Option<BTreeMap<Block, Owner>> {
+        self.guest.as_ref().map(Guest::named)
+    }
+
+    fn owners_on(&self, seen: &[Bytes], _: &[Vec<u8>]) -> BTreeMap<Block, Owner> {
+        Guest::mount(self.toy, seen, 0).named()
+    }
+
+    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
+        shown(self.toy, block, page)
+    }
+
+    fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>> {
+        namers(self.toy, seen)
+    }
+
+    /// Data that looks as if it were pointers gives nobody anything, nor do pointers that were
+    /// written before the owner got their block once more.
+    fn is_needed(
+        &mut self,
+        block: Block,
+        mark: Option<Mark>,
+        truth: &Truth,
+        possible: &[Vec<Bytes>],
+    ) -> bool {
+        let Some(Mark { stay, owner }) = mark else { return false };
+        let names = |at: Block, it: &Bytes| {
+            it[IS_POINTERS] != 0
+                && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
+                && Mark::of(it).map(|it| it.stay) == truth.latest(at, Some(&owner))
+        };
+        let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
+        let names_it = |(it, kind): (u8, Kind)| {
+            let at = Block::from(it);
+            at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
+        };
+        truth.latest(block, Some(&owner)) == Some(stay)
+            && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
+    }
+}

@@ -1,0 +1,171 @@
+//! What differs between the file systems of guests.
+
+use super::sent::What;
+use super::truth::Truth;
+use super::{ext2, fat};
+use crate::rule_e::fat::FatToy;
+use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::{Mark, Owner};
+use crate::rule_e::toy::{Bytes, Super, Toy};
+use crate::rule_e::wide::Wide;
+use crate::rule_j::judge::Holds;
+use quietus_core::units::{BLOCK_BYTES, Extent};
+use quietus_detect::format::{Block, Format, Probe, Prober};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// Place of the label in the superblock, behind its fields.
+pub(super) const LABEL: usize = 4;
+
+/// Finds the file systems of these guests.
+pub(super) const PROBER: Prober = |disk_bytes, contents| {
+    let place = Extent::new(0, BLOCK_BYTES);
+    let Some(bytes) = contents.get(place) else { return Probe::Needs(vec![place]) };
+    let Some(Super { is_clean: was_clean, .. }) = Super::from_bytes(bytes) else { return Probe::IsNot };
+    let blocks = (disk_bytes / BLOCK_BYTES) as Block;
+    match bytes[LABEL] {
+        ext2::LABEL => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: 0, was_clean })),
+        fat::LABEL => Probe::Is(wide(FatToy { blocks, was_clean, is_final: true })),
+        journal => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: journal.into(), was_clean })),
+    }
+};
+
+fn wide(toy: impl Format + 'static) -> Box<dyn Format> {
+    Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_external_journal: false })
+}
+
+/// Writes of whole blocks.
+pub(super) type Writes = Vec<(Block, Vec<u8>)>;
+
+/// A file system: in the memory of a guest, if it is mounted.
+pub(super) trait System: Debug {
+    /// The byte of the superblock by which [`PROBER`] knows the file system.
+    fn label(&self) -> u8;
+
+    /// Number of blocks.
+    fn blocks(&self) -> Block;
+
+    /// Whether `block` holds content of files, which may be gone one day.
+    fn is_data(&self, block: Block) -> bool;
+
+    /// The blocks of the log, where there is a journal: copies of content, which may be gone one day too.
+    fn log(&self) -> Range<Block> {
+        0..0
+    }
+
+    /// An empty file system, as it lies on the disk from there on: the beginning of each block.
+    fn disk(&mut self, start_bytes: u64) -> Vec<Vec<u8>>;
+
+    /// Whether the file system is mounted.
+    fn is_mounted(&self) -> bool;
+
+    /// The superblock to write at a mount, if the disk's says `before`; none: it is not written.
+    fn in_use(&self, before: Super) -> Option<Super>;
+
+    /// Reads what lies on the disk into memory.
+    fn mount(&mut self, seen: &[Bytes]);
+
+    /// The superblock to write at last, after one that said `was_clean` at the mount.
+    fn at_last(&self, was_clean: bool) -> Option<Super>;
+
+    /// Forgets all that is in memory.
+    fn leave(&mut self);
+
+    /// Blocks that differ from the disk, or may.
+    fn dirty(&self) -> BTreeSet<Block>;
+
+    /// A block that is dirty, as it is in memory; none: the journal sends it ([`System::outbox`]).
+    fn write_back(&mut self, block: Block) -> Option<Bytes>;
+
+    /// The blocks that a check writes that finds `seen`; the superblock last.
+    fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)>;
+
+    /// Blocks that may be allocated.
+    fn free(&self) -> Vec<Block>;
+
+    /// All that processes can do to files, but for writing something again.
+    fn deeds(&self) -> Vec<Deed>;
+
+    /// Does `deed`, if it can be done.
+    fn does(&mut self, deed: Deed, truth: &mut Truth);
+
+    /// The owner of each block, in memory.
+    fn owners(&self) -> Option<BTreeMap<Block, Owner>>;
+
+    /// The owner of each block, as it follows from what lies on the disk: the pages, and all of it.
+    fn owners_on(&self, seen: &[Bytes], found: &[Vec<u8>]) -> BTreeMap<Block, Owner>;
+
+    /// The part of the map that is `page` of `block`: which blocks are allocated.
+    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)>;
+
+    /// Everybody who names each block, as far as pointers on the disk tell.
+    fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>>;
+
+    /// Whether some mixture of what is possible in each block after a crash gives `block` to the
+    /// stay in `mark`, or needs what lies there for the recovery.
+    fn is_needed(&mut self, block: Block, mark: Option<Mark>, truth: &Truth, possible: &[Vec<Bytes>])
+    -> bool;
+
+    /// The stay in each block, where a journal decides it; else it follows from the owners.
+    fn holds(&self) -> Option<Holds> {
+        None
+    }
+
+    /// Whether a crash of the server forgot what the stay in `mark` left below the content of `block`, and
+    /// whether nothing could be seen of its end; none: the truth knows.
+    fn excuse(&self, _block: Block, _mark: Mark) -> Option<(bool, bool)> {
+        None
+    }
+
+    /// What a journal sends next, to blocks that are not `busy`.
+    fn outbox(&mut self, _busy: &BTreeSet<Block>) -> Vec<What> {
+        Vec::new()
+    }
+
+    /// `bytes` arrive for `block`.
+    fn arrived(&mut self, _block: Block, _bytes: &[u8]) {}
+
+    /// The write to `block` was replied to.
+    fn replied(&mut self, _block: Block) {}
+
+    /// The journal's flush was replied to.
+    fn flushed(&mut self) {}
+
+    /// The commit takes its next step, or begins.
+    fn advance(&mut self) {}
+
+    /// The tail of the log moves up.
+    fn move_tail(&mut self) {}
+
+    /// Everything goes on to where it belongs. Returns whether it is there.
+    fn hurry(&mut self) -> bool {
+        true
+    }
+
+    /// The log is empty, once everything is where it belongs.
+    fn empty(&mut self) {}
+
+    /// The writes that bring what is in the log to its place, and those after the flush that follows:
+    /// which empty the log, or not.
+    ///
+    /// # Errors
+    /// There is no log.
+    fn replay(&mut self, _found: &[Vec<u8>], _empties: bool) -> Result<[Writes; 2], String> {
+        Ok(Default::default())
+    }
+
+    /// A crash left `found`.
+    ///
+    /// # Errors
+    /// It cannot have.
+    fn found(&mut self, _found: &[Vec<u8>]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The server may have forgotten all that it knew.
+    fn forgotten(&mut self) {}
+
+    /// The server has nothing to do.
+    fn is_idle(&mut self) {}
+}
