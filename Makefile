@@ -58,7 +58,7 @@ lint:
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
 soak: build
 	cargo run --release --locked -p quietus-sim -- soak --only 0 --seeds $(SEEDS)
-	cargo run --release --locked -p quietus-sim -- twin
+	cargo run --release --locked -p quietus-sim -- differential
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000
@@ -83,7 +83,7 @@ lab:
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 5
 	lab/overlays
 	lab/partitions
-	lab/elsewhere
+	lab/external-journal
 	lab/facts
 	lab/facts --self-test
 	lab/judge

@@ -21,7 +21,8 @@ fn images() -> Vec<(Vec<u8>, Vec<usize>)> {
 
 fn image(kib: u64, args: &[&str]) -> (Vec<u8>, Vec<usize>) {
     let directory = std::env::temp_dir();
-    let [path, source] = ["ntfs", "file"].map(|it| directory.join(format!("quietus-fuzz-{}.{it}", std::process::id())));
+    let [path, source] =
+        ["ntfs", "file"].map(|it| directory.join(format!("quietus-fuzz-{}.{it}", std::process::id())));
     std::fs::File::create(&path).and_then(|it| it.set_len(kib << 10)).expect("a file can be made");
     let run = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);
@@ -108,7 +109,9 @@ fn check(format: &mut dyn Format, before: &[u8], after: &[u8]) {
         format.unknown(block, new);
     }
     for block in format.survey(Kind::Map).into_iter().flatten() {
-        let Ok(shown) = format.map(Extent::new(u64::from(block) * bytes, bytes), of(after, block)) else { continue };
+        let Ok(shown) = format.map(Extent::new(u64::from(block) * bytes, bytes), of(after, block)) else {
+            continue;
+        };
         assert!(shown.windows(2).all(|pair| pair[0].blocks.end == pair[1].blocks.start));
         assert!(shown.iter().all(|it| it.blocks.end <= format.blocks()));
     }

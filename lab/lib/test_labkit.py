@@ -405,7 +405,7 @@ class RecordTest(unittest.TestCase):
 
     def test_a_line_tells_of_every_place_and_instant(self):
         died = {"event": "died", "from_ms": 4000, "unit": 512, "kinds": [{"cause": "trim"}], "runs": [[0, 0, 8, 2]]}
-        kinds = [{"act": act, "cause": "trim", "passes": 1} for act in ("shredded", "scoured")]
+        kinds = [{"act": act, "cause": "trim", "passes": 1} for act in ("shredded", "rewritten")]
         receipt = {"event": "receipt", "from_ms": 5000, "unit": 512, "kinds": kinds,
                    "runs": [[0, 0, 0, 2, 6, 2, -8, 1], [250, 1, 16, 2]]}
         acts = Record([died, receipt]).acts()

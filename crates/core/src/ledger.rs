@@ -18,7 +18,7 @@ pub enum Cause {
     /// The owner's direct call.
     Purge = 3,
     /// The owner asked to destroy what lies below the content.
-    Scour = 4,
+    ConservativeOverwrite = 4,
     /// The bytes were on the medium before the disk was created there.
     Creation = 5,
     /// The file system's allocation map shows the block free.
@@ -34,7 +34,7 @@ impl Cause {
         Self::WriteZeroes,
         Self::ZeroBlock,
         Self::Purge,
-        Self::Scour,
+        Self::ConservativeOverwrite,
         Self::Creation,
         Self::Map,
         Self::Generation,
@@ -57,7 +57,7 @@ pub enum Due {
         no_hole: bool,
     },
     /// Overwrite conservatively: content below the present one may be dead.
-    Scour,
+    ConservativeOverwrite,
     /// Destroy before the next write: the bytes were overwritten conservatively, and the content that was
     /// kept may itself be dead.
     Suspicious,
@@ -107,7 +107,7 @@ type Entries = ExtentMap<Addr, Obligation>;
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     dead: Entries,
-    scour: Entries,
+    conservative: Entries,
     suspicious: Entries,
     overwritten: Overwritten,
     age: Age,
@@ -127,13 +127,16 @@ impl Ledger {
     /// The number of entries. Bytes that were written over take two each in the journal.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.dead.len() + self.scour.len() + self.suspicious.len() + 2 * self.overwritten_len()
+        self.dead.len() + self.conservative.len() + self.suspicious.len() + 2 * self.overwritten_len()
     }
 
     /// Whether nothing is owed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.dead.is_empty() && self.scour.is_empty() && self.suspicious.is_empty() && !self.has_overwritten()
+        self.dead.is_empty()
+            && self.conservative.is_empty()
+            && self.suspicious.is_empty()
+            && !self.has_overwritten()
     }
 
     /// Whether an obligation needs an erase task even without a further write.
@@ -145,7 +148,7 @@ impl Ledger {
     /// How many entries call for an erase task without any further write.
     #[must_use]
     pub fn queued_len(&self) -> usize {
-        self.dead.len() + self.scour.len()
+        self.dead.len() + self.conservative.len()
     }
 
     /// The dead bytes.
@@ -156,8 +159,8 @@ impl Ledger {
 
     /// The bytes to be overwritten conservatively.
     #[must_use]
-    pub fn scour(&self) -> &ExtentMap<Addr, Obligation> {
-        &self.scour
+    pub fn conservative(&self) -> &ExtentMap<Addr, Obligation> {
+        &self.conservative
     }
 
     /// The suspicious bytes.
@@ -237,7 +240,7 @@ impl Ledger {
 
     /// All entries except those of bytes that were written over, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
-        merged(merged(self.dead.iter(), self.scour.iter()), self.suspicious.iter())
+        merged(merged(self.dead.iter(), self.conservative.iter()), self.suspicious.iter())
     }
 
     /// The obligations within `extent`, ascending, cut to it.
@@ -247,7 +250,7 @@ impl Ledger {
 
     /// The obligations within `extent` that call for an erase task, ascending, cut to it.
     pub fn queued_within(&self, extent: Extent<Addr>) -> impl Iterator<Item = (Extent<Addr>, &Obligation)> {
-        merged(self.dead.within(extent), self.scour.within(extent))
+        merged(self.dead.within(extent), self.conservative.within(extent))
     }
 
     /// Whether something is owed within `extent`.
@@ -261,7 +264,7 @@ impl Ledger {
         self.remove(extent);
         let entries = match obligation.due {
             Due::Shred { .. } => &mut self.dead,
-            Due::Scour => &mut self.scour,
+            Due::ConservativeOverwrite => &mut self.conservative,
             Due::Suspicious => &mut self.suspicious,
         };
         entries.insert(extent, obligation);
@@ -273,7 +276,7 @@ impl Ledger {
     /// Removes all obligations within `extent`.
     pub fn remove(&mut self, extent: Extent<Addr>) {
         let Overwritten { unsynced, syncing } = &mut self.overwritten;
-        for entries in [&mut self.dead, &mut self.scour, &mut self.suspicious, unsynced, syncing] {
+        for entries in [&mut self.dead, &mut self.conservative, &mut self.suspicious, unsynced, syncing] {
             entries.remove(extent);
         }
     }
@@ -289,7 +292,7 @@ impl Ledger {
     pub fn review(&mut self, now: Millis) {
         let Age { from, so_far, .. } = self.age;
         let (mut from, mut so_far) = (from, if from == 0 { now } else { so_far });
-        let mut rest = merged(self.dead.iter_from(from), self.scour.iter_from(from));
+        let mut rest = merged(self.dead.iter_from(from), self.conservative.iter_from(from));
         for _ in 0..REVIEW_MAX {
             let Some((extent, it)) = rest.next() else {
                 self.age = Age { oldest: Some(so_far), from: 0, so_far };
@@ -347,7 +350,7 @@ pub struct Counters {
     /// Bytes that were shredded, with a receipt.
     pub destroyed_bytes: u64,
     /// Bytes that were overwritten conservatively, with a receipt.
-    pub scoured_bytes: u64,
+    pub rewritten_bytes: u64,
     /// The number of receipts; also the number of the next one.
     pub receipts: u64,
     /// Bytes that passes have written.
@@ -376,7 +379,7 @@ impl Counters {
             self.freed_again_bytes,
             self.freed_unwritten_bytes,
             self.destroyed_bytes,
-            self.scoured_bytes,
+            self.rewritten_bytes,
             self.receipts,
             self.passed_bytes,
             self.revocations,
@@ -394,7 +397,7 @@ impl Counters {
             counters.freed_again_bytes,
             counters.freed_unwritten_bytes,
             counters.destroyed_bytes,
-            counters.scoured_bytes,
+            counters.rewritten_bytes,
             counters.receipts,
             counters.passed_bytes,
             counters.revocations,

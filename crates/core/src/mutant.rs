@@ -49,7 +49,7 @@ pub enum Mutant {
     /// Bytes that were written over count as destroyed before they are synced.
     OverwrittenUnsynced,
     /// A flush is replied to before the journal knows durably what lives again.
-    FlushBeforeMet,
+    FlushBeforeCompletion,
     /// A write is answered before the host has given space for its entry in the map.
     AnswerBeforeSpace,
     /// The watcher is told of a request that is refused.
@@ -87,7 +87,7 @@ impl Mutant {
         Self::NoteNothing,
         Self::OverwriteEarly,
         Self::OverwrittenUnsynced,
-        Self::FlushBeforeMet,
+        Self::FlushBeforeCompletion,
         Self::AnswerBeforeSpace,
     ];
 }

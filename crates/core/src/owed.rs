@@ -11,7 +11,7 @@ use crate::units::{Addr, Extent, Millis, Pos};
 
 /// Content that is owed at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Debt {
+pub struct OwedContent {
     /// The address minus the place: the same for all bytes of the entry.
     shift: u64,
     /// Why the content died.
@@ -20,8 +20,8 @@ pub struct Debt {
     pub since: Millis,
 }
 
-impl Debt {
-    /// The debt of content that begins at place `from`, and whose first byte was at `address`.
+impl OwedContent {
+    /// The entry of content that begins at place `from`, and whose first byte was at `address`.
     #[must_use]
     pub fn new(from: Pos, address: Addr, cause: Cause, since: Millis) -> Self {
         Self { shift: address.0.wrapping_sub(from.0), cause, since }
@@ -34,7 +34,7 @@ impl Debt {
     }
 }
 
-impl Value for Debt {
+impl Value for OwedContent {
     fn merged(&self, next: &Self) -> Option<Self> {
         let since = self.since.min(next.since);
         (self.shift == next.shift && self.cause == next.cause).then_some(Self { since, ..*self })
@@ -45,9 +45,9 @@ impl Value for Debt {
 #[derive(Clone, Debug, Default)]
 pub struct Owed {
     /// The entries on the data medium.
-    data: ExtentMap<Pos, Debt>,
+    data: ExtentMap<Pos, OwedContent>,
     /// The entries in the base, where nothing is destroyed: the base must only not show there.
-    base: ExtentMap<Pos, Debt>,
+    base: ExtentMap<Pos, OwedContent>,
     /// A time that no entry is older than.
     oldest: Option<Millis>,
 }
@@ -79,20 +79,20 @@ impl Owed {
 
     /// The entries on the data medium.
     #[must_use]
-    pub fn data(&self) -> &ExtentMap<Pos, Debt> {
+    pub fn data(&self) -> &ExtentMap<Pos, OwedContent> {
         &self.data
     }
 
     /// All entries, each with its place.
-    pub fn iter(&self) -> impl Iterator<Item = (Place, &Debt)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Place, &OwedContent)> {
         let data = self.data.iter().map(|(extent, it)| (Place { on: MediumId::Data, extent }, it));
         data.chain(self.base.iter().map(|(extent, it)| (Place { on: MediumId::Base, extent }, it)))
     }
 
-    /// Adds `debt`, owed at `place`.
-    pub fn insert(&mut self, place: Place, debt: Debt) {
-        self.oldest = Some(self.oldest().map_or(debt.since, |oldest| oldest.min(debt.since)));
-        self.on(place).insert(place.extent, debt);
+    /// Adds `content`, owed at `place`.
+    pub fn insert(&mut self, place: Place, content: OwedContent) {
+        self.oldest = Some(self.oldest().map_or(content.since, |oldest| oldest.min(content.since)));
+        self.on(place).insert(place.extent, content);
     }
 
     /// Removes everything owed at `place`.
@@ -106,7 +106,7 @@ impl Owed {
         self.data.remove(Extent::between(end, u64::MAX));
     }
 
-    fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, Debt> {
+    fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, OwedContent> {
         if place.on == MediumId::Base { &mut self.base } else { &mut self.data }
     }
 }
@@ -119,14 +119,16 @@ mod tests {
     fn what_lay_side_by_side_is_one_entry_and_knows_its_addresses() {
         let mut owed = Owed::default();
         let place = |start| Place { on: MediumId::Data, extent: Extent::new(start, 10) };
-        let debt = |start, address, since| Debt::new(Pos(start), Addr(address), Cause::Trim, Millis(since));
-        owed.insert(place(100), debt(100, 20, 7));
-        owed.insert(place(110), debt(110, 30, 5));
-        owed.insert(place(120), debt(120, 90, 6));
-        let found: Vec<_> = owed.data().iter().map(|(it, debt)| (debt.address(it), debt.since.0)).collect();
+        let content =
+            |start, address, since| OwedContent::new(Pos(start), Addr(address), Cause::Trim, Millis(since));
+        owed.insert(place(100), content(100, 20, 7));
+        owed.insert(place(110), content(110, 30, 5));
+        owed.insert(place(120), content(120, 90, 6));
+        let found: Vec<_> =
+            owed.data().iter().map(|(it, content)| (content.address(it), content.since.0)).collect();
         assert_eq!(found, [(Extent::new(20, 20), 5), (Extent::new(90, 10), 6)]);
         owed.remove(place(105));
-        let found: Vec<_> = owed.data().iter().map(|(it, debt)| debt.address(it)).collect();
+        let found: Vec<_> = owed.data().iter().map(|(it, content)| content.address(it)).collect();
         assert_eq!(found, [Extent::new(20, 5), Extent::new(35, 5), Extent::new(90, 10)]);
         owed.forget_beyond(118);
         assert_eq!((owed.bytes(), owed.len()), (8, 2));

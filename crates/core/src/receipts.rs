@@ -22,7 +22,7 @@ pub enum Done {
     /// The guest wrote over the content, durably.
     Overwritten,
     /// All below the content was destroyed; the content is kept.
-    Scoured,
+    Rewritten,
     /// The space is free; nothing was destroyed, as the policy has no passes.
     Freed,
 }

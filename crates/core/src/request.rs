@@ -134,23 +134,23 @@ pub enum Op {
     /// The owner of the disk declares the bytes dead (the direct call).
     Purge,
     /// Read the bytes for the disk's own watcher, in order with writes.
-    Look,
+    ReadForInference,
     /// Destroy what lies below the bytes' present content, and keep that
     /// (a conservative overwrite, "Life or Death at Block-Level", section 7.2.1).
-    Scour,
+    ConservativeOverwrite,
 }
 
 impl Op {
     /// Whether the operation changes the content of the disk.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Read | Self::Copy | Self::Look | Self::Cache | Self::Flush)
+        !matches!(self, Self::Read | Self::Copy | Self::ReadForInference | Self::Cache | Self::Flush)
     }
 
     /// Whether the operation waits for earlier writes to the same bytes, and later writes wait for it.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        self.is_write() || *self == Self::Look
+        self.is_write() || *self == Self::ReadForInference
     }
 }
 

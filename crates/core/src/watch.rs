@@ -75,7 +75,7 @@ pub enum Verdict {
     /// The present content of the bytes is dead.
     Dead,
     /// The content below the present one is dead; the present one may be dead too.
-    Scour,
+    ConservativeOverwrite,
 }
 
 /// The reason why content that is dead, or may be, has no verdict yet.
@@ -135,7 +135,7 @@ pub enum Observation<'a> {
         /// The new content.
         content: Content<'a>,
         /// Where the old content lies; maybe beyond `extent`.
-        seen: Extent<Addr>,
+        old_extent: Extent<Addr>,
         /// The old content.
         old: &'a [u8],
     },
@@ -169,7 +169,7 @@ impl Observation<'_> {
     pub fn place(&self) -> Option<Extent<Addr>> {
         match self {
             Self::Arrived { extent, .. } | Self::Given { extent, .. } | Self::Read(extent) => Some(*extent),
-            Self::Overwriting { seen, .. } => Some(*seen),
+            Self::Overwriting { old_extent, .. } => Some(*old_extent),
             Self::Clients | Self::Attached | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => None,
         }
     }
@@ -183,10 +183,10 @@ impl Observation<'_> {
             Self::Arrived { extent, content } => {
                 Self::Arrived { extent: inner(extent)?, content: content.part(extent, region) }
             }
-            Self::Overwriting { extent, content, seen, old } => Self::Overwriting {
+            Self::Overwriting { extent, content, old_extent, old } => Self::Overwriting {
                 extent: inner(extent)?,
                 content: content.part(extent, region),
-                seen: inner(seen).filter(|it| it.len == seen.len)?,
+                old_extent: inner(old_extent).filter(|it| it.len == old_extent.len)?,
                 old,
             },
             Self::Given { extent, content: None } => Self::Given { extent: inner(extent)?, content: None },

@@ -200,9 +200,9 @@ impl Watched {
         let content = Content::Bytes(bytes);
         self.disk.take_suspicious(extent);
         self.observe(Observation::Arrived { extent, content });
-        for seen in self.disk.needs(extent) {
-            let old = self.bytes[seen.start.0 as usize..seen.end() as usize].to_vec();
-            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
+        for old_extent in self.disk.needs(extent) {
+            let old = self.bytes[old_extent.start.0 as usize..old_extent.end() as usize].to_vec();
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         self.pass(0);

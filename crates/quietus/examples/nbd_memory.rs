@@ -33,7 +33,9 @@ impl Plain {
             Op::Trim | Op::Zero { .. } => self.zero(start, len),
             Op::Cache => Ok(Vec::new()),
             Op::Flush => self.file.sync_data().map(|()| Vec::new()),
-            Op::Purge | Op::Scour | Op::Look => return Err(Refusal::NotSupported("a plain file")),
+            Op::Purge | Op::ConservativeOverwrite | Op::ReadForInference => {
+                return Err(Refusal::NotSupported("a plain file"));
+            }
         };
         let outcome =
             outcome.and_then(|buf| if request.fua { self.file.sync_data().map(|()| buf) } else { Ok(buf) });

@@ -71,5 +71,5 @@ impl OpenDisk {
 /// Bytes still to be destroyed or given back.
 #[must_use]
 pub(crate) fn backlog_bytes(status: &Status) -> u64 {
-    status.owed.queued_bytes + status.owed.scour_bytes + status.store.backlog_bytes()
+    status.owed.queued_bytes + status.owed.conservative_bytes + status.store.backlog_bytes()
 }

@@ -10,7 +10,7 @@
 //! (4), a checksum (4), and 48 bytes that follow from tag and number. That a
 //! random pattern looks like one has a chance of 2^-64 a position.
 
-use crate::dice::mix;
+use crate::rng::mix;
 use memchr::memmem::Finder;
 use quietus_core::units::{Addr, Address, Extent};
 use std::ops::Range;

@@ -103,12 +103,12 @@ pub struct Step {
     /// Seed of chance from here to the next step.
     pub salt: u64,
     /// The event.
-    pub deed: Deed,
+    pub action: Action,
 }
 
 /// Kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
+pub enum Action {
     /// A request is sent.
     Send {
         /// Kind of the request.
@@ -173,7 +173,7 @@ pub enum Ask {
     /// The direct call.
     Purge,
     /// A conservative overwrite.
-    Scour,
+    ConservativeOverwrite,
     /// Bring into the cache.
     Cache,
     /// Flush.

@@ -8,35 +8,35 @@
 //! is put above which store. Three oracles watch, and identify bytes by [`content`], never by
 //! place:
 //!
-//! - *safety* ([`book`], `files::shelf`): what is read is what was promised to be there, after
+//! - *safety* ([`model`], `files::shelf`): what is read is what was promised to be there, after
 //!   any crash; nothing that a guest owns dies;
 //! - *forensic* (`server::forensic`, and one of each guest): what was called destroyed, or is
 //!   owed to be when nothing is owed any more, has had its passes, everywhere;
-//! - *liveness of obligations* ([`server`]): a disk that is left alone meets all
+//! - *liveness of obligations* ([`server`]): a disk that is left alone completes all
 //!   its obligations, whatever happened before, in bounded time.
 //!
 //! A history that breaks a promise is cut down to a few steps ([`shrink`]).
 //! Everything follows from the seed: the same seed is the same failure.
 #![forbid(unsafe_code)]
 
-pub mod book;
 pub mod cache;
 pub mod content;
-pub mod dice;
+pub mod differential;
 pub mod files;
 pub mod history;
 pub mod media;
 pub mod medium;
+pub mod model;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod pairs;
 pub mod remanence;
+pub mod rng;
 pub mod rule_e;
 pub mod rule_j;
 pub mod server;
 pub mod shrink;
 pub mod soak;
-pub mod twin;
 pub mod verdict;
 pub mod violation;
 pub mod world;

@@ -2,12 +2,12 @@
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use quietus_sim::differential::Watchers::Both;
 use quietus_sim::history::History;
 use quietus_sim::pairs::{PAIRS, Pair};
 use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
-use quietus_sim::twin::Watchers::Both;
 use quietus_sim::verdict::silence_panics;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ enum Job {
     /// Put the rules of inference on trial: two versions of them, and a guest
     /// that knows what it owns, over all states of small disks and over long
     /// walks.
-    Twin {
+    Differential {
         /// Steps to try in each part of the search.
         #[arg(long, default_value_t = 300_000)]
         transitions: u64,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     let is_well = match (cli.command, cli.seed) {
         (Some(Job::Soak { list: true, .. }), _) => list_pairs(),
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
-        (Some(Job::Twin { transitions, walks }), _) => trial(transitions, walks),
+        (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only }), _) => {
             hunt_rules(&only) & hunt_pairs(&only) & hunt_core(seeds_max, &only)
@@ -137,7 +137,7 @@ fn trial(transitions: u64, walks: u64) -> bool {
     println!("below a journal and a cache:");
     is_well &= trial_of(0, searched, walks, |seed| journal::cached(seed, true, Both));
     println!("above an external journal:");
-    trial_of(0, searched, walks, |seed| journal::elsewhere(seed, Both)) && is_well
+    trial_of(0, searched, walks, |seed| journal::external_journal(seed, Both)) && is_well
 }
 
 /// All parts of a search, and then walks; with their figures.
@@ -215,12 +215,12 @@ fn hunt_rules(name: &str) -> bool {
     for trial in quietus_sim::mutants::TRIALS {
         println!("{}:", trial.name);
         for defect in trial.defects.iter().filter(|it| format!("{it:?}").contains(name)) {
-            let (judge, twin, is_enough) = trial.hunt(*defect);
+            let (judge, differential, is_enough) = trial.hunt(*defect);
             is_well &= is_enough;
             println!("{defect:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
-            let twin =
-                twin.map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
-            println!("    both versions: {}", twin.unwrap_or_else(|| "NOT FOUND".into()));
+            let differential = differential
+                .map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
+            println!("    both versions: {}", differential.unwrap_or_else(|| "NOT FOUND".into()));
         }
     }
     is_well

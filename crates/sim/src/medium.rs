@@ -16,8 +16,8 @@
 //!   the medium has to see to that.
 
 use crate::content::indices;
-use crate::dice::Dice;
 use crate::remanence::{Mask, Remains, SECTOR_BYTES};
+use crate::rng::Rng;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::{Cell, RefCell};
@@ -113,7 +113,7 @@ struct Platter {
     host: Host,
     /// A sync has failed in this life of the server.
     is_unsure: bool,
-    dice: Dice,
+    rng: Rng,
 }
 
 /// State of a sector besides its bytes.
@@ -151,7 +151,7 @@ impl SimMedium {
             host: Host::default(),
             is_unsure: false,
             cuts: 0,
-            dice: Dice::new(size),
+            rng: Rng::new(size),
         };
         Self { inner: RefCell::new(inner) }
     }
@@ -176,7 +176,7 @@ impl SimMedium {
 
     /// Seeds chance anew.
     pub fn reseed(&self, seed: u64) {
-        self.inner.borrow_mut().dice = Dice::new(seed);
+        self.inner.borrow_mut().rng = Rng::new(seed);
     }
 
     /// Plans a failure.
@@ -327,9 +327,9 @@ impl Platter {
     }
 
     fn write_some(&mut self, pos: Pos, from: &[u8]) {
-        let percent = self.dice.pick(&[10, 50, 90]);
+        let percent = self.rng.pick(&[10, 50, 90]);
         for (sector, part) in Self::parts(pos, from.len()) {
-            if self.dice.chance(percent) {
+            if self.rng.chance(percent) {
                 self.put(sector, part, &from[indices(part, pos.0)]);
             }
         }
@@ -382,7 +382,7 @@ impl Platter {
             if self.dirty.is_empty() {
                 return;
             }
-            let index = self.dice.index(self.dirty.len());
+            let index = self.rng.index(self.dirty.len());
             let sector = self.dirty.swap_remove(index) as usize;
             self.sectors[sector].is_listed = false;
             self.settle(sector);
@@ -399,10 +399,10 @@ impl Platter {
 
     /// Fails a sync of `sectors`: any subset made it, the rest counts as clean.
     fn sync_some(&mut self, sectors: impl Iterator<Item = usize>) {
-        let percent = self.dice.pick(&[0, 50, 90]);
+        let percent = self.rng.pick(&[0, 50, 90]);
         self.durable_len = self.durable_len.max(self.len);
         for sector in sectors {
-            if self.dice.chance(percent) {
+            if self.rng.chance(percent) {
                 self.settle(sector);
             }
             let state = &mut self.sectors[sector];
@@ -425,14 +425,14 @@ impl Platter {
     /// Drops, with its end, the length that the medium grew by: the bytes there are not the host's
     /// file any more, and nobody's to destroy.
     fn cut_power(&mut self) {
-        let percent = self.dice.pick(&[0, 0, 20, 50, 80, 100]);
+        let percent = self.rng.pick(&[0, 0, 20, 50, 80, 100]);
         let (short, long) = (self.len.min(self.durable_len), self.len.max(self.durable_len));
         let has_shrunk = self.len < self.durable_len;
-        self.len = if self.dice.chance(50) { short } else { long };
+        self.len = if self.rng.chance(50) { short } else { long };
         self.durable_len = self.len;
         for sector in std::mem::take(&mut self.dirty) {
             let is_beyond = sector as usize * SECTOR_BYTES >= self.len as usize;
-            if self.dice.chance(percent) && (has_shrunk || !is_beyond) {
+            if self.rng.chance(percent) && (has_shrunk || !is_beyond) {
                 self.settle(sector as usize);
             }
         }

@@ -1,15 +1,15 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
+use crate::differential::Watchers::{Both, Product};
 use crate::pairs::{Guest, PAIRS, Pair};
 use crate::rule_e::known;
 use crate::rule_e::trial::{Part, cached, judged, parts, retold, retold_cached, searched, walked};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::known::histories;
-use crate::rule_j::literal::RULE;
 use crate::rule_j::play::{Setup, Step};
+use crate::rule_j::reference::RULE;
 use crate::rule_j::trial as journal;
 use crate::soak::{Tally, soak, threads};
-use crate::twin::Watchers::{Both, Product};
 use quietus_core::mutant::{Mutant, activate};
 use quietus_detect::mutant::{self as detect, Mutant as Defect};
 
@@ -50,7 +50,7 @@ pub struct Trial {
     /// The judge alone, without the second version of the rules.
     judge: fn() -> Option<String>,
     /// Both versions of the rules.
-    twin: fn() -> Caught,
+    differential: fn() -> Caught,
     /// Whether it is enough that the judge, and that both versions, found a defect.
     is_enough: fn(bool, bool) -> bool,
 }
@@ -61,15 +61,15 @@ pub const TRIALS: [Trial; 4] = [
         name: "below no journal",
         defects: &Defect::ALL,
         judge: || told(known::histories(), |it| retold(it, Product), judged),
-        twin: || walk(walked).or_else(|| search(parts(), searched)),
-        is_enough: |_, twin| twin,
+        differential: || walk(walked).or_else(|| search(parts(), searched)),
+        is_enough: |_, differential| differential,
     },
     Trial {
         name: "below a cache",
         defects: &Defect::CACHED,
         judge: || told(known::cached(), |it| retold_cached(it, true), |seed| cached(seed, true, Product)),
-        twin: || walk(|seed| cached(seed, true, Both)),
-        is_enough: |judge, twin| judge && twin,
+        differential: || walk(|seed| cached(seed, true, Both)),
+        is_enough: |judge, differential| judge && differential,
     },
     Trial {
         name: "below a journal",
@@ -78,18 +78,22 @@ pub const TRIALS: [Trial; 4] = [
             let setup = Setup::large(Mode::Ordered);
             told(histories(), |it| retold_journal(&setup, it), |seed| journal::lived(seed, Product))
         },
-        twin: || walk(journal::walked).or_else(|| search(journal::parts(), journal::searched)),
-        is_enough: |judge, twin| judge || twin,
+        differential: || walk(journal::walked).or_else(|| search(journal::parts(), journal::searched)),
+        is_enough: |judge, differential| judge || differential,
     },
     Trial {
         name: "above an external journal",
         defects: &Defect::EXTERNAL_JOURNAL,
         judge: || {
-            let setup = Setup::large(Mode::Ordered).elsewhere();
-            told(histories(), |it| retold_journal(&setup, it), |seed| journal::elsewhere(seed, Product))
+            let setup = Setup::large(Mode::Ordered).external_journal();
+            told(
+                histories(),
+                |it| retold_journal(&setup, it),
+                |seed| journal::external_journal(seed, Product),
+            )
         },
-        twin: || walk(|seed| journal::elsewhere(seed, Both)),
-        is_enough: |judge, twin| judge || twin,
+        differential: || walk(|seed| journal::external_journal(seed, Both)),
+        is_enough: |judge, differential| judge || differential,
     },
 ];
 
@@ -99,10 +103,10 @@ impl Trial {
     #[must_use]
     pub fn hunt(&self, defect: Defect) -> (Option<String>, Caught, bool) {
         detect::activate(Some(defect));
-        let (judge, twin) = ((self.judge)(), (self.twin)());
+        let (judge, differential) = ((self.judge)(), (self.differential)());
         detect::activate(None);
-        let is_enough = (self.is_enough)(judge.is_some(), twin.is_some());
-        (judge, twin, is_enough)
+        let is_enough = (self.is_enough)(judge.is_some(), differential.is_some());
+        (judge, differential, is_enough)
     }
 }
 

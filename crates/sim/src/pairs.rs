@@ -1,9 +1,9 @@
 //! The pairs of guest and store: the histories that a run plays.
 
-use crate::dice::Dice;
 use crate::files::FileSystem::{Ext2, Ext4, Fat};
 use crate::files::{self, FileSystem, Files};
 use crate::history::{self, History};
+use crate::rng::Rng;
 use crate::rule_e::trial::{Part, taken};
 use crate::server::Figures;
 use crate::shrink::shrink;
@@ -96,10 +96,10 @@ impl Pair {
     /// The disk of `seed` below a file system.
     fn disk(&self, seed: u64) -> history::Setup {
         let disk = history::Setup::of_seed(seed);
-        let mut dice = Dice::new(!seed);
-        let mode = dice.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
+        let mut rng = Rng::new(!seed);
+        let mode = rng.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
         history::Setup {
-            policy: if dice.chance(20) { "random,ff" } else { disk.policy },
+            policy: if rng.chance(20) { "random,ff" } else { disk.policy },
             origin: history::Origin::Adopted,
             tells_holes: true,
             overlay: (self.store == Store::Overlay).then_some(mode),

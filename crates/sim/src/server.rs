@@ -15,10 +15,10 @@ mod log;
 
 pub use forensic::found;
 
-use crate::dice::Dice;
 use crate::history::Setup;
 use crate::media::SimMedia;
 use crate::medium::{FaultKind, SimMedium};
+use crate::rng::Rng;
 use crate::violation::{Oracle, Violation};
 use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
@@ -76,7 +76,7 @@ pub struct Server {
     checkpoint: Option<Checkpoint>,
     now: Millis,
     moment: Moment,
-    dice: Dice,
+    rng: Rng,
     /// Input and output that is not done yet.
     handed: Vec<Io>,
     /// Results that are done and not reported yet.
@@ -113,7 +113,7 @@ pub struct Figures {
     /// Receipts for content that was destroyed.
     pub shredded: u64,
     /// Receipts for conservative overwrites.
-    pub scoured: u64,
+    pub rewritten: u64,
     /// Runs that were inferred to be dead.
     pub inferred: u64,
     /// Kills and power cuts.
@@ -135,7 +135,7 @@ impl Figures {
         self.refused += other.refused;
         self.acts += other.acts;
         self.shredded += other.shredded;
-        self.scoured += other.scoured;
+        self.rewritten += other.rewritten;
         self.inferred += other.inferred;
         self.crashes += other.crashes;
         self.cut_in_recovery += other.cut_in_recovery;
@@ -171,8 +171,8 @@ impl Server {
 
     /// Seeds chance anew.
     pub fn reseed(&mut self, seed: u64) {
-        self.dice = Dice::new(seed);
-        self.media.all().for_each(|medium| medium.reseed(self.dice.roll()));
+        self.rng = Rng::new(seed);
+        self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
     }
 
     /// The next moment.
@@ -284,7 +284,7 @@ impl Server {
         if choices == 0 {
             return Ok(());
         }
-        let choice = self.dice.index(choices);
+        let choice = self.rng.index(choices);
         if choice < self.handed.len() {
             let io = self.handed.swap_remove(choice);
             self.perform(io);
@@ -305,11 +305,11 @@ impl Server {
     }
 
     fn destage(&mut self) {
-        if self.dice.chance(self.setup.destage_percent) {
-            self.media.data.destage(self.dice.range(1, 16));
-            self.media.journal.destage(self.dice.range(0, 4));
+        if self.rng.chance(self.setup.destage_percent) {
+            self.media.data.destage(self.rng.range(1, 16));
+            self.media.journal.destage(self.rng.range(0, 4));
             for (_, medium) in self.media.others.iter().filter(|(id, _)| id.is_changed()) {
-                medium.destage(self.dice.range(0, 4));
+                medium.destage(self.rng.range(0, 4));
             }
         }
     }
@@ -317,8 +317,8 @@ impl Server {
     /// Continues the search for holes, as it goes on beside the requests; or, where the disk knows
     /// what it holds, the search for space.
     fn search(&mut self) -> Result<(), Violation> {
-        let Some(from) = self.search_from.filter(|_| self.dice.chance(30)) else { return Ok(()) };
-        let to = (from + self.dice.range(1, 16) * 4096).min(self.setup.disk_bytes);
+        let Some(from) = self.search_from.filter(|_| self.rng.chance(30)) else { return Ok(()) };
+        let to = (from + self.rng.range(1, 16) * 4096).min(self.setup.disk_bytes);
         let part = Extent::<Pos>::between(from, to);
         let mut holes = ExtentMap::<Pos, ()>::default();
         self.media.data.holes().into_iter().for_each(|hole| holes.insert(hole, ()));

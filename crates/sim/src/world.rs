@@ -4,10 +4,10 @@
 mod forensic;
 mod replies;
 
-use crate::book::{Book, Reading, Value};
 use crate::content::{Tag, fill};
-use crate::history::{Ask, Deed, History, Origin, Setup, Step};
+use crate::history::{Action, Ask, History, Origin, Setup, Step};
 use crate::medium::Fault;
+use crate::model::{Model, Reading, Value};
 pub use crate::server::Figures;
 use crate::server::disk::original;
 use crate::server::{Above, Moment, Said, Server};
@@ -25,7 +25,7 @@ pub struct World {
     server: Server,
     newest: Tag,
     pending: BTreeMap<RequestId, Pending>,
-    book: Book,
+    model: Model,
 }
 
 /// A request that was sent and not replied to.
@@ -62,7 +62,7 @@ impl Above for World {
 
     fn hear(&mut self) -> Result<(), Violation> {
         if self.server.take_sync_failed() {
-            self.book.sync_failed();
+            self.model.sync_failed();
         }
         for (moment, said) in self.server.take_said() {
             match said {
@@ -87,7 +87,7 @@ impl World {
         let mut content = vec![0; original(setup).len as usize];
         fill(ORIGIN, 0, &mut content);
         let server = Server::new(setup, content, None, history.seed)?;
-        Ok(Self { server, newest: ORIGIN, pending: BTreeMap::new(), book: first_page(setup) })
+        Ok(Self { server, newest: ORIGIN, pending: BTreeMap::new(), model: first_page(setup) })
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Violation> {
@@ -95,22 +95,22 @@ impl World {
         for _ in 0..step.turns {
             self.turn()?;
         }
-        match step.deed {
-            Deed::Send { ask, extent, fua } => self.send(step.tag, ask, extent, fua),
-            Deed::Wait { ms } => {
+        match step.action {
+            Action::Send { ask, extent, fua } => self.send(step.tag, ask, extent, fua),
+            Action::Wait { ms } => {
                 self.server.pass(ms)?;
                 self.hear()
             }
-            Deed::ShredNow => self.tell(Event::ShredNow),
-            Deed::Drain => self.drain(),
-            Deed::Restart => self.restart(),
-            Deed::Kill => self.kill(),
-            Deed::PowerCut { again_after } => self.cut_power(again_after),
-            Deed::Full | Deed::Room => {
-                self.server.fill_host(step.deed == Deed::Full);
+            Action::ShredNow => self.tell(Event::ShredNow),
+            Action::Drain => self.drain(),
+            Action::Restart => self.restart(),
+            Action::Kill => self.kill(),
+            Action::PowerCut { again_after } => self.cut_power(again_after),
+            Action::Full | Action::Room => {
+                self.server.fill_host(step.action == Action::Full);
                 Ok(())
             }
-            Deed::Fault { target, kind, after } => {
+            Action::Fault { target, kind, after } => {
                 self.server.plan(target, Fault { kind, after });
                 Ok(())
             }
@@ -137,12 +137,12 @@ impl World {
         self.newest = tag;
         let since = self.server.next_moment();
         if ask != Ask::Read {
-            self.book.arrived(extent);
+            self.model.arrived(extent);
         }
         if let Some(value) = ask.value(tag) {
-            self.book.begin(tag, extent, value);
+            self.model.begin(tag, extent, value);
         }
-        let reading = (ask == Ask::Read).then(|| self.book.begin_read(extent, since, tag));
+        let reading = (ask == Ask::Read).then(|| self.model.begin_read(extent, since, tag));
         let id = RequestId(u64::from(tag.0));
         self.pending.insert(id, Pending { ask, extent, fua, since, reading });
         self.server.send(id, Request { op: ask.op(tag, extent), extent, fua })?;
@@ -174,7 +174,7 @@ impl World {
     fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
         self.server.cut_power(again_after)?;
         self.pending.clear();
-        self.book.power_cut();
+        self.model.power_cut();
         self.hear()
     }
 
@@ -184,9 +184,9 @@ impl World {
     fn forget(&mut self, is_clean: bool, was_latched: bool) -> Result<(), Violation> {
         self.pending.clear();
         match () {
-            () if is_clean => self.book.restarted(),
-            () if self.server.setup.overlay.is_some() => self.book.forgotten(|_| true),
-            () => self.book.forgotten(|died| died && was_latched),
+            () if is_clean => self.model.restarted(),
+            () if self.server.setup.overlay.is_some() => self.model.forgotten(|_| true),
+            () => self.model.forgotten(|died| died && was_latched),
         }
         self.hear()
     }
@@ -219,16 +219,16 @@ impl World {
     }
 }
 
-fn first_page(setup: &Setup) -> Book {
-    let mut book = Book::new(setup.disk_bytes, Value::Zeros);
+fn first_page(setup: &Setup) -> Model {
+    let mut model = Model::new(setup.disk_bytes, Value::Zeros);
     let whole = Extent::new(0, setup.disk_bytes);
     if setup.overlay.is_none() && setup.origin == Origin::Foreign {
-        book.died(Tag(ORIGIN.0 + 1), whole);
+        model.died(Tag(ORIGIN.0 + 1), whole);
     } else if !original(setup).is_empty() {
-        book.begin(ORIGIN, original(setup), Value::Content(ORIGIN));
-        book.settle(ORIGIN, original(setup), 0, true);
+        model.begin(ORIGIN, original(setup), Value::Content(ORIGIN));
+        model.settle(ORIGIN, original(setup), 0, true);
     }
-    book
+    model
 }
 
 impl Ask {
@@ -237,7 +237,7 @@ impl Ask {
         match self {
             Self::Write => Some(Value::Content(tag)),
             Self::WriteZeros | Self::Trim | Self::Zero { .. } | Self::Purge => Some(Value::Zeros),
-            Self::Read | Self::Scour | Self::Cache | Self::Flush => None,
+            Self::Read | Self::ConservativeOverwrite | Self::Cache | Self::Flush => None,
         }
     }
 
@@ -253,7 +253,7 @@ impl Ask {
             Self::Trim => Op::Trim,
             Self::Zero { no_hole, fast } => Op::Zero { no_hole, fast },
             Self::Purge => Op::Purge,
-            Self::Scour => Op::Scour,
+            Self::ConservativeOverwrite => Op::ConservativeOverwrite,
             Self::Cache => Op::Cache,
             Self::Flush => Op::Flush,
         }

@@ -3,11 +3,13 @@
 
 mod trial;
 
+use quietus_sim::differential::Watchers::{Both, Product, Reference};
 use quietus_sim::rule_j::known::histories;
-use quietus_sim::rule_j::literal::{Counts, RULE, Reading};
 use quietus_sim::rule_j::play::Setup;
-use quietus_sim::rule_j::trial::{MODES, cached, elsewhere, lived, parts, read, retold, searched, walked};
-use quietus_sim::twin::Watchers::{Both, Product, Reference};
+use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
+use quietus_sim::rule_j::trial::{
+    MODES, cached, external_journal, lived, parts, read, retold, searched, walked,
+};
 use quietus_sim::verdict::silence_panics;
 use trial::{assert_kept, assert_searched, assert_walked};
 
@@ -45,7 +47,7 @@ fn histories_that_are_worth_keeping_are_kept() {
                 assert_eq!(retold(&setup, &steps, watchers, RULE), Ok(()), "{name}, {setup:?}");
             }
             for watchers in [Both, Product] {
-                let setup = setup.clone().elsewhere();
+                let setup = setup.clone().external_journal();
                 assert_eq!(retold(&setup, &steps, watchers, RULE), Ok(()), "{name}, {setup:?}");
             }
         }
@@ -71,7 +73,7 @@ fn both_versions_and_the_judge_agree_in_every_enumerated_state() {
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks() {
     assert_walked(walked, 6_000);
-    assert_walked(|seed| elsewhere(seed, Both), 4_000);
+    assert_walked(|seed| external_journal(seed, Both), 4_000);
 }
 
 #[test]

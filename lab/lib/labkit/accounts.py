@@ -146,7 +146,7 @@ class Accounts:
         free = "free" if self.is_free(number) else "in use"
         lines = [f"block {number}, {free} at the end"]
         for time, is_act, event in self.events[number]:
-            what = ("shredded" if event.shredded else "scoured") if is_act else self._owner_in_words(event)
+            what = ("shredded" if event.shredded else "rewritten") if is_act else self._owner_in_words(event)
             lines.append(f"  {time - start:9.3f}  {what}")
         return lines
 

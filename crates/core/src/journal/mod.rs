@@ -21,7 +21,7 @@ mod tests;
 
 use crate::ledger::{Cause, Counters, Due, Ledger, Obligation};
 use crate::mutant::{self, Mutant};
-use crate::owed::{Debt, Owed};
+use crate::owed::{Owed, OwedContent};
 use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt, Receipts};
 use crate::units::{Addr, Extent, Millis, Pos};
@@ -101,7 +101,7 @@ pub enum Change {
     Clear(Extent<Addr>),
     /// The obligations of `extent` are completed, with so many passes over each byte: each becomes a
     /// receipt.
-    Meet(Extent<Addr>, Done, u16),
+    Complete(Extent<Addr>, Done, u16),
     /// `slot` has the content of `extent`, which is being overwritten.
     Stage(Slot, Extent<Addr>, Crc),
     /// All staged content is back in its place. The slots still have copies of it.
@@ -112,7 +112,7 @@ pub enum Change {
     /// another place, or none.
     Owe(Place, Addr, Cause),
     /// Nothing is owed at this place any more: receipts say what was destroyed.
-    Paid(Place),
+    ClearPlace(Place),
     /// The audit log does not have this receipt yet.
     Receipt(Receipt),
     /// The audit log has this many more receipts, the oldest first.
@@ -161,7 +161,7 @@ impl State {
             Change::Overwritten(extent, session) if session == self.session => self.ledger.overwrite(extent),
             Change::Overwritten(..) => {}
             Change::Clear(extent) => self.ledger.remove(extent),
-            Change::Meet(extent, act, passes) => self.meet(extent, act, passes),
+            Change::Complete(extent, act, passes) => self.complete(extent, act, passes),
             Change::Stage(slot, extent, crc) => {
                 self.slots.staged.insert(slot, (extent, crc));
                 self.slots.dirty = true;
@@ -171,21 +171,21 @@ impl State {
             Change::Owe(place, address, cause) => {
                 let dead = self.ledger.dead().within(Extent::new(address.0, place.extent.len));
                 let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
-                self.owed.insert(place, Debt::new(place.extent.start, address, cause, since));
+                self.owed.insert(place, OwedContent::new(place.extent.start, address, cause, since));
             }
-            Change::Paid(place) => self.owed.remove(place),
+            Change::ClearPlace(place) => self.owed.remove(place),
             Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
         }
     }
 
-    fn meet(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
-        let mut met = Vec::new();
+    fn complete(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
+        let mut completed = Vec::new();
         let owed = self.ledger.within(extent).chain(self.ledger.overwritten_within(extent));
         for (extent, it) in owed {
-            met.push(Receipt { act, cause: it.cause, passes, extent });
+            completed.push(Receipt { act, cause: it.cause, passes, extent });
         }
-        met.into_iter().for_each(|receipt| self.give(receipt));
+        completed.into_iter().for_each(|receipt| self.give(receipt));
         self.ledger.remove(extent);
     }
 

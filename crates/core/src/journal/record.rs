@@ -27,8 +27,8 @@ const STAGE: u16 = 4;
 const RELEASE: u16 = 5;
 const CLEAN: u16 = 6;
 const OWE: u16 = 7;
-const PAID: u16 = 8;
-const MEET: u16 = 9;
+const CLEAR_PLACE: u16 = 8;
+const COMPLETE: u16 = 9;
 const RECEIPT: u16 = 10;
 const RECORDED: u16 = 11;
 const LOG: u16 = 12;
@@ -137,14 +137,14 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             bytes.push(cause as u8);
             OWE
         }
-        Change::Paid(place) => {
+        Change::ClearPlace(place) => {
             put_place(bytes, place);
-            PAID
+            CLEAR_PLACE
         }
-        Change::Meet(extent, done, passes) => {
+        Change::Complete(extent, done, passes) => {
             put_extent(bytes, extent);
             put_done(bytes, done, passes);
-            MEET
+            COMPLETE
         }
         Change::Receipt(it) => {
             put_extent(bytes, it.extent);
@@ -191,8 +191,8 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         RELEASE => "release",
         CLEAN => "clean",
         OWE => "owe",
-        PAID => "paid",
-        MEET => "meet",
+        CLEAR_PLACE => "clear-place",
+        COMPLETE => "complete",
         RECEIPT => "receipt",
         RECORDED => "recorded",
         LOG => "log",
@@ -213,10 +213,10 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
             let (place, address) = (fields.place()?, Addr(fields.u64()?));
             Record::Change(Change::Owe(place, address, fields.cause()?))
         }
-        PAID => Record::Change(Change::Paid(fields.place()?)),
-        MEET => {
+        CLEAR_PLACE => Record::Change(Change::ClearPlace(fields.place()?)),
+        COMPLETE => {
             let (extent, done) = (fields.extent()?, fields.done()?);
-            Record::Change(Change::Meet(extent, done, fields.u16()?))
+            Record::Change(Change::Complete(extent, done, fields.u16()?))
         }
         RECEIPT => {
             let (extent, act, passes) = (fields.extent()?, fields.done()?, fields.u16()?);
@@ -305,7 +305,7 @@ fn due_number(due: Due) -> u8 {
     match due {
         Due::Shred { no_hole: false } => 1,
         Due::Shred { no_hole: true } => 2,
-        Due::Scour => 3,
+        Due::ConservativeOverwrite => 3,
         Due::Suspicious => 4,
     }
 }
@@ -314,7 +314,7 @@ fn due_from(number: u8) -> Option<Due> {
     match number {
         1 => Some(Due::Shred { no_hole: false }),
         2 => Some(Due::Shred { no_hole: true }),
-        3 => Some(Due::Scour),
+        3 => Some(Due::ConservativeOverwrite),
         4 => Some(Due::Suspicious),
         _ => None,
     }
@@ -323,7 +323,7 @@ fn due_from(number: u8) -> Option<Due> {
 fn done_number(done: Done) -> u8 {
     match done {
         Done::Shredded => 1,
-        Done::Scoured => 2,
+        Done::Rewritten => 2,
         Done::Freed => 3,
         Done::Overwritten => 4,
     }
@@ -332,7 +332,7 @@ fn done_number(done: Done) -> u8 {
 fn done_from(number: u8) -> Option<Done> {
     match number {
         1 => Some(Done::Shredded),
-        2 => Some(Done::Scoured),
+        2 => Some(Done::Rewritten),
         3 => Some(Done::Freed),
         4 => Some(Done::Overwritten),
         _ => None,

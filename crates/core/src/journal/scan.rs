@@ -205,7 +205,7 @@ impl super::Change {
             Self::Oblige(extent, ..)
             | Self::Overwritten(extent, _)
             | Self::Clear(extent)
-            | Self::Meet(extent, ..)
+            | Self::Complete(extent, ..)
             | Self::Stage(_, extent, _) => extent.end() <= size,
             Self::Owe(place, address, _) => {
                 let parts = [place.extent.start.0, place.extent.len, address.0];
@@ -214,7 +214,7 @@ impl super::Change {
                     && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
             }
             Self::Receipt(receipt) => receipt.extent.end() <= size,
-            Self::Paid(_) | Self::Release | Self::Clean | Self::Recorded(_) => true,
+            Self::ClearPlace(_) | Self::Release | Self::Clean | Self::Recorded(_) => true,
         }
     }
 }

@@ -97,7 +97,7 @@ fn what_was_committed_comes_back_across_many_rotations() {
     for n in 0..200 {
         bench.die(n % 17 * 65536);
         if n % 3 == 0 {
-            bench.change(Change::Meet(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
+            bench.change(Change::Complete(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
             bench.commit();
         }
         if n % 7 == 0 {
@@ -156,8 +156,12 @@ fn a_torn_rotation_leaves_the_half_before() {
     let (mut before, mut generation) = (bench.medium.0.borrow().clone(), bench.journal.position().generation);
     let mut wanted = entries(&bench.state);
     for n in 1..60 {
-        bench.change(Change::Oblige(Extent::new(n * 65536, 4096), Due::Scour, Cause::Scour));
-        bench.change(Change::Meet(Extent::new((n - 1) * 65536, 4096), Done::Scoured, 1));
+        bench.change(Change::Oblige(
+            Extent::new(n * 65536, 4096),
+            Due::ConservativeOverwrite,
+            Cause::ConservativeOverwrite,
+        ));
+        bench.change(Change::Complete(Extent::new((n - 1) * 65536, 4096), Done::Rewritten, 1));
         bench.change(Change::Recorded(1));
         let commit = bench.journal.commit(&bench.state);
         bench.medium.write(commit.pos, &commit.bytes, true).unwrap();
@@ -234,7 +238,10 @@ fn a_full_ledger_with_all_slots_held_fits_its_half() {
     for shape in [SHAPE, Shape::default(), Shape { half_bytes: 64 << 10, slots: 7 }] {
         let mut state = State::default();
         for n in 0..shape.entries_max() as u64 {
-            state.apply(Change::Oblige(Extent::new(n * 1024, 512), Due::Suspicious, Cause::Scour), Millis(0));
+            state.apply(
+                Change::Oblige(Extent::new(n * 1024, 512), Due::Suspicious, Cause::ConservativeOverwrite),
+                Millis(0),
+            );
         }
         for slot in 0..shape.slots {
             state.apply(Change::Stage(Slot(slot), Extent::new(0, 1), Crc(0)), Millis(0));
@@ -286,7 +293,7 @@ fn a_record_that_is_unknown_is_an_error_that_names_it() {
 fn more_receipts_than_were_ever_given_are_refused() {
     let mut bench = Bench::new();
     bench.die(0);
-    bench.change(Change::Meet(Extent::new(0, 4096), Done::Shredded, 1));
+    bench.change(Change::Complete(Extent::new(0, 4096), Done::Shredded, 1));
     bench.state.counters.receipts = 0;
     bench.commit();
     assert!(matches!(bench.scan(), Err(JournalError::Damaged(_))));

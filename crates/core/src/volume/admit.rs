@@ -124,7 +124,7 @@ impl Volume {
             Op::Zero { no_hole: true, fast: true } if self.store.geometry().keeps_space_of_zeros => {
                 Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
-            Op::Scour if self.config.policy.passes().is_empty() => {
+            Op::ConservativeOverwrite if self.config.policy.passes().is_empty() => {
                 Some(Refusal::NotSupported("the policy has no passes"))
             }
             _ => None,
@@ -208,7 +208,7 @@ impl Volume {
         let Waiting { id, request, unseen, .. } = waiting;
         match needs.pop() {
             None => self.carry_out(id, request, unseen, out),
-            Some(seen) => self.show(id, request, seen, needs, out),
+            Some(old_extent) => self.show(id, request, old_extent, needs, out),
         }
     }
 
@@ -217,13 +217,19 @@ impl Volume {
         &mut self,
         id: RequestId,
         request: Request,
-        seen: Extent<Addr>,
+        old_extent: Extent<Addr>,
         rest: Vec<Extent<Addr>>,
         out: &mut Vec<Command>,
     ) {
-        let masks = self.masks(seen);
-        self.run_masked(id, request.extent, true, Stage::Look { request, seen, rest }, masks);
-        self.look(id, seen, out);
+        let masks = self.masks(old_extent);
+        self.run_masked(
+            id,
+            request.extent,
+            true,
+            Stage::ReadForInference { request, old_extent, rest },
+            masks,
+        );
+        self.look(id, old_extent, out);
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
@@ -234,7 +240,7 @@ impl Volume {
         let Request { op, extent, fua } = request;
         let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
         let (due, cause) = match op {
-            Op::Look => {
+            Op::ReadForInference => {
                 let masks = self.masks(extent);
                 self.run_masked(id, extent, true, Stage::Io, masks);
                 return self.look(id, extent, out);
@@ -252,12 +258,12 @@ impl Volume {
             }
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge => shred(false, Cause::Purge),
-            Op::Scour => (Due::Scour, Cause::Scour),
+            Op::ConservativeOverwrite => (Due::ConservativeOverwrite, Cause::ConservativeOverwrite),
         };
         let deaths = Deaths { rest: vec![extent], due, cause };
         let needs_checkpoint = match due {
             // An obligation for what lies below would replace one that is not completed yet.
-            Due::Scour => self.state.ledger.overwritten_within(extent).next().is_some(),
+            Due::ConservativeOverwrite => self.state.ledger.overwritten_within(extent).next().is_some(),
             // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
             _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
         };
@@ -353,7 +359,7 @@ impl Volume {
             self.store.end_write(gap, result.is_ok());
         }
         match (result, &mut running.stage) {
-            (result, Stage::Look { .. }) => self.old_content_read(id, result, out),
+            (result, Stage::ReadForInference { .. }) => self.old_content_read(id, result, out),
             (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
             (result, Stage::Write { zeros, durable }) => {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
@@ -403,39 +409,40 @@ impl Volume {
         let running = self.requests.running.get_mut(id);
         let Stage::Checkpoint(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
         // Deaths wait for a later commit themselves.
-        if !deaths.rest.is_empty() || !self.awaits_met(id) {
+        if !deaths.rest.is_empty() || !self.awaits_completion(id) {
             self.die(id, deaths, out);
         }
     }
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
     fn old_content_read(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let Running { stage: Stage::Look { request, seen, mut rest }, .. } = self.requests.running.take(id)
+        let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
+            self.requests.running.take(id)
         else {
             return;
         };
         match result {
-            Ok(old) => self.overwriting(&request, seen, &old),
+            Ok(old) => self.overwriting(&request, old_extent, &old),
             Err(error) => {
-                self.blind(seen);
+                self.blind(old_extent);
                 return self.refuse_unbegun(id, request.extent, refusal(&error), out);
             }
         }
-        let Some(seen) = rest.pop() else { return self.go_on(id, request, out) };
-        match self.hides(seen) {
-            None => self.show(id, request, seen, rest, out),
+        let Some(old_extent) = rest.pop() else { return self.go_on(id, request, out) };
+        match self.hides(old_extent) {
+            None => self.show(id, request, old_extent, rest, out),
             Some(obstacle) => {
-                rest.push(seen);
+                rest.push(old_extent);
                 self.wait_for(id, request, Unseen::Left(rest), obstacle, out);
             }
         }
     }
 
-    /// Why the content of `seen` cannot be read for the watcher now. While other content was read, the map may
+    /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
     /// have dropped the page that says where it lies, and an erase task may have begun there.
-    fn hides(&self, seen: Extent<Addr>) -> Option<Obstacle> {
-        let page = || self.store.missing(seen).map(Obstacle::Page);
-        if self.erasing.hides(seen) { Some(Obstacle::Task) } else { page() }
+    fn hides(&self, old_extent: Extent<Addr>) -> Option<Obstacle> {
+        let page = || self.store.missing(old_extent).map(Obstacle::Page);
+        if self.erasing.hides(old_extent) { Some(Obstacle::Task) } else { page() }
     }
 
     /// Ends a read that the watcher asked for.

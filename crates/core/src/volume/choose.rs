@@ -61,8 +61,8 @@ impl Volume {
     /// ledger fills, places come first, since no write waits for the task over them.
     fn due(&mut self) -> Option<EraseTask> {
         let by_place = self.erasing.takes_turns() || !self.is_due();
-        let first = if by_place { self.repay() } else { None };
-        first.or_else(|| self.swept()).or_else(|| self.repay())
+        let first = if by_place { self.destroy_owed() } else { None };
+        first.or_else(|| self.swept()).or_else(|| self.destroy_owed())
     }
 
     /// Whether work that has been pending since `since` is due.
@@ -119,7 +119,7 @@ impl Volume {
                 match (joined, next) {
                     (Some(last), Some(next)) if next.start.0 - last.end() <= gap_bytes_max => {
                         let both = Extent::between(last.start.0, next.end());
-                        self.change(Change::Oblige(both, Due::Suspicious, Cause::Scour));
+                        self.change(Change::Oblige(both, Due::Suspicious, Cause::ConservativeOverwrite));
                         joined = Some(both);
                     }
                     _ => joined = next,
@@ -177,9 +177,9 @@ impl Volume {
         let rest = Extent::between(first.start.0, self.store.geometry().size);
         let task = match it.due {
             Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
-            Due::Scour => {
-                let scour = self.state.ledger.scour().within(rest).take(RUNS_MAX);
-                let ready = scour.filter(|(extent, it)| self.is_ready(*extent, it));
+            Due::ConservativeOverwrite => {
+                let conservative = self.state.ledger.conservative().within(rest).take(RUNS_MAX);
+                let ready = conservative.filter(|(extent, it)| self.is_ready(*extent, it));
                 let mut left = u64::from(self.commits.journal.shape().slots);
                 self.keep(self.pieces_for_slots(ready, &mut left), None)
             }
@@ -291,7 +291,7 @@ impl Volume {
             staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
             staging_medium: Site::all_of(MediumId::Journal),
         };
-        Some(self.erase_task(Kind::Keep { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
+        Some(self.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 
     pub(super) fn limits(&self) -> Limits {

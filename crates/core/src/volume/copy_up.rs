@@ -14,7 +14,9 @@ impl Volume {
     /// The part of the map that `request` needs and that is not in memory.
     pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
         let touched = match request.op {
-            Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Write(_) => self.store.missing(request.extent),
+            Op::Read | Op::Copy | Op::ReadForInference | Op::Cache | Op::Write(_) => {
+                self.store.missing(request.extent)
+            }
             _ => self.to_copy_up(request).find_map(|block| self.store.missing(block)),
         };
         touched.or_else(|| needs.iter().find_map(|extent| self.store.missing(*extent))).map(Obstacle::Page)

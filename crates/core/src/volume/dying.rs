@@ -81,8 +81,10 @@ impl Volume {
         cause: Cause,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let first =
-            self.store.first(if due == Due::Scour { Content::Own } else { Content::Discardable }, extent);
+        let first = self.store.first(
+            if due == Due::ConservativeOverwrite { Content::Own } else { Content::Discardable },
+            extent,
+        );
         let Some(run) = first else {
             self.state.counters.freed_unwritten_bytes += extent.len;
             return None;
@@ -94,14 +96,15 @@ impl Volume {
             let ledger = &self.state.ledger;
             // Bytes that were written over can die again. Nothing else takes their obligation away.
             let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
-            let overwritten = ledger.overwritten_within(run).next().filter(|_| due == Due::Scour);
+            let overwritten =
+                ledger.overwritten_within(run).next().filter(|_| due == Due::ConservativeOverwrite);
             let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
             first.map(|(found, it)| (found, *it))
         };
         let end = match first {
             Some((found, it)) if found.start == run.start => {
-                let met = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
-                if met {
+                let is_noted = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
+                if is_noted {
                     self.state.counters.freed_again_bytes += found.len;
                 } else {
                     self.oblige(found, due, cause, out);

@@ -28,7 +28,7 @@ pub(super) struct Erasing {
     /// Where the sweep over the obligations goes on, in bytes from the start of the disk.
     pub(super) sweep: u64,
     /// The next task prefers residue that is owed by place to residue that is owed by address.
-    repays_next: bool,
+    destroys_owed_next: bool,
 }
 
 impl Erasing {
@@ -48,7 +48,7 @@ impl Erasing {
             pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             sweep: 0,
-            repays_next: false,
+            destroys_owed_next: false,
         }
     }
 
@@ -60,8 +60,9 @@ impl Erasing {
     /// Whether the task under way keeps `request` from beginning. The watcher has to see the extents
     /// `needs` before that.
     pub(super) fn keeps_out(&self, request: &Request, needs: &[Extent<Addr>]) -> bool {
-        let keeps_out =
-            |task: &EraseTask| task.excludes(request) || needs.iter().any(|seen| task.hides(*seen));
+        let keeps_out = |task: &EraseTask| {
+            task.excludes(request) || needs.iter().any(|old_extent| task.hides(*old_extent))
+        };
         self.task.as_ref().is_some_and(keeps_out)
     }
 
@@ -82,8 +83,8 @@ impl Erasing {
 
     /// Whether residue that is owed by place has its turn: every other time.
     pub(super) fn takes_turns(&mut self) -> bool {
-        self.repays_next = !self.repays_next;
-        self.repays_next
+        self.destroys_owed_next = !self.destroys_owed_next;
+        self.destroys_owed_next
     }
 }
 
@@ -120,37 +121,37 @@ mod tests {
         })
     }
 
-    fn repay() -> Kind {
+    fn destroy_owed() -> Kind {
         let place = Place { on: MediumId::Data, extent: Extent::new(0, 4096) };
-        Kind::Repay { places: vec![place], causes: Vec::new() }
+        Kind::DestroyOwed { places: vec![place], causes: Vec::new() }
     }
 
     #[test]
     fn a_request_waits_for_a_task_that_would_destroy_or_hide_what_it_is_about() {
         assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
-        assert_eq!(waits(Kind::Keep { suspicious: false }), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Rewrite { suspicious: false }), [true, true, true, true, false]);
         assert_eq!(waits(Kind::Job(Job::Shrink(Pos(0)))), [true, true, true, true, false]);
-        assert_eq!(waits(repay()), [false; 5]);
+        assert_eq!(waits(destroy_owed()), [false; 5]);
     }
 
     #[test]
     fn what_the_watcher_has_to_see_is_hidden_only_while_it_is_kept_elsewhere() {
         let read = Request { op: Op::Read, extent: Extent::new(0, 8), fua: false };
         let needs = [Extent::new(4096, 1)];
-        assert!(erasing(Kind::Keep { suspicious: true }).keeps_out(&read, &needs));
+        assert!(erasing(Kind::Rewrite { suspicious: true }).keeps_out(&read, &needs));
         assert!(!erasing(Kind::Shred).keeps_out(&read, &needs));
     }
 
     #[test]
     fn what_is_owed_by_place_concerns_no_address() {
-        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(repay()).is_at(AT));
-        assert!(erasing(Kind::GiveBack).destroys_nothing() && !erasing(repay()).destroys_nothing());
+        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(destroy_owed()).is_at(AT));
+        assert!(erasing(Kind::GiveBack).destroys_nothing() && !erasing(destroy_owed()).destroys_nothing());
     }
 
     #[test]
     fn by_place_and_by_address_take_turns() {
-        let mut erasing = erasing(repay());
+        let mut erasing = erasing(destroy_owed());
         assert_eq!([(); 4].map(|()| erasing.takes_turns()), [true, false, true, false]);
     }
 }

@@ -102,7 +102,7 @@ impl Volume {
         let rest = if is_single {
             self.suspect_first(part, out)
         } else {
-            self.oblige_first(part, Due::Scour, Cause::Generation, out)
+            self.oblige_first(part, Due::ConservativeOverwrite, Cause::Generation, out)
         };
         let done = rest.map_or(part.end(), |rest| rest.start.0);
         (done < extent.end()).then(|| Extent::between(done, extent.end()))

@@ -97,7 +97,7 @@ impl Volume {
     }
 
     /// The erase task that destroys content owed by place, if some is ready.
-    pub(super) fn repay(&self) -> Option<EraseTask> {
+    pub(super) fn destroy_owed(&self) -> Option<EraseTask> {
         let owed = || self.state.owed.iter();
         let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
@@ -106,11 +106,11 @@ impl Volume {
         let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
         let runs_max = if self.is_at_work() { RUNS_AT_WORK_MAX } else { RUNS_MAX };
         let ready = owed().take(runs_max).filter(|(place, _)| is_ready(*place));
-        let pieces = ready.flat_map(|(place, debt)| {
+        let pieces = ready.flat_map(|(place, content)| {
             place
                 .extent
                 .pieces(run_bytes)
-                .map(move |extent| (Place { extent, ..place }, (debt.address(extent), debt.cause)))
+                .map(move |extent| (Place { extent, ..place }, (content.address(extent), content.cause)))
         });
         let taken = self.limits().batch(pieces, |(place, _)| place.extent.len);
         let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
@@ -126,7 +126,7 @@ impl Volume {
             checkpoint: true,
             record: true,
         };
-        let kind = Kind::Repay { places, causes };
+        let kind = Kind::DestroyOwed { places, causes };
         Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
             .filter(|task| !task.runs.is_empty())
     }
@@ -148,7 +148,7 @@ impl Volume {
     }
 
     /// Frees `places`: the journal says durably that nothing is owed there any more.
-    pub(super) fn repaid(&mut self, places: &[Place]) {
+    pub(super) fn owed_destroyed(&mut self, places: &[Place]) {
         let data = places.iter().filter(|it| it.on == MediumId::Data).map(|it| it.extent);
         let data: Vec<Extent<Pos>> = data.collect();
         if !data.is_empty() {

@@ -175,7 +175,7 @@ impl Volume {
         let fresh = (!knows_holes).then(BlockSet::default);
         for (block, cause) in unsaid {
             let place = Place { on: MediumId::Base, extent: Extent::new(block.start.0, block.len) };
-            found.state.apply(Change::Paid(place), Millis(0));
+            found.state.apply(Change::ClearPlace(place), Millis(0));
             found.state.apply(Change::Oblige(block, Due::Shred { no_hole: false }, cause), Millis(0));
         }
         if opening.config.read_only {
@@ -243,7 +243,10 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
     found.state.apply(Change::Release, Millis(0));
     for extent in extents {
         // Some passes may be missing below the content that was put back.
-        found.state.apply(Change::Oblige(extent, Due::Scour, Cause::Scour), Millis(0));
+        found.state.apply(
+            Change::Oblige(extent, Due::ConservativeOverwrite, Cause::ConservativeOverwrite),
+            Millis(0),
+        );
     }
     Ok(())
 }

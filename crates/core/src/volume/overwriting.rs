@@ -38,7 +38,7 @@ pub(super) struct Overwriting {
     /// When the first write ended that no sync covers, if there is one.
     since: Millis,
     /// The number of the last commit that completes such obligations.
-    met_seq: u64,
+    completed_seq: u64,
     notes: Notes,
 }
 
@@ -51,7 +51,7 @@ struct Notes {
     /// The sync under way, or the last one, covers the notes before this number.
     syncing: u64,
     /// The commit after the last sync covers the notes before this number.
-    met: u64,
+    completed: u64,
     /// The notes before this number are needed no more.
     done: u64,
 }
@@ -191,20 +191,21 @@ impl Volume {
     /// Completes the obligations that the sync covers, which has ended.
     pub(super) fn end_overwritten_sync(&mut self) {
         self.meet_overwritten(&self.state.ledger.synced());
-        self.erasing.overwriting.notes.met = self.erasing.overwriting.notes.syncing;
+        self.erasing.overwriting.notes.completed = self.erasing.overwriting.notes.syncing;
         self.free_notes();
     }
 
     /// Frees the notes of all obligations that are durably completed.
     pub(super) fn free_notes(&mut self) {
         if self.is_met_durable() {
-            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.met;
+            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.completed;
         }
     }
 
     fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
-            self.erasing.overwriting.met_seq = self.change(Change::Meet(*run, Done::Overwritten, 1));
+            self.erasing.overwriting.completed_seq =
+                self.change(Change::Complete(*run, Done::Overwritten, 1));
             self.state.counters.destroyed_bytes += run.len;
         }
     }
@@ -215,16 +216,17 @@ impl Volume {
     }
 
     fn is_met_durable(&self) -> bool {
-        self.commits.durable.seq >= self.erasing.overwriting.met_seq || mutant::is(Mutant::FlushBeforeMet)
+        self.commits.durable.seq >= self.erasing.overwriting.completed_seq
+            || mutant::is(Mutant::FlushBeforeCompletion)
     }
 
     /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
-    pub(super) fn awaits_met(&mut self, id: RequestId) -> bool {
+    pub(super) fn awaits_completion(&mut self, id: RequestId) -> bool {
         if self.is_met_durable() {
             return false;
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.commits.wait_for(self.erasing.overwriting.met_seq, id);
+        self.commits.wait_for(self.erasing.overwriting.completed_seq, id);
         true
     }
 

@@ -48,7 +48,7 @@ pub struct OwedStatus {
     /// Dead bytes that are still to be destroyed.
     pub queued_bytes: u64,
     /// Bytes that are still to be overwritten conservatively.
-    pub scour_bytes: u64,
+    pub conservative_bytes: u64,
     /// Suspicious bytes.
     pub suspicious_bytes: u64,
     /// How many entries the ledger has.
@@ -124,7 +124,7 @@ impl Volume {
         let (ledger, owed) = (&self.state.ledger, &self.state.owed);
         OwedStatus {
             queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
-            scour_bytes: ledger.scour().bytes(),
+            conservative_bytes: ledger.conservative().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
             entries: ledger.len() + owed.len(),
             entries_max: self.commits.journal.shape().entries_max(),
@@ -182,10 +182,10 @@ impl Volume {
     /// The obligations, each with its address. Those whose address has another place by now come last.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, Obligation)> {
         let size = self.store.geometry().size;
-        let owed = self.state.owed.iter().map(move |(place, debt)| {
-            let address = debt.address(place.extent);
+        let owed = self.state.owed.iter().map(move |(place, content)| {
+            let address = content.address(place.extent);
             let due = Due::Shred { no_hole: false };
-            let it = Obligation { due, cause: debt.cause, since: debt.since };
+            let it = Obligation { due, cause: content.cause, since: content.since };
             (Extent::between(address.start.0, address.end().min(size)), it)
         });
         self.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)

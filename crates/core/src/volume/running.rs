@@ -23,7 +23,7 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Old content is being read for the watcher: `seen` now, then `rest`, from its end.
-    Look { request: Request, seen: Extent<Addr>, rest: Vec<Extent<Addr>> },
+    ReadForInference { request: Request, old_extent: Extent<Addr>, rest: Vec<Extent<Addr>> },
     /// The only I/O operation of the request is under way.
     Io,
     /// A block of which the request changes a part gets a place of its own: the block is read, then

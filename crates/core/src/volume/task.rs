@@ -39,14 +39,14 @@ pub(super) enum Kind {
     Shred,
     /// Destroy what lies below, then put content there: the content that was read, which is suspicious
     /// from then on, or the content that a request is about to write.
-    Keep { suspicious: bool },
+    Rewrite { suspicious: bool },
     /// Give back the space of destroyed content.
     GiveBack,
     /// A background job of the store.
     Job(Job),
     /// Destroy what is owed at these places. The runs are the addresses that named them, and each run
     /// died for the cause at its index.
-    Repay { places: Vec<Place>, causes: Vec<Cause> },
+    DestroyOwed { places: Vec<Place>, causes: Vec<Cause> },
 }
 
 /// Where a step of an erase task does its work.
@@ -87,20 +87,20 @@ impl EraseTask {
             Kind::Shred | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Keep { .. } | Kind::Job(_) => request.op != Op::Flush,
-            Kind::Repay { .. } => false,
+            Kind::Rewrite { .. } | Kind::Job(_) => request.op != Op::Flush,
+            Kind::DestroyOwed { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
     }
 
     /// Whether the task overwrites content of `extent` that it will put back.
     pub(super) fn hides(&self, extent: Extent<Addr>) -> bool {
-        matches!(self.kind, Kind::Keep { .. }) && self.area.overlaps(extent)
+        matches!(self.kind, Kind::Rewrite { .. }) && self.area.overlaps(extent)
     }
 
     /// Whether the task works on bytes of `extent` where they lie now.
     pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
-        !matches!(self.kind, Kind::Repay { .. }) && self.area.overlaps(extent)
+        !matches!(self.kind, Kind::DestroyOwed { .. }) && self.area.overlaps(extent)
     }
 
     /// Whether the task gives space back, and destroys nothing.
@@ -251,20 +251,20 @@ impl Volume {
     /// Records that the obligations of the task's runs are completed. The steps before this one kept
     /// invariant 4.
     fn record_met(&mut self) {
-        let mut changes = self.changes_met();
+        let mut changes = self.completing_changes();
         let task = self.erasing.task.as_ref().expect("a record is of a task");
         let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
-            Kind::Repay { .. } => self.state.counters.destroyed_bytes += bytes,
+            Kind::DestroyOwed { .. } => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
                 self.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(run));
             }
             Kind::GiveBack | Kind::Job(_) => unreachable!("the task completes no obligation"),
-            Kind::Keep { suspicious } => {
+            Kind::Rewrite { suspicious } => {
                 runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
-                self.state.counters.scoured_bytes += bytes;
+                self.state.counters.rewritten_bytes += bytes;
                 changes.push(Change::Clean);
             }
         }
@@ -317,34 +317,38 @@ impl Volume {
         task.recording = None;
         task.steps.done(Buf::new());
         if task.steps.is_over()
-            && let Some(EraseTask { kind: Kind::Repay { places, .. }, .. }) = self.end_task()
+            && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task()
         {
-            self.repaid(&places);
+            self.owed_destroyed(&places);
         }
         self.give_receipts(out);
     }
 
     /// The changes that complete the obligations of the task, one for adjacent runs.
-    fn changes_met(&self) -> Vec<Change> {
+    fn completing_changes(&self) -> Vec<Change> {
         let task = self.erasing.task.as_ref().expect("a record is of a task");
         let passes = self.config.policy.passes().len();
         let done = match task.kind {
-            Kind::Keep { .. } => Done::Scoured,
+            Kind::Rewrite { .. } => Done::Rewritten,
             _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
-        if let Kind::Repay { places, causes } = &task.kind {
+        if let Kind::DestroyOwed { places, causes } = &task.kind {
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
                 Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run })
             };
-            let paid = places.iter().map(|place| Change::Paid(*place));
-            return task.runs.iter().zip(causes).map(receipt).chain(paid).collect();
+            let cleared = places.iter().map(|place| Change::ClearPlace(*place));
+            return task.runs.iter().zip(causes).map(receipt).chain(cleared).collect();
         }
-        let mut changes: Vec<_> = task.area.iter().map(|(run, ())| Change::Meet(run, done, passes)).collect();
-        if matches!(task.kind, Kind::Keep { suspicious: true }) {
-            changes
-                .extend(task.area.iter().map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::Scour)));
+        let mut changes: Vec<_> =
+            task.area.iter().map(|(run, ())| Change::Complete(run, done, passes)).collect();
+        if matches!(task.kind, Kind::Rewrite { suspicious: true }) {
+            changes.extend(
+                task.area
+                    .iter()
+                    .map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::ConservativeOverwrite)),
+            );
         }
         changes
     }

@@ -326,10 +326,10 @@ fn zeros_without_a_hole_count_as_data() {
 }
 
 #[test]
-fn scouring_keeps_the_content_and_makes_it_suspicious_until_it_is_overwritten() {
+fn a_conservative_overwrite_makes_the_content_suspicious_until_it_is_overwritten() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 16384);
-    bench.done(Op::Scour, 4096, 8192).unwrap();
+    bench.done(Op::ConservativeOverwrite, 4096, 8192).unwrap();
     bench.idle();
     assert_eq!(bench.reads(0, 16384), [7; 16384]);
     assert_eq!(bench.liveness()[1], (8192, Liveness::Suspicious));
@@ -450,7 +450,7 @@ fn a_ledger_that_is_full_slows_the_guest_and_drops_nothing() {
 fn writes_that_split_suspicious_extents_never_overflow_the_ledger() {
     let mut bench = Bench::new("clear");
     bench.write(0, 7, SIZE);
-    bench.done(Op::Scour, 0, SIZE).unwrap();
+    bench.done(Op::ConservativeOverwrite, 0, SIZE).unwrap();
     bench.idle();
     let max = bench.volume.status().owed.entries_max;
     for n in 0..SIZE / 1024 {
@@ -464,7 +464,7 @@ fn writes_that_split_suspicious_extents_never_overflow_the_ledger() {
 fn a_journal_of_content_that_is_damaged_is_refused() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 4096);
-    bench.done(Op::Scour, 0, 4096).unwrap();
+    bench.done(Op::ConservativeOverwrite, 0, 4096).unwrap();
     bench.now += 1000;
     bench.tell(Event::Tick);
     // Read, log, note that it is held, and begin the first pass.

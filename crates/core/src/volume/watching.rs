@@ -195,8 +195,8 @@ impl Volume {
     }
 
     /// Reads the content of `seen` for request `id`.
-    pub(super) fn look(&mut self, id: RequestId, seen: Extent<Addr>, out: &mut Vec<Command>) {
-        self.io(Purpose::Request(id), self.readable(seen), IoOp::Read, out);
+    pub(super) fn look(&mut self, id: RequestId, old_extent: Extent<Addr>, out: &mut Vec<Command>) {
+        self.io(Purpose::Request(id), self.readable(old_extent), IoOp::Read, out);
     }
 
     /// The parts of `extent` that are dead, and read as zeros.
@@ -219,9 +219,9 @@ impl Volume {
         dead.map(|(extent, _)| extent).collect()
     }
 
-    pub(super) fn overwriting(&mut self, request: &Request, seen: Extent<Addr>, old: &[u8]) {
+    pub(super) fn overwriting(&mut self, request: &Request, old_extent: Extent<Addr>, old: &[u8]) {
         if let Some(content) = content(&request.op) {
-            self.tell_watcher(Observation::Overwriting { extent: request.extent, content, seen, old });
+            self.tell_watcher(Observation::Overwriting { extent: request.extent, content, old_extent, old });
         }
     }
 
@@ -257,7 +257,7 @@ impl Volume {
             watching.looks += 1;
             watching.next_look += 1;
             let id = RequestId(watching.next_look);
-            self.admit(id, Request { op: Op::Look, extent, fua: false }, Vec::new(), out);
+            self.admit(id, Request { op: Op::ReadForInference, extent, fua: false }, Vec::new(), out);
         }
     }
 
@@ -308,7 +308,7 @@ impl Volume {
             let Some((extent, verdict)) = self.next_verdict() else { break };
             let rest = match verdict {
                 Verdict::Dead => self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out),
-                Verdict::Scour => self.oblige_below(extent, out),
+                Verdict::ConservativeOverwrite => self.oblige_below(extent, out),
             };
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
                 watching.verdict.push((rest, verdict));
@@ -405,6 +405,8 @@ fn content(op: &Op) -> Option<Content<'_>> {
     match op {
         Op::Write(bytes) => Some(Content::Bytes(bytes)),
         Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),
-        Op::Read | Op::Copy | Op::Look | Op::Cache | Op::Flush | Op::Scour => None,
+        Op::Read | Op::Copy | Op::ReadForInference | Op::Cache | Op::Flush | Op::ConservativeOverwrite => {
+            None
+        }
     }
 }

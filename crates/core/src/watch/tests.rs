@@ -24,10 +24,10 @@ fn a_region_observes_its_part_of_a_change_from_its_own_first_byte() {
 #[test]
 fn what_is_shown_of_a_region_is_shown_whole_or_not_at_all() {
     let (new, old) = ([7; 70], [9; 20]);
-    let shown = |extent, new, seen| Observation::Overwriting {
+    let shown = |extent, new, old_extent| Observation::Overwriting {
         extent,
         content: Content::Bytes(new),
-        seen,
+        old_extent,
         old: &old,
     };
     let inner = shown(at(0, 50), &new[..50], at(10, 20));

@@ -31,7 +31,7 @@ pub(crate) struct Deaths {
     /// writes them.
     pub(crate) unlinked: RecentBlocks,
     /// Blocks that lost a name and were not settled in time, for a conservative overwrite.
-    pub(crate) scour: RoaringBitmap,
+    pub(crate) conservative: RoaringBitmap,
 }
 
 impl Deaths {
@@ -40,7 +40,7 @@ impl Deaths {
             return;
         }
         self.unlinked.subtract(&blocks);
-        self.scour -= &blocks;
+        self.conservative -= &blocks;
         self.unsynced |= blocks;
         self.since.get_or_insert(now);
     }
@@ -87,12 +87,12 @@ impl Deaths {
     /// Drops `run`: nothing below its present content needs a conservative overwrite any more.
     pub(crate) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());
-        self.scour.remove_range(run);
+        self.conservative.remove_range(run);
     }
 
     pub(crate) fn forgive_all(&mut self) {
         self.unlinked.clear();
-        self.scour.clear();
+        self.conservative.clear();
     }
 
     /// Notes that a condemned block got a name, or lost its last one: the evidence for that has yet
@@ -123,7 +123,7 @@ impl Deaths {
     }
 
     pub(crate) fn settle(&mut self, now: u64, period: u64) {
-        self.scour |= self.unlinked.expire(now, period);
+        self.conservative |= self.unlinked.expire(now, period);
     }
 
     pub(crate) fn unproven_since(&self) -> Option<Millis> {
@@ -154,22 +154,22 @@ impl Deaths {
             return Some((run, Verdict::Dead));
         }
         if scope.all {
-            self.scour |= self.unlinked.all();
+            self.conservative |= self.unlinked.all();
             self.unlinked.clear();
         }
-        take_run(&mut self.scour, scope, block_bytes).map(|run| (run, Verdict::Scour))
+        take_run(&mut self.conservative, scope, block_bytes).map(|run| (run, Verdict::ConservativeOverwrite))
     }
 
     /// Adds to `found` the blocks within `blocks` that may hold dead content, present or older.
     pub(crate) fn add_within(&self, blocks: RangeInclusive<Block>, found: &mut RoaringBitmap) {
-        for set in [&self.unsynced, &self.syncing, &self.referenced, &self.confirmed, &self.scour] {
+        for set in [&self.unsynced, &self.syncing, &self.referenced, &self.confirmed, &self.conservative] {
             add_within(set, blocks.clone(), found);
         }
         self.unlinked.add_within(blocks, found);
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        [&self.unsynced, &self.syncing, &self.confirmed, &self.scour].iter().all(|set| set.is_empty())
+        [&self.unsynced, &self.syncing, &self.confirmed, &self.conservative].iter().all(|set| set.is_empty())
     }
 
     pub(crate) fn unproven(&self) -> u64 {
@@ -195,7 +195,7 @@ impl Deaths {
     /// The condemned blocks, and the live blocks below whose content dead content may lie.
     pub(crate) fn sets(&self) -> [RoaringBitmap; 2] {
         let condemned = &self.unsynced | &self.syncing | &self.referenced | &self.confirmed;
-        [condemned, &self.scour | self.unlinked.all()]
+        [condemned, &self.conservative | self.unlinked.all()]
     }
 
     pub(crate) fn restore(condemned: RoaringBitmap, below: &RoaringBitmap, now: Millis) -> Self {

@@ -28,8 +28,14 @@ impl RuleE {
         }
     }
 
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
-        let Some(blocks) = self.grid.covered(seen) else { return };
+    fn overwriting(
+        &mut self,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        old_extent: Extent<Addr>,
+        old: &[u8],
+    ) {
+        let Some(blocks) = self.grid.covered(old_extent) else { return };
         for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
             let new = overlaid(self.grid.extent_of(block), old, extent, content);
             match self.format.kind(block) {
@@ -90,8 +96,8 @@ impl Observer for RuleE {
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at, extent, content),
-            Observation::Overwriting { extent, content, seen, old } => {
-                self.overwriting(extent, content, seen, old);
+            Observation::Overwriting { extent, content, old_extent, old } => {
+                self.overwriting(extent, content, old_extent, old);
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Read(extent) => self.may_be_opened(extent),
@@ -139,7 +145,7 @@ impl Observer for RuleE {
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
-        if verdict == Verdict::Scour && scope.all {
+        if verdict == Verdict::ConservativeOverwrite && scope.all {
             // The owner of the block may not have written it yet.
             self.suspicious.insert_range(run.clone());
         }

@@ -1,5 +1,5 @@
 //! Trust in maps above an external journal: a recovery from it may write maps that are older than
-//! those on the disk (`docs/decisions/0012-journal-elsewhere.md`).
+//! those on the disk (`docs/decisions/0012-external-journal.md`).
 
 use super::RuleE;
 use crate::mutant::{self, Mutant};

@@ -367,8 +367,14 @@ impl RuleJ {
         }
     }
 
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
-        let Some(blocks) = self.grid.covered(seen) else { return };
+    fn overwriting(
+        &mut self,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        old_extent: Extent<Addr>,
+        old: &[u8],
+    ) {
+        let Some(blocks) = self.grid.covered(old_extent) else { return };
         for (block, old) in blocks.zip(old.chunks_exact(self.format.block_bytes() as usize)) {
             if let Some(wanted) = self.reads.shown(block) {
                 self.copy_seen(wanted, old);
@@ -421,8 +427,8 @@ impl Observer for RuleJ {
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
-            Observation::Overwriting { extent, content, seen, old } => {
-                self.overwriting(extent, content, seen, old);
+            Observation::Overwriting { extent, content, old_extent, old } => {
+                self.overwriting(extent, content, old_extent, old);
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Attached => self.attached_so(at),

@@ -78,9 +78,9 @@ impl Bench {
         let suspicious = self.watcher.take_suspicious(extent);
         self.observe(Observation::Arrived { extent, content });
         let needs = self.watcher.needs(extent);
-        for seen in needs.iter().copied() {
-            let old = self.bytes[range(seen)].to_vec();
-            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
+        for old_extent in needs.iter().copied() {
+            let old = self.bytes[range(old_extent)].to_vec();
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
         match content {
             Content::Bytes(bytes) => self.bytes[range(extent)].copy_from_slice(bytes),

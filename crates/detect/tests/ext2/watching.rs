@@ -60,9 +60,9 @@ impl Scene {
     pub fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
         let content = bytes.map_or(Content::Zeros, Content::Bytes);
         self.observe(Observation::Arrived { extent, content });
-        for seen in self.watch.needs(extent) {
-            let old = self.image.at(seen).to_vec();
-            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
+        for old_extent in self.watch.needs(extent) {
+            let old = self.image.at(old_extent).to_vec();
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
         let place = &mut self.image.bytes[extent.start.0 as usize..extent.end() as usize];
         match bytes {

@@ -347,7 +347,7 @@ pub struct PurgeArgs {
     pub ranges: Vec<Range>,
     /// Keep the content, and destroy older content that may remain below it.
     #[arg(long)]
-    pub scour: bool,
+    pub conservative: bool,
     /// Destroy the ranges now, and wait until that is done.
     #[arg(long)]
     pub now: bool,

@@ -237,7 +237,7 @@ fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> R
 
 fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
     let ranges = args.ranges.iter().map(|range| (range.start, range.len)).collect();
-    let answer = ask(&args.disk, &Call::Purge { ranges, scour: args.scour })?;
+    let answer = ask(&args.disk, &Call::Purge { ranges, conservative: args.conservative })?;
     out.purged(&answer);
     if args.now {
         out.shred(&ask(&args.disk, &Call::Shred)?);

@@ -144,9 +144,9 @@ impl Report {
             let done = if answer["done"] == true { "" } else { " (interrupted: the rest stays queued)" };
             writeln!(
                 out,
-                "destroyed {}, scoured {}{done}",
+                "destroyed {}, overwritten conservatively {}{done}",
                 number("destroyed_bytes"),
-                number("scoured_bytes")
+                number("rewritten_bytes")
             )?;
             let waiting = Vec::<Waiting>::deserialize(&answer["waiting"]).unwrap_or_default();
             status::still_waiting(out, &waiting)

@@ -32,7 +32,7 @@ impl OpenDisk {
             Call::Status => value(serde_json::to_value(self.status())),
             Call::Deaths => Ok(self.deaths()),
             Call::Shred => self.shred(step),
-            Call::Purge { ranges, scour } => self.purge(ranges, *scour),
+            Call::Purge { ranges, conservative } => self.purge(ranges, *conservative),
             Call::Compact => self.compact(step),
             Call::Export => {
                 let file =
@@ -100,7 +100,7 @@ impl OpenDisk {
         let list = obligations.iter().map(|(extent, it)| {
             let due = match it.due {
                 Due::Shred { .. } => "shred",
-                Due::Scour => "scour",
+                Due::ConservativeOverwrite => "conservative",
                 Due::Suspicious => "suspicious",
             };
             json!({ "start": extent.start.0, "len": extent.len, "due": due, "cause": it.cause })
@@ -109,7 +109,7 @@ impl OpenDisk {
     }
 
     fn shred(&self, step: Step<'_>) -> Result<Value, String> {
-        let owed = |status: &Status| status.owed.queued_bytes + status.owed.scour_bytes;
+        let owed = |status: &Status| status.owed.queued_bytes + status.owed.conservative_bytes;
         let before = self.engine.status();
         let total = owed(&before).max(1);
         self.engine.shred_now();
@@ -118,9 +118,9 @@ impl OpenDisk {
         let (after, waiting) = waiting::standing(&self.engine);
         refuse(&after, drained)?;
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
-        let scoured = after.counters.scoured_bytes - before.counters.scoured_bytes;
+        let rewritten = after.counters.rewritten_bytes - before.counters.rewritten_bytes;
         Ok(json!({
-            "done": drained, "destroyed_bytes": destroyed, "scoured_bytes": scoured, "waiting": waiting,
+            "done": drained, "destroyed_bytes": destroyed, "rewritten_bytes": rewritten, "waiting": waiting,
         }))
     }
 
@@ -142,14 +142,14 @@ impl OpenDisk {
         Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
     }
 
-    fn purge(&self, ranges: &[(u64, u64)], scour: bool) -> Result<Value, String> {
+    fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Value, String> {
         let before = self.engine.status().counters;
         for (start, len) in ranges {
             let size = self.engine.size();
             let extent = Extent::within(*start, *len, size).ok_or_else(|| {
                 format!("range {start}+{len} is not within the disk, which has {size} bytes")
             })?;
-            let op = if scour { Op::Scour } else { Op::Purge };
+            let op = if conservative { Op::ConservativeOverwrite } else { Op::Purge };
             let outcome = carry_out(&*self.engine, Request { op, extent, fua: true });
             outcome.map_err(|refusal| refusal.to_string())?;
         }

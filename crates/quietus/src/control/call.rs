@@ -18,12 +18,12 @@ pub enum Call {
     Deaths,
     /// Destroy everything queued now; answered when that is done.
     Shred,
-    /// Declare these ranges dead; or, with `scour`, what lies below their content.
+    /// Declare these ranges dead; or, with `conservative`, what lies below their content.
     Purge {
         /// First byte and length of each range.
         ranges: Vec<(u64, u64)>,
         /// Keep the present content.
-        scour: bool,
+        conservative: bool,
     },
     /// Make the medium of an overlay as small as it can be; answered when that is
     /// done.

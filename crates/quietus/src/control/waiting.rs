@@ -97,7 +97,7 @@ fn of(status: &Status, inferred: &WaitingBytes, oldest_ms: Option<u64>) -> Vec<W
     let exactly = |cause, bytes| Waiting { cause, bytes, at_least: false, oldest_ms: None };
     let mut all = vec![
         Waiting { oldest_ms, ..exactly(WaitsFor::Idle, status.owed.queued_bytes) },
-        exactly(WaitsFor::IdleBelow, status.owed.scour_bytes),
+        exactly(WaitsFor::IdleBelow, status.owed.conservative_bytes),
         exactly(WaitsFor::IdleResidue, status.store.residue_bytes()),
     ];
     let at_least = inferred.at_least;

@@ -20,7 +20,7 @@ mod worker;
 
 pub use change::{Follower, Hold};
 pub use error::StartError;
-pub use recording::{Death, Entry, Met, RecordStatus, Recorder};
+pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
 use crate::attached::Attachment;
 use crate::buffers;

@@ -12,9 +12,9 @@ use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use serde::{Deserialize, Serialize};
 
 /// Writes the audit log of a disk.
-pub type Recorder = recorder::Recorder<Death, Met>;
+pub type Recorder = recorder::Recorder<Death, Completion>;
 /// An event in the audit log of a disk.
-pub type Entry = recorder::Entry<Death, Met>;
+pub type Entry = recorder::Entry<Death, Completion>;
 
 /// How bytes died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Death {
 
 /// How an obligation was completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Met {
+pub struct Completion {
     /// How the bytes were destroyed.
     pub act: Done,
     /// Source of the death.
@@ -106,7 +106,7 @@ impl Shared {
 
     pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {
         let Receipt { act, cause, passes, extent } = receipt;
-        self.recorder.receipt(number, Met { act, cause, passes }, extent.start.0, extent.len);
+        self.recorder.receipt(number, Completion { act, cause, passes }, extent.start.0, extent.len);
     }
 
     pub(super) fn record_latch(&self, reason: String) {

@@ -107,12 +107,12 @@ fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
 }
 
 #[test]
-fn scouring_keeps_the_content() {
+fn a_conservative_overwrite_keeps_the_content() {
     let secret = b"this stays";
     let (_dir, image, disk) = adopted(secret);
-    disk.json("purge", &["--scour", "262144+65536"]);
+    disk.json("purge", &["--conservative", "262144+65536"]);
     let done = disk.json("shred", &["--now"]);
-    assert_eq!(done["scoured_bytes"], 65536);
+    assert_eq!(done["rewritten_bytes"], 65536);
     assert!(holds(&image, secret));
     assert_eq!(disk.json("status", &[])["owed"]["suspicious_bytes"], 65536);
 }

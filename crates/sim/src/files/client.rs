@@ -14,7 +14,7 @@ impl Files {
         self.everywhere(|it| {
             let again: Vec<_> = it.pending.values().chain(&it.wire).cloned().collect();
             for index in (0..it.wire.len()).rev() {
-                if it.dice.chance(30) {
+                if it.rng.chance(30) {
                     it.wire.remove(index);
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::judge::{inodes, namers};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, POINTERS, SUPER, Super, TABLE, Toy};
@@ -91,14 +91,14 @@ impl System for Ext2 {
         self.guest.as_ref().map(Guest::free).unwrap_or_default()
     }
 
-    fn deeds(&self) -> Vec<Deed> {
+    fn actions(&self) -> Vec<Action> {
         let slots: Vec<_> = (0..SLOTS).collect();
-        self.guest.iter().flat_map(|it| it.deeds(FILES, &slots, &it.free(), SLOTS)).collect()
+        self.guest.iter().flat_map(|it| it.actions(FILES, &slots, &it.free(), SLOTS)).collect()
     }
 
-    fn does(&mut self, deed: Deed, truth: &mut Truth) {
+    fn does(&mut self, action: Action, truth: &mut Truth) {
         let Some(guest) = &mut self.guest else { return };
-        let freed = guest.does(deed, |block, owner| truth.begin(block, owner));
+        let freed = guest.does(action, |block, owner| truth.begin(block, owner));
         freed.into_iter().for_each(|it| truth.end(it));
     }
 

@@ -5,7 +5,7 @@
 use super::sent::What;
 use super::system::{System, Writes};
 use super::truth::Truth;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{FILES, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::narrowed;
@@ -192,18 +192,18 @@ impl System for Ext4 {
         self.guest.as_ref().map(Journaled::free).unwrap_or_default()
     }
 
-    fn deeds(&self) -> Vec<Deed> {
+    fn actions(&self) -> Vec<Action> {
         let slots: Vec<_> = (0..SLOTS).collect();
-        self.guest.iter().flat_map(|it| it.files().deeds(FILES, &slots, &it.free(), 1)).collect()
+        self.guest.iter().flat_map(|it| it.files().actions(FILES, &slots, &it.free(), 1)).collect()
     }
 
-    fn does(&mut self, deed: Deed, truth: &mut Truth) {
+    fn does(&mut self, action: Action, truth: &mut Truth) {
         let (Some(guest), judge) = (&mut self.guest, &mut self.judge) else { return };
         let begin = |block, owner| {
             truth.begin(block, owner);
             judge.begin(block, owner)
         };
-        for freed in guest.does(deed, begin) {
+        for freed in guest.does(action, begin) {
             truth.end(freed);
             judge.end(freed);
         }

@@ -5,7 +5,7 @@ use super::system::System;
 use super::truth::Truth;
 use crate::rule_e::fat::memory::{FILES, Memory};
 use crate::rule_e::fat::{DATA, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries};
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::{Bytes, SUPER, Super};
 use quietus_detect::format::Block;
@@ -134,14 +134,14 @@ impl System for Fat {
         self.memory.as_ref().map(Memory::free).unwrap_or_default()
     }
 
-    fn deeds(&self) -> Vec<Deed> {
-        self.memory.iter().flat_map(Memory::deeds).collect()
+    fn actions(&self) -> Vec<Action> {
+        self.memory.iter().flat_map(Memory::actions).collect()
     }
 
-    fn does(&mut self, deed: Deed, truth: &mut Truth) {
+    fn does(&mut self, action: Action, truth: &mut Truth) {
         let Some(memory) = &mut self.memory else { return };
         let before = memory.stays.clone();
-        memory.does(deed, |block| truth.begin(block, owner(truth.next_stay())).0);
+        memory.does(action, |block| truth.begin(block, owner(truth.next_stay())).0);
         self.heads = memory.heads;
         before.keys().filter(|it| !memory.stays.contains_key(it)).for_each(|it| truth.end(*it));
     }

@@ -30,9 +30,9 @@ mod traffic;
 mod truth;
 mod work;
 
-use crate::dice::Dice;
 use crate::history;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rng::Rng;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
@@ -101,17 +101,17 @@ impl Setup {
     /// The setup of `seed`, on such a disk, with such partitions.
     #[must_use]
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
-        let mut dice = Dice::new(!seed);
-        let grade = if dice.chance(12) { Grade::Content } else { Grade::Generation };
+        let mut rng = Rng::new(!seed);
+        let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
         Self {
             parts: parts
                 .iter()
-                .map(|it| (*it, dice.range(2, it.data_max(parts.len() == 1)) as Block))
+                .map(|it| (*it, rng.range(2, it.data_max(parts.len() == 1)) as Block))
                 .collect(),
             options: Options { grade, eager: false, reorder_window_ms: 500, settle_ms: 3000 },
-            turns_max: dice.pick(&[2, 6, 20]),
-            crashes: dice.chance(50),
-            disk: history::Setup { idle_after_ms: dice.pick(&[0, 50, 250]), ..disk },
+            turns_max: rng.pick(&[2, 6, 20]),
+            crashes: rng.chance(50),
+            disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
         }
     }
 
@@ -133,7 +133,7 @@ pub enum Event {
     /// The file system is mounted.
     Mount,
     /// A process does something.
-    Do(Deed),
+    Do(Action),
     /// A block is on its way to the disk, as it is now.
     WriteBack(Block),
     /// All that is on its way arrives.
@@ -210,7 +210,7 @@ pub struct Files {
     moment: u64,
     run_ms: u64,
     count: u32,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Deref for Files {
@@ -261,7 +261,7 @@ impl Files {
             moment: 0,
             run_ms: 0,
             count: 0,
-            dice: Dice::new(0),
+            rng: Rng::new(0),
         };
         this.server.connect(true).expect("nothing has happened yet");
         this.settle_server().expect("nothing has happened yet");
@@ -297,7 +297,7 @@ impl Files {
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Mount => self.mount(),
-            Event::Do(deed) => self.does(deed),
+            Event::Do(action) => self.does(action),
             Event::WriteBack(block) => self.write_back(block),
             Event::Arrive => self.arrive_all(),
             Event::Read(block) => self.read_again(block),
@@ -325,7 +325,7 @@ impl Space for Files {
     type Step = Step;
 
     fn steps(&self) -> Vec<Step> {
-        let salt = crate::dice::mix(u64::from(self.count)) as u32;
+        let salt = crate::rng::mix(u64::from(self.count)) as u32;
         let part = salt as usize % self.parts.len();
         self.possible(&self.parts[part]).into_iter().map(|event| Step { part, event, salt }).collect()
     }
@@ -333,9 +333,9 @@ impl Space for Files {
     fn step(&mut self, step: Step) -> Result<(), String> {
         self.count += 1;
         self.at = step.part;
-        self.dice = Dice::new(u64::from(step.salt));
-        self.server.reseed(self.dice.roll());
-        for _ in 0..self.dice.below(self.setup.turns_max + 1) {
+        self.rng = Rng::new(u64::from(step.salt));
+        self.server.reseed(self.rng.roll());
+        for _ in 0..self.rng.below(self.setup.turns_max + 1) {
             self.turn()?;
         }
         self.happen(step.event)?;

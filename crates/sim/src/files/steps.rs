@@ -2,7 +2,7 @@
 
 use super::part::Part;
 use super::{Event, Files, Vain};
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use quietus_detect::format::Block;
 
 impl Files {
@@ -31,9 +31,9 @@ impl Files {
             events.extend([Event::MoveTail; 3]);
         }
         let dirty = system.dirty();
-        events.extend(system.deeds().into_iter().map(Event::Do));
+        events.extend(system.actions().into_iter().map(Event::Do));
         events.extend(dirty.iter().flat_map(|it| [Event::WriteBack(*it); 3]));
-        events.extend(named.keys().flat_map(|it| [Event::Read(*it), Event::Do(Deed::Touch(*it))]));
+        events.extend(named.keys().flat_map(|it| [Event::Read(*it), Event::Do(Action::Touch(*it))]));
         events.extend(system.free().first().map(|it| Event::Trim(*it)));
         if self.setup.disk.overlay.is_none() {
             events.extend(named.keys().map(|it| Event::AskInVain(*it, Vain::FastZeros)));

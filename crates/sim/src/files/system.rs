@@ -4,7 +4,7 @@ use super::sent::What;
 use super::truth::Truth;
 use super::{ext2, fat};
 use crate::rule_e::fat::FatToy;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::Wide;
@@ -85,10 +85,10 @@ pub(super) trait System: Debug {
     fn free(&self) -> Vec<Block>;
 
     /// All that processes can do to files, but for writing something again.
-    fn deeds(&self) -> Vec<Deed>;
+    fn actions(&self) -> Vec<Action>;
 
-    /// Does `deed`, if it can be done.
-    fn does(&mut self, deed: Deed, truth: &mut Truth);
+    /// Does `action`, if it can be done.
+    fn does(&mut self, action: Action, truth: &mut Truth);
 
     /// The owner of each block, in memory.
     fn owners(&self) -> Option<BTreeMap<Block, Owner>>;

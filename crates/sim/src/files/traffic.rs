@@ -57,7 +57,7 @@ impl Above for Files {
     }
 
     fn turn(&mut self) -> Result<(), String> {
-        if self.dice.chance(40) {
+        if self.rng.chance(40) {
             self.everywhere(Self::arrive_one)?;
         }
         self.everywhere(Self::go_on)?;
@@ -68,7 +68,7 @@ impl Above for Files {
 
 impl Files {
     pub(super) fn new_id(&mut self) -> RequestId {
-        RequestId(self.dice.roll() >> 2)
+        RequestId(self.rng.roll() >> 2)
     }
 
     pub(super) fn post(&mut self, what: What) {
@@ -79,14 +79,14 @@ impl Files {
     /// Sends `page` on its way to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.system.is_data(block).then(|| self.truth.tag(page));
-        let (fua, bytes) = (self.dice.chance(5), widened(self.place(block), page, tag));
+        let (fua, bytes) = (self.rng.chance(5), widened(self.place(block), page, tag));
         self.post(What::Write { block, bytes, tag, fua });
     }
 
     /// Sends what a journal has to send, and lets it go on now and then.
     fn go_on(&mut self) -> Result<(), String> {
         if !self.system.log().is_empty() && !self.server.is_stopping {
-            if self.dice.chance(20) {
+            if self.rng.chance(20) {
                 self.system.advance();
             }
             self.send();
@@ -113,7 +113,7 @@ impl Files {
         if self.wire.is_empty() {
             return Ok(());
         }
-        let index = self.dice.index(self.wire.len());
+        let index = self.rng.index(self.wire.len());
         let mut sent = self.wire.swap_remove(index);
         self.moment += 1;
         sent.since = self.moment;

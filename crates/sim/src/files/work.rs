@@ -3,7 +3,7 @@
 use super::part::Part;
 use super::sent::What;
 use super::{Files, Vain};
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest;
@@ -165,16 +165,16 @@ impl Files {
     }
 
     /// Before a file loses blocks, the kernel waits for those on their way.
-    pub(super) fn does(&mut self, deed: Deed) -> Result<(), String> {
-        if deed.frees() {
+    pub(super) fn does(&mut self, action: Action) -> Result<(), String> {
+        if action.frees() {
             let data = self.data();
             self.until_idle(&data)?;
         }
-        if let Some(block) = deed.allocates() {
+        if let Some(block) = action.allocates() {
             self.until_idle(&[block])?;
         }
         let Part { system, truth, .. } = &mut **self;
-        system.does(deed, truth);
+        system.does(action, truth);
         Ok(())
     }
 

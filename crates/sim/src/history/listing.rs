@@ -1,6 +1,6 @@
 //! Text of a history, for people.
 
-use super::{Deed, History, Step};
+use super::{Action, History, Step};
 use std::fmt;
 
 impl fmt::Display for History {
@@ -16,12 +16,12 @@ impl fmt::Display for History {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "after({:3}, {:#018x}, ", self.turns, self.salt)?;
-        match self.deed {
-            Deed::Send { ask, extent, fua } => {
+        match self.action {
+            Action::Send { ask, extent, fua } => {
                 let fua = if fua { ".fua()" } else { "" };
                 write!(f, "{:?}.sends({ask:?}, {}, {}){fua}", self.tag, extent.start.0, extent.len)?;
             }
-            deed => write!(f, "{deed:?}")?,
+            action => write!(f, "{action:?}")?,
         }
         write!(f, ")")
     }

@@ -1,10 +1,10 @@
 //! Histories made from a seed.
 
-use super::{Ask, Deed, History, Origin, Setup, Step};
+use super::{Action, Ask, History, Origin, Setup, Step};
 use crate::content::{CELL_BYTES, Tag};
-use crate::dice::Dice;
 use crate::medium::FaultKind;
 use crate::remanence::SECTOR_BYTES;
+use crate::rng::Rng;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
@@ -16,14 +16,14 @@ impl History {
     /// The history of `seed`.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let setup = Setup::roll(&mut dice).perhaps_overlay(&mut Dice::new(!seed));
-        let mut mood = Mood::roll(&mut dice, &setup);
+        let mut rng = Rng::new(seed);
+        let setup = Setup::roll(&mut rng).perhaps_overlay(&mut Rng::new(!seed));
+        let mut mood = Mood::roll(&mut rng, &setup);
         if setup.overlay.is_some() {
-            mood.full_weight = Dice::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+            mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
         }
-        let count = dice.range(5, 70) as u32;
-        let steps = (1..=count).map(|n| mood.step(n, &mut dice)).collect();
+        let count = rng.range(5, 70) as u32;
+        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
         Self { seed, setup, steps }
     }
 }
@@ -32,39 +32,39 @@ impl Setup {
     /// A disk in place, as `seed` has it.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
-        Self::roll(&mut Dice::new(seed))
+        Self::roll(&mut Rng::new(seed))
     }
 
-    fn roll(dice: &mut Dice) -> Self {
-        let blocks = dice.range(4, 40);
-        let odd_end = if dice.chance(20) { dice.range(1, 7) * SECTOR } else { 0 };
+    fn roll(rng: &mut Rng) -> Self {
+        let blocks = rng.range(4, 40);
+        let odd_end = if rng.chance(20) { rng.range(1, 7) * SECTOR } else { 0 };
         Self {
             disk_bytes: blocks * BLOCK_BYTES + odd_end,
-            policy: dice.pick(&POLICIES),
-            punch: dice.chance(50),
-            run_bytes_max: dice.pick(&[4096, 8192, 65536]),
-            batch_bytes_max: dice.pick(&[4096, 32768, 1 << 20]),
+            policy: rng.pick(&POLICIES),
+            punch: rng.chance(50),
+            run_bytes_max: rng.pick(&[4096, 8192, 65536]),
+            batch_bytes_max: rng.pick(&[4096, 32768, 1 << 20]),
             idle_after_ms: 250,
-            deadline_ms: dice.pick(&[1_000, 600_000]),
-            detect_zeroes: dice.chance(30),
-            half_bytes: dice.pick(&[8192, 8192, 16384]),
-            slots: dice.pick(&[1, 2, 4, 8]),
-            in_flight_max: dice.range(1, 6) as usize,
-            destage_percent: dice.pick(&[0, 5, 30]),
-            tells_holes: dice.chance(50),
-            origin: dice.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
+            deadline_ms: rng.pick(&[1_000, 600_000]),
+            detect_zeroes: rng.chance(30),
+            half_bytes: rng.pick(&[8192, 8192, 16384]),
+            slots: rng.pick(&[1, 2, 4, 8]),
+            in_flight_max: rng.range(1, 6) as usize,
+            destage_percent: rng.pick(&[0, 5, 30]),
+            tells_holes: rng.chance(50),
+            origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
             overlay: None,
             base_bytes: 0,
         }
     }
 
     /// The same disk as an overlay, more often than not.
-    fn perhaps_overlay(self, dice: &mut Dice) -> Self {
+    fn perhaps_overlay(self, rng: &mut Rng) -> Self {
         let modes = [None, None, Some(Mode::Packed), Some(Mode::Lazy), Some(Mode::Lazy), Some(Mode::Punch)];
         let base_bytes =
-            if dice.chance(50) { self.disk_bytes } else { dice.range(1, self.disk_bytes / SECTOR) * SECTOR };
-        let overlay = dice.pick(&modes);
-        let policy = if overlay.is_some() && dice.chance(15) { "none" } else { self.policy };
+            if rng.chance(50) { self.disk_bytes } else { rng.range(1, self.disk_bytes / SECTOR) * SECTOR };
+        let overlay = rng.pick(&modes);
+        let policy = if overlay.is_some() && rng.chance(15) { "none" } else { self.policy };
         Self { overlay, policy, base_bytes, ..self }
     }
 }
@@ -76,7 +76,7 @@ struct Mood {
     hot: Vec<u64>,
     hot_percent: u64,
     odd_percent: u64,
-    scour_weight: u64,
+    rewrite_weight: u64,
     crash_weight: u64,
     fault_weight: u64,
     /// Weight of a full host, and of space on it again.
@@ -87,18 +87,18 @@ struct Mood {
 }
 
 impl Mood {
-    fn roll(dice: &mut Dice, setup: &Setup) -> Self {
+    fn roll(rng: &mut Rng, setup: &Setup) -> Self {
         let blocks = setup.disk_bytes / BLOCK_BYTES;
         Self {
             disk_bytes: setup.disk_bytes,
-            hot: (0..dice.range(1, 3)).map(|_| dice.below(blocks) * BLOCK_BYTES).collect(),
-            hot_percent: dice.pick(&[0, 50, 90]),
-            odd_percent: dice.pick(&[0, 0, 10]),
-            scour_weight: dice.pick(&[0, 1, 12]),
-            crash_weight: dice.pick(&[0, 1, 5]),
-            fault_weight: dice.pick(&[0, 0, 0, 2]),
+            hot: (0..rng.range(1, 3)).map(|_| rng.below(blocks) * BLOCK_BYTES).collect(),
+            hot_percent: rng.pick(&[0, 50, 90]),
+            odd_percent: rng.pick(&[0, 0, 10]),
+            rewrite_weight: rng.pick(&[0, 1, 12]),
+            crash_weight: rng.pick(&[0, 1, 5]),
+            fault_weight: rng.pick(&[0, 0, 0, 2]),
             full_weight: 0,
-            turns_max: dice.pick(&[2, 8, 40]),
+            turns_max: rng.pick(&[2, 8, 40]),
             targets: if setup.overlay.is_some() {
                 &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base]
             } else {
@@ -107,78 +107,78 @@ impl Mood {
         }
     }
 
-    fn step(&self, tag: u32, dice: &mut Dice) -> Step {
-        let deed = self.deed(dice);
-        let turns = dice.below(self.turns_max + 1) as u8;
-        Step { tag: Tag(tag), turns, salt: dice.roll(), deed }
+    fn step(&self, tag: u32, rng: &mut Rng) -> Step {
+        let action = self.action(rng);
+        let turns = rng.below(self.turns_max + 1) as u8;
+        Step { tag: Tag(tag), turns, salt: rng.roll(), action }
     }
 
-    fn deed(&self, dice: &mut Dice) -> Deed {
+    fn action(&self, rng: &mut Rng) -> Action {
         let [crash, full] = [self.crash_weight, self.full_weight];
         let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full];
-        match weighted(dice, &weights) {
-            0 => self.request(dice),
-            1 => Deed::Wait { ms: dice.pick(&[1, 100, 300, 2_000, 700_000]) },
-            2 => Deed::ShredNow,
-            3 => Deed::Drain,
-            4 => Deed::Restart,
-            5 => Deed::Kill,
-            6 => Deed::PowerCut { again_after: dice.chance(30).then(|| dice.below(25) as u32) },
-            7 => self.fault(dice),
-            8 => Deed::Full,
-            _ => Deed::Room,
+        match weighted(rng, &weights) {
+            0 => self.request(rng),
+            1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
+            2 => Action::ShredNow,
+            3 => Action::Drain,
+            4 => Action::Restart,
+            5 => Action::Kill,
+            6 => Action::PowerCut { again_after: rng.chance(30).then(|| rng.below(25) as u32) },
+            7 => self.fault(rng),
+            8 => Action::Full,
+            _ => Action::Room,
         }
     }
 
-    fn request(&self, dice: &mut Dice) -> Deed {
-        let (ask, fua) = self.ask(dice);
-        let extent = if ask == Ask::Flush { Extent::default() } else { self.extent(dice) };
-        Deed::Send { ask, extent, fua }
+    fn request(&self, rng: &mut Rng) -> Action {
+        let (ask, fua) = self.ask(rng);
+        let extent = if ask == Ask::Flush { Extent::default() } else { self.extent(rng) };
+        Action::Send { ask, extent, fua }
     }
 
-    fn ask(&self, dice: &mut Dice) -> (Ask, bool) {
-        let weights = [14, 34, 3, 18, 6, 3, self.scour_weight, 1, 8];
-        let ask = match weighted(dice, &weights) {
+    fn ask(&self, rng: &mut Rng) -> (Ask, bool) {
+        let weights = [14, 34, 3, 18, 6, 3, self.rewrite_weight, 1, 8];
+        let ask = match weighted(rng, &weights) {
             0 => Ask::Read,
             1 => Ask::Write,
             2 => Ask::WriteZeros,
             3 => Ask::Trim,
-            4 => Ask::Zero { no_hole: dice.chance(50), fast: dice.chance(20) },
+            4 => Ask::Zero { no_hole: rng.chance(50), fast: rng.chance(20) },
             5 => Ask::Purge,
-            6 => Ask::Scour,
+            6 => Ask::ConservativeOverwrite,
             7 => Ask::Cache,
             _ => Ask::Flush,
         };
-        (ask, dice.chance(15))
+        (ask, rng.chance(15))
     }
 
-    fn fault(&self, dice: &mut Dice) -> Deed {
-        let target = dice.pick(self.targets);
+    fn fault(&self, rng: &mut Rng) -> Action {
+        let target = rng.pick(self.targets);
         let kinds = [FaultKind::Read, FaultKind::Write, FaultKind::Sync, FaultKind::Sync, FaultKind::Space];
-        Deed::Fault { target, kind: dice.pick(&kinds), after: dice.below(8) as u32 }
+        Action::Fault { target, kind: rng.pick(&kinds), after: rng.below(8) as u32 }
     }
 
-    fn extent(&self, dice: &mut Dice) -> Extent<Addr> {
-        let grain = match dice.below(100) {
-            n if n < self.odd_percent => dice.pick(&[1, CELL_BYTES]),
+    fn extent(&self, rng: &mut Rng) -> Extent<Addr> {
+        let grain = match rng.below(100) {
+            n if n < self.odd_percent => rng.pick(&[1, CELL_BYTES]),
             n if n < 35 => SECTOR,
             _ => BLOCK_BYTES,
         };
-        let longest = dice.pick(&[1, 2, 4, 4, 10]) * grain.max(SECTOR);
-        let at = if dice.chance(self.hot_percent) {
-            dice.pick(&self.hot) + dice.below(4) * grain
+        let longest = rng.pick(&[1, 2, 4, 4, 10]) * grain.max(SECTOR);
+        let at = if rng.chance(self.hot_percent) {
+            rng.pick(&self.hot) + rng.below(4) * grain
         } else {
-            dice.below(self.disk_bytes)
+            rng.below(self.disk_bytes)
         };
         let start = (at / grain * grain).min(self.disk_bytes - 1);
-        let len = (dice.range(1, longest).div_ceil(grain) * grain).min(self.disk_bytes - start);
+        let len = (rng.range(1, longest).div_ceil(grain) * grain).min(self.disk_bytes - start);
         Extent::new(start, len)
     }
 }
 
 /// An index, as often as its weight says.
-fn weighted(dice: &mut Dice, weights: &[u64]) -> usize {
-    let mut left = dice.below(weights.iter().sum());
+fn weighted(rng: &mut Rng, weights: &[u64]) -> usize {
+    let mut left = rng.below(weights.iter().sum());
     let mut index = 0;
     while left >= weights[index] {
         left -= weights[index];

@@ -6,7 +6,7 @@
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
 //! freed block of pointers is forgotten with its pointers in place.
 
-pub mod deeds;
+pub mod actions;
 pub mod system;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, table};

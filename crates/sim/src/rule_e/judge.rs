@@ -129,7 +129,7 @@ impl Judge {
     }
 
     /// All but the present content of `block` is destroyed.
-    pub fn scoured(&mut self, block: Block) {
+    pub fn rewritten(&mut self, block: Block) {
         self.places[block as usize].below.clear();
     }
 

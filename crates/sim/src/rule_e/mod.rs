@@ -1,8 +1,8 @@
 //! The rules of inference below file systems with block exclusivity, on trial.
 //!
-//! - [`literal`]: the same rules once more, written from the decision alone;
-//!   [`crate::twin`] lets both see the same events and compares all that shows.
-//! - [`wild`] writes whatever can be written, in every order: two versions of
+//! - [`reference`]: the same rules once more, written from the decision alone;
+//!   [`crate::differential`] lets both see the same events and compares all that shows.
+//! - [`fuzz`] writes whatever can be written, in every order: two versions of
 //!   the rules must agree whatever a guest does.
 //! - [`guest`] is a file system that knows what it owns, writes its blocks back
 //!   in the worst order that it may, crashes and is mended; [`judge`] knows
@@ -15,35 +15,35 @@
 //!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 
 pub mod fat;
+pub mod fuzz;
 pub mod guest;
 pub mod judge;
 pub mod known;
-pub mod literal;
 pub mod play;
+pub mod reference;
 pub mod search;
 pub mod toy;
 pub mod trial;
 pub mod wide;
-pub mod wild;
 
-use crate::twin::Twin;
-use literal::Literal;
+use crate::differential::Differential;
 use quietus_core::units::Millis;
 use quietus_detect::format::Format;
 use quietus_detect::options::Options;
 use quietus_detect::rule_e::RuleE;
+use reference::Reference;
 use toy::{BLOCK_BYTES, Bytes};
 
 /// Both versions of rule E begin to watch `disk`. `seen_from_start` as for
 /// [`RuleE::attach`].
-fn twin<F: Format + Copy + 'static>(
+fn differential<F: Format + Copy + 'static>(
     format: F,
     disk: Vec<Bytes>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
-) -> Twin<BLOCK_BYTES> {
+) -> Differential<BLOCK_BYTES> {
     let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
-    let literal = Box::new(Literal::attach(format, options, now, seen_from_start));
-    Twin::new(rule, literal, disk, now)
+    let reference = Box::new(Reference::attach(format, options, now, seen_from_start));
+    Differential::new(rule, reference, disk, now)
 }

@@ -6,11 +6,11 @@ mod finish;
 mod steps;
 
 use crate::cache::{self, Cache};
+use crate::differential::{Differential, Watchers};
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
-use crate::twin::{Twin, Watchers};
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
@@ -22,7 +22,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// A file system: in the memory of a guest, if it is mounted, and what its judge knows.
 pub trait System: Debug + Sized {
     /// Actions of processes on files.
-    type Deed: Copy + PartialEq + Debug;
+    type Action: Copy + PartialEq + Debug;
 
     /// Metadata may be written after the superblock.
     const MAY_BE_LATE: bool;
@@ -32,7 +32,13 @@ pub trait System: Debug + Sized {
 
     /// Both versions of the rules begin to watch `disk`, whose superblock says that it
     /// `was_clean`.
-    fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES>;
+    fn attach(
+        &self,
+        disk: Vec<Bytes>,
+        options: Options,
+        now: Millis,
+        was_clean: bool,
+    ) -> Differential<BLOCK_BYTES>;
 
     /// Reads what lies on `disk` into memory.
     fn mount(&mut self, disk: &[Bytes]);
@@ -72,16 +78,16 @@ pub trait System: Debug + Sized {
     fn free(&self) -> Vec<Block>;
 
     /// Writes a block again, in memory: for each that could be.
-    fn touches(&self) -> Vec<Self::Deed>;
+    fn touches(&self) -> Vec<Self::Action>;
 
     /// All else that can be done to files.
-    fn deeds(&self, setup: &Setup) -> Vec<Self::Deed>;
+    fn actions(&self, setup: &Setup) -> Vec<Self::Action>;
 
-    /// Whether `deed` frees blocks.
-    fn frees(deed: Self::Deed) -> bool;
+    /// Whether `action` frees blocks.
+    fn frees(action: Self::Action) -> bool;
 
-    /// Does `deed`, if it can be done.
-    fn does(&mut self, deed: Self::Deed);
+    /// Does `action`, if it can be done.
+    fn does(&mut self, action: Self::Action);
 
     /// `bytes` have gone to `block` of `disk`.
     fn written(&mut self, block: Block, bytes: &Bytes, disk: &[Bytes]);
@@ -96,7 +102,7 @@ pub trait System: Debug + Sized {
     fn freed(&mut self, _block: Block, _disk: &[Bytes]) {}
 
     /// All but the present content of `block` is destroyed.
-    fn scoured(&mut self, _block: Block) {}
+    fn rewritten(&mut self, _block: Block) {}
 
     /// Safety: whether the content of `block` on `disk` may be destroyed, below a guest that reads
     /// what is `seen`; it is.
@@ -254,7 +260,7 @@ pub struct Play<S> {
     system: S,
     /// The file system said that it was clean when it was mounted.
     was_clean: bool,
-    twin: Twin<BLOCK_BYTES>,
+    differential: Differential<BLOCK_BYTES>,
     cache: Cache<Bytes>,
     /// On the way, as it was when it left.
     flights: BTreeMap<Block, Bytes>,
@@ -272,12 +278,12 @@ impl<S: System> Play<S> {
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let (system, disk) = S::new(setup);
-        let twin = attach(setup, &system, disk, Millis(1_000_000));
+        let differential = attach(setup, &system, disk, Millis(1_000_000));
         let mut this = Self {
             setup: setup.clone(),
             system,
             was_clean: true,
-            twin,
+            differential,
             cache: Cache::new(setup.is_cached),
             flights: BTreeMap::new(),
             dirty_since: BTreeMap::new(),
@@ -294,13 +300,13 @@ impl<S: System> Play<S> {
     /// Tells the rules how the guest is attached.
     fn tell(&mut self) {
         if self.setup.is_told {
-            self.twin.attached(self.cache.attached());
+            self.differential.attached(self.cache.attached());
         }
     }
 
     /// The disk as the guest reads it.
     fn seen(&self) -> Vec<Bytes> {
-        let mut disk = self.twin.disk().to_vec();
+        let mut disk = self.differential.disk().to_vec();
         self.cache.waiting().for_each(|(block, bytes)| disk[block as usize] = *bytes);
         disk
     }
@@ -316,13 +322,13 @@ impl<S: System> Play<S> {
 
     /// `bytes` arrive.
     fn arrive(&mut self, block: Block, bytes: &Bytes) -> Result<(), String> {
-        for taken in self.twin.write(place(block), bytes, true)? {
+        for taken in self.differential.write(place(block), bytes, true)? {
             self.system.taken(taken)?;
         }
-        if self.twin.is_over() {
+        if self.differential.is_over() {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
-        self.system.written(block, bytes, self.twin.disk());
+        self.system.written(block, bytes, self.differential.disk());
         Ok(())
     }
 
@@ -367,7 +373,7 @@ impl<S: System> Play<S> {
         let sent = self.cache.pass(ms);
         self.arrive_all(sent)?;
         self.run_ms += ms;
-        self.twin.pass(ms)
+        self.differential.pass(ms)
     }
 
     fn superblock(&self) -> Super {
@@ -448,20 +454,20 @@ impl<S: System> Play<S> {
 
     fn act(&mut self, all: bool) -> Result<(), String> {
         let seen = self.seen();
-        for (block, verdict) in self.twin.verdicts(true, all)? {
-            if verdict == Verdict::Scour {
-                self.system.scoured(block);
+        for (block, verdict) in self.differential.verdicts(true, all)? {
+            if verdict == Verdict::ConservativeOverwrite {
+                self.system.rewritten(block);
                 continue;
             }
-            self.system.dies(block, self.twin.disk(), &seen, self.setup.options.eager)?;
-            self.twin.destroy(block);
+            self.system.dies(block, self.differential.disk(), &seen, self.setup.options.eager)?;
+            self.differential.destroy(block);
         }
         Ok(())
     }
 
     fn restart(&mut self) {
-        let (disk, now) = (self.twin.disk().to_vec(), self.twin.now());
-        self.twin = attach(&self.setup, &self.system, disk, now);
+        let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
+        self.differential = attach(&self.setup, &self.system, disk, now);
         self.tell();
         self.system.forgotten();
         self.is_cut = false;
@@ -471,15 +477,15 @@ impl<S: System> Play<S> {
     fn reconnect(&mut self, overlaps: bool) -> Result<(), String> {
         let echoes = self.flights.clone();
         if overlaps {
-            self.twin.connected(2);
+            self.differential.connected(2);
         }
         echoes.iter().try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
         if overlaps {
             echoes.iter().try_for_each(|(block, bytes)| self.arrive(*block, bytes))?;
         } else {
-            self.twin.connected(0);
+            self.differential.connected(0);
         }
-        self.twin.connected(1);
+        self.differential.connected(1);
         Ok(())
     }
 
@@ -487,16 +493,16 @@ impl<S: System> Play<S> {
         if !self.system.free().contains(&block) {
             return Ok(());
         }
-        self.twin.free(block)?;
-        self.system.freed(block, self.twin.disk());
+        self.differential.free(block)?;
+        self.system.freed(block, self.differential.disk());
         Ok(())
     }
 
-    fn does(&mut self, deed: S::Deed) -> Result<(), String> {
-        if S::frees(deed) {
+    fn does(&mut self, action: S::Action) -> Result<(), String> {
+        if S::frees(action) {
             self.land_all()?;
         }
-        self.system.does(deed);
+        self.system.does(action);
         Ok(())
     }
 
@@ -508,10 +514,10 @@ impl<S: System> Play<S> {
         }
     }
 
-    fn happen(&mut self, step: Step<S::Deed>) -> Result<(), String> {
+    fn happen(&mut self, step: Step<S::Action>) -> Result<(), String> {
         match step {
             Step::Mount => self.mount()?,
-            Step::Do(deed) => self.does(deed)?,
+            Step::Do(action) => self.does(action)?,
             Step::WriteBack(block) => self.write_back(block)?,
             Step::Delay(block) => self.delay(block)?,
             Step::Land(block) => self.land(block)?,
@@ -519,7 +525,7 @@ impl<S: System> Play<S> {
             Step::Unmount(is_late) => self.unmount(is_late)?,
             Step::Crash(lands) => self.crash(lands)?,
             Step::Fsck(first) => self.fsck(first)?,
-            Step::Read => drop(self.twin.read_one()?),
+            Step::Read => drop(self.differential.read_one()?),
             Step::Cut => self.cut(),
             Step::Proven => self.proven(),
             Step::Act(all) => self.act(all)?,
@@ -528,7 +534,7 @@ impl<S: System> Play<S> {
             Step::Pass(ms) => self.pass(ms)?,
             Step::Sleep => {
                 self.land_all()?;
-                self.twin.pass(SLEEP_MS)?;
+                self.differential.pass(SLEEP_MS)?;
             }
             Step::Sync => self.sync()?,
             Step::Cache(step) => self.cache_does(step)?,
@@ -539,26 +545,26 @@ impl<S: System> Play<S> {
 
     fn cut(&mut self) {
         self.is_cut = true;
-        self.twin.cut();
+        self.differential.cut();
         self.system.cut();
     }
 
     fn proven(&mut self) {
         if std::mem::take(&mut self.is_cut) {
-            self.twin.proven();
+            self.differential.proven();
             self.system.proven();
         }
     }
 }
 
-fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Twin<BLOCK_BYTES> {
+fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
     let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
-    let twin = system.attach(disk, setup.options, now, was_clean);
-    twin.watched_by(setup.watchers)
+    let differential = system.attach(disk, setup.options, now, was_clean);
+    differential.watched_by(setup.watchers)
 }
 
 impl<S: System> Space for Play<S> {
-    type Step = Step<S::Deed>;
+    type Step = Step<S::Action>;
 
     fn steps(&self) -> Vec<Self::Step> {
         self.possible()
@@ -573,11 +579,11 @@ impl<S: System> Space for Play<S> {
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.system.digest(&mut hasher);
-        (self.was_clean, self.twin.disk(), &self.cache, &self.flights, self.is_cut).hash(&mut hasher);
+        (self.was_clean, self.differential.disk(), &self.cache, &self.flights, self.is_cut).hash(&mut hasher);
         let ages = self.dirty_since.iter().map(|(block, since)| (*block, self.run_ms - since));
         ages.collect::<Vec<_>>().hash(&mut hasher);
-        if let Some(literal) = self.twin.literal() {
-            literal.digest(&mut hasher);
+        if let Some(reference) = self.differential.reference() {
+            reference.digest(&mut hasher);
         }
         hasher.finish()
     }

@@ -1,10 +1,10 @@
 //! All that can happen, and much that may.
 //!
 //! A [`Space`] says what can happen next. [`search`] tries everything, shortest
-//! histories first, and goes on only from states that it has not met;
+//! histories first, and goes on only from states that it has not reached;
 //! [`walk`] takes one long way through, by chance.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::rule_e::judge::Excuses;
 use crate::verdict::message;
 use std::collections::HashSet;
@@ -153,18 +153,18 @@ fn once_each<S: Copy + PartialEq>(steps: Vec<S>) -> Vec<S> {
     steps.iter().enumerate().filter_map(is_first).collect()
 }
 
-/// Lets up to `steps_max` steps happen, which `dice` choose.
+/// Lets up to `steps_max` steps happen, which `rng` chooses.
 ///
 /// # Errors
 /// The history that broke a promise, and which.
 pub fn walk<P: Space>(
     space: &mut P,
-    dice: &mut Dice,
+    rng: &mut Rng,
     steps_max: usize,
 ) -> Result<usize, (Vec<P::Step>, String)> {
     let mut history = Vec::new();
     while history.len() < steps_max && !space.is_over() {
-        let step = dice.pick(&space.steps());
+        let step = rng.pick(&space.steps());
         history.push(step);
         happen(space, &[step]).map_err(|broken| (history.clone(), broken))?;
     }

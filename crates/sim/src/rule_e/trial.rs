@@ -1,13 +1,13 @@
 //! Everything that rule E is put through.
 
-use crate::dice::Dice;
+use crate::differential::Watchers;
+use crate::rng::Rng;
 use crate::rule_e::fat::{self, system::Fat};
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::fuzz::{self, Fuzz, Theme, options, themes};
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::system::Ext2;
 use crate::rule_e::play::{self, Play, Setup};
 use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
-use crate::rule_e::wild::{self, Theme, Wild, options, themes};
-use crate::twin::Watchers;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::fmt::Debug;
@@ -49,7 +49,7 @@ pub fn parts() -> usize {
 }
 
 fn all_themes() -> Vec<Theme> {
-    [themes(), fat::wild::themes()].concat()
+    [themes(), fat::fuzz::themes()].concat()
 }
 
 /// Searches part `n`, up to `transitions_max`.
@@ -58,7 +58,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
     let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (all_themes(), setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Wild::new(theme), limits));
+        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
     }
     if let Some((name, setup)) = setups.get(n - themes.len()) {
         return Part::of(name, search(|| Play::<Ext2>::new(setup), limits));
@@ -97,7 +97,7 @@ fn fat_setups() -> Vec<(&'static str, Setup)> {
 #[must_use]
 pub fn walked(seed: u64) -> Part {
     let n = seed / 2;
-    if seed % 4 < 2 { walked_wild(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, Watchers::Both) }
+    if seed % 4 < 2 { walked_fuzz(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, Watchers::Both) }
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
@@ -106,15 +106,15 @@ pub fn judged(seed: u64) -> Part {
     lived(seed / 2, seed % 2 == 1, Watchers::Product)
 }
 
-fn walked_wild(seed: u64, is_fat: bool) -> Part {
+fn walked_fuzz(seed: u64, is_fat: bool) -> Part {
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][seed as usize / 2 % 4];
     let (options, was_clean) = (options(grade, seed % 16 == 2), seed.is_multiple_of(3));
     let theme = if is_fat {
-        fat::wild::everything(options, was_clean, seed % 5 < 3, seed % 7 < 5)
+        fat::fuzz::everything(options, was_clean, seed % 5 < 3, seed % 7 < 5)
     } else {
-        wild::everything(options, was_clean, seed % 5 < 3)
+        fuzz::everything(options, was_clean, seed % 5 < 3)
     };
-    walked_through(theme.name, seed, || Wild::new(&theme))
+    walked_through(theme.name, seed, || Fuzz::new(&theme))
 }
 
 fn lived(seed: u64, is_fat: bool, watchers: Watchers) -> Part {
@@ -173,10 +173,10 @@ pub(crate) fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -
 
 /// The same; `look` at what it has come to.
 pub(crate) fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
-    let mut dice = Dice::new(seed);
-    let steps_max = dice.range(10, WALK_STEPS_MAX as u64) as usize;
+    let mut rng = Rng::new(seed);
+    let steps_max = rng.range(10, WALK_STEPS_MAX as u64) as usize;
     let mut space = start();
-    let (depth, failure) = match walk(&mut space, &mut dice, steps_max) {
+    let (depth, failure) = match walk(&mut space, &mut rng, steps_max) {
         Ok(steps) => (steps, None),
         Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
     };
@@ -202,7 +202,7 @@ fn kind(broken: &str) -> &str {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold(steps: &[play::Step<Deed>], watchers: Watchers) -> Result<(), String> {
+pub fn retold(steps: &[play::Step<Action>], watchers: Watchers) -> Result<(), String> {
     let setup = Setup { watchers, ..Setup::large(Grade::Generation, false) };
     happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
 }
@@ -211,6 +211,6 @@ pub fn retold(steps: &[play::Step<Deed>], watchers: Watchers) -> Result<(), Stri
 ///
 /// # Errors
 /// The first broken promise.
-pub fn retold_cached(steps: &[play::Step<Deed>], is_told: bool) -> Result<(), String> {
+pub fn retold_cached(steps: &[play::Step<Action>], is_told: bool) -> Result<(), String> {
     happen_and_finish(&mut Play::<Ext2>::new(&setup_cached(3, is_told, Watchers::Product)), steps).map(drop)
 }

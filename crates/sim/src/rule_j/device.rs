@@ -1,11 +1,11 @@
 //! The journal's own device, as mke2fs makes it of blocks of 1 KiB, and both versions of
 //! rule J below it.
 
-use super::literal::Literal;
 use super::log::Area;
 use super::place::place;
+use super::reference::Reference;
 use super::rules::Seen;
-use crate::twin::{Twin, Watchers};
+use crate::differential::{Differential, Watchers};
 use quietus_core::units::Millis;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Block, Contents, Format, Probe};
@@ -52,18 +52,18 @@ fn found(disk: &[Wider]) -> Box<dyn Format> {
 /// # Panics
 /// If that is no journal's device.
 #[must_use]
-pub fn twin(
+pub fn differential(
     area: Area,
     (watchers, reading): Seen,
     disk: Vec<Wider>,
     options: Options,
     now: Millis,
-) -> Twin<{ WIDE_BYTES as usize }> {
+) -> Differential<{ WIDE_BYTES as usize }> {
     let format = found(&disk);
     let journal = format.journal().expect("it has nothing else");
     let rule = RuleJ::attach(format, journal, options, now, true);
     let area = Area { first: FIRST, ..area };
-    let literal = Literal::attach(found(&disk), area, reading, options, now, true);
-    let twin = Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers);
-    if watchers == Watchers::Product { twin } else { twin.at_once() }
+    let reference = Reference::attach(found(&disk), area, reading, options, now, true);
+    let differential = Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers);
+    if watchers == Watchers::Product { differential } else { differential.at_once() }
 }

@@ -20,7 +20,7 @@
 use super::log::{Area, At, Logged, Tail, Tid};
 use super::place::{narrowed, place, widened};
 use crate::content::Tag;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Guest, Mark, Owner, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
 use crate::rule_e::wide;
@@ -201,11 +201,11 @@ impl Journaled {
         self.files.dirty().iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
     }
 
-    /// Whether `deed` can be done now: the block that it takes may be used, and
+    /// Whether `action` can be done now: the block that it takes may be used, and
     /// the log has room for what the transaction becomes, whatever else happens.
-    fn allows(&self, deed: Deed) -> bool {
+    fn allows(&self, action: Action) -> bool {
         let has_room = self.log_len(self.running.logged.len() + 3) < self.room();
-        has_room && deed.allocates().is_none_or(|it| self.free().contains(&it))
+        has_room && action.allocates().is_none_or(|it| self.free().contains(&it))
     }
 
     /// Blocks of the log that a transaction of so many contents takes at most.
@@ -213,16 +213,16 @@ impl Journaled {
         (contents + contents.div_ceil(3) + 2) as u32
     }
 
-    /// Does `deed`, if it can be done; returns what was freed. What is on its way to
+    /// Does `action`, if it can be done; returns what was freed. What is on its way to
     /// the blocks that it frees has arrived.
-    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
-        if !self.allows(deed) {
+    pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        if !self.allows(action) {
             return Vec::new();
         }
         let pointers = self.files.pointers();
-        let freed = self.files.does(deed, begin);
+        let freed = self.files.does(action, begin);
         freed.iter().for_each(|it| self.freed(*it, pointers.contains(it)));
-        self.join(deed.allocates());
+        self.join(action.allocates());
         freed
     }
 

@@ -251,7 +251,7 @@ impl Judge {
     }
 
     /// All but the present content of `block` is destroyed.
-    pub fn scoured(&mut self, block: Block) {
+    pub fn rewritten(&mut self, block: Block) {
         if let Some(place) = self.places.get_mut(&block) {
             place.below.clear();
         }

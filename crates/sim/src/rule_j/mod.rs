@@ -5,24 +5,24 @@
 //!   and is recovered from what lies on the disk ([`recovery`]).
 //! - [`judge`] knows what every crash could bring back, and objects when that
 //!   is destroyed, or something dead is left, in the journal too.
-//! - [`literal`] is the decision once more, written from that page alone; readings of it
+//! - [`reference`] is the decision once more, written from that page alone; readings of it
 //!   that are wrong must be found ([`known`]).
 //! - [`rules`] lets it and the product see the same events; below a journal that lies
 //!   elsewhere on two disks, the file system's and the log's own [`device`].
 //! - [`play`] lets the guest live, perhaps above a [`crate::cache`]; [`trial`] does so for long.
 //! - [`crate::files`] puts the same guest above a whole volume, on media that remember.
-//! - [`wild`] writes whatever may be written to a journal, in every order: the
+//! - [`fuzz`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
 pub mod device;
+pub mod fuzz;
 pub mod guest;
 pub mod judge;
 pub mod known;
-pub mod literal;
 pub mod log;
 pub mod place;
 pub mod play;
 pub mod recovery;
+pub mod reference;
 pub mod rules;
 pub mod trial;
-pub mod wild;

@@ -3,14 +3,14 @@
 //! not see the log, and rule J below the log's own [`device`].
 
 use super::device::{self, WIDE_BYTES, Wider};
-use super::literal::{Literal, Reading};
 use super::log::Area;
 use super::place::place;
 use super::play::Setup;
-use crate::rule_e::literal::Literal as LiteralE;
+use super::reference::{Reading, Reference};
+use crate::differential::{Differential, Watchers};
+use crate::rule_e::reference::Reference as LiteralE;
 use crate::rule_e::toy::{SUPER, Super, Toy};
 use crate::rule_e::wide::Wide;
-use crate::twin::{Twin, Watchers};
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::{Attached, Verdict};
 use quietus_detect::format::{Block, Format};
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Versions of the rules that watch a disk.
-pub type Watched = Twin<{ WIDE_BYTES as usize }>;
+pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 
 /// Who watches, and how the reference reads the page.
 pub type Seen = (Watchers, Reading);
@@ -36,7 +36,7 @@ fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide<Toy> {
 /// # Panics
 /// If there is none.
 #[must_use]
-pub fn twin(
+pub fn differential(
     (toy, area): (Toy, Area),
     (watchers, reading): Seen,
     disk: Vec<Wider>,
@@ -47,17 +47,17 @@ pub fn twin(
     let format = wide(toy, &disk, false);
     let journal = format.journal().expect("it has one");
     let rule = RuleJ::attach(Box::new(format), journal, options, now, seen_from_start);
-    let literal = Literal::attach(Box::new(format), area, reading, options, now, seen_from_start);
-    let twin = Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers);
-    if watchers == Watchers::Product { twin } else { twin.at_once() }
+    let reference = Reference::attach(Box::new(format), area, reading, options, now, seen_from_start);
+    let differential = Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers);
+    if watchers == Watchers::Product { differential } else { differential.at_once() }
 }
 
 /// Rule E begins to watch `disk`, whose journal lies elsewhere.
 fn without_journal(toy: Toy, watchers: Watchers, disk: Vec<Wider>, options: Options, now: Millis) -> Watched {
     let format = wide(toy, &disk, true);
     let rule = RuleE::attach(Box::new(format), options, now, true);
-    let literal = LiteralE::attach(format, options, now, true);
-    Twin::new(Box::new(rule), Box::new(literal), disk, now).watched_by(watchers)
+    let reference = LiteralE::attach(format, options, now, true);
+    Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers)
 }
 
 /// See the module's documentation.
@@ -65,7 +65,7 @@ fn without_journal(toy: Toy, watchers: Watchers, disk: Vec<Wider>, options: Opti
 pub struct Rules {
     setup: Setup,
     seen: Seen,
-    twin: Watched,
+    differential: Watched,
     /// The journal's disk, if that is another.
     device: Option<Watched>,
 }
@@ -75,44 +75,44 @@ impl Rules {
     #[must_use]
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let disk = setup.disk().0;
-        let log = setup.elsewhere.map(|_| device::disk(setup.area(), &disk));
+        let log = setup.external_journal.map(|_| device::disk(setup.area(), &disk));
         Self::attach(setup.clone(), seen, (disk, log), Millis(1_000_000))
     }
 
     fn attach(setup: Setup, seen: Seen, disks: (Vec<Wider>, Option<Vec<Wider>>), now: Millis) -> Self {
         let (toy, area, options) = (setup.toy(), setup.area(), setup.options());
         let (disk, log) = disks;
-        let twin = match setup.elsewhere {
-            None => twin((toy, area), seen, disk, options, now, true),
+        let differential = match setup.external_journal {
+            None => differential((toy, area), seen, disk, options, now, true),
             Some(_) => without_journal(toy, seen.0, disk, options, now),
         };
-        let device = log.map(|it| device::twin(area, seen, it, options, now));
-        Self { setup, seen, twin, device }
+        let device = log.map(|it| device::differential(area, seen, it, options, now));
+        Self { setup, seen, differential, device }
     }
 
     /// The server is killed, and started again.
     pub fn restart(&mut self) {
         let log = self.device.as_ref().map(|it| it.disk().to_vec());
-        let disks = (self.twin.disk().to_vec(), log);
-        *self = Self::attach(self.setup.clone(), self.seen, disks, self.twin.now());
+        let disks = (self.differential.disk().to_vec(), log);
+        *self = Self::attach(self.setup.clone(), self.seen, disks, self.differential.now());
     }
 
     /// The disk that `block` of the file system lies on, and its number there.
     fn lies(&mut self, block: Block) -> (&mut Watched, Block) {
         match (&mut self.device, self.setup.area().at(block)) {
             (Some(device), Some(at)) => (device, device::FIRST + at),
-            _ => (&mut self.twin, block),
+            _ => (&mut self.differential, block),
         }
     }
 
     fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
-        std::iter::once(&mut self.twin).chain(&mut self.device)
+        std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
     /// What lies on the disk.
     #[must_use]
     pub fn disk(&self) -> Vec<&[u8]> {
-        let mut disk: Vec<_> = self.twin.disk().iter().map(|it| it.as_slice()).collect();
+        let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();
         for at in (0..area.len).filter(|_| self.device.is_some()) {
             let device = self.device.as_ref().expect("it is there");
@@ -140,8 +140,8 @@ impl Rules {
     /// # Errors
     /// Two versions of the rules disagree.
     pub fn opened(&mut self) -> Result<(), String> {
-        let is_observed = self.setup.elsewhere.is_some_and(|it| !it.hides_reads);
-        if is_observed { self.twin.look(SUPER) } else { Ok(()) }
+        let is_observed = self.setup.external_journal.is_some_and(|it| !it.hides_reads);
+        if is_observed { self.differential.look(SUPER) } else { Ok(()) }
     }
 
     /// Reads something that is wanted; false: nothing is.
@@ -154,12 +154,12 @@ impl Rules {
 
     /// Evidence begins to be made durable.
     pub fn cut(&mut self) {
-        self.disks().for_each(Twin::cut);
+        self.disks().for_each(Differential::cut);
     }
 
     /// It is durable.
     pub fn proven(&mut self) {
-        self.disks().for_each(Twin::proven);
+        self.disks().for_each(Differential::proven);
     }
 
     /// The guest is attached so from now on.
@@ -173,7 +173,7 @@ impl Rules {
     /// # Errors
     /// Two versions of the rules disagree.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let mut verdicts = self.twin.verdicts(true, all)?;
+        let mut verdicts = self.differential.verdicts(true, all)?;
         if let Some(device) = &mut self.device {
             let first = self.setup.area().first;
             let residue = device.verdicts(true, all)?.into_iter();
@@ -199,7 +199,7 @@ impl Rules {
     /// Whether inference has stopped.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.twin.is_over() || self.device.as_ref().is_some_and(Twin::is_over)
+        self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
     /// Whether they have always read what they want.
@@ -218,10 +218,10 @@ impl Rules {
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for twin in std::iter::once(&self.twin).chain(&self.device) {
-            twin.disk().hash(&mut hasher);
-            if let Some(literal) = twin.literal() {
-                literal.digest(&mut hasher);
+        for differential in std::iter::once(&self.differential).chain(&self.device) {
+            differential.disk().hash(&mut hasher);
+            if let Some(reference) = differential.reference() {
+                reference.digest(&mut hasher);
             }
         }
         hasher.finish()
@@ -232,7 +232,7 @@ impl Setup {
     /// How much is inferred: little time below an external journal, so that doubts settle within a
     /// history.
     fn options(&self) -> Options {
-        let settle_ms = match (self.elsewhere, self.is_cached) {
+        let settle_ms = match (self.external_journal, self.is_cached) {
             (Some(_), _) => 500,
             (None, true) => 2000,
             (None, false) => 8000,

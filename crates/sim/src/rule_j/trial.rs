@@ -1,14 +1,14 @@
 //! Everything that rule J is put through: both versions of it, below the model of jbd2 and its
 //! judge, and below whatever may be written.
 
+use super::fuzz::{Fuzz, everything, themes};
 use super::guest::Mode;
-use super::literal::{RULE, Reading};
 use super::log::Flavour;
-use super::play::{Elsewhere, Play, Setup, Step};
-use super::wild::{Wild, everything, themes};
+use super::play::{ExternalJournal, Play, Setup, Step};
+use super::reference::{RULE, Reading};
+use crate::differential::Watchers;
 use crate::rule_e::search::{Limits, happen_and_finish, search};
 use crate::rule_e::trial::{Part, walked_through};
-use crate::twin::Watchers;
 
 /// How the data of ext3 and ext4 goes to the disk.
 pub const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
@@ -41,7 +41,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
     let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (themes(), setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Wild::new(theme), limits));
+        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
     }
     let n = n - themes.len();
     let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
@@ -69,7 +69,7 @@ pub fn walked(seed: u64) -> Part {
     match seed % 3 {
         0 => {
             let theme = everything(seed / 3);
-            walked_through("whatever may be written to a journal", seed, || Wild::new(&theme))
+            walked_through("whatever may be written to a journal", seed, || Fuzz::new(&theme))
         }
         1 => lived(seed / 3, Watchers::Both),
         _ => lived(seed / 3, Watchers::Product),
@@ -83,12 +83,12 @@ pub fn lived(seed: u64, watchers: Watchers) -> Part {
     walked_through("a guest that journals", seed, || Play::new(&setup, (watchers, RULE)))
 }
 
-/// The walk of `seed` through the life of a guest with its journal elsewhere.
+/// The walk of `seed` through the life of a guest with an external journal.
 #[must_use]
-pub fn elsewhere(seed: u64, watchers: Watchers) -> Part {
-    let elsewhere = Elsewhere { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
-    let setup = Setup { elsewhere: Some(elsewhere), splits: seed % 11 < 5, ..setup_of(seed) };
-    walked_through("a guest with its journal elsewhere", seed, || Play::new(&setup, (watchers, RULE)))
+pub fn external_journal(seed: u64, watchers: Watchers) -> Part {
+    let external_journal = ExternalJournal { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
+    let setup = Setup { external_journal: Some(external_journal), splits: seed % 11 < 5, ..setup_of(seed) };
+    walked_through("a guest with an external journal", seed, || Play::new(&setup, (watchers, RULE)))
 }
 
 /// The walk of `seed` through the life of a guest above a cache, of which the rules are told or not.

@@ -1,10 +1,10 @@
 //! The parts of a disk: its media, its store, and the way it is created and opened. Nothing else in
 //! the simulator knows how `core` wants them.
 
-use crate::dice::Dice;
 use crate::history::{Origin, Setup};
 use crate::media::SimMedia;
 use crate::medium::{Host, Power, SimMedium};
+use crate::rng::Rng;
 use quietus_core::blocks::BlockSet;
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
@@ -29,7 +29,7 @@ pub(super) fn opening(
     policy: &Policy,
     checkpoint: Option<&Checkpoint>,
     (now, media): (Millis, &SimMedia),
-    dice: &mut Dice,
+    rng: &mut Rng,
 ) -> Opening {
     let config = Config {
         run_bytes_max: setup.run_bytes_max,
@@ -40,7 +40,7 @@ pub(super) fn opening(
         ..Config::new(policy.clone())
     };
     let mut entropy = [0; 32];
-    entropy[..8].copy_from_slice(&dice.roll().to_le_bytes());
+    entropy[..8].copy_from_slice(&rng.roll().to_le_bytes());
     let size = setup.disk_bytes;
     let overlay = |mode| Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
     let store = setup.overlay.map_or(Kind::InPlace, overlay);

@@ -6,7 +6,7 @@
 //!    on the medium there, each byte has as many passes over it as the policy
 //!    has, and none is in the medium's cache, from where it would come back.
 //!    No exception is needed for newer writes: those wait for the receipt.
-//! 2. At a receipt for bytes that were *scoured*: the same, except for the
+//! 2. At a receipt for bytes that were *rewritten*: the same, except for the
 //!    content that is there now.
 //! 3. At either, no copy of content of these bytes is in the journal.
 //! 4. When no obligation is left there is no content in the journal at all, no more space
@@ -42,7 +42,7 @@ impl Server {
 
     pub(super) fn count(&mut self, receipt: &Receipt) -> Result<(), Violation> {
         let is_shred = receipt.act == Done::Shredded;
-        *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.scoured }) += 1;
+        *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.rewritten }) += 1;
         let passes = if receipt.act == Done::Overwritten { 1 } else { self.passes() };
         if usize::from(receipt.passes) == passes {
             return Ok(());
@@ -57,7 +57,7 @@ impl Server {
     pub fn judge_drained(&mut self) -> Result<(), Violation> {
         self.figures.examined += 1;
         let whole = Extent::new(0, self.setup.disk_bytes);
-        self.report(self.copy_in_journal(whole), "all obligations are met, a copy in the journal")?;
+        self.report(self.copy_in_journal(whole), "all obligations are completed, a copy in the journal")?;
         let journal = Extent::new(0, self.media.journal.size());
         let visible = self.media.journal.peek(journal, |bytes| marks(bytes).next());
         if let Some(mark) = visible {

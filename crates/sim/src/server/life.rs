@@ -1,9 +1,9 @@
 //! The start, the stop and the death of a server.
 
 use super::{Figures, Server, Watched, bad_reply, disk, overdue};
-use crate::dice::Dice;
 use crate::history::Setup;
 use crate::medium::{Fault, SimMedium};
+use crate::rng::Rng;
 use crate::violation::Violation;
 use quietus_core::media::MediumId;
 use quietus_core::policy::{Policy, Scratch};
@@ -30,8 +30,8 @@ impl Server {
         let policy: Policy = setup.policy.parse().map_err(|error| bad_reply(format!("{error}")))?;
         let media = disk::media(setup, policy.passes().len());
         let checkpoint = disk::create(setup, &content, &media).map_err(|error| cannot("created", &*error))?;
-        let mut dice = Dice::new(seed);
-        let opening = disk::opening(setup, &policy, Some(&checkpoint), (BEGINNING, &media), &mut dice);
+        let mut rng = Rng::new(seed);
+        let opening = disk::opening(setup, &policy, Some(&checkpoint), (BEGINNING, &media), &mut rng);
         let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
         let mut this = Self {
             setup: setup.clone(),
@@ -44,7 +44,7 @@ impl Server {
             checkpoint: Some(checkpoint),
             now: BEGINNING,
             moment: 1,
-            dice,
+            rng,
             handed: Vec::new(),
             done: Vec::new(),
             out: Vec::new(),
@@ -137,7 +137,7 @@ impl Server {
     /// Loses the process: anything under way may have been done, in part.
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
-            if self.dice.chance(50) {
+            if self.rng.chance(50) {
                 self.media.tear(io, &mut self.scratch);
             }
         }
@@ -155,7 +155,7 @@ impl Server {
             self.media.power.light_fuse(changes);
         }
         let (checkpoint, host) = (self.checkpoint.as_ref(), (self.now, &self.media));
-        let opening = disk::opening(&self.setup, &self.policy, checkpoint, host, &mut self.dice);
+        let opening = disk::opening(&self.setup, &self.policy, checkpoint, host, &mut self.rng);
         let opened = Volume::open(opening, &self.media.get());
         if self.media.power.is_off() {
             self.figures.cut_in_recovery += 1;

@@ -12,7 +12,7 @@ pub(super) struct Log {
     /// Receipts that are durable: their number, and their bytes.
     durable: u64,
     shredded_bytes: u64,
-    scoured_bytes: u64,
+    rewritten_bytes: u64,
     /// Receipts that are not durable yet.
     coming: VecDeque<Receipt>,
     /// Number of receipts of which the volume was told.
@@ -37,7 +37,7 @@ impl Log {
         for receipt in self.coming.drain(..count) {
             self.durable += 1;
             match receipt.act {
-                Done::Scoured => self.scoured_bytes += receipt.extent.len,
+                Done::Rewritten => self.rewritten_bytes += receipt.extent.len,
                 Done::Shredded | Done::Freed | Done::Overwritten => self.shredded_bytes += receipt.extent.len,
             }
         }
@@ -71,20 +71,20 @@ impl Server {
 
     /// Takes the log a step further.
     pub(super) fn turn_log(&mut self) -> Result<(), Violation> {
-        if self.log.is_at_rest() || !self.dice.chance(20) {
+        if self.log.is_at_rest() || !self.rng.chance(20) {
             return Ok(());
         }
         if self.log.told < self.log.durable {
             let event = self.log.event();
             return self.tell(event);
         }
-        self.log.sync(self.dice.index(self.log.coming.len()) + 1);
+        self.log.sync(self.rng.index(self.log.coming.len()) + 1);
         Ok(())
     }
 
     /// Loses the process: coming receipts may be durable, or some of them.
     pub(super) fn lose_log(&mut self) {
-        let count = self.dice.index(self.log.coming.len() + 1);
+        let count = self.rng.index(self.log.coming.len() + 1);
         self.log.sync(count);
         self.log.coming.clear();
     }
@@ -102,12 +102,14 @@ impl Server {
     /// An obligation without a receipt.
     pub fn judge_log(&self) -> Result<(), Violation> {
         let counters = self.volume.status().counters;
-        let met = (counters.receipts, counters.destroyed_bytes, counters.scoured_bytes);
-        let logged = (self.log.durable, self.log.shredded_bytes, self.log.scoured_bytes);
-        if met == logged {
+        let completed = (counters.receipts, counters.destroyed_bytes, counters.rewritten_bytes);
+        let logged = (self.log.durable, self.log.shredded_bytes, self.log.rewritten_bytes);
+        if completed == logged {
             return Ok(());
         }
-        Err(wrong(format!("(receipts, shredded, scoured): {met:?} were met, {logged:?} are in the log")))
+        Err(wrong(format!(
+            "(receipts, shredded, rewritten): {completed:?} were completed, {logged:?} are in the log"
+        )))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Steps and disks that are simpler than a given one. Each proposal is smaller in some measure, so
 //! that simplifying comes to an end.
 
-use crate::history::{Ask, Deed, Setup, Step};
+use crate::history::{Action, Ask, Setup, Step};
 use crate::remanence::SECTOR_BYTES;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
@@ -19,30 +19,30 @@ pub(super) fn steps(step: &Step) -> Vec<Step> {
             simpler.push(Step { salt, ..step.clone() });
         }
     }
-    simpler.extend(deeds(step.deed).into_iter().map(|deed| Step { deed, ..step.clone() }));
+    simpler.extend(actions(step.action).into_iter().map(|action| Step { action, ..step.clone() }));
     simpler
 }
 
-fn deeds(deed: Deed) -> Vec<Deed> {
-    match deed {
-        Deed::Send { ask, extent, fua } => requests(ask, extent, fua),
-        Deed::PowerCut { again_after: Some(_) } => vec![Deed::PowerCut { again_after: None }],
-        Deed::Fault { target, kind, after } if after > 0 => {
-            vec![Deed::Fault { target, kind, after: 0 }, Deed::Fault { target, kind, after: after - 1 }]
+fn actions(action: Action) -> Vec<Action> {
+    match action {
+        Action::Send { ask, extent, fua } => requests(ask, extent, fua),
+        Action::PowerCut { again_after: Some(_) } => vec![Action::PowerCut { again_after: None }],
+        Action::Fault { target, kind, after } if after > 0 => {
+            vec![Action::Fault { target, kind, after: 0 }, Action::Fault { target, kind, after: after - 1 }]
         }
-        Deed::Wait { ms } if ms > 300 => vec![Deed::Wait { ms: 300 }],
+        Action::Wait { ms } if ms > 300 => vec![Action::Wait { ms: 300 }],
         _ => Vec::new(),
     }
 }
 
-fn requests(ask: Ask, extent: Extent<Addr>, fua: bool) -> Vec<Deed> {
-    let mut simpler: Vec<Deed> =
-        extents(extent).into_iter().map(|extent| Deed::Send { ask, extent, fua }).collect();
+fn requests(ask: Ask, extent: Extent<Addr>, fua: bool) -> Vec<Action> {
+    let mut simpler: Vec<Action> =
+        extents(extent).into_iter().map(|extent| Action::Send { ask, extent, fua }).collect();
     if fua {
-        simpler.push(Deed::Send { ask, extent, fua: false });
+        simpler.push(Action::Send { ask, extent, fua: false });
     }
     if matches!(ask, Ask::Purge | Ask::Zero { .. }) {
-        simpler.push(Deed::Send { ask: Ask::Trim, extent, fua });
+        simpler.push(Action::Send { ask: Ask::Trim, extent, fua });
     }
     simpler
 }

@@ -1,15 +1,15 @@
 use super::*;
-use crate::history::{Ask, Deed};
+use crate::history::{Action, Ask};
 
 /// A history fails if a trim comes after a write that it overlaps.
 fn trims_what_was_written(history: &History) -> bool {
     let mut written = Vec::new();
-    history.steps.iter().any(|step| match step.deed {
-        Deed::Send { ask: Ask::Write, extent, .. } => {
+    history.steps.iter().any(|step| match step.action {
+        Action::Send { ask: Ask::Write, extent, .. } => {
             written.push(extent);
             false
         }
-        Deed::Send { ask: Ask::Trim, extent, .. } => written.iter().any(|it| it.overlaps(extent)),
+        Action::Send { ask: Ask::Trim, extent, .. } => written.iter().any(|it| it.overlaps(extent)),
         _ => false,
     })
 }

@@ -24,8 +24,8 @@ impl World {
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));
         // Content that a write destroys had died; content below other content is left to its own
         // receipt.
-        let scours = receipt.act != Done::Overwritten;
-        let part = |trace: &Trace| self.doomed_part(trace, receipt.extent, scours);
+        let rewrites = receipt.act != Done::Overwritten;
+        let part = |trace: &Trace| self.doomed_part(trace, receipt.extent, rewrites);
         let found = self.server.survivor(|trace| part(trace).filter(|part| !dies_again(part)));
         self.server.report(found, "a receipt")
     }
@@ -33,17 +33,18 @@ impl World {
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
         let whole = Extent::new(0, self.server.setup.disk_bytes);
         let doomed = self.server.survivor(|trace| self.doomed_part(trace, whole, true));
-        self.server.report(doomed, "all obligations are met")?;
+        self.server.report(doomed, "all obligations are completed")?;
         self.server.judge_drained()
     }
 
-    fn doomed_part(&self, trace: &Trace, within: Extent<Addr>, scours: bool) -> Option<Extent<Addr>> {
-        let mut runs = self.book.doomed(trace.cell.extent().overlap(within)?);
-        runs.find_map(|(run, dead_before, scoured_before)| {
+    fn doomed_part(&self, trace: &Trace, within: Extent<Addr>, rewrites: bool) -> Option<Extent<Addr>> {
+        let mut runs = self.model.doomed(trace.cell.extent().overlap(within)?);
+        runs.find_map(|(run, dead_before, rewritten_before)| {
             let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
             // Content that the base holds for ever can be overwritten without a pass.
             let is_base = self.server.setup.overlay.is_some() && trace.tag == ORIGIN;
-            let (is_dead, is_below) = (is_below(dead_before), scours && !is_base && is_below(scoured_before));
+            let (is_dead, is_below) =
+                (is_below(dead_before), rewrites && !is_base && is_below(rewritten_before));
             if !is_dead && !is_below {
                 return None;
             }

@@ -32,24 +32,24 @@ impl World {
         match pending.ask {
             Ask::Read => {
                 let reading = pending.reading.as_ref().expect("a read has a reading");
-                self.book.end_read(reading, buf, moment)?;
+                self.model.end_read(reading, buf, moment)?;
             }
-            Ask::Write => self.book.settle(tag, extent, moment, pending.fua),
+            Ask::Write => self.model.settle(tag, extent, moment, pending.fua),
             Ask::WriteZeros => {
-                self.book.settle(tag, extent, moment, pending.fua);
+                self.model.settle(tag, extent, moment, pending.fua);
                 self.zeros_written(moment, tag, extent);
             }
             Ask::Trim | Ask::Zero { .. } | Ask::Purge => self.died(moment, tag, extent),
-            Ask::Scour => self.book.scoured(tag, extent),
-            Ask::Flush => self.book.flushed(pending.since),
+            Ask::ConservativeOverwrite => self.model.rewritten(tag, extent),
+            Ask::Flush => self.model.flushed(pending.since),
             Ask::Cache => {}
         }
         Ok(())
     }
 
     fn died(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
-        self.book.settle(tag, extent, moment, true);
-        self.book.died(tag, extent);
+        self.model.settle(tag, extent, moment, true);
+        self.model.died(tag, extent);
     }
 
     /// Notes that whole blocks of zeros are deaths, if the disk looks for them.
@@ -67,7 +67,7 @@ impl World {
         let may_be = match refusal {
             Refusal::NotSupported(_) => {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
-                    || pending.ask == Ask::Scour && self.server.passes() == 0
+                    || pending.ask == Ask::ConservativeOverwrite && self.server.passes() == 0
             }
             // An answered write has its space: nothing is left to be refused at a flush.
             Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),
@@ -85,10 +85,10 @@ impl World {
             )));
         }
         if pending.reading.is_some() {
-            self.book.abandon_read();
+            self.model.abandon_read();
         }
-        if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::Scour {
-            self.book.withdraw(tag, pending.extent);
+        if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::ConservativeOverwrite {
+            self.model.withdraw(tag, pending.extent);
         }
         Ok(())
     }

@@ -49,9 +49,9 @@ fn a_receipt_for_what_is_still_there_is_false() {
 #[test]
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
-    world.server.judge_receipt(&receipt(Done::Scoured)).expect("there is only what is there now");
+    world.server.judge_receipt(&receipt(Done::Rewritten)).expect("there is only what is there now");
     world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
-    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
+    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Rewritten))), Oracle::Forensic);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_copy_in_the_journal_is_found() {
     let mut copy = vec![0; BLOCK as usize];
     fill(Tag(1), spot().start.0, &mut copy);
     world.server.media.journal.write(Pos(40960), &copy, true).expect("a write");
-    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Scoured))), Oracle::Forensic);
+    assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Rewritten))), Oracle::Forensic);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
@@ -83,14 +83,14 @@ fn a_copy_in_the_journal_is_found() {
 fn a_death_that_nothing_was_done_about_is_found() {
     let mut world = written();
     world.judge_drained().expect("nothing has died yet");
-    world.book.died(Tag(3), spot());
+    world.model.died(Tag(3), spot());
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
 #[test]
 fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     let mut world = written();
-    world.book.scoured(Tag(3), spot());
+    world.model.rewritten(Tag(3), spot());
     world.judge_drained().expect("what is there now is kept");
     world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);

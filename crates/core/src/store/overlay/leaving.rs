@@ -67,8 +67,8 @@ pub(super) fn stale(
     read_only: bool,
 ) -> Result<(BlockSet, Unsaid), MapError> {
     let (mut stale, mut unsaid) = (BlockSet::default(), Unsaid::new());
-    for (place, debt) in owed.iter() {
-        let first = debt.address(place.extent).start.0 / BLOCK_BYTES;
+    for (place, content) in owed.iter() {
+        let first = content.address(place.extent).start.0 / BLOCK_BYTES;
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
             let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
@@ -78,7 +78,7 @@ pub(super) fn stale(
             let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };
             match put {
                 Err(error) if error.kind == MediumErrorKind::NoSpace && place.on == MediumId::Base => {
-                    unsaid.push((address(block), debt.cause));
+                    unsaid.push((address(block), content.cause));
                 }
                 put => {
                     put?;

@@ -16,7 +16,7 @@ impl Volume {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.task_done(Buf::new());
         }
-        let may_wait = no_space && !matches!(task.kind, Kind::Keep { .. });
+        let may_wait = no_space && !matches!(task.kind, Kind::Rewrite { .. });
         if !(is_job && task.steps.is_reading() || may_wait) {
             return self.latch(&format!("destroying: {error}"), out);
         }
@@ -39,6 +39,6 @@ impl Volume {
     /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
     /// may be in the staging slots only: its bytes stay closed.
     pub(in crate::volume) fn abandon_task(&mut self) {
-        self.erasing.task.take_if(|task| !matches!(task.kind, Kind::Keep { .. }));
+        self.erasing.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. }));
     }
 }

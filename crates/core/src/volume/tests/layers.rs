@@ -65,7 +65,7 @@ impl Observer for Puppet {
     }
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         let extent = Extent::new(0, self.below_bytes.swap(0, Relaxed));
-        (!extent.is_empty()).then_some((extent, Verdict::Scour))
+        (!extent.is_empty()).then_some((extent, Verdict::ConservativeOverwrite))
     }
     fn waiting(&self) -> Waits<'_> {
         Box::new(self.waits.iter().copied())
@@ -97,12 +97,12 @@ fn watched() -> (Bench, Puppet) {
 impl Bench {
     /// Says that what lies below the first bytes may be dead; how many are
     /// overwritten for that.
-    fn scoured_below(&mut self, puppet: &Puppet, bytes: u64) -> u64 {
-        let before = self.volume.status().counters.scoured_bytes;
+    fn rewritten_below(&mut self, puppet: &Puppet, bytes: u64) -> u64 {
+        let before = self.volume.status().counters.rewritten_bytes;
         puppet.below_bytes.store(bytes, Relaxed);
         self.idle();
         assert_eq!(self.liveness()[0], (bytes, Liveness::Suspicious));
-        self.volume.status().counters.scoured_bytes - before
+        self.volume.status().counters.rewritten_bytes - before
     }
 }
 
@@ -164,10 +164,10 @@ fn what_waits_is_counted_up_to_a_limit() {
 fn below_the_first_content_nothing_is_overwritten() {
     let (mut bench, puppet) = watched();
     bench.write(0, 7, 4096);
-    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 0);
     assert_eq!(bench.reads(0, 4096), [7; 4096]);
     bench.write(0, 8, 4096);
-    assert_eq!(bench.volume.status().counters.scoured_bytes, 4096, "the first content was not destroyed");
+    assert_eq!(bench.volume.status().counters.rewritten_bytes, 4096, "the first content was not destroyed");
     assert_eq!(bench.reads(0, 4096), [8; 4096]);
 }
 
@@ -176,8 +176,8 @@ fn below_the_second_content_the_first_is_overwritten() {
     let (mut bench, puppet) = watched();
     bench.write(0, 7, 4096);
     bench.write(1024, 8, 1024);
-    assert_eq!(bench.scoured_below(&puppet, 4096), 1024, "nothing lies below the rest");
-    assert_eq!(bench.scoured_below(&puppet, 4096), 0, "it has been done");
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 1024, "nothing lies below the rest");
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 0, "it has been done");
     assert_eq!(bench.reads(0, 4096), [vec![7; 1024], vec![8; 1024], vec![7; 2048]].concat());
 }
 
@@ -187,9 +187,9 @@ fn below_what_was_written_after_a_destruction_lies_nothing() {
     bench.write(0, 7, 4096);
     puppet.suspects_all.store(true, Relaxed);
     bench.write(0, 8, 4096);
-    assert_eq!(bench.volume.status().counters.scoured_bytes, 4096);
+    assert_eq!(bench.volume.status().counters.rewritten_bytes, 4096);
     puppet.suspects_all.store(false, Relaxed);
-    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 0);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn one_more_write_after_a_destruction_has_something_below() {
     bench.write(0, 8, 4096);
     puppet.suspects_all.store(false, Relaxed);
     bench.write(0, 9, 4096);
-    assert_eq!(bench.scoured_below(&puppet, 4096), 4096);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 4096);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn below_what_was_written_after_a_shred_lies_nothing() {
     bench.done(Op::Trim, 0, 4096).unwrap();
     bench.idle();
     bench.write(0, 9, 4096);
-    assert_eq!(bench.scoured_below(&puppet, 4096), 0);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 0);
 }
 
 #[test]

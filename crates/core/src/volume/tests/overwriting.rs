@@ -104,8 +104,8 @@ fn what_a_kill_leaves_unsynced_waits_for_the_next_sync_and_a_second_kill_undoes_
     let mut bench = killed(bench, true);
     assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
     bench.done(Op::Flush, 0, 0).unwrap();
-    let met: Vec<_> = bench.receipts.iter().map(|it| (it.act, it.extent)).collect();
-    assert_eq!(met, [(Done::Overwritten, Extent::new(0, BLOCK))]);
+    let completed: Vec<_> = bench.receipts.iter().map(|it| (it.act, it.extent)).collect();
+    assert_eq!(completed, [(Done::Overwritten, Extent::new(0, BLOCK))]);
     assert_eq!(killed(bench, false).reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
 }
 
@@ -205,11 +205,11 @@ fn what_dies_again_before_the_sync_is_destroyed_as_what_it_is_by_now() {
 fn a_conservative_overwrite_is_owed_once_the_death_before_it_is_met() {
     let mut bench = dead();
     bench.write(0, 8, BLOCK);
-    let scour = bench.ask(Op::Scour, 0, BLOCK);
-    assert!(bench.step() && !bench.replies.contains_key(&scour), "the content is synced first");
+    let conservative = bench.ask(Op::ConservativeOverwrite, 0, BLOCK);
+    assert!(bench.step() && !bench.replies.contains_key(&conservative), "the content is synced first");
     bench.settle();
-    assert!(bench.replies[&scour].is_ok());
-    assert_eq!(bench.volume.status().owed.scour_bytes, BLOCK);
+    assert!(bench.replies[&conservative].is_ok());
+    assert_eq!(bench.volume.status().owed.conservative_bytes, BLOCK);
     assert!(killed(bench, false).reads(0, BLOCK).iter().all(|byte| *byte == 8));
 }
 

@@ -110,7 +110,7 @@ fn deaths_that_are_overdue_slow_nothing() {
 fn what_is_suspicious_slows_nothing() {
     for_few_and_many("requests", |bench| {
         for start in (0..bench.stretch()).step_by(APART as usize) {
-            bench.ask(Op::Scour, start, DEATH);
+            bench.ask(Op::ConservativeOverwrite, start, DEATH);
         }
         bench.idle();
         bench.idle();

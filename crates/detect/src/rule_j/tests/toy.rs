@@ -168,9 +168,9 @@ impl Disk {
         let content = Content::Bytes(bytes);
         let taken = self.rule.take_suspicious(extent);
         self.observe(Observation::Arrived { extent, content });
-        for seen in self.rule.needs(extent) {
-            let old = self.content(seen).to_vec();
-            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
+        for old_extent in self.rule.needs(extent) {
+            let old = self.content(old_extent).to_vec();
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
         self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
         if !self.is_lazy {

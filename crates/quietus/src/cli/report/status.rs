@@ -219,7 +219,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
         out,
         "suspicious   {:>12}  and {} to be overwritten below present content",
         bytes(it.owed.suspicious_bytes),
-        bytes(it.owed.scour_bytes)
+        bytes(it.owed.conservative_bytes)
     )?;
     let counters = &it.counters;
     writeln!(

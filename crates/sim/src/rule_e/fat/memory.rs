@@ -6,7 +6,7 @@
 //! see; the guest itself never forgets it, as if it had others.
 
 use super::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, directory, entries, table};
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,25 +124,25 @@ impl Memory {
 
     /// What can be done to files, but for writing something again.
     #[must_use]
-    pub fn deeds(&self) -> Vec<Deed> {
+    pub fn actions(&self) -> Vec<Action> {
         let free = self.free();
         let of_file = |file| {
             let len = self.chain(file).len();
-            let grow = free.iter().map(move |it| Deed::Grow(file, len, *it));
-            grow.chain((0..len).map(move |it| Deed::Punch(file, it))).collect::<Vec<_>>()
+            let grow = free.iter().map(move |it| Action::Grow(file, len, *it));
+            grow.chain((0..len).map(move |it| Action::Punch(file, it))).collect::<Vec<_>>()
         };
         (0..FILES).flat_map(of_file).collect()
     }
 
-    /// Does `deed`, if it can be done; `begin` gives a stay to the block that is allocated. A file
+    /// Does `action`, if it can be done; `begin` gives a stay to the block that is allocated. A file
     /// that loses what it has in a slot loses all that follows.
-    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block) -> u16) {
-        match deed {
-            Deed::Grow(file, _, block) if self.free().contains(&block) => {
+    pub fn does(&mut self, action: Action, begin: impl FnOnce(Block) -> u16) {
+        match action {
+            Action::Grow(file, _, block) if self.free().contains(&block) => {
                 self.grow(file, block, begin(block))
             }
-            Deed::Punch(file, len) => self.cut_off(file, len),
-            Deed::Touch(block) => self.touch(block),
+            Action::Punch(file, len) => self.cut_off(file, len),
+            Action::Touch(block) => self.touch(block),
             _ => {}
         }
     }

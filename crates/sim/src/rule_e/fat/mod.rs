@@ -10,9 +10,9 @@
 //! An entry of 0 is a free block, of a block's number the next one of its
 //! chain, anything else the end of one.
 
+pub mod fuzz;
 pub mod memory;
 pub mod system;
-pub mod wild;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, place};
 use quietus_core::units::{Addr, Extent};

@@ -2,12 +2,12 @@
 
 use super::memory::{FILES, Memory, stay_of};
 use super::{DATA, ENTRIES, FatToy, TABLE, entries};
-use crate::rule_e::guest::deeds::Deed;
+use crate::differential::Differential;
+use crate::rule_e::differential;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::play::{Setup, System};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
-use crate::rule_e::twin;
-use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -48,7 +48,7 @@ impl Fat {
 }
 
 impl System for Fat {
-    type Deed = Deed;
+    type Action = Action;
 
     const MAY_BE_LATE: bool = false;
 
@@ -66,8 +66,14 @@ impl System for Fat {
         (this, toy.disk())
     }
 
-    fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES> {
-        twin(FatToy { was_clean, ..self.toy }, disk, options, now, true)
+    fn attach(
+        &self,
+        disk: Vec<Bytes>,
+        options: Options,
+        now: Millis,
+        was_clean: bool,
+    ) -> Differential<BLOCK_BYTES> {
+        differential(FatToy { was_clean, ..self.toy }, disk, options, now, true)
     }
 
     fn mount(&mut self, disk: &[Bytes]) {
@@ -128,22 +134,22 @@ impl System for Fat {
         self.memory.as_ref().map(Memory::free).unwrap_or_default()
     }
 
-    fn touches(&self) -> Vec<Deed> {
-        self.memory.iter().flat_map(|it| it.stays.keys().copied()).map(Deed::Touch).collect()
+    fn touches(&self) -> Vec<Action> {
+        self.memory.iter().flat_map(|it| it.stays.keys().copied()).map(Action::Touch).collect()
     }
 
-    fn deeds(&self, _: &Setup) -> Vec<Deed> {
-        self.memory.iter().flat_map(Memory::deeds).collect()
+    fn actions(&self, _: &Setup) -> Vec<Action> {
+        self.memory.iter().flat_map(Memory::actions).collect()
     }
 
-    fn frees(deed: Deed) -> bool {
-        deed.frees()
+    fn frees(action: Action) -> bool {
+        action.frees()
     }
 
-    fn does(&mut self, deed: Deed) {
+    fn does(&mut self, action: Action) {
         let Some(memory) = &mut self.memory else { return };
         let next_stay = &mut self.next_stay;
-        memory.does(deed, |_| {
+        memory.does(action, |_| {
             *next_stay += 1;
             *next_stay - 1
         });

@@ -1,12 +1,12 @@
 //! The ext2-like file system and its judge, as a play has them.
 
-use super::deeds::Deed;
+use super::actions::Action;
 use super::{Guest, Owner, mend};
+use crate::differential::Differential;
+use crate::rule_e::differential;
 use crate::rule_e::judge::{Excuses, Judge};
 use crate::rule_e::play::{Setup, System};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy};
-use crate::rule_e::twin;
-use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -32,7 +32,7 @@ impl Ext2 {
 }
 
 impl System for Ext2 {
-    type Deed = Deed;
+    type Action = Action;
 
     const MAY_BE_LATE: bool = true;
 
@@ -45,8 +45,14 @@ impl System for Ext2 {
         (Self { toy, guest: None, judge, next_generation: 1, is_cached }, disk)
     }
 
-    fn attach(&self, disk: Vec<Bytes>, options: Options, now: Millis, was_clean: bool) -> Twin<BLOCK_BYTES> {
-        twin(Toy { was_clean, ..self.toy }, disk, options, now, true)
+    fn attach(
+        &self,
+        disk: Vec<Bytes>,
+        options: Options,
+        now: Millis,
+        was_clean: bool,
+    ) -> Differential<BLOCK_BYTES> {
+        differential(Toy { was_clean, ..self.toy }, disk, options, now, true)
     }
 
     fn mount(&mut self, disk: &[Bytes]) {
@@ -101,22 +107,22 @@ impl System for Ext2 {
         self.guest.as_ref().map(Guest::free).unwrap_or_default()
     }
 
-    fn touches(&self) -> Vec<Deed> {
-        self.guest.iter().flat_map(|it| it.named().into_keys()).map(Deed::Touch).collect()
+    fn touches(&self) -> Vec<Action> {
+        self.guest.iter().flat_map(|it| it.named().into_keys()).map(Action::Touch).collect()
     }
 
-    fn deeds(&self, setup: &Setup) -> Vec<Deed> {
+    fn actions(&self, setup: &Setup) -> Vec<Action> {
         let guest = self.guest.iter();
-        guest.flat_map(|it| it.deeds(setup.files, &setup.slots, &it.free(), usize::MAX)).collect()
+        guest.flat_map(|it| it.actions(setup.files, &setup.slots, &it.free(), usize::MAX)).collect()
     }
 
-    fn frees(deed: Deed) -> bool {
-        deed.frees()
+    fn frees(action: Action) -> bool {
+        action.frees()
     }
 
-    fn does(&mut self, deed: Deed) {
+    fn does(&mut self, action: Action) {
         let (Some(guest), judge) = (&mut self.guest, &mut self.judge) else { return };
-        let freed = guest.does(deed, |block, owner| judge.begin(block, owner));
+        let freed = guest.does(action, |block, owner| judge.begin(block, owner));
         freed.into_iter().for_each(|it| judge.end(it));
     }
 
@@ -133,8 +139,8 @@ impl System for Ext2 {
         self.judge.freed(block, disk);
     }
 
-    fn scoured(&mut self, block: Block) {
-        self.judge.scoured(block);
+    fn rewritten(&mut self, block: Block) {
+        self.judge.rewritten(block);
     }
 
     fn dies(&mut self, block: Block, _: &[Bytes], seen: &[Bytes], eager: bool) -> Result<(), String> {

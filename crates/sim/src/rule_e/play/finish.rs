@@ -41,7 +41,7 @@ impl<S: System> Play<S> {
     fn work(&mut self) -> Result<(), String> {
         self.step(Step::Pass(1000))?;
         let mut rounds = 0;
-        while self.twin.read_one()? {
+        while self.differential.read_one()? {
             rounds += 1;
             if rounds > ROUNDS_MAX {
                 return Err("liveness: it never has enough to read".into());

@@ -4,7 +4,7 @@ use super::{Play, Step, System};
 use crate::cache;
 
 impl<S: System> Play<S> {
-    pub(super) fn possible(&self) -> Vec<Step<S::Deed>> {
+    pub(super) fn possible(&self) -> Vec<Step<S::Action>> {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
         if self.setup.reorders || self.setup.is_cached {
@@ -30,7 +30,7 @@ impl<S: System> Play<S> {
         steps
     }
 
-    fn cached(&self, steps: &mut Vec<Step<S::Deed>>) {
+    fn cached(&self, steps: &mut Vec<Step<S::Action>>) {
         steps.extend(self.cache.steps().into_iter().map(Step::Cache));
         if self.system.is_mounted() {
             let dirty = self.system.dirty().into_iter();
@@ -43,9 +43,9 @@ impl<S: System> Play<S> {
         }
     }
 
-    fn mounted(&self, steps: &mut Vec<Step<S::Deed>>) {
+    fn mounted(&self, steps: &mut Vec<Step<S::Action>>) {
         let dirty = self.system.dirty();
-        steps.extend(self.system.deeds(&self.setup).into_iter().map(Step::Do));
+        steps.extend(self.system.actions(&self.setup).into_iter().map(Step::Do));
         steps.extend(dirty.iter().map(|it| Step::WriteBack(*it)));
         if self.setup.reorders {
             steps.extend(dirty.iter().map(|it| Step::Delay(*it)));

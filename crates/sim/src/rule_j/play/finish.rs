@@ -3,7 +3,7 @@
 
 use super::{Play, Step};
 use crate::cache;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 
@@ -36,7 +36,7 @@ impl Play {
     /// Above a cache, what was logged is residue once the journal's superblock is written long
     /// after: something has to be logged again.
     fn log_something(&mut self) -> Result<(), String> {
-        [Deed::Delete(0), Deed::Create(0)].into_iter().try_for_each(|it| self.step(Step::Do(it)))
+        [Action::Delete(0), Action::Create(0)].into_iter().try_for_each(|it| self.step(Step::Do(it)))
     }
 
     /// The server does all that it can.

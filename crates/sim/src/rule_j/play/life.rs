@@ -25,9 +25,9 @@ impl Play {
             let newest = self.judge.newest();
             return Err(format!("safety: {newest} was on the disk, and {} is not found", found.next));
         }
-        let is_elsewhere = self.setup.elsewhere.is_some();
-        let contents = if is_elsewhere { found.in_order } else { found.contents.into_iter().collect() };
-        let quarters = if is_elsewhere { 1 + self.interruptions % 3 } else { 2 };
+        let is_external = self.setup.external_journal.is_some();
+        let contents = if is_external { found.in_order } else { found.contents.into_iter().collect() };
+        let quarters = if is_external { 1 + self.interruptions % 3 } else { 2 };
         let count = if interrupted { contents.len() * quarters / 4 } else { contents.len() };
         contents.into_iter().take(count).try_for_each(|(block, bytes)| self.send(block, bytes, None))?;
         self.is_interrupted = interrupted;
@@ -51,7 +51,7 @@ impl Play {
         }
         let Some(start) = self.recover(interrupted)? else { return Ok(()) };
         let before = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
-        let counts = u8::from(self.setup.elsewhere.is_some());
+        let counts = u8::from(self.setup.external_journal.is_some());
         let in_use = Super { is_clean: false, mounts: before.mounts.wrapping_add(counts), ..before };
         self.send(SUPER, widened(&in_use.bytes(), self.area.block_bytes), None)?;
         self.judge.mounted(start.tid);
@@ -125,7 +125,7 @@ impl Play {
     /// A check says that nothing has to be replayed any more, before it goes on.
     fn says_whole(&mut self) -> Result<(), String> {
         let said = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
-        if self.setup.elsewhere.is_none() || said.is_clean {
+        if self.setup.external_journal.is_none() || said.is_clean {
             return Ok(());
         }
         let whole = Super { is_clean: true, ..said };

@@ -12,7 +12,7 @@ use super::place::widened;
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
 use crate::rule_e::guest::SLOTS;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
@@ -52,7 +52,7 @@ pub struct Setup {
     /// Time passes.
     pub passes_ms: Vec<u64>,
     /// The journal lies on another device.
-    pub elsewhere: Option<Elsewhere>,
+    pub external_journal: Option<ExternalJournal>,
     /// A cache stands between the guest and the disk. It does not pass flushes on, and lasts.
     pub is_cached: bool,
     /// The rules are told of the cache.
@@ -61,7 +61,7 @@ pub struct Setup {
 
 /// Properties of a journal that lies elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Elsewhere {
+pub struct ExternalJournal {
     /// Writes on their way to their places may be overtaken by later ones.
     pub reorders: bool,
     /// Something between answers reads: nobody sees them.
@@ -87,7 +87,7 @@ impl Setup {
             checkpoints: true,
             splits: false,
             passes_ms: vec![100, 1500],
-            elsewhere: None,
+            external_journal: None,
             is_cached: false,
             is_told: true,
         }
@@ -95,8 +95,8 @@ impl Setup {
 
     /// The same with the journal on another device.
     #[must_use]
-    pub fn elsewhere(self) -> Self {
-        Self { elsewhere: Some(Elsewhere { reorders: false, hides_reads: false }), ..self }
+    pub fn external_journal(self) -> Self {
+        Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }
 
     /// So little that all of it can be searched.
@@ -127,7 +127,7 @@ impl Setup {
     #[must_use]
     pub fn area(&self) -> Area {
         let (first, len) = (self.toy().journal_first(), self.journal);
-        let base = if self.elsewhere.is_some() { FIRST } else { 0 };
+        let base = if self.external_journal.is_some() { FIRST } else { 0 };
         Area { first, len, base, block_bytes: WIDE_BYTES, flavour: self.flavour }
     }
 
@@ -152,7 +152,7 @@ pub enum Step {
     /// interrupted.
     Mount(bool),
     /// A process does something.
-    Do(Deed),
+    Do(Action),
     /// Data goes on its way to its place.
     Write(Block),
     /// Metadata goes on its way to its place.
@@ -335,19 +335,19 @@ impl Play {
     }
 
     /// The kernel waits for data on its way before it frees the block below.
-    fn does(&mut self, deed: Deed) -> Result<(), String> {
-        if deed.frees() {
+    fn does(&mut self, action: Action) -> Result<(), String> {
+        if action.frees() {
             let data = self.guest.as_ref().map(Journaled::data_on_its_way).unwrap_or_default();
             data.into_iter().try_for_each(|it| self.land(it))?;
         }
-        if self.setup.elsewhere.is_some_and(|it| !it.reorders) {
+        if self.setup.external_journal.is_some_and(|it| !it.reorders) {
             // Blocks on their way are locked.
             let metadata = self.guest.as_ref().map(Journaled::metadata_on_its_way).unwrap_or_default();
             metadata.into_iter().try_for_each(|it| self.land(it))?;
         }
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let judge = &mut self.judge;
-        let freed = guest.does(deed, |block, owner| judge.begin(block, owner));
+        let freed = guest.does(action, |block, owner| judge.begin(block, owner));
         freed.into_iter().for_each(|it| self.judge.end(it));
         Ok(())
     }
@@ -387,8 +387,8 @@ impl Play {
 
     fn act(&mut self, all: bool) -> Result<(), String> {
         for (block, verdict) in self.rules.verdicts(all)? {
-            if verdict == Verdict::Scour {
-                self.judge.scoured(block);
+            if verdict == Verdict::ConservativeOverwrite {
+                self.judge.rewritten(block);
                 continue;
             }
             self.judge.dies(block)?;
@@ -409,7 +409,7 @@ impl Play {
     fn happen(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Mount(interrupted) => self.mount(interrupted)?,
-            Step::Do(deed) => self.does(deed)?,
+            Step::Do(action) => self.does(action)?,
             Step::Write(block) => self.with(|it| it.write_data(block)),
             Step::Checkpoint(block) => self.with(|it| it.checkpoint(block)),
             Step::Commit => self.commit(),
@@ -437,7 +437,7 @@ impl Play {
     }
 
     fn pass(&mut self, ms: u64) -> Result<(), String> {
-        if self.setup.elsewhere.is_some() {
+        if self.setup.external_journal.is_some() {
             // Nothing is overtaken for longer than the window.
             self.land_all()?;
         }

@@ -2,7 +2,7 @@
 
 use super::{Play, Step};
 use crate::cache;
-use crate::rule_e::guest::deeds::Deed;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_j::guest::{Journaled, Mode, What};
 
 /// Steps, and how likely they are to be among those that are taken by chance.
@@ -29,13 +29,13 @@ impl Play {
     }
 
     fn beginnings(&self) -> Vec<Step> {
-        let tries = if self.setup.elsewhere.is_some() { 3 } else { 1 };
+        let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
         [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
     }
 
     /// Where nobody sees it read, no recovery takes so long that doubts settle.
     fn may_pass(&self) -> bool {
-        !self.is_interrupted || self.setup.elsewhere.is_none_or(|it| !it.hides_reads)
+        !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads)
     }
 
     fn server(&self) -> Group {
@@ -50,12 +50,12 @@ impl Play {
     }
 
     fn mounted(&self, guest: &Journaled) -> Vec<Group> {
-        let deeds = guest.files().deeds(self.setup.files, &self.setup.slots, &guest.free(), 1);
-        let mut groups = vec![(12, deeds.into_iter().map(Step::Do).collect())];
+        let actions = guest.files().actions(self.setup.files, &self.setup.slots, &guest.free(), 1);
+        let mut groups = vec![(12, actions.into_iter().map(Step::Do).collect())];
         groups.extend([(10, self.data(guest)), (10, self.journal(guest)), (2, self.ends())]);
         if self.setup.checkpoints {
             groups.push((4, guest.checkpointable().into_iter().map(Step::Checkpoint).collect()));
-            groups.push((2, guest.files().named().keys().map(|it| Step::Do(Deed::Touch(*it))).collect()));
+            groups.push((2, guest.files().named().keys().map(|it| Step::Do(Action::Touch(*it))).collect()));
             groups.push((1, guest.can_move_tail().then_some(Step::MoveTail).into_iter().collect()));
             groups.push((1, vec![Step::Sync(false), Step::Sync(true)]));
         } else {

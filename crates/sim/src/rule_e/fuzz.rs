@@ -1,10 +1,10 @@
 //! Whatever a guest may write, and in whatever order: the two versions of the
 //! rules must agree.
 
+use crate::differential::Differential;
+use crate::rule_e::differential;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
-use crate::rule_e::twin;
-use crate::twin::Twin;
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -124,7 +124,7 @@ pub struct Theme {
     /// Possible steps.
     pub steps: Vec<Step>,
     /// Both versions begin to watch.
-    pub attach: fn(&Theme) -> Twin<BLOCK_BYTES>,
+    pub attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
 }
 
 /// The blocks of the disk: 3 and on are data.
@@ -132,35 +132,35 @@ const BLOCKS: Block = 6;
 
 /// Two versions of the rules, and a guest that knows no rules.
 #[derive(Debug)]
-pub struct Wild {
-    twin: Twin<BLOCK_BYTES>,
+pub struct Fuzz {
+    differential: Differential<BLOCK_BYTES>,
     steps: Vec<Step>,
 }
 
 /// A disk with one file, block 3, and a map that says so.
-fn attach(theme: &Theme) -> Twin<BLOCK_BYTES> {
+fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
     let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
     let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
     disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
     disk[MAP as usize][..4].fill(1);
     disk[TABLE as usize] = table(INODES[1]);
-    twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+    differential(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
 }
 
-impl Wild {
+impl Fuzz {
     /// What `theme` is about.
     #[must_use]
     pub fn new(theme: &Theme) -> Self {
-        Self { twin: (theme.attach)(theme), steps: theme.steps.clone() }
+        Self { differential: (theme.attach)(theme), steps: theme.steps.clone() }
     }
 
     fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
         let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
-        self.twin.write(extent, bytes, true).map(drop)
+        self.differential.write(extent, bytes, true).map(drop)
     }
 }
 
-impl Space for Wild {
+impl Space for Fuzz {
     type Step = Step;
 
     fn steps(&self) -> Vec<Step> {
@@ -172,27 +172,27 @@ impl Space for Wild {
             Step::Put(block, page) => self.write(block, 0, &page.0)?,
             Step::Half(block) => self.write(block, 0, &[0xee; BLOCK_BYTES / 2])?,
             Step::Byte(block, at, byte) => self.write(block, at, &[byte])?,
-            Step::Free(block) => self.twin.free(block)?,
-            Step::Read => drop(self.twin.read_one()?),
-            Step::Cut => self.twin.cut(),
-            Step::Proven => self.twin.proven(),
-            Step::Act(all) => drop(self.twin.verdicts(true, all)?),
-            Step::Pass(ms) => self.twin.pass(ms)?,
+            Step::Free(block) => self.differential.free(block)?,
+            Step::Read => drop(self.differential.read_one()?),
+            Step::Cut => self.differential.cut(),
+            Step::Proven => self.differential.proven(),
+            Step::Act(all) => drop(self.differential.verdicts(true, all)?),
+            Step::Pass(ms) => self.differential.pass(ms)?,
         }
         Ok(())
     }
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.twin.disk().hash(&mut hasher);
-        if let Some(literal) = self.twin.literal() {
-            literal.digest(&mut hasher);
+        self.differential.disk().hash(&mut hasher);
+        if let Some(reference) = self.differential.reference() {
+            reference.digest(&mut hasher);
         }
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.twin.is_over() || self.twin.literal().is_none()
+        self.differential.is_over() || self.differential.reference().is_none()
     }
 }
 
@@ -231,7 +231,7 @@ pub(super) fn server() -> Vec<Step> {
 
 /// A theme that was there from the start, with `steps` besides what always can happen.
 pub(super) fn theme(
-    attach: fn(&Theme) -> Twin<BLOCK_BYTES>,
+    attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
     name: &'static str,
     was_clean: bool,
     options: Options,
@@ -279,7 +279,7 @@ mod tests {
     fn data_of_a_block_that_changed_its_owner_and_its_level_names_nothing() {
         silence_panics();
         let theme = everything(options(Grade::Generation, false), false, true);
-        let mut wild = Wild::new(&theme);
+        let mut fuzz = Fuzz::new(&theme);
         // Block 4 is the old owner's of level 2, and then the new one's of level 1, whose data,
         // block 5, begins like a pointer to block 3.
         let owners = [map(true), inodes(7), put(4, &[5, 0]), Step::Read, put(5, &[3, 0])];
@@ -287,9 +287,9 @@ mod tests {
         let freed =
             [Step::Pass(2000), bit(3, false), Step::Read, Step::Read, Step::Read, Step::Cut, Step::Proven];
         for step in [&owners[..], &change, &freed].concat() {
-            wild.step(step).expect("both versions agree");
+            fuzz.step(step).expect("both versions agree");
         }
-        let verdicts = wild.twin.verdicts(true, false).expect("both versions agree");
+        let verdicts = fuzz.differential.verdicts(true, false).expect("both versions agree");
         assert_eq!(verdicts.get(&3), Some(&Verdict::Dead));
     }
 }

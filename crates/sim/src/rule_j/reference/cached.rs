@@ -1,12 +1,12 @@
 //! Below a cache (the page's section of that name).
 
-use super::Literal;
+use super::Reference;
 use crate::rule_j::log::Flavour;
 use quietus_core::units::Millis;
 use quietus_core::watch::Attached;
 use quietus_detect::format::Block;
 
-impl Literal {
+impl Reference {
     /// `settle`, and what the cache may hold a write back for.
     pub(super) fn settle_ms(&self) -> u64 {
         self.options.settle_ms + self.attached.hold_ms()

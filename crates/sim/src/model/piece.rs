@@ -11,7 +11,7 @@ pub(super) struct Piece {
     /// The latest death that was replied to.
     pub(super) dead_before: Option<Tag>,
     /// The latest wish to destroy what lies below that was replied to.
-    pub(super) scoured_before: Option<Tag>,
+    pub(super) rewritten_before: Option<Tag>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ impl Piece {
     pub(super) fn new(value: Value) -> Self {
         let order = Tag(0);
         let version = Version { value, order, settled: Some(0), life: 0, is_gone: false, is_shaky: false };
-        Self { versions: vec![version], dead_before: None, scoured_before: None }
+        Self { versions: vec![version], dead_before: None, rewritten_before: None }
     }
 
     pub(super) fn begin(&mut self, order: Tag, value: Value, life: u32) {

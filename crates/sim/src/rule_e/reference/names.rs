@@ -1,7 +1,7 @@
 //! Names of blocks: rule 5.
 
 use super::time::Moment;
-use super::{Literal, Stage};
+use super::{Reference, Stage};
 use quietus_detect::format::{Block, Change, Format, Kind, Link};
 use quietus_detect::options::Grade;
 
@@ -50,7 +50,7 @@ fn is_placed(kind: Kind) -> bool {
     matches!(kind, Kind::Inodes | Kind::Map)
 }
 
-impl<F: Format> Literal<F> {
+impl<F: Format> Reference<F> {
     /// How many pointers name `block`.
     pub(super) fn names(&self, block: Block) -> usize {
         self.pointers_to(block).count()

@@ -18,43 +18,43 @@ fn bytes(value: Value) -> Vec<u8> {
     bytes
 }
 
-/// A book with a clock, in which requests follow one another.
+/// A model with a clock, in which requests follow one another.
 #[derive(Clone)]
 struct Scene {
-    book: Book,
+    model: Model,
     moment: Moment,
     newest: u32,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { book: Book::new(DISK, Value::Zeros), moment: 1, newest: 0 }
+        Self { model: Model::new(DISK, Value::Zeros), moment: 1, newest: 0 }
     }
 
     fn begin(&mut self, zeros: bool) -> Tag {
         self.newest += 1;
         self.moment += 1;
         let tag = Tag(self.newest);
-        self.book.begin(tag, spot(), if zeros { Value::Zeros } else { Value::Content(tag) });
+        self.model.begin(tag, spot(), if zeros { Value::Zeros } else { Value::Content(tag) });
         tag
     }
 
     fn write(&mut self) -> Value {
         let tag = self.begin(false);
         self.moment += 1;
-        self.book.settle(tag, spot(), self.moment, false);
+        self.model.settle(tag, spot(), self.moment, false);
         Value::Content(tag)
     }
 
     fn trim(&mut self) {
         let tag = self.begin(true);
         self.moment += 1;
-        self.book.settle(tag, spot(), self.moment, true);
+        self.model.settle(tag, spot(), self.moment, true);
     }
 
     fn flush(&mut self) {
         self.moment += 1;
-        self.book.flushed(self.moment);
+        self.model.flushed(self.moment);
     }
 
     fn shows(&mut self, value: Value) -> bool {
@@ -68,8 +68,8 @@ impl Scene {
 
     fn shows_bytes(&mut self, bytes: &[u8]) -> bool {
         self.moment += 2;
-        let reading = self.book.begin_read(spot(), self.moment - 1, Tag(self.newest));
-        self.book.end_read(&reading, bytes, self.moment).is_ok()
+        let reading = self.model.begin_read(spot(), self.moment - 1, Tag(self.newest));
+        self.model.end_read(&reading, bytes, self.moment).is_ok()
     }
 }
 
@@ -101,7 +101,7 @@ fn no_sector_is_half_one_and_half_another() {
     let mut mixed = bytes(first);
     mixed[256..].copy_from_slice(&bytes(second)[256..]);
     assert!(!scene.shows_bytes(&mixed));
-    scene.book.arrived(Extent::new(SPOT, 256));
+    scene.model.arrived(Extent::new(SPOT, 256));
     assert!(scene.shows_bytes(&mixed), "once there was a request for half a sector, it may be");
     mixed[300] ^= 1;
     assert!(!scene.shows_bytes(&mixed));
@@ -123,7 +123,7 @@ fn a_power_cut_undoes_what_was_not_flushed_and_no_more() {
         let first = scene.write();
         scene.flush();
         let second = scene.write();
-        scene.book.power_cut();
+        scene.model.power_cut();
         assert!(!scene.clone_shows(Value::Zeros));
         assert!(scene.shows(if older { first } else { second }));
         assert!(!scene.shows(if older { second } else { first }), "what was seen once stays");
@@ -136,8 +136,8 @@ fn a_flush_covers_only_what_was_replied_to_when_it_was_sent() {
     let first = scene.write();
     let sent = scene.moment;
     let second = scene.write();
-    scene.book.flushed(sent);
-    scene.book.power_cut();
+    scene.model.flushed(sent);
+    scene.model.power_cut();
     assert!(scene.clone_shows(first) && scene.clone_shows(second));
     assert!(!scene.clone_shows(Value::Zeros));
 }
@@ -149,7 +149,7 @@ fn a_death_is_durable_at_its_reply() {
     scene.flush();
     scene.trim();
     assert!(!scene.clone_shows(written));
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(!scene.clone_shows(written));
     assert!(scene.shows(Value::Zeros));
 }
@@ -159,7 +159,7 @@ fn a_death_that_was_not_replied_to_may_be_undone() {
     let mut scene = Scene::new();
     let written = scene.write();
     scene.begin(true);
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(scene.clone_shows(written) && scene.clone_shows(Value::Zeros));
 }
 
@@ -168,10 +168,10 @@ fn a_kill_keeps_what_was_replied_to() {
     let mut scene = Scene::new();
     let first = scene.write();
     let second = scene.write();
-    scene.book.restarted();
+    scene.model.restarted();
     assert!(!scene.clone_shows(first));
     assert!(scene.clone_shows(second));
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(scene.clone_shows(first) && scene.clone_shows(Value::Zeros), "but not through a power cut");
 }
 
@@ -180,11 +180,11 @@ fn what_a_kill_left_open_is_decided_by_the_first_read() {
     let mut scene = Scene::new();
     let first = scene.write();
     let second = Value::Content(scene.begin(false));
-    scene.book.restarted();
+    scene.model.restarted();
     assert!(scene.shows(first));
     assert!(!scene.clone_shows(second));
     scene.flush();
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(!scene.clone_shows(second) && !scene.clone_shows(Value::Zeros));
     assert!(scene.clone_shows(first));
 }
@@ -193,15 +193,15 @@ fn what_a_kill_left_open_is_decided_by_the_first_read() {
 fn a_flush_after_a_failed_sync_promises_only_what_came_later() {
     let mut scene = Scene::new();
     let first = scene.write();
-    scene.book.sync_failed();
-    scene.book.restarted();
+    scene.model.sync_failed();
+    scene.model.restarted();
     scene.flush();
     let mut cut = scene.clone();
-    cut.book.power_cut();
+    cut.model.power_cut();
     assert!(cut.clone_shows(Value::Zeros) && cut.shows(first));
     let second = scene.write();
     scene.flush();
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(!scene.clone_shows(Value::Zeros) && !scene.clone_shows(first) && scene.clone_shows(second));
 }
 
@@ -210,10 +210,10 @@ fn a_read_that_a_death_overtook_may_show_what_was_there() {
     let mut scene = Scene::new();
     let written = scene.write();
     scene.moment += 1;
-    let reading = scene.book.begin_read(spot(), scene.moment, Tag(scene.newest));
+    let reading = scene.model.begin_read(spot(), scene.moment, Tag(scene.newest));
     scene.trim();
     scene.moment += 1;
-    assert!(scene.book.end_read(&reading, &bytes(written), scene.moment).is_ok());
+    assert!(scene.model.end_read(&reading, &bytes(written), scene.moment).is_ok());
     assert!(!scene.shows(written));
 }
 
@@ -221,13 +221,13 @@ fn a_read_that_a_death_overtook_may_show_what_was_there() {
 fn equal_versions_of_different_age_decide_nothing_between_them() {
     let mut scene = Scene::new();
     let written = scene.write();
-    scene.book.power_cut();
+    scene.model.power_cut();
     scene.begin(true);
-    scene.book.restarted();
+    scene.model.restarted();
     assert!(
         scene.shows(Value::Zeros),
         "the zeros that were there, or those that were written over the content"
     );
-    scene.book.power_cut();
+    scene.model.power_cut();
     assert!(scene.clone_shows(written) && scene.clone_shows(Value::Zeros));
 }

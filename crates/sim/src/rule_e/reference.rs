@@ -10,7 +10,7 @@ mod digest;
 mod names;
 pub(crate) mod time;
 
-use crate::twin::{Census, Version};
+use crate::differential::{Census, Version};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{self, Attached, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
@@ -47,7 +47,7 @@ struct Cell {
     /// When the block lost a name while live.
     unlinked: Option<Moment>,
     /// Nothing has settled that: it is to be overwritten conservatively.
-    scour: bool,
+    conservative: bool,
     /// When it was written, if no map has shown it in its turn since (3).
     written: Option<Moment>,
     /// Written or given a name; forgotten when that has settled.
@@ -67,7 +67,7 @@ struct Review {
 
 /// The second implementation.
 #[derive(Debug)]
-pub struct Literal<F> {
+pub struct Reference<F> {
     format: F,
     options: Options,
     clock: Clock,
@@ -87,7 +87,7 @@ pub struct Literal<F> {
     is_over: bool,
 }
 
-impl<F: Format> Literal<F> {
+impl<F: Format> Reference<F> {
     /// Begins to watch (1).
     pub fn attach(format: F, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let clock = Clock::new(now);
@@ -162,7 +162,7 @@ impl<F: Format> Literal<F> {
         let settle = self.settle_ms();
         for cell in self.cells.values_mut() {
             if cell.unlinked.is_some_and(|it| !self.clock.is_within_active(it, settle)) {
-                (cell.unlinked, cell.scour) = (None, true);
+                (cell.unlinked, cell.conservative) = (None, true);
             }
         }
     }
@@ -170,7 +170,7 @@ impl<F: Format> Literal<F> {
     fn condemn(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("maps show data");
         (cell.live, cell.stage, cell.unconfirmed) = (false, Some(Stage::Unsynced), None);
-        (cell.unlinked, cell.scour) = (None, false);
+        (cell.unlinked, cell.conservative) = (None, false);
     }
 
     fn doubt(&mut self, block: Block) {
@@ -221,7 +221,7 @@ impl<F: Format> Literal<F> {
             unconfirmed: None,
             stage: None,
             unlinked: None,
-            scour: false,
+            conservative: false,
             ..*cell
         };
     }
@@ -340,10 +340,16 @@ impl<F: Format> Literal<F> {
     }
 
     /// `extent` gets `content`; `seen`, whole blocks, holds `old` (5).
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
-        let new = patched(seen, old, extent, content);
+    fn overwriting(
+        &mut self,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        old_extent: Extent<Addr>,
+        old: &[u8],
+    ) {
+        let new = patched(old_extent, old, extent, content);
         let bytes = self.format.block_bytes() as usize;
-        for (n, block) in blocks_of(&self.format, seen).into_iter().enumerate() {
+        for (n, block) in blocks_of(&self.format, old_extent).into_iter().enumerate() {
             let part = n * bytes..(n + 1) * bytes;
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
@@ -403,16 +409,16 @@ impl<F: Format> Literal<F> {
             || cell.stage.is_some()
             || cell.unconfirmed.is_some()
             || cell.unlinked.is_some()
-            || cell.scour
+            || cell.conservative
     }
 }
 
-impl<F: Format> Version for Literal<F> {
+impl<F: Format> Version for Reference<F> {
     fn observe(&mut self, at: watch::Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
-            Observation::Overwriting { extent, content, seen, old } => {
-                self.overwriting(extent, content, seen, old);
+            Observation::Overwriting { extent, content, old_extent, old } => {
+                self.overwriting(extent, content, old_extent, old);
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Read(extent) => self.read(extent),
@@ -445,8 +451,8 @@ impl<F: Format> Version for Literal<F> {
             if cell.stage == Some(Stage::Confirmed) && is_known {
                 due.insert(*block, Verdict::Dead);
             }
-            if layers && (cell.scour || (all && cell.unlinked.is_some())) {
-                due.insert(*block, Verdict::Scour);
+            if layers && (cell.conservative || (all && cell.unlinked.is_some())) {
+                due.insert(*block, Verdict::ConservativeOverwrite);
             }
         }
         due
@@ -456,8 +462,10 @@ impl<F: Format> Version for Literal<F> {
         let cell = self.cells.get_mut(&block).expect("verdicts are on data");
         match verdict {
             Verdict::Dead => (cell.stage, cell.suspicious) = (None, false),
-            Verdict::Scour if all => (cell.unlinked, cell.scour, cell.suspicious) = (None, false, true),
-            Verdict::Scour => (cell.scour, cell.suspicious) = (false, false),
+            Verdict::ConservativeOverwrite if all => {
+                (cell.unlinked, cell.conservative, cell.suspicious) = (None, false, true)
+            }
+            Verdict::ConservativeOverwrite => (cell.conservative, cell.suspicious) = (false, false),
         }
     }
 
@@ -471,7 +479,7 @@ impl<F: Format> Version for Literal<F> {
             let cell = self.cells.get_mut(&block).expect("it may be dead");
             cell.suspicious = part != place;
             if part == place {
-                (cell.stage, cell.unconfirmed, cell.unlinked, cell.scour) = (None, None, None, false);
+                (cell.stage, cell.unconfirmed, cell.unlinked, cell.conservative) = (None, None, None, false);
             }
         }
         parts
@@ -528,10 +536,15 @@ pub(crate) fn place_of(format: &dyn Format, block: Block) -> Extent<Addr> {
 }
 
 /// `old`, the content of `seen`, once `extent` has got `content`.
-pub(crate) fn patched(seen: Extent<Addr>, old: &[u8], extent: Extent<Addr>, content: Content<'_>) -> Vec<u8> {
+pub(crate) fn patched(
+    old_extent: Extent<Addr>,
+    old: &[u8],
+    extent: Extent<Addr>,
+    content: Content<'_>,
+) -> Vec<u8> {
     let mut new = old.to_vec();
-    let Some(both) = seen.overlap(extent) else { return new };
-    let into = (both.start.0 - seen.start.0) as usize..(both.end() - seen.start.0) as usize;
+    let Some(both) = old_extent.overlap(extent) else { return new };
+    let into = (both.start.0 - old_extent.start.0) as usize..(both.end() - old_extent.start.0) as usize;
     match content {
         Content::Zeros => new[into].fill(0),
         Content::Bytes(bytes) => {

@@ -61,11 +61,11 @@ pub enum Watchers {
 
 /// Up to two versions of some rules, and the disk that they watch, in blocks of `BYTES`.
 #[derive(Debug)]
-pub struct Twin<const BYTES: usize> {
+pub struct Differential<const BYTES: usize> {
     rule: Option<Box<dyn Rule>>,
     /// The reference; gone beside the product once something hung on a time that the rules do not
     /// fix.
-    literal: Option<Box<dyn Version>>,
+    reference: Option<Box<dyn Version>>,
     disk: Vec<[u8; BYTES]>,
     now: Millis,
     clients: usize,
@@ -84,13 +84,18 @@ fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
     (extent.start.0 / BYTES as u64) as Block..extent.end().div_ceil(BYTES as u64) as Block
 }
 
-impl<const BYTES: usize> Twin<BYTES> {
+impl<const BYTES: usize> Differential<BYTES> {
     /// Both versions, as they begin to watch `disk`.
     #[must_use]
-    pub fn new(rule: Box<dyn Rule>, literal: Box<dyn Version>, disk: Vec<[u8; BYTES]>, now: Millis) -> Self {
+    pub fn new(
+        rule: Box<dyn Rule>,
+        reference: Box<dyn Version>,
+        disk: Vec<[u8; BYTES]>,
+        now: Millis,
+    ) -> Self {
         Self {
             rule: Some(rule),
-            literal: Some(literal),
+            reference: Some(reference),
             disk,
             now,
             clients: 0,
@@ -103,8 +108,8 @@ impl<const BYTES: usize> Twin<BYTES> {
     #[must_use]
     pub fn watched_by(self, watchers: Watchers) -> Self {
         let rule = self.rule.filter(|_| watchers != Watchers::Reference);
-        let literal = self.literal.filter(|_| watchers != Watchers::Product);
-        Self { rule, literal, ..self }
+        let reference = self.reference.filter(|_| watchers != Watchers::Product);
+        Self { rule, reference, ..self }
     }
 
     /// From here on each version reads what it wants before anything else
@@ -128,9 +133,9 @@ impl<const BYTES: usize> Twin<BYTES> {
 
     fn literal_observes(&mut self, observation: Observation<'_>) {
         let at = self.moment();
-        self.literal.iter_mut().for_each(|it| it.observe(at, observation));
+        self.reference.iter_mut().for_each(|it| it.observe(at, observation));
         if self.rule.is_some() {
-            self.literal.take_if(|it| it.is_unsure());
+            self.reference.take_if(|it| it.is_unsure());
         }
     }
 
@@ -147,7 +152,7 @@ impl<const BYTES: usize> Twin<BYTES> {
             let content = self.read(extent);
             self.rule_observes(given(extent, &content));
         }
-        while let Some(extent) = self.literal_wants().first().map(|it| place::<BYTES>(*it)) {
+        while let Some(extent) = self.reference_wants().first().map(|it| place::<BYTES>(*it)) {
             let content = self.read(extent);
             self.literal_observes(given(extent, &content));
         }
@@ -179,15 +184,15 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// Whether inference has stopped.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let literal = || self.literal.as_ref().is_some_and(|it| it.is_over());
-        self.rule.as_ref().map_or_else(literal, |it| it.has_changed() || it.broken().is_some())
+        let reference = || self.reference.as_ref().is_some_and(|it| it.is_over());
+        self.rule.as_ref().map_or_else(reference, |it| it.has_changed() || it.broken().is_some())
     }
 
     /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
     /// rules do not fix.
     #[must_use]
-    pub fn literal(&self) -> Option<&dyn Version> {
-        self.literal.as_deref()
+    pub fn reference(&self) -> Option<&dyn Version> {
+        self.reference.as_deref()
     }
 
     /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before; that
@@ -235,7 +240,7 @@ impl<const BYTES: usize> Twin<BYTES> {
             parts.iter().flat_map(|it| it.start.0..it.end()).collect()
         };
         let ours = self.rule.as_mut().map(|it| bytes(it.take_suspicious(extent)));
-        let theirs = self.literal.as_mut().map(|it| bytes(it.take_suspicious(extent)));
+        let theirs = self.reference.as_mut().map(|it| bytes(it.take_suspicious(extent)));
         let taken = agreed("to be destroyed before a write", ours, theirs)?;
         let blocks: BTreeSet<_> = taken.into_iter().map(|it| (it / BYTES as u64) as Block).collect();
         Ok(blocks.into_iter().collect())
@@ -255,11 +260,11 @@ impl<const BYTES: usize> Twin<BYTES> {
     fn see(&mut self, extent: Extent<Addr>, content: Content<'_>) -> Result<(), String> {
         let ours = self.rule.as_ref().map(|it| it.needs(extent));
         let blocks = ours.iter().map(|it| it.iter().copied().flat_map(touched::<BYTES>).collect()).next();
-        let theirs = self.literal.as_ref().map(|it| it.needs(extent));
+        let theirs = self.reference.as_ref().map(|it| it.needs(extent));
         let blocks = agreed("needed before a write", blocks, theirs)?;
-        for seen in ours.unwrap_or_else(|| blocks.into_iter().map(place::<BYTES>).collect()) {
-            let old = self.read(seen);
-            self.observe(Observation::Overwriting { extent, content, seen, old: &old });
+        for old_extent in ours.unwrap_or_else(|| blocks.into_iter().map(place::<BYTES>).collect()) {
+            let old = self.read(old_extent);
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
         Ok(())
     }
@@ -283,7 +288,7 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// # Errors
     /// The two disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
-        let theirs = self.literal_wants();
+        let theirs = self.reference_wants();
         let ours = if self.rule.is_some() {
             self.rule_wants()
         } else {
@@ -302,9 +307,9 @@ impl<const BYTES: usize> Twin<BYTES> {
         self.rule.as_mut()?.wants()
     }
 
-    fn literal_wants(&self) -> BTreeSet<Block> {
-        let literal = self.literal.as_ref().filter(|it| !it.is_over());
-        literal.map_or_else(BTreeSet::new, |it| it.wants())
+    fn reference_wants(&self) -> BTreeSet<Block> {
+        let reference = self.reference.as_ref().filter(|it| !it.is_over());
+        reference.map_or_else(BTreeSet::new, |it| it.wants())
     }
 
     /// Lets time pass.
@@ -334,10 +339,10 @@ impl<const BYTES: usize> Twin<BYTES> {
     /// The two disagree.
     pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, layers, all)).transpose()?;
-        let theirs = self.literal.as_ref().map(|it| it.due(layers, all));
+        let theirs = self.reference.as_ref().map(|it| it.due(layers, all));
         let verdicts = agreed("handed out", ours, theirs)?;
-        if let Some(literal) = &mut self.literal {
-            verdicts.iter().for_each(|(block, verdict)| literal.handed_out(*block, *verdict, all));
+        if let Some(reference) = &mut self.reference {
+            verdicts.iter().for_each(|(block, verdict)| reference.handed_out(*block, *verdict, all));
         }
         self.compare()?;
         Ok(verdicts)
@@ -345,12 +350,12 @@ impl<const BYTES: usize> Twin<BYTES> {
 
     /// Compares everything that shows.
     fn compare(&self) -> Result<(), String> {
-        let (Some(rule), Some(literal)) = (&self.rule, &self.literal) else { return Ok(()) };
-        agree("over", &self.is_over(), &literal.is_over())?;
-        if literal.is_over() {
+        let (Some(rule), Some(reference)) = (&self.rule, &self.reference) else { return Ok(()) };
+        agree("over", &self.is_over(), &reference.is_over())?;
+        if reference.is_over() {
             return Ok(());
         }
-        let (census, figures) = (literal.census(), rule.figures());
+        let (census, figures) = (reference.census(), rule.figures());
         let is_told = |name| census.iter().any(|(it, _)| *it == name);
         let mut figures: Census = figures.into_iter().filter(|(name, _)| is_told(*name)).collect();
         figures.sort_unstable();

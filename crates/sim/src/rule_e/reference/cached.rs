@@ -1,11 +1,11 @@
 //! Below a cache (the page's section of that name).
 
-use super::Literal;
+use super::Reference;
 use quietus_core::units::Millis;
 use quietus_core::watch::Attached;
 use quietus_detect::format::Format;
 
-impl<F: Format> Literal<F> {
+impl<F: Format> Reference<F> {
     /// `settle`, and what the cache may hold a write back for.
     pub(super) fn settle_ms(&self) -> u64 {
         self.options.settle_ms + self.attached.hold_ms()

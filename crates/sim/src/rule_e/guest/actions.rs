@@ -5,7 +5,7 @@ use quietus_detect::format::Block;
 
 /// One thing that a process does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Deed {
+pub enum Action {
     /// A file is made.
     Create(usize),
     /// A file gets a block in a slot.
@@ -22,7 +22,7 @@ pub enum Deed {
     Delete(usize),
 }
 
-impl Deed {
+impl Action {
     /// Whether it frees blocks.
     #[must_use]
     pub fn frees(self) -> bool {
@@ -40,17 +40,17 @@ impl Deed {
 }
 
 impl Guest {
-    /// Does `deed`, if it can be done; returns what was freed. `begin` is told
+    /// Does `action`, if it can be done; returns what was freed. `begin` is told
     /// of each block that gets an owner.
-    pub fn does(&mut self, deed: Deed, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
-        match deed {
-            Deed::Create(file) if self.absent().contains(&file) => self.create(file),
-            Deed::Grow(file, slot, block) => self.grows(file, Some(slot), block, begin),
-            Deed::GrowIndirect(file, block) => self.grows(file, None, block, begin),
-            Deed::Touch(block) => self.touch(block),
-            Deed::Punch(file, slot) => return self.punch(file, slot),
-            Deed::Truncate(file) if self.present().contains(&file) => return self.truncate(file),
-            Deed::Delete(file) if self.present().contains(&file) => return self.delete(file),
+    pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        match action {
+            Action::Create(file) if self.absent().contains(&file) => self.create(file),
+            Action::Grow(file, slot, block) => self.grows(file, Some(slot), block, begin),
+            Action::GrowIndirect(file, block) => self.grows(file, None, block, begin),
+            Action::Touch(block) => self.touch(block),
+            Action::Punch(file, slot) => return self.punch(file, slot),
+            Action::Truncate(file) if self.present().contains(&file) => return self.truncate(file),
+            Action::Delete(file) if self.present().contains(&file) => return self.delete(file),
             _ => {}
         }
         Vec::new()
@@ -79,26 +79,32 @@ impl Guest {
     /// What can be done to files below `files` in `slots`, with the blocks of
     /// `free`. Of the slots that a file has free the first `most` count.
     #[must_use]
-    pub fn deeds(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Deed> {
-        let mut deeds = Vec::new();
+    pub fn actions(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Action> {
+        let mut actions = Vec::new();
         for file in self.present() {
-            self.deeds_on(file, slots, (free, most), &mut deeds);
+            self.actions_on(file, slots, (free, most), &mut actions);
         }
-        deeds.extend(self.absent().into_iter().filter(|it| *it < files).map(Deed::Create));
-        deeds
+        actions.extend(self.absent().into_iter().filter(|it| *it < files).map(Action::Create));
+        actions
     }
 
-    fn deeds_on(&self, file: usize, slots: &[usize], (free, most): (&[Block], usize), deeds: &mut Vec<Deed>) {
-        deeds.extend([Deed::Delete(file), Deed::Truncate(file)]);
+    fn actions_on(
+        &self,
+        file: usize,
+        slots: &[usize],
+        (free, most): (&[Block], usize),
+        actions: &mut Vec<Action>,
+    ) {
+        actions.extend([Action::Delete(file), Action::Truncate(file)]);
         if self.indirect(file).is_none() && slots.iter().any(|it| *it >= 2) {
-            deeds.extend(free.iter().take(most).map(|it| Deed::GrowIndirect(file, *it)));
+            actions.extend(free.iter().take(most).map(|it| Action::GrowIndirect(file, *it)));
         }
         let (taken, vacant): (Vec<_>, Vec<_>) =
             slots.iter().copied().partition(|it| self.at(file, *it).is_some());
-        deeds.extend(taken.into_iter().map(|it| Deed::Punch(file, it)));
+        actions.extend(taken.into_iter().map(|it| Action::Punch(file, it)));
         let vacant = vacant.into_iter().filter(|it| *it < 2 || self.indirect(file).is_some());
-        deeds.extend(
-            vacant.take(most).flat_map(|slot| free.iter().map(move |it| Deed::Grow(file, slot, *it))),
+        actions.extend(
+            vacant.take(most).flat_map(|slot| free.iter().map(move |it| Action::Grow(file, slot, *it))),
         );
     }
 }

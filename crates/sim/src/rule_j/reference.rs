@@ -10,8 +10,8 @@ mod cached;
 mod log;
 mod version;
 
-use crate::rule_e::literal::time::{Clock, Moment};
-use crate::rule_e::literal::{blocks_of, place_of};
+use crate::rule_e::reference::time::{Clock, Moment};
+use crate::rule_e::reference::{blocks_of, place_of};
 use crate::rule_j::log::{Area, At, Own, Tag, Tid};
 use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};
@@ -108,7 +108,7 @@ struct Review {
 
 /// The second implementation.
 #[derive(Debug)]
-pub struct Literal {
+pub struct Reference {
     format: Box<dyn Format>,
     area: Area,
     reading: Reading,
@@ -134,7 +134,7 @@ pub struct Literal {
     is_over: bool,
 }
 
-impl Literal {
+impl Reference {
     /// Begins to watch (1).
     #[must_use]
     pub fn attach(

@@ -2,13 +2,13 @@
 //! parts, twice, with numbers of any sort: the two versions of rule J must agree.
 
 use super::device::WIDE_BYTES;
-use super::literal::RULE;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
 use super::place::{place, widened};
-use super::rules::twin;
+use super::reference::RULE;
+use super::rules::differential;
+use crate::differential::{Differential, Watchers};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
-use crate::twin::{Twin, Watchers};
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -118,9 +118,9 @@ pub struct Theme {
 
 /// Two versions of the rule, and a guest that knows no rules.
 #[derive(Debug)]
-pub struct Wild {
+pub struct Fuzz {
     area: Area,
-    twin: Twin<{ WIDE_BYTES as usize }>,
+    differential: Differential<{ WIDE_BYTES as usize }>,
     steps: Vec<Step>,
     /// The transaction that is being written, and where it begins.
     shape: Shape,
@@ -129,7 +129,7 @@ pub struct Wild {
     begun: Tail,
 }
 
-impl Wild {
+impl Fuzz {
     /// A disk with an empty log, all of whose data is free, and what has
     /// happened to it `before`.
     ///
@@ -149,7 +149,7 @@ impl Wild {
         disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
         let options =
             Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
-        let twin = twin(
+        let differential = differential(
             (toy, area),
             (Watchers::Both, RULE),
             disk,
@@ -160,7 +160,7 @@ impl Wild {
         let next = (theme.tid, FIRST);
         let begun = Tail { start: FIRST, tid: theme.tid };
         let mut this =
-            Self { area, twin, steps: theme.steps.clone(), shape: Shape::Map(0, false), next, begun };
+            Self { area, differential, steps: theme.steps.clone(), shape: Shape::Map(0, false), next, begun };
         theme.before.iter().for_each(|it| this.step(*it).expect("both agree on the beginning"));
         this
     }
@@ -231,7 +231,7 @@ impl Wild {
 
     fn write_at(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
         let start = place(block, WIDE_BYTES).start.0 + from as u64;
-        self.twin.write(Extent::new(start, bytes.len() as u64), bytes, true).map(drop)
+        self.differential.write(Extent::new(start, bytes.len() as u64), bytes, true).map(drop)
     }
 
     fn write_tail(&mut self, says: Says, len: usize) -> Result<(), String> {
@@ -243,7 +243,7 @@ impl Wild {
         match step {
             Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF]),
             Step::Half(block) => self.write_at(block, 0, &[0xda; HALF]),
-            Step::Free(block) => self.twin.free(block),
+            Step::Free(block) => self.differential.free(block),
             Step::Piece(n) => self.piece(n),
             Step::Part(n, second) => self.part(n, second),
             Step::All => self.all(),
@@ -256,8 +256,8 @@ impl Wild {
                 let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
                 self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
             }
-            Step::Act(all) => self.twin.verdicts(true, all).map(drop),
-            Step::Pass(ms) => self.twin.pass(ms),
+            Step::Act(all) => self.differential.verdicts(true, all).map(drop),
+            Step::Pass(ms) => self.differential.pass(ms),
             Step::Turn | Step::Becomes(_) | Step::Cut | Step::Proven => {
                 self.happen_inside(step);
                 Ok(())
@@ -270,8 +270,8 @@ impl Wild {
         match step {
             Step::Turn => self.turn(),
             Step::Becomes(shape) => self.shape = shape,
-            Step::Cut => self.twin.cut(),
-            _ => self.twin.proven(),
+            Step::Cut => self.differential.cut(),
+            _ => self.differential.proven(),
         }
     }
 }
@@ -290,7 +290,7 @@ fn map(area: Area, bits: u8, escaped: bool) -> [u8; WIDE_BYTES as usize] {
     bytes
 }
 
-impl Space for Wild {
+impl Space for Fuzz {
     type Step = Step;
 
     fn steps(&self) -> Vec<Step> {
@@ -303,15 +303,15 @@ impl Space for Wild {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.twin.disk(), self.shape, self.next, self.begun).hash(&mut hasher);
-        if let Some(literal) = self.twin.literal() {
-            literal.digest(&mut hasher);
+        (self.differential.disk(), self.shape, self.next, self.begun).hash(&mut hasher);
+        if let Some(reference) = self.differential.reference() {
+            reference.digest(&mut hasher);
         }
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.twin.is_over() || self.twin.literal().is_none()
+        self.differential.is_over() || self.differential.reference().is_none()
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Reading {
 
 /// Model; see the module's documentation.
 #[derive(Clone, Debug)]
-pub struct Book {
+pub struct Model {
     size: u64,
     /// Pieces by their start; each ends where the next begins.
     pieces: BTreeMap<u64, Piece>,
@@ -80,8 +80,8 @@ pub struct Book {
     is_even: bool,
 }
 
-impl Book {
-    /// The book of a disk of `size` bytes that holds `value`.
+impl Model {
+    /// The model of a disk of `size` bytes that holds `value`.
     #[must_use]
     pub fn new(size: u64, value: Value) -> Self {
         Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
@@ -115,8 +115,8 @@ impl Book {
     }
 
     /// Notes the reply to a wish to destroy what lies below `extent`, by request `tag`.
-    pub fn scoured(&mut self, tag: Tag, extent: Extent<Addr>) {
-        self.change(extent, |piece| piece.scoured_before = Some(tag));
+    pub fn rewritten(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.change(extent, |piece| piece.rewritten_before = Some(tag));
     }
 
     /// Notes the reply to a flush that was sent at `since`.
@@ -220,7 +220,7 @@ impl Book {
         &self,
         extent: Extent<Addr>,
     ) -> impl Iterator<Item = (Extent<Addr>, Option<Tag>, Option<Tag>)> {
-        self.runs(extent).map(|(run, piece)| (run, piece.dead_before, piece.scoured_before))
+        self.runs(extent).map(|(run, piece)| (run, piece.dead_before, piece.rewritten_before))
     }
 
     fn piece(&self, at: u64) -> &Piece {

@@ -2,10 +2,10 @@
 //! of the rules must agree.
 
 use super::{DATA, END, ENTRIES, FatToy, TABLE};
+use crate::differential::Differential;
+use crate::rule_e::differential;
+use crate::rule_e::fuzz::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
 use crate::rule_e::toy::BLOCK_BYTES;
-use crate::rule_e::twin;
-use crate::rule_e::wild::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
-use crate::twin::Twin;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -18,13 +18,13 @@ const DATA_END: Block = BLOCKS - 1;
 const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 
 /// A disk with one file: block 3, then 4.
-fn attach(theme: &Theme) -> Twin<BLOCK_BYTES> {
+fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
     let toy = FatToy { blocks: BLOCKS, was_clean: theme.was_clean, is_final: theme.is_final };
     let mut disk = toy.disk();
     for (block, entry) in [(3, 4), (4, END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
     }
-    twin(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+    differential(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
 }
 
 /// One entry of the table is written, and nothing else.

@@ -1,4 +1,4 @@
-"""The agreement of lab/elsewhere and its guest: the partitions, and how the file systems are made."""
+"""The agreement of lab/external-journal and its guest: the partitions, and how the file systems are made."""
 
 BLOCK_BYTES = 1024
 START_MIB = 1

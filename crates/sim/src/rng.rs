@@ -2,9 +2,9 @@
 
 /// A stream of numbers that its seed decides (SplitMix64). Not for secrets.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The stream of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -1,15 +1,15 @@
 //! How the page's version shows itself to whoever compares.
 
-use super::{Cell, Literal, Stage};
-use crate::rule_e::literal::{blocks_of, patched, place_of, time::Moment};
-use crate::twin::{Census, Version};
+use super::{Cell, Reference, Stage};
+use crate::differential::{Census, Version};
+use crate::rule_e::reference::{blocks_of, patched, place_of, time::Moment};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{self, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
-impl Literal {
+impl Reference {
     /// Blocks whose old content is wanted.
     fn old_wanted(&self) -> BTreeSet<Block> {
         let copies = self.commits.iter().flat_map(|it| &it.maps);
@@ -36,10 +36,16 @@ impl Literal {
         stages.filter(|it| **it == from).for_each(|it| *it = to);
     }
 
-    fn overwriting(&mut self, extent: Extent<Addr>, content: Content<'_>, seen: Extent<Addr>, old: &[u8]) {
-        let new = patched(seen, old, extent, content);
+    fn overwriting(
+        &mut self,
+        extent: Extent<Addr>,
+        content: Content<'_>,
+        old_extent: Extent<Addr>,
+        old: &[u8],
+    ) {
+        let new = patched(old_extent, old, extent, content);
         let bytes = self.format.block_bytes() as usize;
-        for (n, block) in blocks_of(&*self.format, seen).into_iter().enumerate() {
+        for (n, block) in blocks_of(&*self.format, old_extent).into_iter().enumerate() {
             let part = n * bytes..(n + 1) * bytes;
             match self.format.kind(block) {
                 Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
@@ -74,12 +80,12 @@ impl Literal {
     }
 }
 
-impl Version for Literal {
+impl Version for Reference {
     fn observe(&mut self, at: watch::Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
-            Observation::Overwriting { extent, content, seen, old } => {
-                self.overwriting(extent, content, seen, old);
+            Observation::Overwriting { extent, content, old_extent, old } => {
+                self.overwriting(extent, content, old_extent, old);
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Attached => self.attached(at.now, at.attached),

@@ -1,11 +1,11 @@
 //! States that differ in nothing but when they were reached are one.
 
 use super::time::Moment;
-use super::{Cell, Literal};
+use super::{Cell, Reference};
 use quietus_detect::format::Format;
 use std::hash::{Hash, Hasher};
 
-impl<F: Format> Literal<F> {
+impl<F: Format> Reference<F> {
     /// Adds all that matters for what follows to `hasher`.
     pub(super) fn add_to(&self, hasher: &mut impl Hasher) {
         for cell in self.cells.values() {
@@ -15,13 +15,13 @@ impl<F: Format> Literal<F> {
                 unconfirmed,
                 stage,
                 unlinked,
-                scour,
+                conservative,
                 written,
                 stirred,
                 touched,
                 shaky,
             } = cell;
-            (live, suspicious, stage, scour, touched, shaky).hash(hasher);
+            (live, suspicious, stage, conservative, touched, shaky).hash(hasher);
             [unconfirmed, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(hasher);
         }
         for (block, it) in &self.sources {
