@@ -1,6 +1,6 @@
 //! The rules of inference below file systems with block exclusivity, on trial.
 //!
-//! - [`reference`]: the same rules once more, written from the decision alone;
+//! - [`mod@reference`]: the same rules once more, written from the decision alone;
 //!   [`crate::differential`] lets both see the same events and compares all that shows.
 //! - [`fuzz`] writes whatever can be written, in every order: two versions of
 //!   the rules must agree whatever a guest does.

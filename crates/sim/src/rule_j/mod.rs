@@ -5,7 +5,7 @@
 //!   and is recovered from what lies on the disk ([`recovery`]).
 //! - [`judge`] knows what every crash could bring back, and objects when that
 //!   is destroyed, or something dead is left, in the journal too.
-//! - [`reference`] is the decision once more, written from that page alone; readings of it
+//! - [`mod@reference`] is the decision once more, written from that page alone; readings of it
 //!   that are wrong must be found ([`known`]).
 //! - [`rules`] lets it and the product see the same events; below a journal that lies
 //!   elsewhere on two disks, the file system's and the log's own [`device`].
