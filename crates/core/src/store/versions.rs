@@ -25,8 +25,9 @@ use crate::place::Place;
 use crate::tree::{Absent, Head, PAGE_BYTES};
 use crate::units::{Epoch, Extent, Pos};
 use history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
-use log::Log;
+use log::{Log, Turned};
 use slots::Slots;
+use std::collections::BTreeSet;
 use stubs::{Entry, Layout, Sector, Session};
 
 /// A block of the disk, by its number.
@@ -45,8 +46,8 @@ struct Versions {
     history: History,
     slots: Slots,
     log: Log,
-    /// Half a log that has to be destroyed before it is used again.
-    old_half: Option<Extent<Pos>>,
+    /// Half a log that has to be destroyed before it is used again, and the slots whose only stubs are in it.
+    old_half: Option<(Extent<Pos>, BTreeSet<Slot>)>,
 }
 
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
@@ -60,8 +61,8 @@ struct IndexCheckpoint {
     head: (Place, Vec<u8>),
     /// The slots whose stubs have their home then.
     homed: Vec<Slot>,
-    /// The half of the log that is not needed any more then.
-    old_half: Extent<Pos>,
+    /// The half of the log that is not needed any more then, and the slots whose only stubs are in it.
+    old_half: (Extent<Pos>, BTreeSet<Slot>),
 }
 
 /// What a head of the index says besides the roots.
@@ -104,7 +105,7 @@ impl Versions {
             history: History::open(disk, head, open),
             slots: Slots::new(layout.per_page(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, session),
-            old_half: Some(layout.half(1 - half)).filter(|_| head.generation > 0),
+            old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
         })
     }
 
@@ -157,7 +158,7 @@ impl Versions {
     fn note(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
         let owed = self.history.write(block, slot, epoch)?;
         if let Some(dead) = owed
-            && self.log.forget_unlogged(dead.slot)
+            && self.log.forget(dead.slot)
         {
             // Nothing has the stub any more.
             self.history.completed(dead.slot)?;
@@ -180,7 +181,13 @@ impl Versions {
 
     /// Takes the next step of a forget.
     fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        self.history.forget_step(forget)
+        let step = self.history.forget_step(forget)?;
+        if let Forgotten::Version(dead) = step {
+            // Epochs that are forgotten were durable before; so was the stub.
+            let is_gone = self.log.forget(dead.slot);
+            assert!(!is_gone, "what a kept epoch shows is durable");
+        }
+        Ok(step)
     }
 
     /// The next commit: what has to be written and durable, after the content, so that all is durable that has
@@ -209,12 +216,21 @@ impl Versions {
 
     /// Half a log that is to be destroyed.
     fn old_half(&self) -> Option<Extent<Pos>> {
-        self.old_half
+        self.old_half.as_ref().map(|(half, _)| *half)
     }
 
-    /// Notes that the old half of the log is destroyed.
-    fn old_half_destroyed(&mut self) {
+    /// Notes that the old half of the log is destroyed, and so what was owed there.
+    fn old_half_destroyed(&mut self) -> Result<(), Absent> {
+        while let Some((_, dying)) = &self.old_half
+            && let Some(slot) = dying.first().copied()
+        {
+            self.destroyed(slot)?;
+            if let Some((_, dying)) = &mut self.old_half {
+                dying.remove(&slot);
+            }
+        }
         self.old_half = None;
+        Ok(())
     }
 
     /// Tells the index of all slots that changed. Comes right before [`Versions::begin_checkpoint`].
@@ -230,11 +246,8 @@ impl Versions {
     fn begin_checkpoint(&mut self) -> IndexCheckpoint {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
-        let (old_half, logged) = self.log.turn();
-        let mut writes: Vec<_> =
-            logged.iter().filter_map(|slot| Some((*slot, self.home_of(*slot)?))).collect();
-        let homed = writes.iter().map(|(slot, _)| *slot).collect();
-        let mut writes: Vec<_> = writes.drain(..).map(|(_, write)| write).collect();
+        let Turned { used, to_home, dying } = self.log.turn();
+        let mut writes: Vec<_> = to_home.iter().filter_map(|slot| self.home_of(*slot)).collect();
         let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
         let pages = self.history.pages.take_writes(usize::MAX);
         writes.extend(pages.into_iter().map(|(at, bytes)| (page(at, PAGE_BYTES as u64), bytes)));
@@ -247,7 +260,7 @@ impl Versions {
             Head { generation, roots, note: Note { open: self.open_epoch(), half, sequence }.to_bytes() };
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);
-        IndexCheckpoint { log, writes, head, homed, old_half }
+        IndexCheckpoint { log, writes, head, homed: to_home, old_half: (used, dying) }
     }
 
     /// The write that gives a stub its home.
@@ -262,7 +275,7 @@ impl Versions {
         self.history.pages.end_head();
         self.slots.end_head();
         checkpoint.homed.iter().for_each(|slot| self.log.settle(*slot));
-        self.old_half = Some(checkpoint.old_half).filter(|half| !half.is_empty());
+        self.old_half = Some(checkpoint.old_half.clone()).filter(|(half, _)| !half.is_empty());
     }
 
     /// Where a start reads the log on: the place of the next sector.

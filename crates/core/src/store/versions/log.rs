@@ -5,7 +5,7 @@ use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector, Session};
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::units::{Epoch, Extent, Pos};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Where the stub of a version is that has no home yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,17 @@ enum Pending {
     Other(Epoch, Entry),
 }
 
+/// A half of the log that is not written any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Turned {
+    /// The bytes that are used.
+    pub(super) used: Extent<Pos>,
+    /// The slots of the versions whose stubs need a home.
+    pub(super) to_home: Vec<Slot>,
+    /// The slots of versions that are owed, and whose stubs are in the half and nowhere else.
+    pub(super) dying: BTreeSet<Slot>,
+}
+
 /// The epoch of the next sector, its entries, and which of them are versions.
 type Next = (Epoch, Vec<Entry>, Vec<(usize, Slot)>);
 
@@ -51,13 +62,15 @@ pub(super) struct Log {
     /// How often the epoch changes in there.
     changes: u64,
     homeless: BTreeMap<Slot, Homeless>,
+    /// Those of them that are owed: they die with their half, and get no home.
+    owed: BTreeSet<Slot>,
 }
 
 impl Log {
     /// An empty log, whose sectors go to `half`, the first with the number after `sequence`.
     pub(super) fn new(layout: Layout, half: u8, sequence: u64, session: Session) -> Self {
-        let (pending, homeless) = (VecDeque::new(), BTreeMap::new());
-        Self { layout, half, used: 0, sequence, session, pending, changes: 0, homeless }
+        let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
+        Self { layout, half, used: 0, sequence, session, pending, changes: 0, homeless, owed }
     }
 
     /// The half that commits go to, and the number of the last sector.
@@ -94,11 +107,14 @@ impl Log {
         }
     }
 
-    /// Forgets a version that is owed, if its stub was in memory only: then nothing is left of it.
-    pub(super) fn forget_unlogged(&mut self, slot: Slot) -> bool {
-        let is_in_memory = self.homeless.get(&slot).is_some_and(|it| it.at == At::Memory);
+    /// Notes that a version is owed. Whether nothing is left of it: its stub was in memory only.
+    pub(super) fn forget(&mut self, slot: Slot) -> bool {
+        let Some(it) = self.homeless.get(&slot) else { return false };
+        let is_in_memory = it.at == At::Memory;
         if is_in_memory {
             self.homeless.remove(&slot);
+        } else if !it.may_be_home {
+            self.owed.insert(slot);
         }
         is_in_memory
     }
@@ -122,6 +138,7 @@ impl Log {
     /// Notes that the stub of a version was destroyed, or has its home.
     pub(super) fn settle(&mut self, slot: Slot) {
         self.homeless.remove(&slot);
+        self.owed.remove(&slot);
     }
 
     /// The next commit: everything that is pending, as one write. None if that is nothing.
@@ -174,15 +191,14 @@ impl Log {
         }
     }
 
-    /// Turns to the other half, which is empty. Returns the bytes of the old half that are used, and the slots
-    /// of the versions whose stubs need a home: those that are in it.
-    pub(super) fn turn(&mut self) -> (Extent<Pos>, Vec<Slot>) {
-        let old = self.layout.half(self.half);
-        let used = Extent::new(old.start.0, self.used * SECTOR_BYTES);
+    /// Turns to the other half, which is empty.
+    pub(super) fn turn(&mut self) -> Turned {
+        let used = Extent::new(self.layout.half(self.half).start.0, self.used * SECTOR_BYTES);
         (self.half, self.used) = (1 - self.half, 0);
-        let is_logged = |it: &Homeless| matches!(it.at, At::Log(..));
-        let logged = self.homeless.iter().filter(|(_, it)| is_logged(it)).map(|(slot, _)| *slot);
-        (used, logged.collect())
+        let dying = std::mem::take(&mut self.owed);
+        let logged = self.homeless.iter().filter(|(slot, it)| it.at != At::Memory && !dying.contains(slot));
+        let to_home = logged.map(|(slot, _)| *slot).collect();
+        Turned { used, to_home, dying }
     }
 
     /// The bytes of the next sector of the half; none if it is full.

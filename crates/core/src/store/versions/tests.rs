@@ -226,7 +226,7 @@ impl Rig {
         if let Some(half) = self.store.old_half() {
             self.stubs.write(half.start.0, &vec![0; half.len as usize]);
             self.stubs.sync();
-            self.store.old_half_destroyed();
+            self.ask(Versions::old_half_destroyed);
         }
         self.ask(Versions::prepare_checkpoint);
         let checkpoint = self.store.begin_checkpoint();
@@ -440,7 +440,7 @@ impl Large {
     }
 
     fn checkpoint(&mut self) {
-        self.store.old_half_destroyed();
+        self.store.old_half_destroyed().expect("all is in memory");
         self.store.prepare_checkpoint().expect("all is in memory");
         let checkpoint = self.store.begin_checkpoint();
         let pages = checkpoint.writes.iter().filter(|(place, _)| place.on == MediumId::Map);
