@@ -123,13 +123,17 @@ impl Disk {
         let mut old = std::mem::take(&mut self.parts);
         let regions: Vec<_> = plan.regions.iter().filter(|it| it.refused.is_none()).cloned().collect();
         for region in regions {
+            // A part that is kept waits for the reads that it asked for.
             let kept = old.iter().position(|part| part.extent == region.extent);
-            let watch = match kept {
-                Some(index) => old.swap_remove(index).watch,
-                None => self.new_watch(region.extent, &old),
+            let part = match kept {
+                Some(index) => old.swap_remove(index),
+                None => Part {
+                    id: self.new_id(),
+                    extent: region.extent,
+                    watch: self.new_watch(region.extent, &old),
+                },
             };
-            let id = self.new_id();
-            self.parts.push(Part { id, extent: region.extent, watch });
+            self.parts.push(part);
         }
         self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, search.contents()));
     }

@@ -317,6 +317,29 @@ fn a_read_that_fails_blinds_only_what_it_was_for() {
 }
 
 #[test]
+fn what_a_partition_asked_for_arrives_though_the_table_is_read_again_meanwhile() {
+    let (disk, ..) = two("meanwhile");
+    let expected = Bench::disk(disk.clone()).dead();
+    let mut bench = Bench::disk(disk.clone());
+    bench.observe(Observation::Tick);
+    while bench.status().parts.len() < 2 {
+        let extent = bench.watcher.wants().unwrap();
+        let content = bench.bytes[range(extent)].to_vec();
+        bench.observe(Observation::Given { extent, content: Some(&content) });
+    }
+    bench.observe(Observation::Tick);
+    let under_way: Vec<_> = std::iter::from_fn(|| bench.watcher.wants()).collect();
+    assert!(!under_way.is_empty());
+    bench.write(0, &disk[..512]);
+    bench.wait(1000);
+    for extent in under_way {
+        let content = bench.bytes[range(extent)].to_vec();
+        bench.observe(Observation::Given { extent, content: Some(&content) });
+    }
+    assert_eq!(bench.dead(), expected);
+}
+
+#[test]
 fn a_table_that_cannot_be_read_is_looked_for_again_once_it_is_written() {
     let (disk, ..) = two("unread");
     let mut bench = Bench::disk(disk.clone());
