@@ -31,7 +31,7 @@ enum Rule {
     Last(u64),
 }
 
-/// What a disk keeps: an epoch is kept if one of the rules keeps it. Without a rule, every epoch is.
+/// The rules of a disk: an epoch is kept if one of the rules keeps it. Without a rule, every epoch is kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Retention(Vec<Rule>);

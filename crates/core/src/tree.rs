@@ -72,12 +72,6 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         Self { id, root }
     }
 
-    /// The number of the tree in its index.
-    #[must_use]
-    pub fn id(&self) -> u8 {
-        self.id
-    }
-
     /// The root, for the next head.
     #[must_use]
     pub fn root(&self) -> Root {

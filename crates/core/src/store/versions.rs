@@ -53,7 +53,7 @@ struct Versions {
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct IndexCheckpoint {
-    /// What is still to be logged; the content was durable before.
+    /// The last entries of the log before the head. Their content is durable before they are written.
     log: Option<(Place, Vec<u8>)>,
     /// The changed pages of the index, and the homes of stubs.
     writes: Vec<(Place, Vec<u8>)>,
@@ -65,7 +65,7 @@ struct IndexCheckpoint {
     old_half: (Extent<Pos>, BTreeSet<Slot>),
 }
 
-/// What a head of the index says besides the roots.
+/// The note in a head of the index: where the log goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Note {
     open: Epoch,

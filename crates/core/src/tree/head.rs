@@ -10,14 +10,14 @@ const VERSION: u32 = 1;
 /// The number of a page that is none.
 const NO_PAGE: u32 = 0;
 
-/// What an index was at one instant.
+/// The state of an index at one instant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
     /// One more than that of the head before.
     pub generation: u64,
     /// The roots of all trees, in the order of their numbers.
     pub roots: Vec<Root>,
-    /// What the owner of the index keeps besides.
+    /// The bytes that the owner of the index keeps with it.
     pub note: Vec<u8>,
 }
 

@@ -222,6 +222,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let masks = self.masks(old_extent);
+        let places = self.readable(old_extent, &masks);
         self.run_masked(
             id,
             request.extent,
@@ -229,7 +230,7 @@ impl Volume {
             Stage::ReadForInference { request, old_extent, rest },
             masks,
         );
-        self.look(id, old_extent, out);
+        self.io(Purpose::Request(id), places, IoOp::Read, out);
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
@@ -242,8 +243,9 @@ impl Volume {
         let (due, cause) = match op {
             Op::ReadForInference => {
                 let masks = self.masks(extent);
+                let places = self.readable(extent, &masks);
                 self.run_masked(id, extent, true, Stage::Io, masks);
-                return self.look(id, extent, out);
+                return self.io(Purpose::Request(id), places, IoOp::Read, out);
             }
             Op::Read | Op::Copy => return self.begin_read(id, extent, out),
             Op::Write(data) => return self.begin_write(id, extent, data, fua, unseen, out),
@@ -312,8 +314,9 @@ impl Volume {
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
         }
+        let places = self.readable(extent, &masks);
         self.run_masked(id, extent, false, Stage::Io, masks);
-        self.io(Purpose::Request(id), self.readable(extent), IoOp::Read, out);
+        self.io(Purpose::Request(id), places, IoOp::Read, out);
     }
 
     fn begin_write(

@@ -30,7 +30,7 @@ pub struct Status {
     pub policy: String,
     /// Why the disk is latched; none if it is not.
     pub latched: Option<String>,
-    /// What is to be destroyed.
+    /// The content to be destroyed.
     pub owed: OwedStatus,
     /// The requests that were not answered yet.
     pub requests: RequestsStatus,
@@ -42,7 +42,7 @@ pub struct Status {
     pub store: StoreStatus,
 }
 
-/// What is to be destroyed. All sizes are bytes.
+/// The content to be destroyed. All sizes are bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OwedStatus {
     /// Dead bytes that are still to be destroyed.

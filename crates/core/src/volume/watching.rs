@@ -4,7 +4,7 @@
 
 use super::checkpoints::Waiter;
 use super::waiting::{Unseen, Waiting};
-use super::{Command, Purpose, Volume, io::IoOp};
+use super::{Command, Volume};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
@@ -194,26 +194,27 @@ impl Volume {
         }
     }
 
-    /// Reads the content of `seen` for request `id`.
-    pub(super) fn look(&mut self, id: RequestId, old_extent: Extent<Addr>, out: &mut Vec<Command>) {
-        self.io(Purpose::Request(id), self.readable(old_extent), IoOp::Read, out);
+    /// Where `extent` is read, whose dead parts are `masks`. These are read nowhere: their places may be
+    /// destroyed, and cut off, meanwhile.
+    pub(super) fn readable(&self, extent: Extent<Addr>, masks: &[Extent<Addr>]) -> Places {
+        if masks.is_empty() || mutant::is(Mutant::UnmaskedRead) {
+            return self.store.locate(extent);
+        }
+        let (mut places, mut from) = (Vec::new(), extent.start.0);
+        for mask in masks {
+            if from < mask.start.0 {
+                places.extend(self.store.locate(Extent::between(from, mask.start.0)).iter());
+            }
+            places.push(Place { on: MediumId::Nowhere, extent: Extent::new(0, mask.len) });
+            from = mask.end();
+        }
+        if from < extent.end() {
+            places.extend(self.store.locate(Extent::between(from, extent.end())).iter());
+        }
+        places.into_iter().collect()
     }
 
     /// The parts of `extent` that are dead, and read as zeros.
-    /// Where `extent` is read. Dead parts are read nowhere: their places may be destroyed, and cut off,
-    /// meanwhile.
-    pub(super) fn readable(&self, extent: Extent<Addr>) -> Places {
-        let dead = self.state.ledger.dead();
-        let mut parts: Vec<_> = dead.gaps(extent).into_iter().map(|gap| (gap, true)).collect();
-        parts.extend(self.masks(extent).into_iter().map(|mask| (mask, mutant::is(Mutant::UnmaskedRead))));
-        parts.sort_unstable();
-        let places = |(part, lives): (Extent<Addr>, bool)| match lives {
-            true => self.store.locate(part).iter().collect::<Vec<_>>(),
-            false => vec![Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }],
-        };
-        parts.into_iter().flat_map(places).collect()
-    }
-
     pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent);
         dead.map(|(extent, _)| extent).collect()

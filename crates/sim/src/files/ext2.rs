@@ -5,7 +5,7 @@ use super::truth::Truth;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::judge::{inodes, namers};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, POINTERS, SUPER, Super, TABLE, Toy};
+use crate::rule_e::toy::{Bytes, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,10 +48,7 @@ impl System for Ext2 {
     }
 
     fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
-        let mut disk = vec![vec![0; BLOCK_BYTES]; self.toy.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes().into();
-        disk[MAP as usize][..self.toy.first_data() as usize].fill(1);
-        disk
+        self.toy.disk().into_iter().map(Vec::from).collect()
     }
 
     fn is_mounted(&self) -> bool {

@@ -157,6 +157,15 @@ pub struct Toy {
 }
 
 impl Toy {
+    /// An empty file system.
+    #[must_use]
+    pub fn disk(&self) -> Vec<Bytes> {
+        let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
+        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
+        disk[MAP as usize][..self.first_data() as usize].fill(1);
+        disk
+    }
+
     /// The first block that is not metadata in a fixed place.
     #[must_use]
     pub fn first_data(&self) -> Block {

@@ -75,7 +75,7 @@ impl Forget {
     }
 }
 
-/// What one step of a forget did.
+/// The outcome of one step of a forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Forgotten {
     /// A version is owed now.

@@ -26,7 +26,7 @@ struct Homeless {
     entry: Entry,
 }
 
-/// What is still to be logged.
+/// An entry for the next commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pending {
     /// The version in this slot with this number of its sealing, if it is still wanted.
@@ -62,7 +62,7 @@ pub(super) struct Log {
     /// How often the epoch changes in there.
     changes: u64,
     homeless: BTreeMap<Slot, Homeless>,
-    /// Those of them that are owed: they die with their half, and get no home.
+    /// The homeless stubs that are owed: they die with their half of the log, and get no home.
     owed: BTreeSet<Slot>,
 }
 

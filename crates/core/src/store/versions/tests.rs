@@ -46,7 +46,7 @@ impl Disk {
     }
 }
 
-/// What a version is to the model: which block, when born, and which epoch ended it.
+/// A version in the model: its block, its birth, and the epoch that ended it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
     block: u64,
@@ -246,7 +246,7 @@ impl Rig {
         if cut == 1 {
             return self.crash();
         }
-        // What changes meanwhile is not part of the checkpoint.
+        // A write during the checkpoint is not part of it.
         let block = u64::from(self.rng.next_u32()) % BLOCKS;
         self.write(block);
         self.map.sync();
@@ -323,7 +323,7 @@ impl Rig {
         (self.model, self.durable) = (durable.clone(), durable);
     }
 
-    /// What an epoch shows, by the versions that lie in the slots; the stubs have to be those.
+    /// The versions that an epoch shows, by block, found through the slots. Each must have its own stub.
     fn found(&mut self, epoch: u64) -> BTreeMap<u64, u32> {
         let mut found = BTreeMap::new();
         for block in 0..BLOCKS {

@@ -6,7 +6,7 @@ use crate::differential::Differential;
 use crate::rule_e::differential;
 use crate::rule_e::judge::{Excuses, Judge};
 use crate::rule_e::play::{Setup, System};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, SUPER, Super, Toy};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, MAP, Super, Toy};
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -38,9 +38,7 @@ impl System for Ext2 {
 
     fn new(setup: &Setup) -> (Self, Vec<Bytes>) {
         let toy = Toy { blocks: 3 + setup.data, inode_blocks: 1, journal: 0, was_clean: true };
-        let mut disk = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-        disk[MAP as usize][..3].fill(1);
+        let disk = toy.disk();
         let (judge, is_cached) = (Judge::new(toy, &disk), setup.is_cached);
         (Self { toy, guest: None, judge, next_generation: 1, is_cached }, disk)
     }
