@@ -22,6 +22,7 @@ pub mod policy;
 pub mod receipts;
 pub mod request;
 pub mod retention;
+pub mod sealing;
 mod steps;
 pub mod store;
 pub mod tree;

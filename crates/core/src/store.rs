@@ -18,7 +18,8 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
-use crate::units::{Addr, Extent, Pos};
+use crate::sealing::Sealing;
+use crate::units::{Addr, Epoch, Extent, Pos};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
@@ -55,20 +56,19 @@ pub trait Store: Debug + Send {
     /// If something is [missing](Store::missing); likewise the other methods that take addresses.
     fn locate(&self, extent: Extent<Addr>) -> Places;
 
-    /// Begins a write of `extent`, and says where the bytes go. The present content stays in its place, and
-    /// is found there, until [`Store::end_write`].
-    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan;
+    /// Begins a write of `extent` that belongs to `epoch`, and says where the bytes go. The present content
+    /// stays in its place, and is found there, until [`Store::end_write`].
+    fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan;
 
-    /// Ends a write of `extent` that got its [places](WritePlan::To). All bytes were written if `is_there`,
-    /// else perhaps some.
-    fn end_write(&mut self, extent: Extent<Addr>, is_there: bool);
+    /// Ends a write of `extent` that got its [places](WritePlan::To).
+    fn end_write(&mut self, extent: Extent<Addr>, written: Written);
 
     /// Unmaps `extent`: it reads as zeros, and has no data any more.
     fn unmap(&mut self, extent: Extent<Addr>);
 
-    /// Unmaps `block`, which is dead and about to be written. Returns the places of its content, which are
-    /// used again after [`Store::reclaim`]; no place if the new content goes to the same one.
-    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place>;
+    /// Unmaps `block`, which died in `epoch` and is about to be written. Returns the places of its content,
+    /// which are used again after [`Store::reclaim`]; no place if the new content goes to the same one.
+    fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place>;
 
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
@@ -114,6 +114,37 @@ pub trait Store: Debug + Send {
     /// The unallocated space of the data medium that was erased; none if the store knows that only by
     /// address.
     fn unallocated(&self) -> Option<BlockSet<Pos>>;
+
+    /// The epochs of the disk, if the store [keeps](Geometry::keeps_versions) them.
+    fn epochs(&self) -> Option<&dyn Epochs>;
+
+    /// The same, to change them.
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
+}
+
+/// The epochs of a disk whose store keeps them.
+pub trait Epochs {
+    /// The epoch that takes the changes that arrive.
+    fn open(&self) -> Epoch;
+
+    /// Closes the open epoch, whose changes have all ended, at the wall clock's time `when` in milliseconds since 1970,
+    /// and opens the next one. Durable with the next checkpoint.
+    fn close(&mut self, when: u64);
+
+    /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
+    fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
+
+    /// Where the content lies that `extent` had at the end of `epoch`; none if that epoch is not kept.
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places>;
+}
+
+/// How a write ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// All bytes are in their places. How each block was sealed, in order; nothing if the store seals none.
+    There(Vec<Sealing>),
+    /// Some bytes may be in their places.
+    NotThere,
 }
 
 /// The abilities of a store, and its units.
@@ -127,6 +158,9 @@ pub struct Geometry {
     /// content there is destroyed, and destruction leaves zeros. Otherwise new content gets another place,
     /// and destroyed content is unmapped.
     pub overwrites_in_place: bool,
+    /// Whether each write makes a new version of whole blocks, and the versions before it may be kept. Parts of
+    /// blocks are merged with the rest before they are written, and what dies leaves its place at once.
+    pub keeps_versions: bool,
     /// Whether zeros can keep their space (NBD's NO_HOLE): a write gets its places at once, or none is left.
     pub keeps_space_of_zeros: bool,
 }

@@ -2,13 +2,14 @@
 
 use super::allocated::Allocated;
 use super::{
-    Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreError, StoreStatus, WritePlan,
+    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Store, StoreError, StoreStatus,
+    WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::place::{Place, Places};
-use crate::units::{Addr, Extent, Pos};
+use crate::units::{Addr, Epoch, Extent, Pos};
 
 /// See the module's documentation.
 ///
@@ -52,7 +53,13 @@ fn everything(size: u64) -> BlockSet {
 
 impl Store for InPlace {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: 1, overwrites_in_place: true, keeps_space_of_zeros: true }
+        Geometry {
+            size: self.size,
+            block_bytes: 1,
+            overwrites_in_place: true,
+            keeps_versions: false,
+            keeps_space_of_zeros: true,
+        }
     }
 
     fn status(&self) -> StoreStatus {
@@ -83,18 +90,18 @@ impl Store for InPlace {
         Place { on: MediumId::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
     }
 
-    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
+    fn begin_write(&mut self, extent: Extent<Addr>, _: Epoch) -> WritePlan {
         self.allocated.allocate(extent);
         WritePlan::To(self.locate(extent))
     }
 
-    fn end_write(&mut self, _: Extent<Addr>, _: bool) {}
+    fn end_write(&mut self, _: Extent<Addr>, _: Written) {}
 
     fn unmap(&mut self, extent: Extent<Addr>) {
         self.allocated.unmap(extent);
     }
 
-    fn leave(&mut self, _: Extent<Addr>) -> Vec<Place> {
+    fn leave(&mut self, _: Extent<Addr>, _: Epoch) -> Vec<Place> {
         Vec::new()
     }
 
@@ -137,6 +144,14 @@ impl Store for InPlace {
     fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
 
     fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        None
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        None
+    }
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
         None

@@ -26,13 +26,16 @@ mod packing;
 mod slots;
 
 use super::allocated::{Allocated, outward};
-use super::{Backlog, Content, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan};
+use super::{
+    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan,
+    Written,
+};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
-use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
@@ -239,6 +242,7 @@ impl Store for Overlay {
             size: self.size,
             block_bytes: BLOCK_BYTES,
             overwrites_in_place: false,
+            keeps_versions: false,
             keeps_space_of_zeros: false,
         }
     }
@@ -249,7 +253,7 @@ impl Store for Overlay {
         places.into_iter().collect()
     }
 
-    fn begin_write(&mut self, extent: Extent<Addr>) -> WritePlan {
+    fn begin_write(&mut self, extent: Extent<Addr>, _: Epoch) -> WritePlan {
         let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_allocated(*block)).collect();
         if !fresh.is_empty() && self.slots.is_shrinking() {
             return WritePlan::AwaitJob;
@@ -280,13 +284,13 @@ impl Store for Overlay {
         WritePlan::To(places)
     }
 
-    fn end_write(&mut self, extent: Extent<Addr>, is_there: bool) {
+    fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
         let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
         self.search.outdate();
         let pending: Vec<_> = self.pending.range(first..end).map(|(block, slot)| (*block, *slot)).collect();
         for (block, slot) in pending {
             self.pending.remove(&block);
-            if !is_there {
+            if written == Written::NotThere {
                 self.slots.release(slot);
                 continue;
             }
@@ -325,7 +329,7 @@ impl Store for Overlay {
         }
     }
 
-    fn leave(&mut self, block: Extent<Addr>) -> Vec<Place> {
+    fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
@@ -353,6 +357,14 @@ impl Store for Overlay {
 
     fn view(&self) -> Vec<u8> {
         self.slots.destroyed().to_bytes()
+    }
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        None
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        None
     }
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {

@@ -22,21 +22,14 @@ mod tests;
 
 use crate::media::MediumId;
 use crate::place::Place;
+use crate::sealing::{Block, Session, Slot};
 use crate::tree::{Absent, Head, PAGE_BYTES};
 use crate::units::{Epoch, Extent, Pos};
 use history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
 use log::{Log, Turned};
 use slots::Slots;
 use std::collections::BTreeSet;
-use stubs::{Entry, Layout, Sector, Session};
-
-/// A block of the disk, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Block(u64);
-
-/// A place of the data medium for one block, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Slot(u64);
+use stubs::{Entry, Layout, Sector};
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
-use crate::store::WritePlan;
+use crate::store::{WritePlan, Written};
 use crate::units::{Addr, Extent};
 
 impl Volume {
@@ -359,7 +359,7 @@ impl Volume {
     ) {
         let running = self.requests.running.get_mut(id);
         if let Stage::Provide { gap, .. } = running.stage {
-            self.store.end_write(gap, result.is_ok());
+            self.store.end_write(gap, written(&result));
         }
         match (result, &mut running.stage) {
             (result, Stage::ReadForInference { .. }) => self.old_content_read(id, result, out),
@@ -389,7 +389,7 @@ impl Volume {
     ) {
         let running = self.requests.running.get_mut(id);
         let extent = running.extent;
-        self.store.end_write(extent, result.is_ok());
+        self.store.end_write(extent, written(&result));
         match result {
             Err(error) => {
                 self.give_up_overwrite(extent);
@@ -516,4 +516,8 @@ pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
 
 fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
     runs.iter().map(|run| run.len).sum::<u64>() == extent.len
+}
+
+fn written(result: &Result<Buf, MediumError>) -> Written {
+    if result.is_ok() { Written::There(Vec::new()) } else { Written::NotThere }
 }

@@ -7,7 +7,7 @@ use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Refusal, Request, RequestId};
-use crate::store::{Content, WritePlan};
+use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 
 impl Volume {
@@ -62,7 +62,7 @@ impl Volume {
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
-                self.store.end_write(block, false);
+                self.store.end_write(block, Written::NotThere);
                 self.request_failed(id, &error, out);
             }
             Err(error) => self.abandon_copy(id, refusal(&error), out),
@@ -71,7 +71,7 @@ impl Volume {
             }
             Ok(_) => {
                 if was_read {
-                    self.store.end_write(block, true);
+                    self.store.end_write(block, Written::There(Vec::new()));
                 }
                 if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);

@@ -19,7 +19,7 @@ use crate::ledger::Cause;
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::store::Content;
-use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
 /// by writes that do not wait.
@@ -90,7 +90,7 @@ impl Volume {
         if !self.state.ledger.dead().overlaps(block) || !self.lies_somewhere(block) {
             return;
         }
-        for place in self.store.leave(block) {
+        for place in self.store.leave(block, Epoch::default()) {
             self.change(Change::Owe(place, block.start, cause));
             self.commits.undurable.note_place(place);
         }

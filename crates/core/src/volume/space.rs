@@ -18,7 +18,7 @@ use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
 use crate::store::WritePlan;
-use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Millis};
 
 /// With so many runs that are pending punch, space is given back without waiting any longer.
 const PENDING_PUNCH_MAX: usize = 1 << 16;
@@ -82,7 +82,7 @@ impl Volume {
     pub(super) fn allocate(&mut self, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.erasing.pending_punch.remove(extent);
-        self.store.begin_write(extent)
+        self.store.begin_write(extent, Epoch::default())
     }
 
     /// Notes that the medium has no space in `extent`: the disk has no data there.

@@ -109,11 +109,11 @@ impl Bench {
         while let Some(place) = self.overlay.lacks_space(extent, false) {
             self.overlay.reserved(place);
         }
-        let WritePlan::To(places) = self.overlay.begin_write(extent) else { panic!("no place") };
+        let WritePlan::To(places) = self.overlay.begin_write(extent, Epoch(0)) else { panic!("no place") };
         places.iter().for_each(|it| {
             self.data.write(it.extent.start, &vec![7; it.extent.len as usize], false).unwrap()
         });
-        self.overlay.end_write(extent, true);
+        self.overlay.end_write(extent, Written::There(Vec::new()));
         places
     }
 
@@ -186,13 +186,16 @@ fn a_part_of_a_block_of_the_base_cannot_die_alone() {
     let mut bench = Bench::new(Mode::Lazy);
     let part = Extent::<Addr>::between(1024, 3 * BLOCK_BYTES + 512);
     assert_eq!(bench.overlay.first(Content::Discardable, part), Some(blocks(1, 2)));
-    assert_eq!(bench.overlay.begin_write(part), WritePlan::CopyUp(blocks(0, 1)));
+    assert_eq!(bench.overlay.begin_write(part, Epoch(0)), WritePlan::CopyUp(blocks(0, 1)));
     bench.write(blocks(0, 1));
-    assert_eq!(bench.overlay.begin_write(part), WritePlan::CopyUp(blocks(3, 1)));
+    assert_eq!(bench.overlay.begin_write(part, Epoch(0)), WritePlan::CopyUp(blocks(3, 1)));
     let last = Extent::new(SIZE - 512, 512);
-    assert_eq!(bench.overlay.begin_write(last), WritePlan::CopyUp(blocks(BLOCKS - 1, 1)));
+    assert_eq!(bench.overlay.begin_write(last, Epoch(0)), WritePlan::CopyUp(blocks(BLOCKS - 1, 1)));
     bench.write(blocks(BLOCKS - 1, 1));
-    assert!(matches!(bench.overlay.begin_write(last), WritePlan::To(_)), "the last block ends with the disk");
+    assert!(
+        matches!(bench.overlay.begin_write(last, Epoch(0)), WritePlan::To(_)),
+        "the last block ends with the disk"
+    );
 }
 
 #[test]
@@ -202,12 +205,15 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
     bench.overlay.unmap(blocks(102, 1));
     bench.checkpoint();
     let Some(cut @ Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
-    assert_eq!(bench.overlay.begin_write(blocks(200, 1)), WritePlan::AwaitJob);
-    assert!(matches!(bench.overlay.begin_write(blocks(100, 2)), WritePlan::To(_)), "it has its slots");
+    assert_eq!(bench.overlay.begin_write(blocks(200, 1), Epoch(0)), WritePlan::AwaitJob);
+    assert!(
+        matches!(bench.overlay.begin_write(blocks(100, 2), Epoch(0)), WritePlan::To(_)),
+        "it has its slots"
+    );
     bench.overlay.background_done(&cut, JobEnd::GivenUp);
     bench.overlay.slots.limit(4);
-    assert_eq!(bench.overlay.begin_write(blocks(200, 3)), WritePlan::NoSpace);
-    assert!(matches!(bench.overlay.begin_write(blocks(200, 2)), WritePlan::To(_)), "there are two");
+    assert_eq!(bench.overlay.begin_write(blocks(200, 3), Epoch(0)), WritePlan::NoSpace);
+    assert!(matches!(bench.overlay.begin_write(blocks(200, 2), Epoch(0)), WritePlan::To(_)), "there are two");
 }
 
 #[test]
@@ -368,16 +374,16 @@ fn refused_writes_get_no_new_slots_for_ever() {
     let mut bench = Bench::new(Mode::Lazy);
     let refused = (0..10_000).take_while(|_| {
         bench.load(blocks(0, 16));
-        let is_planned = matches!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::To(_));
+        let is_planned = matches!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::To(_));
         if is_planned {
-            bench.overlay.end_write(blocks(0, 16), false);
+            bench.overlay.end_write(blocks(0, 16), Written::NotThere);
         }
         is_planned
     });
     assert_eq!(refused.count(), 16, "each leaves sixteen slots");
-    assert_eq!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::NoSpace);
+    assert_eq!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::NoSpace);
     assert_eq!(bench.overlay.backlog(false), Backlog::AtOnce);
     let Some(job) = bench.overlay.background(false) else { panic!("the slots are to be destroyed") };
     bench.overlay.background_done(&job, JobEnd::Done(&[]));
-    assert!(matches!(bench.overlay.begin_write(blocks(0, 16)), WritePlan::To(_)));
+    assert!(matches!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::To(_)));
 }

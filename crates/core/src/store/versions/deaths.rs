@@ -7,7 +7,7 @@
 //! dead are the tails of the runs. Runs of similar length are merged, so that a list has few.
 
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
-use super::{Block, Slot};
+use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use crate::units::Epoch;
 use roaring::RoaringBitmap;

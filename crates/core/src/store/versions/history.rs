@@ -11,7 +11,7 @@
 
 use super::deaths::{Dead, Deaths};
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
-use super::{Block, Slot};
+use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Tree};
 use crate::units::Epoch;
 use roaring::RoaringBitmap;

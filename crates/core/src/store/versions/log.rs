@@ -1,9 +1,9 @@
 //! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
 
-use super::Slot;
-use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector, Session};
+use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
+use crate::sealing::{Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

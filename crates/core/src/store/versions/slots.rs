@@ -7,7 +7,7 @@
 //! section 4.1, puts the stubs of an indirect block together.)
 
 use super::key::{NUMBER, number, pack};
-use super::{Block, Slot};
+use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};

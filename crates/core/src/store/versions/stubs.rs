@@ -6,8 +6,8 @@
 //! section 4.3, wishes for such a journal.)
 
 use super::key::{NUMBER, number, pack};
-use super::{Block, Slot};
 use crate::fields::Fields;
+use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
 
 /// Bytes that a medium writes as a whole.
@@ -20,10 +20,6 @@ const RECORD_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a number of sectors.
 const SEQUENCE_BYTES: usize = 6;
-
-/// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Session(pub(super) u16);
 
 /// Where things lie on the stub medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,87 @@
+//! Sealed content: as many bytes of ciphertext as content, and a short stub that makes them readable.
+//!
+//! The model is that of *Secure Deletion for a Versioning File System* (FAST 2005), section 3. Whoever performs the
+//! input and output has the keys, as a [`Sealer`]; the volume and its store only know which block is bound to what
+//! ([`Context`]), and keep what the sealer returns ([`Sealing`]).
+
+use crate::place::Place;
+use crate::units::Epoch;
+use std::fmt::Debug;
+
+/// A block of the disk, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Block(pub u64);
+
+/// A place of the data medium for one block, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub u64);
+
+/// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Session(pub u16);
+
+/// What a sealed block is bound to, besides the disk, the keys and the [`Sealing`] itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Context {
+    /// The block's address.
+    pub block: Block,
+    /// The epoch that wrote it.
+    pub born: Epoch,
+    /// Where its ciphertext lies.
+    pub slot: Slot,
+}
+
+/// How a block was sealed. With the keys and the context, all that opens it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sealing {
+    /// The opening of the disk that sealed it.
+    pub session: Session,
+    /// The number of the sealing within the session.
+    pub number: u32,
+    /// What has to be destroyed to destroy the block.
+    pub stub: Box<[u8]>,
+}
+
+/// A block in a place, which is sealed or is to be sealed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// What the block is bound to.
+    pub context: Context,
+    /// Where the rest of what opens it comes from.
+    pub sealing: SealingAt,
+}
+
+/// Where the [`Sealing`] of a block is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SealingAt {
+    /// Nowhere yet: the write makes it.
+    ToCome,
+    /// Here.
+    Known(Sealing),
+    /// On this medium.
+    Home(Place),
+}
+
+/// Seals and opens blocks. Does no input and output.
+pub trait Sealer: Debug + Send + Sync {
+    /// Turns `content` into ciphertext, in place, under a number that was never used before.
+    ///
+    /// # Errors
+    /// Why it cannot be sealed; then nothing may be written.
+    fn close(&self, context: &Context, content: &mut [u8]) -> Result<Sealing, String>;
+
+    /// Turns ciphertext back into content, in place.
+    ///
+    /// # Errors
+    /// [`Unauthentic`]; then `content` is zeros.
+    fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic>;
+}
+
+/// Ciphertext, stub or context is not what was sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "block {} of epoch {} cannot be opened: its stub was destroyed, or its data, stub or place was altered; \
+     restore it from a backup if it was not forgotten",
+    .0.block.0, .0.born.0
+)]
+pub struct Unauthentic(pub Context);
