@@ -3,7 +3,7 @@
 use crate::medium::Medium;
 
 /// The name of a medium of a disk. A new medium is a line here, and one where the disk is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MediumId {
     /// The disk's content.
     Data,

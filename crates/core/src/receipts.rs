@@ -23,6 +23,8 @@ pub enum Done {
     Overwritten,
     /// All below the content was destroyed; the content is kept.
     Rewritten,
+    /// A kept epoch shows the content: it dies with the last epoch that does.
+    Retired,
     /// The space is free; nothing was destroyed, as the policy has no passes.
     Freed,
 }

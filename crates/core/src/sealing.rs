@@ -13,7 +13,7 @@ use std::fmt::Debug;
 pub struct Block(pub u64);
 
 /// A place of the data medium for one block, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Slot(pub u64);
 
 /// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.

@@ -7,11 +7,11 @@
 mod allocated;
 mod in_place;
 pub mod overlay;
-#[cfg_attr(not(test), expect(dead_code, reason = "the volume does not serve this store yet: decision 19"))]
-mod versions;
+pub mod versions;
 
 pub use in_place::InPlace;
 pub use overlay::Overlay;
+pub use versions::Versions;
 
 use crate::blocks::BlockSet;
 use crate::media::{Media, MediumId};
@@ -24,6 +24,7 @@ use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use versions::VersionsStatus;
 
 /// The place of each byte of a disk, and which bytes are data.
 pub trait Store: Debug + Send {
@@ -48,7 +49,10 @@ pub trait Store: Debug + Send {
     fn missing(&self, extent: Extent<Addr>) -> Option<Place>;
 
     /// Takes metadata that was missing.
-    fn loaded(&mut self, place: Place, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// Why the bytes cannot be that metadata.
+    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String>;
 
     /// The places of `extent`.
     ///
@@ -70,6 +74,9 @@ pub trait Store: Debug + Send {
     /// which are used again after [`Store::reclaim`]; no place if the new content goes to the same one.
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place>;
 
+    /// What has to be destroyed for content that is owed at `place`, part by part; what is not known yet is left out.
+    fn residue(&self, place: Place) -> Vec<Residue>;
+
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 
@@ -86,9 +93,9 @@ pub trait Store: Debug + Send {
     /// Whether the durable map says where `extent` is.
     fn is_durable(&self, extent: Extent<Addr>) -> bool;
 
-    /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is.
-    /// One checkpoint at a time.
-    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)>;
+    /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is. They
+    /// come in phases, each of which has to be durable before the next begins. One checkpoint at a time.
+    fn begin_checkpoint(&mut self) -> Vec<Phase>;
 
     /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);
@@ -120,6 +127,20 @@ pub trait Store: Debug + Send {
 
     /// The same, to change them.
     fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
+}
+
+/// Writes that may be carried out together: the places of each, and its bytes.
+pub type Phase = Vec<(Places, Vec<u8>)>;
+
+/// What has to be destroyed for content that is owed at a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Residue {
+    /// The place of the content.
+    pub part: Place,
+    /// The places whose destruction destroys it.
+    pub at: Vec<Place>,
+    /// Whether it is kept, for an epoch that shows it: nothing is destroyed now.
+    pub is_kept: bool,
 }
 
 /// The epochs of a disk whose store keeps them.
@@ -233,7 +254,7 @@ pub enum Backlog {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Job {
     /// Destroy the residue here.
-    Destroy(Vec<Extent<Pos>>),
+    Destroy(Vec<Place>),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.
@@ -266,6 +287,8 @@ pub enum StoreStatus {
     InPlace,
     /// See [`Overlay`].
     Overlay(OverlayStatus),
+    /// See [`Versions`].
+    Versions(VersionsStatus),
 }
 
 impl StoreStatus {
@@ -275,6 +298,7 @@ impl StoreStatus {
         match self {
             Self::InPlace => 0,
             Self::Overlay(it) => it.residue_bytes,
+            Self::Versions(it) => it.owed_bytes,
         }
     }
 
@@ -284,6 +308,7 @@ impl StoreStatus {
         match self {
             Self::InPlace => 0,
             Self::Overlay(it) => it.free_bytes + it.residue_bytes,
+            Self::Versions(it) => it.owed_bytes,
         }
     }
 
@@ -291,7 +316,7 @@ impl StoreStatus {
     #[must_use]
     pub fn packed_bytes(&self) -> Option<u64> {
         match self {
-            Self::InPlace => None,
+            Self::InPlace | Self::Versions(_) => None,
             Self::Overlay(it) => Some(it.medium_bytes),
         }
     }
@@ -304,6 +329,8 @@ pub enum Kind {
     InPlace,
     /// See [`Overlay`].
     Overlay(Setup),
+    /// See [`Versions`].
+    Versions(versions::Setup),
 }
 
 /// The parameters for opening a store.
@@ -340,6 +367,12 @@ pub enum StoreError {
     /// The map cannot be used.
     #[error(transparent)]
     Map(#[from] MapError),
+    /// The index of versions, or the log of their stubs, cannot be used.
+    #[error(transparent)]
+    Versions(#[from] versions::VersionsError),
+    /// Metadata is damaged.
+    #[error("{0}; restore the disk from a backup")]
+    Damaged(String),
     /// A medium that the disk needs was not given.
     #[error("the disk cannot be opened without its medium `{0:?}`")]
     NoMedium(MediumId),
@@ -380,6 +413,11 @@ pub fn open(opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreErro
             let (store, unsaid) = Overlay::open(setup, opening, all)?;
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid })
         }
+        Kind::Versions(setup) => {
+            let all = (*media.data(), needed(media, MediumId::Map)?, needed(media, MediumId::Stubs)?);
+            let store = Versions::open(setup, &opening, all)?;
+            Ok(Opened { store: Box::new(store), knows_holes: true, unsaid: Unsaid::new() })
+        }
     }
 }
 
@@ -395,7 +433,7 @@ pub fn load(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> R
     while let Some(place) = store.missing(extent) {
         let mut bytes = vec![0; place.extent.len as usize];
         needed(media, place.on)?.read(place.extent.start, &mut bytes)?;
-        store.loaded(place, &bytes);
+        store.loaded(place, &bytes).map_err(StoreError::Damaged)?;
     }
     Ok(())
 }

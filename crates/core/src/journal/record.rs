@@ -325,6 +325,7 @@ fn done_number(done: Done) -> u8 {
         Done::Shredded => 1,
         Done::Rewritten => 2,
         Done::Freed => 3,
+        Done::Retired => 4,
         Done::Overwritten => 4,
     }
 }
@@ -334,6 +335,7 @@ fn done_from(number: u8) -> Option<Done> {
         1 => Some(Done::Shredded),
         2 => Some(Done::Rewritten),
         3 => Some(Done::Freed),
+        4 => Some(Done::Retired),
         4 => Some(Done::Overwritten),
         _ => None,
     }

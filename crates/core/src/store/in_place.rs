@@ -2,8 +2,8 @@
 
 use super::allocated::Allocated;
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Store, StoreError, StoreStatus,
-    WritePlan, Written,
+    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Phase, Residue, Store, StoreError,
+    StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -84,7 +84,9 @@ impl Store for InPlace {
         None
     }
 
-    fn loaded(&mut self, _: Place, _: &[u8]) {}
+    fn loaded(&mut self, _: Place, _: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
 
     fn locate(&self, extent: Extent<Addr>) -> Places {
         Place { on: MediumId::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
@@ -105,6 +107,10 @@ impl Store for InPlace {
         Vec::new()
     }
 
+    fn residue(&self, place: Place) -> Vec<Residue> {
+        vec![Residue { part: place, at: vec![place], is_kept: false }]
+    }
+
     fn reclaim(&mut self, _: &[Extent<Pos>]) {}
 
     fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
@@ -121,7 +127,7 @@ impl Store for InPlace {
         true
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
+    fn begin_checkpoint(&mut self) -> Vec<Phase> {
         Vec::new()
     }
 

@@ -27,8 +27,8 @@ mod slots;
 
 use super::allocated::{Allocated, outward};
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Store, StoreStatus, WritePlan,
-    Written,
+    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Phase, Residue, Store, StoreStatus,
+    WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -333,6 +333,12 @@ impl Store for Overlay {
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
+    fn residue(&self, place: Place) -> Vec<Residue> {
+        // Nothing is destroyed in the base.
+        let at = if place.on == MediumId::Base { Vec::new() } else { vec![place] };
+        vec![Residue { part: place, at, is_kept: false }]
+    }
+
     fn reclaim(&mut self, places: &[Extent<Pos>]) {
         self.search.outdate();
         self.slots.cleaned(places);
@@ -381,9 +387,10 @@ impl Store for Overlay {
         absent.next().map(map::place)
     }
 
-    fn loaded(&mut self, place: Place, bytes: &[u8]) {
+    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
         self.throw_out();
         self.map.load(place, bytes);
+        Ok(())
     }
 
     fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
@@ -419,9 +426,10 @@ impl Store for Overlay {
         self.map.are_durable(pages)
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
+    fn begin_checkpoint(&mut self) -> Vec<Phase> {
         self.slots.begin_checkpoint();
-        self.map.begin_checkpoint()
+        let writes = self.map.begin_checkpoint();
+        if writes.is_empty() { Vec::new() } else { vec![writes] }
     }
 
     fn end_checkpoint(&mut self) {
@@ -471,7 +479,10 @@ impl Store for Overlay {
             self.search.outdate();
         }
         match (job, end) {
-            (Job::Destroy(slots), JobEnd::Done(_)) => self.slots.cleaned(slots),
+            (Job::Destroy(slots), JobEnd::Done(_)) => {
+                let slots: Vec<_> = slots.iter().map(|place| place.extent).collect();
+                self.slots.cleaned(&slots);
+            }
             (Job::Punch(slots), _) => self.slots.punched(slots, is_done),
             (Job::Shrink(to), _) => self.slots.cut(*to, is_done),
             (Job::Search(part), JobEnd::Done(read)) => self.searched(*part, read),

@@ -11,304 +11,492 @@
 //!    one, what lay there is destroyed.
 //! 4. A slot is taken again only once its stub is destroyed, and the durable index and log do not name it.
 
+mod catalog;
 mod deaths;
 mod history;
 mod key;
+mod killing;
 mod log;
+mod opening;
 mod slots;
 mod stubs;
-#[cfg(test)]
-mod tests;
 
+use super::{
+    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Phase, Residue, Store, StoreStatus, WritePlan,
+    Written,
+};
+use crate::blocks::BlockSet;
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::sealing::{Block, Session, Slot};
-use crate::tree::{Absent, Head, PAGE_BYTES};
-use crate::units::{Epoch, Extent, Pos};
-use history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
-use log::{Log, Turned};
-use slots::Slots;
-use std::collections::BTreeSet;
-use stubs::{Entry, Layout, Sector};
+use crate::place::{Place, Places};
+use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
+use crate::tree::{Absent, PAGE_BYTES, PageNo};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use catalog::{Catalog, IndexCheckpoint};
+use history::{Version, WallTime};
+use killing::Killing;
+pub use opening::{VersionsError, format_index};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use stubs::Entry;
+pub use stubs::Layout;
+
+/// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
+const PAGES_MAX: usize = 12 << 10;
+/// With so many changed pages in memory, the index is due to be written.
+const CHANGED_PAGES_MAX: usize = 4 << 10;
+
+/// What the store needs to be opened, besides its media.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Where things lie on the stub medium.
+    pub layout: Layout,
+    /// The number of this opening.
+    pub session: Session,
+}
+
+/// The state of a disk that keeps versions. All sizes are bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VersionsStatus {
+    /// The epoch that takes the changes that arrive.
+    pub open_epoch: u64,
+    /// How many epochs are kept.
+    pub epochs: u64,
+    /// Content of all versions, of the current state too.
+    pub stored_bytes: u64,
+    /// Content of versions that only kept epochs show.
+    pub retired_bytes: u64,
+    /// Content of versions that no epoch shows, and whose stubs are still to be destroyed.
+    pub owed_bytes: u64,
+    /// The index.
+    pub index_bytes: u64,
+    /// The part of the index that is in memory.
+    pub index_resident_bytes: u64,
+    /// How much of a half of the log of stubs is used, in percent.
+    pub log_percent: u64,
+}
+
+/// A change that the index has not taken yet: a page that it needs is not in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    /// `block` has the content in the slot from the epoch on.
+    Written(Block, Slot, Epoch),
+    /// `block` has left the slot in the epoch, and is free.
+    Freed(Block, Slot, Epoch),
+    /// The epoch has closed.
+    Closed(Epoch, WallTime),
+    /// Nothing of the version in the slot is left.
+    Destroyed(Slot),
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
-struct Versions {
-    disk: [u8; 16],
-    layout: Layout,
-    history: History,
-    slots: Slots,
-    log: Log,
-    /// Half a log that has to be destroyed before it is used again, and the slots whose only stubs are in it.
-    old_half: Option<(Extent<Pos>, BTreeSet<Slot>)>,
-}
-
-/// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct IndexCheckpoint {
-    /// The last entries of the log before the head. Their content is durable before they are written.
-    log: Option<(Place, Vec<u8>)>,
-    /// The changed pages of the index, and the homes of stubs.
-    writes: Vec<(Place, Vec<u8>)>,
-    /// The head.
-    head: (Place, Vec<u8>),
-    /// The slots whose stubs have their home then.
-    homed: Vec<Slot>,
-    /// The half of the log that is not needed any more then, and the slots whose only stubs are in it.
-    old_half: (Extent<Pos>, BTreeSet<Slot>),
-}
-
-/// The note in a head of the index: where the log goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Note {
+pub struct Versions {
+    size: u64,
+    catalog: Catalog,
+    /// The blocks that have content now.
+    allocated: BlockSet,
+    /// The slots of blocks that are being written, and the epoch that each write belongs to.
+    writing: BTreeMap<Block, (Slot, Epoch)>,
+    /// The epoch that takes the changes that arrive.
     open: Epoch,
-    /// The half of the log that goes on from here, and the number of the last sector before it.
-    half: u8,
-    sequence: u64,
+    /// What the index has not taken yet, in order; and the page that the first change needs.
+    todo: VecDeque<Change>,
+    stuck: Option<PageNo>,
+    committing: Committing,
+    killing: Killing,
+    /// Whether the space of destroyed content can be given back.
+    gives_back: bool,
 }
 
-impl Note {
-    fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = self.open.0.to_le_bytes().to_vec();
-        bytes.extend(self.sequence.to_le_bytes());
-        bytes.push(self.half);
-        bytes
-    }
+/// What is on its way to the media.
+#[derive(Debug, Default)]
+struct Committing {
+    /// Whether a commit is under way.
+    is_under_way: bool,
+    /// The last commit, if it was given up: the next one has it too.
+    again: Option<(Place, Vec<u8>)>,
+    /// The checkpoint of the index that is part of it.
+    index: Option<IndexCheckpoint>,
+    /// Whether the next commit has to have a checkpoint of the index.
+    wants_index: bool,
+}
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut fields = crate::fields::Fields(bytes);
-        let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
-        let [half] = fields.array()?;
-        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence })
-    }
+fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
+    let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+    (first..end).filter_map(move |block| {
+        let whole = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
+        Some((Block(block), whole.overlap(extent)?))
+    })
+}
+
+fn in_slot(slot: Slot) -> Place {
+    Place { on: MediumId::Data, extent: Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES) }
+}
+
+fn page_place(page: PageNo) -> Place {
+    Place { on: MediumId::Map, extent: Extent::new(page.position(), PAGE_BYTES as u64) }
 }
 
 impl Versions {
-    /// The store of a disk of `blocks` blocks that `head` names; none if what the head notes makes no sense. What
-    /// follows: [`Versions::reach`], then [`Versions::replay`].
-    fn open(disk: [u8; 16], blocks: u64, layout: Layout, head: &Head, session: Session) -> Option<Self> {
-        let Note { open, half, sequence } = match head.generation {
-            0 => Note { open: Epoch(1), half: 0, sequence: 0 },
-            _ => Note::from_bytes(&head.note)?,
+    /// The place of `part` of a block, whose content is that of `version`.
+    fn place_version(&self, block: Block, part: Extent<Addr>, version: Option<Version>) -> Places {
+        let Some(Version { born, slot }) = version else {
+            return Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }.into();
         };
-        let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
-        Some(Self {
-            disk,
-            layout,
-            history: History::open(disk, head, open),
-            slots: Slots::new(layout.per_page(), blocks, (CLUSTERS as u8, root)),
-            log: Log::new(layout, half, sequence, session),
-            old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
+        let sealing = match self.catalog.stub(slot) {
+            Some((session, Entry::Version { number, stub, .. })) => {
+                SealingAt::Known(Sealing { session, number: *number, stub: stub.clone().into() })
+            }
+            _ => SealingAt::Home(Place { on: MediumId::Stubs, extent: self.catalog.layout.home(slot) }),
+        };
+        let sealed = Sealed { context: Context { block, born, slot }, sealing };
+        let from = slot.0 * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
+        (Place { on: MediumId::Data, extent: Extent::new(from, part.len) }, sealed).into()
+    }
+
+    /// The places of `extent` as `epoch` shows it.
+    ///
+    /// # Panics
+    /// If something is missing.
+    fn places(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Places {
+        let place = |(block, part): (Block, Extent<Addr>)| {
+            let is_free = is_current && !self.allocated.contains(block.0);
+            let version = if is_free { Ok(None) } else { self.catalog.shown(block, epoch) };
+            self.place_version(block, part, version.expect("nothing is missing"))
+        };
+        blocks(extent).map(place).collect()
+    }
+
+    /// The page that is missing to know what `epoch` shows in `extent`.
+    fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
+        let absent = |block: Block| match self.catalog.shown(block, epoch) {
+            Err(Absent(page)) => Some(page),
+            Ok(_) => None,
+        };
+        let mut blocks = blocks(extent).filter(|(block, _)| !is_current || self.allocated.contains(block.0));
+        self.stuck.or_else(|| blocks.find_map(|(block, _)| absent(block))).map(page_place)
+    }
+
+    /// Makes a change: at once, or once the pages that it needs are in memory.
+    fn change(&mut self, change: Change) {
+        self.todo.push_back(change);
+        self.take_changes();
+    }
+
+    /// Has the index take the changes that it can.
+    fn take_changes(&mut self) {
+        self.stuck = None;
+        while let Some(change) = self.todo.front().copied() {
+            if let Err(Absent(page)) = self.take(change) {
+                self.stuck = Some(page);
+                return;
+            }
+            self.todo.pop_front();
+        }
+    }
+
+    fn take(&mut self, change: Change) -> Result<(), Absent> {
+        match change {
+            Change::Written(block, slot, epoch) => {
+                let replaced = self.catalog.note(block, Some(slot), epoch, |_| false)?;
+                replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
+                Ok(())
+            }
+            Change::Freed(block, left, epoch) => {
+                let owed = self.catalog.note(block, None, epoch, |_| true)?;
+                self.killing.decided(left, owed.is_some());
+                Ok(())
+            }
+            Change::Closed(epoch, when) => self.catalog.close(epoch, when),
+            Change::Destroyed(slot) => self.catalog.destroyed(slot),
+        }
+    }
+
+    /// Frees `block` as of `epoch`; returns the slot that it had.
+    fn free(&mut self, block: Block, epoch: Epoch) -> Option<Slot> {
+        if !self.allocated.contains(block.0) {
+            return None;
+        }
+        let shown = self.catalog.shown(block, epoch).expect("nothing is missing")?;
+        self.allocated.remove(outline(block));
+        self.catalog.log.push(epoch, Entry::Freed { block, blocks: 1 });
+        self.killing.leaves(shown.slot);
+        self.change(Change::Freed(block, shown.slot, epoch));
+        Some(shown.slot)
+    }
+
+    /// Whether the log has room for another commit, beside the writes under way and `more`.
+    fn has_log_room(&self, more: usize) -> bool {
+        let per_sector = self.catalog.layout.per_sector();
+        let more = (self.writing.len() + more).div_ceil(per_sector) as u64;
+        // What frees blocks, and what closes epochs, must always find room.
+        let reserve = self.catalog.log.sectors_max() / 8;
+        self.catalog.log.sectors() + more + reserve < self.catalog.log.sectors_max()
+    }
+
+    /// Whether the index is to be written with the next commit.
+    fn is_index_due(&self) -> bool {
+        let log = &self.catalog.log;
+        self.committing.wants_index
+            || log.sectors() > log.sectors_max() / 2
+            || self.catalog.history.pages.unwritten() > CHANGED_PAGES_MAX
+    }
+
+    /// Whether the index can be written now.
+    fn may_write_index(&mut self) -> bool {
+        if !self.todo.is_empty() || self.catalog.old_half().is_some() || self.committing.again.is_some() {
+            return false;
+        }
+        match self.catalog.prepare_checkpoint() {
+            Ok(()) => true,
+            Err(Absent(page)) => {
+                self.stuck = Some(page);
+                false
+            }
+        }
+    }
+}
+
+/// A block as bytes of a disk whose last block is whole.
+fn outline(block: Block) -> Extent<Addr> {
+    Extent::new(block.0 * BLOCK_BYTES, BLOCK_BYTES)
+}
+
+impl Store for Versions {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.size,
+            block_bytes: BLOCK_BYTES,
+            overwrites_in_place: false,
+            keeps_versions: true,
+            keeps_space_of_zeros: false,
+        }
+    }
+
+    fn status(&self) -> StoreStatus {
+        let (history, log) = (&self.catalog.history, &self.catalog.log);
+        StoreStatus::Versions(VersionsStatus {
+            open_epoch: self.open.0,
+            epochs: history.kept(),
+            stored_bytes: self.catalog.slots.used() * BLOCK_BYTES,
+            retired_bytes: history.retired() * BLOCK_BYTES,
+            owed_bytes: history.owed() * BLOCK_BYTES,
+            index_bytes: history.pages.bytes(),
+            index_resident_bytes: (history.pages.in_memory() * PAGE_BYTES) as u64,
+            log_percent: log.sectors() * 100 / log.sectors_max().max(1),
         })
     }
 
-    /// Looks at all of the index that has to be known before anything else.
-    fn reach(&mut self) -> Result<(), Absent> {
-        while self.slots.find(&self.history.pages)? {}
-        let slots = &self.slots;
-        self.history.reach(|pages, used| slots.reach(pages, used))
+    fn allocated_bytes(&self) -> u64 {
+        self.allocated.len() * BLOCK_BYTES
     }
 
-    /// The version of `block` that `epoch` shows.
-    fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
-        self.history.shown(block, epoch)
+    fn view(&self) -> Vec<u8> {
+        self.allocated.to_bytes()
     }
 
-    /// The stub of the version in `slot`, if it has no home yet; else its home is where it lies.
-    fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
-        self.log.stub(slot)
+    fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        self.allocated.first_run(extent)
     }
 
-    /// Takes a slot for new content of `block`.
-    fn begin_write(&mut self, block: Block) -> Slot {
-        self.slots.take(block)
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
+        self.missing_at(extent, Epoch(key::NUMBER_MAX), true)
     }
 
-    /// Gives a slot back whose content was not written.
-    fn cancel_write(&mut self, block: Block, slot: Slot) {
-        self.slots.free(slot, block);
-    }
-
-    /// Notes that new content of `block` lies in `slot`, sealed under this number, with this stub.
-    fn end_write(
-        &mut self,
-        (block, slot): (Block, Slot),
-        epoch: Epoch,
-        (number, stub): (u32, Vec<u8>),
-    ) -> Result<(), Absent> {
-        self.note(block, Some(slot), epoch)?;
-        self.log.push(epoch, Entry::Version { block, slot, number, stub });
-        Ok(())
-    }
-
-    /// Frees `block`: it reads as zeros from `epoch` on.
-    fn free(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
-        self.note(block, None, epoch)?;
-        self.log.push(epoch, Entry::Freed { block, blocks: 1 });
-        Ok(())
-    }
-
-    fn note(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
-        let owed = self.history.write(block, slot, epoch)?;
-        if let Some(dead) = owed
-            && self.log.forget(dead.slot)
-        {
-            // Nothing has the stub any more.
-            self.history.completed(dead.slot)?;
-            self.slots.free(dead.slot, dead.block);
+    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
+        let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
+        let pages = &mut self.catalog.history.pages;
+        if pages.in_memory() >= PAGES_MAX {
+            pages.evict(PAGES_MAX - PAGES_MAX / 16);
         }
+        pages.loaded(page, bytes).map_err(|error| error.to_string())?;
+        self.take_changes();
         Ok(())
     }
 
-    /// The epoch that takes the writes that arrive.
-    fn open_epoch(&self) -> Epoch {
-        self.history.open_epoch()
+    fn locate(&self, extent: Extent<Addr>) -> Places {
+        self.places(extent, Epoch(key::NUMBER_MAX), true)
     }
 
-    /// Closes the open epoch: it is kept from now on.
-    fn close(&mut self, when: WallTime) -> Result<Epoch, Absent> {
-        let closed = self.history.close(when)?;
-        self.log.push(closed, Entry::Closed { when: when.0 });
-        Ok(closed)
-    }
-
-    /// Takes the next step of a forget.
-    fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        let step = self.history.forget_step(forget)?;
-        if let Forgotten::Version(dead) = step {
-            // Epochs that are forgotten were durable before; so was the stub.
-            let is_gone = self.log.forget(dead.slot);
-            assert!(!is_gone, "what a kept epoch shows is durable");
+    fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
+        if !self.has_log_room(blocks(extent).count()) {
+            return WritePlan::AwaitJob;
         }
-        Ok(step)
-    }
-
-    /// The next commit: what has to be written and durable, after the content, so that all is durable that has
-    /// ended by now.
-    fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
-        self.log.commit()
-    }
-
-    /// The next version whose stub is to be destroyed, from `slot` on, and where that may lie. Whoever destroys it
-    /// commits first: what has replaced the version must not be lost.
-    fn owed_from(&self, slot: Slot) -> Result<Option<(Slot, Vec<Place>)>, Absent> {
-        let found = self.history.owed_from(slot)?;
-        Ok(found.map(|dead| (dead.slot, self.log.places(dead.slot))))
-    }
-
-    /// Notes that the stub in `slot` is destroyed.
-    fn destroyed(&mut self, slot: Slot) -> Result<(), Absent> {
-        let Some(dead) = self.history.owed_from(slot)?.filter(|dead| dead.slot == slot) else {
-            return Ok(());
+        let place = |(block, _)| {
+            let slot = self.catalog.begin_write(block);
+            self.writing.insert(block, (slot, epoch));
+            let context = Context { block, born: epoch, slot };
+            (in_slot(slot), Sealed { context, sealing: SealingAt::ToCome })
         };
-        self.history.completed(slot)?;
-        self.log.settle(slot);
-        self.slots.free_later(slot, dead.block);
-        Ok(())
+        WritePlan::To(blocks(extent).map(place).collect())
     }
 
-    /// Half a log that is to be destroyed.
-    fn old_half(&self) -> Option<Extent<Pos>> {
-        self.old_half.as_ref().map(|(half, _)| *half)
-    }
-
-    /// Notes that the old half of the log is destroyed, and so what was owed there.
-    fn old_half_destroyed(&mut self) -> Result<(), Absent> {
-        while let Some((_, dying)) = &self.old_half
-            && let Some(slot) = dying.first().copied()
-        {
-            self.destroyed(slot)?;
-            if let Some((_, dying)) = &mut self.old_half {
-                dying.remove(&slot);
-            }
-        }
-        self.old_half = None;
-        Ok(())
-    }
-
-    /// Tells the index of all slots that changed. Comes right before [`Versions::begin_checkpoint`].
-    fn prepare_checkpoint(&mut self) -> Result<(), Absent> {
-        while self.slots.tell(&mut self.history.pages)? {}
-        Ok(())
-    }
-
-    /// Begins a checkpoint of the index: all that has ended by now, and nothing that follows.
-    ///
-    /// # Panics
-    /// If the other half of the log is not destroyed, or the index was not told of all slots.
-    fn begin_checkpoint(&mut self) -> IndexCheckpoint {
-        assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
-        let log = self.log.commit();
-        let Turned { used, to_home, dying } = self.log.turn();
-        let mut writes: Vec<_> = to_home.iter().filter_map(|slot| self.home_of(*slot)).collect();
-        let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
-        let pages = self.history.pages.take_writes(usize::MAX);
-        writes.extend(pages.into_iter().map(|(at, bytes)| (page(at, PAGE_BYTES as u64), bytes)));
-        let generation = self.history.pages.begin_head();
-        self.slots.begin_head();
-        let (half, sequence) = self.log.position();
-        let mut roots = self.history.roots();
-        roots.push(self.slots.root());
-        let head =
-            Head { generation, roots, note: Note { open: self.open_epoch(), half, sequence }.to_bytes() };
-        let bytes = head.to_bytes(self.disk);
-        let head = (page(head.position(), bytes.len() as u64), bytes);
-        IndexCheckpoint { log, writes, head, homed: to_home, old_half: (used, dying) }
-    }
-
-    /// The write that gives a stub its home.
-    fn home_of(&self, slot: Slot) -> Option<(Place, Vec<u8>)> {
-        let (session, entry) = self.log.stub(slot)?;
-        let extent = self.layout.home(slot);
-        Some((Place { on: MediumId::Stubs, extent }, self.layout.home_bytes(session, entry)))
-    }
-
-    /// Ends a checkpoint: its head is durable.
-    fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
-        self.history.pages.end_head();
-        self.slots.end_head();
-        checkpoint.homed.iter().for_each(|slot| self.log.settle(*slot));
-        self.old_half = Some(checkpoint.old_half.clone()).filter(|(half, _)| !half.is_empty());
-    }
-
-    /// Where a start reads the log on: the place of the next sector.
-    fn next_sector(&self) -> Option<Place> {
-        self.log.next_sector().map(|extent| Place { on: MediumId::Stubs, extent })
-    }
-
-    /// Takes the next sector of the log, as a start read it; whether it was one, after which another may come.
-    fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<bool, Absent> {
-        let Some(sector) = self.layout.parse_sector(bytes) else { return Ok(false) };
-        let (_, last) = self.log.position();
-        if sector.sequence != last + 1 {
-            return Ok(false);
-        }
-        for entry in &sector.entries {
-            self.replay_entry(&sector, entry)?;
-        }
-        self.log.replay(at, &sector);
-        Ok(true)
-    }
-
-    fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {
-        while sector.epoch > self.open_epoch() {
-            self.history.close(WallTime(0))?;
-        }
-        match entry {
-            Entry::Version { block, slot, .. } => {
-                let is_new = self.history.shown(*block, sector.epoch)?.is_none_or(|it| it.slot != *slot);
-                if is_new {
-                    self.history.write(*block, Some(*slot), sector.epoch)?;
-                    self.slots.taken(*slot, *block);
+    fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
+        let Written::There(sealings) = written else {
+            for (block, _) in blocks(extent) {
+                if let Some((slot, _)) = self.writing.remove(&block) {
+                    self.catalog.cancel_write(block, slot);
                 }
             }
-            Entry::Freed { block, blocks } => {
-                for block in block.0..block.0 + blocks {
-                    self.history.write(Block(block), None, sector.epoch)?;
-                }
-            }
-            Entry::Closed { when } => self.history.close_again(sector.epoch, WallTime(*when))?,
+            return;
+        };
+        for ((block, _), Sealing { number, stub, .. }) in blocks(extent).zip(sealings) {
+            let Some((slot, epoch)) = self.writing.remove(&block) else { continue };
+            self.allocated.insert(outline(block));
+            self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.into() });
+            self.change(Change::Written(block, slot, epoch));
         }
-        Ok(())
+    }
+
+    fn unmap(&mut self, extent: Extent<Addr>) {
+        for (block, _) in blocks(extent) {
+            self.free(block, self.open);
+        }
+    }
+
+    fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
+        let freed = blocks(block).filter_map(|(block, _)| {
+            let slot = self.free(block, epoch)?;
+            Some(in_slot(slot))
+        });
+        freed.collect()
+    }
+
+    fn reclaim(&mut self, places: &[Extent<Pos>]) {
+        places.iter().for_each(|place| self.reclaim_slots(*place));
+    }
+
+    fn residue(&self, place: Place) -> Vec<Residue> {
+        self.killing.residue(place, &self.catalog)
+    }
+
+    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
+        None
+    }
+
+    fn reserved(&mut self, _: Place) {}
+
+    fn map_state(&self) -> MapState {
+        let is_waiting = !self.todo.is_empty() || self.catalog.old_half().is_some();
+        if self.is_index_due() && !is_waiting {
+            MapState::Due
+        } else if self.catalog.log.is_pending() || self.committing.is_open() || self.committing.wants_index {
+            MapState::Behind
+        } else {
+            MapState::Durable
+        }
+    }
+
+    fn is_durable(&self, _: Extent<Addr>) -> bool {
+        !self.catalog.log.is_pending() && !self.committing.is_open()
+    }
+
+    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+        self.committing.is_under_way = true;
+        self.killing.begin_commit();
+        let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
+        if self.is_index_due() && self.may_write_index() {
+            let mut index = self.catalog.begin_checkpoint();
+            let writes = std::mem::take(&mut index.writes).into_iter().map(all).collect();
+            let log = index.log.clone().into_iter().map(all).collect();
+            let head = vec![all(index.head.clone())];
+            self.committing.index = Some(index);
+            return [log, writes, head].into_iter().filter(|phase: &Vec<_>| !phase.is_empty()).collect();
+        }
+        let commit = match (self.committing.again.take(), self.catalog.commit()) {
+            (Some((mut place, mut bytes)), Some((more, others))) => {
+                place.extent.len += more.extent.len;
+                bytes.extend(others);
+                Some((place, bytes))
+            }
+            (again, commit) => again.or(commit),
+        };
+        self.committing.again.clone_from(&commit);
+        commit.into_iter().map(|commit| vec![all(commit)]).collect()
+    }
+
+    fn end_checkpoint(&mut self) {
+        let committing = std::mem::take(&mut self.committing);
+        self.committing.wants_index = committing.wants_index;
+        self.killing.end_commit();
+        if let Some(index) = committing.index {
+            self.catalog.end_checkpoint(&index);
+            self.committing.wants_index = false;
+            self.catalog.history.pages.evict(PAGES_MAX);
+        }
+    }
+
+    fn abort_checkpoint(&mut self) {
+        self.committing.is_under_way = false;
+        self.killing.abort_commit();
+        if let Some(index) = self.committing.index.take() {
+            self.catalog.abort_checkpoint(&index);
+            self.committing.again = index.log;
+        }
+    }
+
+    fn backlog(&self, all: bool) -> Backlog {
+        self.job_backlog(all)
+    }
+
+    fn has_residue(&self) -> bool {
+        self.catalog.old_half().is_some() || self.killing.has_torn()
+    }
+
+    fn background(&mut self, _: bool) -> Option<Job> {
+        self.next_job()
+    }
+
+    fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {
+        unreachable!("no job of this store moves content")
+    }
+
+    fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
+        self.job_done(job, end);
+    }
+
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
+        None
+    }
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        Some(self)
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        Some(self)
+    }
+}
+
+impl Committing {
+    fn is_open(&self) -> bool {
+        self.is_under_way || self.again.is_some()
+    }
+}
+
+impl Epochs for Versions {
+    fn open(&self) -> Epoch {
+        self.open
+    }
+
+    fn close(&mut self, when: u64) {
+        let closed = self.open;
+        self.open = Epoch(closed.0 + 1);
+        self.catalog.log.push(closed, Entry::Closed { when });
+        self.change(Change::Closed(closed, WallTime(when)));
+    }
+
+    fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place> {
+        let kept = match self.catalog.history.kept_at_or_after(epoch) {
+            Err(Absent(page)) => Some(page_place(page)),
+            Ok(_) => None,
+        };
+        kept.or_else(|| self.missing_at(extent, epoch, false))
+    }
+
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
+        let kept = self.catalog.history.kept_at_or_after(epoch).expect("nothing is missing");
+        let is_kept = kept.is_some_and(|(kept, _)| kept == epoch) && epoch < self.open;
+        is_kept.then(|| self.places(extent, epoch, false))
     }
 }

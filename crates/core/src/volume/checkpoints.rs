@@ -10,16 +10,19 @@ use super::{Purpose, Volume, io::IoOp};
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::place::{Place, Places};
+use crate::place::Place;
 use crate::request::{Buf, RequestId};
-use crate::store::MapState;
+use crate::store::{MapState, Phase};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The checkpoint under way, and who waits for it and for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     step: Step,
-    /// The parts of the map that are still to be written.
-    writes: Vec<(Places, Vec<u8>)>,
+    /// The writes of the map that are left, in phases.
+    phases: VecDeque<Phase>,
+    /// The media that have to be synced before the next phase.
+    unsynced: Vec<MediumId>,
     /// The number of the commit that has to be durable before the map is written.
     after: u64,
     /// How many writes of the map are under way.
@@ -78,7 +81,7 @@ impl Volume {
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.writes = self.store.begin_checkpoint();
+        checkpoints.phases = self.store.begin_checkpoint().into();
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
@@ -92,16 +95,13 @@ impl Volume {
         let checkpoints = &mut self.checkpoints;
         checkpoints.failed = checkpoints.failed.take().or(failed);
         match checkpoints.step {
-            Step::Content if !checkpoints.writes.is_empty() => {
+            Step::Content if !checkpoints.phases.is_empty() => {
                 checkpoints.step = Step::Journal;
                 self.write_map(out);
             }
             Step::Map if checkpoints.under_way > 1 => checkpoints.under_way -= 1,
             _ if checkpoints.failed.is_some() => self.checkpoint_aborted(out),
-            Step::Map => {
-                checkpoints.step = Step::MapSync;
-                self.io(Purpose::Checkpoint, Place::all_of(MediumId::Map), IoOp::Sync, out);
-            }
+            Step::Map | Step::MapSync => self.sync_map(out),
             _ => self.checkpoint_done(out),
         }
     }
@@ -115,14 +115,31 @@ impl Volume {
         {
             return;
         }
-        let writes = std::mem::take(&mut checkpoints.writes);
+        self.write_phase(out);
+    }
+
+    /// Writes the next phase of the map; the checkpoint is done after the last one.
+    fn write_phase(&mut self, out: &mut Vec<super::Command>) {
+        let checkpoints = &mut self.checkpoints;
+        let Some(writes) = checkpoints.phases.pop_front() else { return self.checkpoint_done(out) };
         checkpoints.under_way = writes.len();
         // A write to one place can be durable by itself, which takes less than a sync.
         let durable = matches!(&writes[..], [(places, _)] if places.iter().count() == 1);
+        let media: BTreeSet<MediumId> =
+            writes.iter().flat_map(|(places, _)| places.iter().map(|place| place.on)).collect();
+        checkpoints.unsynced = if durable { Vec::new() } else { media.into_iter().collect() };
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
         for (places, data) in writes {
             self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
         }
+    }
+
+    /// Syncs the media of the phase one after the other, then goes on with the next phase.
+    fn sync_map(&mut self, out: &mut Vec<super::Command>) {
+        let checkpoints = &mut self.checkpoints;
+        let Some(medium) = checkpoints.unsynced.pop() else { return self.write_phase(out) };
+        checkpoints.step = Step::MapSync;
+        self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
     }
 
     /// Ends a checkpoint for which the host had no space: whoever asked is told, and the evidence of the

@@ -85,11 +85,11 @@ impl Volume {
 fn method(job: &Job, limits: Limits) -> Method<Site> {
     let medium = Site::all_of(MediumId::Data);
     match job {
-        Job::Destroy(slots) => Method::Destroy(Destroy {
-            residue: Site::data(slots.clone()),
-            at_once: limits.at_once(slots.iter().copied()),
+        Job::Destroy(places) => Method::Destroy(Destroy {
+            residue: places.iter().copied().map(Site::Place).collect(),
+            at_once: limits.at_once(places.iter().map(|place| place.extent)),
             zeros: Zeros::AfterPasses,
-            medium,
+            medium: Site::medium_of(places),
             forget: Vec::new(),
             checkpoint: false,
             record: false,

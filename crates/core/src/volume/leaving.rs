@@ -106,27 +106,32 @@ impl Volume {
         let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
         let runs_max = if self.is_at_work() { RUNS_AT_WORK_MAX } else { RUNS_MAX };
         let ready = owed().take(runs_max).filter(|(place, _)| is_ready(*place));
-        let pieces = ready.flat_map(|(place, content)| {
-            place
-                .extent
-                .pieces(run_bytes)
-                .map(move |extent| (Place { extent, ..place }, (content.address(extent), content.cause)))
+        let residue = ready.flat_map(|(place, content)| {
+            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
+            let residue = pieces.flat_map(|piece| self.store.residue(piece));
+            residue.map(|it| (content.address(it.part.extent), content.cause, it))
         });
-        let taken = self.limits().batch(pieces, |(place, _)| place.extent.len);
-        let (places, addresses): (Vec<Place>, Vec<_>) = taken.unzip();
+        let mut residue = residue.take(runs_max).peekable();
+        // What is kept has a receipt of its own.
+        let are_kept = residue.peek().is_some_and(|(.., it)| it.is_kept);
+        let alike = residue.filter(|(.., it)| it.is_kept == are_kept);
+        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
+        for (address, cause, it) in self.limits().batch(alike, |(.., it)| it.part.extent.len) {
+            places.push(it.part);
+            addresses.push((address, cause));
+            sites.extend(it.at);
+        }
         let (runs, causes) = self.once_each(&places, &addresses).into_iter().unzip();
-        // Nothing is destroyed in the base.
-        let slots = places.iter().filter(|place| place.on == MediumId::Data);
         let method = Destroy {
-            at_once: self.limits().at_once(slots.clone().map(|place| place.extent)),
-            residue: slots.copied().map(Site::Place).collect(),
+            at_once: self.limits().at_once(sites.iter().map(|place| place.extent)),
+            medium: Site::medium_of(&sites),
+            residue: sites.into_iter().map(Site::Place).collect(),
             zeros: Zeros::AfterPasses,
-            medium: Site::all_of(MediumId::Data),
             forget: Vec::new(),
             checkpoint: true,
             record: true,
         };
-        let kind = Kind::DestroyOwed { places, causes };
+        let kind = Kind::DestroyOwed { places, causes, are_kept };
         Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
             .filter(|task| !task.runs.is_empty())
     }

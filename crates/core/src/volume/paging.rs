@@ -48,7 +48,11 @@ impl Volume {
             }
             (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
             (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),
-            (Obstacle::Page(place), Ok(bytes)) => self.store.loaded(place, &bytes),
+            (Obstacle::Page(place), Ok(bytes)) => {
+                if let Err(damage) = self.store.loaded(place, &bytes) {
+                    self.latch(&format!("the map: {damage}"), out);
+                }
+            }
             _ => {}
         }
         self.requests.waiting.page_ready(page);

@@ -44,9 +44,9 @@ pub(super) enum Kind {
     GiveBack,
     /// A background job of the store.
     Job(Job),
-    /// Destroy what is owed at these places. The runs are the addresses that named them, and each run
-    /// died for the cause at its index.
-    DestroyOwed { places: Vec<Place>, causes: Vec<Cause> },
+    /// Destroy what is owed at these places, unless kept epochs show it. The runs are the addresses that named
+    /// them, and each run died for the cause at its index.
+    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool },
 }
 
 /// Where a step of an erase task does its work.
@@ -62,6 +62,11 @@ impl Site {
     /// All of a medium.
     pub(super) fn all_of(on: MediumId) -> Self {
         Self::Place(Place::all_of(on))
+    }
+
+    /// The medium of these places, which is one.
+    pub(super) fn medium_of(places: &[Place]) -> Self {
+        Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
     }
 
     pub(super) fn runs(runs: &[Extent<Addr>]) -> Vec<Self> {
@@ -256,6 +261,7 @@ impl Volume {
         let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
+            Kind::DestroyOwed { are_kept: true, .. } => {}
             Kind::DestroyOwed { .. } => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
                 self.state.counters.destroyed_bytes += bytes;
@@ -330,11 +336,12 @@ impl Volume {
         let passes = self.config.policy.passes().len();
         let done = match task.kind {
             Kind::Rewrite { .. } => Done::Rewritten,
+            Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
             _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
-        if let Kind::DestroyOwed { places, causes } = &task.kind {
+        if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
                 Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run })
             };

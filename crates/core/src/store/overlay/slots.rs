@@ -3,7 +3,9 @@
 
 use super::map::FIRST_SLOT;
 use crate::blocks::BlockSet;
+use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
@@ -201,7 +203,10 @@ impl Slots {
 
     /// A job that destroys some of the residue.
     pub(super) fn residue_job(&self) -> Option<Job> {
-        some(&self.residue).map(Job::Destroy)
+        let places = |slots: Vec<Extent<Pos>>| {
+            slots.into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect()
+        };
+        some(&self.residue).map(places).map(Job::Destroy)
     }
 
     /// Notes that the content of `slots` is destroyed.

@@ -100,7 +100,7 @@ impl Bench {
         while let Some(place) = self.overlay.missing(extent) {
             let mut page = vec![0; place.extent.len as usize];
             self.map.read(place.extent.start, &mut page).unwrap();
-            self.overlay.loaded(place, &page);
+            self.overlay.loaded(place, &page).expect("a page of the map is never damaged");
         }
     }
 
@@ -118,7 +118,7 @@ impl Bench {
     }
 
     fn checkpoint(&mut self) {
-        self.overlay.begin_checkpoint().iter().for_each(|write| self.map.put(write));
+        self.overlay.begin_checkpoint().iter().flatten().for_each(|write| self.map.put(write));
         self.overlay.end_checkpoint();
     }
 
@@ -233,7 +233,7 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
         Pos(2 * BLOCK_BYTES),
         "the map is not written"
     );
-    writes.iter().for_each(|write| bench.map.put(write));
+    writes.iter().flatten().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
 }
@@ -273,10 +273,10 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     );
     let again = bench.overlay.begin_checkpoint();
     assert_eq!(
-        again.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
-        first.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>()
+        again.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
+        first.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>()
     );
-    again.iter().for_each(|write| bench.map.put(write));
+    again.iter().flatten().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
 }
@@ -330,7 +330,10 @@ fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
     assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
     assert_eq!(
         bench.overlay.background(false),
-        Some(Job::Destroy(vec![Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)]))
+        Some(Job::Destroy(vec![Place {
+            on: MediumId::Data,
+            extent: Extent::new(BLOCK_BYTES, 3 * BLOCK_BYTES)
+        }]))
     );
 }
 

@@ -170,6 +170,20 @@ impl History {
         Ok(found.map(|(key, slot)| Version { born: Epoch(number(&key, 1)), slot: Slot(number(&slot, 0)) }))
     }
 
+    /// The first block from `from` on that has content now.
+    pub(super) fn next_shown(&self, from: Block) -> Result<Option<Block>, Absent> {
+        let mut from = from;
+        loop {
+            let found = self.versions.at_or_after(&self.pages, &pack(&[from.0, 0]))?;
+            let Some((key, _)) = found else { return Ok(None) };
+            let block = Block(number(&key, 0));
+            if self.shown(block, Epoch(NUMBER_MAX))?.is_some() {
+                return Ok(Some(block));
+            }
+            from = Block(block.0 + 1);
+        }
+    }
+
     /// Notes that `epoch`, the open one or the one before it, has put content of `block` into `slot`, or has
     /// freed the block. Returns the version that is owed now, if one is.
     pub(super) fn write(

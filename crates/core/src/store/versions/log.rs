@@ -3,7 +3,7 @@
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::{Session, Slot};
+use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -99,6 +99,7 @@ impl Log {
         self.changes += u64::from(self.pending.back().is_some_and(|last| last.epoch() != epoch));
         let session = self.session;
         match entry {
+            Entry::Freed { block, blocks } if self.extends_freed(epoch, block, blocks) => {}
             Entry::Version { slot, number, .. } => {
                 self.homeless.insert(slot, Homeless { at: At::Memory, may_be_home: false, session, entry });
                 self.pending.push_back(Pending::Version(epoch, slot, number));
@@ -107,10 +108,24 @@ impl Log {
         }
     }
 
+    /// Adds freed blocks to the last entry of the next commit, if they lie right behind those of that entry.
+    fn extends_freed(&mut self, in_epoch: Epoch, from: Block, more: u64) -> bool {
+        match self.pending.back_mut() {
+            Some(Pending::Other(epoch, Entry::Freed { block, blocks }))
+                if *epoch == in_epoch && block.0 + *blocks == from.0 =>
+            {
+                *blocks += more;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Notes that a version is owed. Whether nothing is left of it: its stub was in memory only.
     pub(super) fn forget(&mut self, slot: Slot) -> bool {
+        // Without a stub, the content itself has to be destroyed.
         let Some(it) = self.homeless.get(&slot) else { return false };
-        let is_in_memory = it.at == At::Memory;
+        let is_in_memory = it.at == At::Memory && self.layout.stub_bytes > 0;
         if is_in_memory {
             self.homeless.remove(&slot);
         } else if !it.may_be_home {
@@ -136,9 +151,10 @@ impl Log {
     }
 
     /// Notes that the stub of a version was destroyed, or has its home.
-    pub(super) fn settle(&mut self, slot: Slot) {
-        self.homeless.remove(&slot);
+    /// Whether it was not destroyed before, and had none.
+    pub(super) fn settle(&mut self, slot: Slot) -> bool {
         self.owed.remove(&slot);
+        self.homeless.remove(&slot).is_some()
     }
 
     /// The next commit: everything that is pending, as one write. None if that is nothing.
@@ -199,6 +215,20 @@ impl Log {
         let logged = self.homeless.iter().filter(|(slot, it)| it.at != At::Memory && !dying.contains(slot));
         let to_home = logged.map(|(slot, _)| *slot).collect();
         Turned { used, to_home, dying }
+    }
+
+    /// Turns back to the half that was in use, of which `used` bytes are: the checkpoint that turned was given up. Homes
+    /// of `to_home` may have been written.
+    pub(super) fn turn_back(&mut self, used: Extent<Pos>, to_home: &[Slot], dying: &BTreeSet<Slot>) {
+        assert!(self.used == 0, "nothing is committed during a checkpoint");
+        (self.half, self.used) = (1 - self.half, used.len / SECTOR_BYTES);
+        self.owed.extend(dying);
+        for slot in to_home {
+            if let Some(it) = self.homeless.get_mut(slot) {
+                it.may_be_home = true;
+            }
+            self.owed.remove(slot);
+        }
     }
 
     /// The bytes of the next sector of the half; none if it is full.

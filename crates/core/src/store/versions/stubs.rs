@@ -23,11 +23,11 @@ const SEQUENCE_BYTES: usize = 6;
 
 /// Where things lie on the stub medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
+pub struct Layout {
     /// Bytes of a stub: none, 16, 32 or 64.
-    pub(super) stub_bytes: usize,
+    pub stub_bytes: usize,
     /// Bytes of a half of the log.
-    pub(super) half_bytes: u64,
+    pub half_bytes: u64,
 }
 
 impl Layout {

@@ -86,7 +86,7 @@ impl Model {
 }
 
 struct Rig {
-    store: Versions,
+    store: Catalog,
     map: Disk,
     stubs: Disk,
     model: Model,
@@ -109,7 +109,7 @@ fn stub_of(version: u32) -> Vec<u8> {
 impl Rig {
     fn new(seed: u64) -> Self {
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let mut store = Versions::open(DISK, BLOCKS, LAYOUT, &head, Session(1)).expect("a new store");
+        let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, Session(1)).expect("a new store");
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
         Self {
@@ -126,7 +126,7 @@ impl Rig {
         }
     }
 
-    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Versions) -> Result<T, Absent>) -> T {
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> T {
         loop {
             match ask(&mut self.store) {
                 Ok(answer) => return answer,
@@ -226,9 +226,9 @@ impl Rig {
         if let Some(half) = self.store.old_half() {
             self.stubs.write(half.start.0, &vec![0; half.len as usize]);
             self.stubs.sync();
-            self.ask(Versions::old_half_destroyed);
+            self.ask(Catalog::old_half_destroyed);
         }
-        self.ask(Versions::prepare_checkpoint);
+        self.ask(Catalog::prepare_checkpoint);
         let checkpoint = self.store.begin_checkpoint();
         let cut = self.rng.next_u32() % 12;
         if let Some((place, bytes)) = &checkpoint.log {
@@ -270,8 +270,8 @@ impl Rig {
         let none = Head { generation: 0, roots: vec![], note: vec![] };
         let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
         let session = Session(self.rng.next_u32() as u16);
-        self.store = Versions::open(DISK, BLOCKS, LAYOUT, &head, session).expect("a note that makes sense");
-        self.ask(Versions::reach);
+        self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, session).expect("a note that makes sense");
+        self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
             let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
             if !self.ask(|store| store.replay(at, &bytes)) {
@@ -407,7 +407,7 @@ fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
 
 /// An index of a million epochs with four versions each, of a disk of 100 GiB.
 struct Large {
-    store: Versions,
+    store: Catalog,
     index: BTreeMap<u64, Vec<u8>>,
     head: Head,
 }
@@ -420,7 +420,7 @@ impl Large {
     fn fill(spread: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let mut store = Versions::open(DISK, LARGE_BLOCKS, LARGE, &head, Session(1)).expect("a new store");
+        let mut store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &head, Session(1)).expect("a new store");
         store.reach().expect("a new store has no page");
         let mut it = Self { store, index: BTreeMap::new(), head };
         for epoch in 0..1_000_000 {
@@ -450,7 +450,7 @@ impl Large {
     }
 
     /// Calls `ask` until no page is absent; returns how many were.
-    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Versions) -> Result<T, Absent>) -> (T, u64) {
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> (T, u64) {
         let mut absent = 0;
         loop {
             match ask(&mut self.store) {
@@ -466,8 +466,8 @@ impl Large {
 
     /// Opens the index again: how many pages a start reads.
     fn reopen(&mut self) -> u64 {
-        self.store = Versions::open(DISK, LARGE_BLOCKS, LARGE, &self.head, Session(2)).expect("the store");
-        self.ask(Versions::reach).1
+        self.store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &self.head, Session(2)).expect("the store");
+        self.ask(Catalog::reach).1
     }
 
     /// Forgets an epoch: how many pages that reads.

@@ -1,0 +1,260 @@
+//! Which stubs are to be destroyed, and by whom: those of content that the guest let die by the volume, which owes
+//! receipts; all others by jobs of the store.
+//!
+//! Invariants:
+//! 1. What replaced a version is durable before a job destroys its stub: else a crash could take both.
+//! 2. A slot that the journal names is not taken again before [`Killing::reclaim`]: else a start could take
+//!    the new content of the same block for the dead one.
+//! 3. A slot is taken again once its stub is destroyed, its space is given back, and the next head of the
+//!    index is durable.
+
+use super::catalog::Catalog;
+use super::{Change, Versions};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::sealing::Slot;
+use crate::store::{Backlog, Job, JobEnd, Residue, Store};
+use crate::tree::Absent;
+use crate::units::{BLOCK_BYTES, Extent, Pos};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most stubs in one job.
+const STUBS_MAX: usize = 1024;
+/// Most slots to look at for one job.
+const LOOKS_MAX: usize = 4 * STUBS_MAX;
+/// With so many stubs to destroy, or slots to give back, no job waits for an idle disk.
+const PILE_MAX: u64 = 1 << 16;
+
+/// What becomes of content that has left its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// The index does not know yet.
+    Open,
+    /// No epoch shows it: its stub is to be destroyed.
+    Owed,
+    /// A kept epoch shows it.
+    Kept,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Killing {
+    /// The slots that the journal names, and what becomes of each.
+    left: BTreeMap<Slot, Fate>,
+    /// The slots of versions that were replaced since the last commit began, and those of that commit.
+    fresh: BTreeSet<Slot>,
+    committing: BTreeSet<Slot>,
+    /// The slots whose stubs are destroyed, and whose space is to be given back.
+    killed: BTreeSet<Slot>,
+    /// Where a start found parts of commits that were never durable.
+    torn: Option<Place>,
+    /// Where the next look for slots begins.
+    next: Slot,
+    /// The slots of the job under way.
+    under_way: BTreeSet<Slot>,
+    /// A page of the index that the jobs need is damaged.
+    is_stopped: bool,
+}
+
+impl Killing {
+    /// `torn` may have stubs that nobody knows.
+    pub(super) fn new(torn: Option<Place>) -> Self {
+        Self { torn, ..Self::default() }
+    }
+
+    /// Notes that a block leaves `slot`, which the journal names from now on.
+    pub(super) fn leaves(&mut self, slot: Slot) {
+        self.left.insert(slot, Fate::Open);
+    }
+
+    pub(super) fn has_left(&self, slot: Slot) -> bool {
+        self.left.contains_key(&slot)
+    }
+
+    /// Notes what became of the version in `slot`, which the journal names.
+    pub(super) fn decided(&mut self, slot: Slot, is_owed: bool) {
+        if let Some(fate) = self.left.get_mut(&slot) {
+            *fate = if is_owed { Fate::Owed } else { Fate::Kept };
+        }
+    }
+
+    /// Notes that the version in `slot`, which was replaced, is owed.
+    pub(super) fn replaced(&mut self, slot: Slot) {
+        self.fresh.insert(slot);
+    }
+
+    pub(super) fn begin_commit(&mut self) {
+        self.committing.append(&mut self.fresh);
+    }
+
+    pub(super) fn end_commit(&mut self) {
+        self.committing.clear();
+    }
+
+    pub(super) fn abort_commit(&mut self) {
+        self.fresh.append(&mut self.committing);
+    }
+
+    pub(super) fn has_torn(&self) -> bool {
+        self.torn.is_some()
+    }
+
+    /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
+    pub(super) fn residue(&self, place: Place, catalog: &Catalog) -> Vec<Residue> {
+        let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end().div_ceil(BLOCK_BYTES);
+        let residue = |slot: u64| {
+            let extent = Extent::new(slot * BLOCK_BYTES, BLOCK_BYTES).overlap(place.extent)?;
+            let part = Place { extent, ..place };
+            match self.left.get(&Slot(slot))? {
+                Fate::Open => None,
+                Fate::Owed => Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false }),
+                Fate::Kept => Some(Residue { part, at: Vec::new(), is_kept: true }),
+            }
+        };
+        slots.filter_map(residue).collect()
+    }
+
+    /// Whether a job may destroy the stub of `slot`.
+    fn may_kill(&self, slot: Slot) -> bool {
+        let others = [&self.fresh, &self.committing, &self.killed, &self.under_way];
+        !self.has_left(slot) && !others.iter().any(|slots| slots.contains(&slot))
+    }
+
+    /// How many of the `owed` versions are for jobs to destroy, at most.
+    fn to_kill(&self, owed: u64) -> u64 {
+        let left = self.left.values().filter(|fate| **fate == Fate::Owed).count();
+        let others = self.fresh.len() + self.committing.len() + self.killed.len() + left;
+        owed.saturating_sub(others as u64)
+    }
+}
+
+impl Versions {
+    /// Ends what the journal owed at `place`: it names these slots no more.
+    pub(super) fn reclaim_slots(&mut self, place: Extent<Pos>) {
+        for slot in place.start.0 / BLOCK_BYTES..place.end() / BLOCK_BYTES {
+            let slot = Slot(slot);
+            if self.killing.left.remove(&slot) == Some(Fate::Owed) {
+                self.killed(BTreeSet::from([slot]));
+            }
+        }
+    }
+
+    /// Notes that the stubs of these slots are destroyed.
+    fn killed(&mut self, slots: BTreeSet<Slot>) {
+        if self.gives_back {
+            self.killing.killed.extend(slots);
+        } else {
+            slots.into_iter().for_each(|slot| self.change(Change::Destroyed(slot)));
+        }
+    }
+
+    /// Takes a page of the index that a job has read.
+    fn searched(&mut self, part: Extent<Pos>, bytes: &[u8]) {
+        let place = Place { on: MediumId::Map, extent: part };
+        // Without the page the jobs cannot go on. A request that needs it is told why.
+        self.killing.is_stopped = self.loaded(place, bytes).is_err();
+    }
+
+    pub(super) fn job_backlog(&self, all: bool) -> Backlog {
+        if self.killing.is_stopped {
+            return Backlog::Nothing;
+        }
+        let to_kill = self.killing.to_kill(self.catalog.history.owed());
+        let to_give = self.killing.killed.len() as u64;
+        let is_urgent = self.stuck.is_some() || self.has_torn_half() || to_kill.max(to_give) > PILE_MAX;
+        match (is_urgent, to_kill + to_give > 0) {
+            (true, _) => Backlog::AtOnce,
+            (false, true) if all => Backlog::AtOnce,
+            (false, true) => Backlog::WhenIdle,
+            (false, false) => Backlog::Nothing,
+        }
+    }
+
+    fn has_torn_half(&self) -> bool {
+        self.killing.has_torn() || self.catalog.old_half().is_some() && !self.committing.is_under_way
+    }
+
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        if let Some(page) = self.stuck {
+            return Some(Job::Search(super::page_place(page).extent));
+        }
+        if let Some(torn) = self.killing.torn {
+            return Some(Job::Destroy(vec![torn]));
+        }
+        if let Some(half) = self.catalog.old_half().filter(|_| !self.committing.is_under_way) {
+            return Some(Job::Destroy(vec![Place { on: MediumId::Stubs, extent: half }]));
+        }
+        if !self.killing.killed.is_empty() {
+            let slots: BTreeSet<Slot> = self.killing.killed.iter().copied().take(STUBS_MAX).collect();
+            let space = runs(&slots);
+            self.killing.under_way = slots;
+            return Some(Job::Punch(space));
+        }
+        match self.stubs_to_kill() {
+            Ok(places) => (!places.is_empty()).then_some(Job::Destroy(places)),
+            Err(Absent(page)) => {
+                self.stuck = Some(page);
+                Some(Job::Search(super::page_place(page).extent))
+            }
+        }
+    }
+
+    /// Where the stubs are that the next job destroys.
+    fn stubs_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
+        let (mut slots, mut from) = (BTreeSet::new(), self.killing.next);
+        for _ in 0..LOOKS_MAX {
+            let Some(dead) = self.catalog.history.owed_from(from)? else {
+                from = Slot(0);
+                break;
+            };
+            from = Slot(dead.slot.0 + 1);
+            if self.killing.may_kill(dead.slot) {
+                slots.insert(dead.slot);
+            }
+            if slots.len() == STUBS_MAX {
+                break;
+            }
+        }
+        self.killing.next = from;
+        let places = slots.iter().flat_map(|slot| self.catalog.places(*slot)).collect();
+        self.killing.under_way = slots;
+        Ok(places)
+    }
+
+    pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
+        let slots = std::mem::take(&mut self.killing.under_way);
+        let JobEnd::Done(read) = end else { return };
+        match job {
+            Job::Search(part) => self.searched(*part, read),
+            Job::Punch(_) => {
+                for slot in slots {
+                    self.killing.killed.remove(&slot);
+                    self.change(Change::Destroyed(slot));
+                }
+            }
+            Job::Destroy(_) if !slots.is_empty() => self.killed(slots),
+            Job::Destroy(places) if self.killing.torn.is_some_and(|torn| places.contains(&torn)) => {
+                self.killing.torn = None;
+            }
+            Job::Destroy(_) => {
+                let dying = self.catalog.old_half_destroyed();
+                let dying = dying.into_iter().filter(|slot| !self.killing.has_left(*slot)).collect();
+                self.killed(dying);
+            }
+            Job::Shrink(_) | Job::Move { .. } => unreachable!("this store has no such job"),
+        }
+    }
+}
+
+/// The space of some slots, neighbours together.
+fn runs(slots: &BTreeSet<Slot>) -> Vec<Extent<Pos>> {
+    let mut runs: Vec<Extent<Pos>> = Vec::new();
+    for slot in slots {
+        let start = slot.0 * BLOCK_BYTES;
+        match runs.last_mut() {
+            Some(last) if last.end() == start => last.len += BLOCK_BYTES,
+            _ => runs.push(Extent::new(start, BLOCK_BYTES)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,201 @@
+//! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
+
+use super::catalog::Catalog;
+use super::killing::Killing;
+use super::stubs::Entry;
+use super::{Setup, Versions, key};
+use crate::blocks::BlockSet;
+use crate::media::MediumId;
+use crate::medium::{Medium, MediumError};
+use crate::owed::Owed;
+use crate::place::Place;
+use crate::sealing::{Block, Slot};
+use crate::store::{Opening, Store};
+use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
+use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of one of the two heads.
+const HEAD_BYTES: usize = 512;
+
+/// Why the store cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum VersionsError {
+    /// A medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The index has no usable head.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// A page of the index is damaged.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// The head of the index makes no sense.
+    #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
+    Note,
+}
+
+/// The first bytes of the index medium of a new disk.
+#[must_use]
+pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
+    Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
+}
+
+/// The media that are read at the start.
+struct Index<'a> {
+    map: &'a dyn Medium,
+    stubs: &'a dyn Medium,
+    catalog: Catalog,
+}
+
+impl Versions {
+    /// Opens the store: takes the newest head of the index and what the log says after it, frees the blocks that have
+    /// left their places as the journal says ([`Opening::owed`]), and destroys what a crash left of commits.
+    ///
+    /// # Errors
+    /// [`VersionsError`].
+    pub fn open(
+        setup: &Setup,
+        opening: &Opening<'_>,
+        (data, map, stubs): (&dyn Medium, &dyn Medium, &dyn Medium),
+    ) -> Result<Self, VersionsError> {
+        let mut heads = [[0; HEAD_BYTES]; 2];
+        for (at, head) in [0, PAGE_BYTES as u64].into_iter().zip(&mut heads) {
+            map.read(Pos(at), head)?;
+        }
+        let head = newest([&heads[0], &heads[1]], opening.disk)?;
+        let blocks = opening.size.div_ceil(BLOCK_BYTES);
+        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, setup.session);
+        let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
+        index.ask(Catalog::reach)?;
+        index.replay()?;
+        let torn = if opening.read_only { None } else { index.erase_torn()? };
+        let allocated = match opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok()) {
+            Some(allocated) => allocated,
+            None => index.allocated(blocks)?,
+        };
+        let owed = index.owed(opening.owed)?;
+        let catalog = index.catalog;
+        let mut versions = Self {
+            size: opening.size,
+            open: catalog.open_epoch(),
+            catalog,
+            allocated,
+            writing: BTreeMap::new(),
+            todo: VecDeque::new(),
+            stuck: None,
+            committing: super::Committing::default(),
+            killing: Killing::new(torn),
+            gives_back: data.capabilities().punch,
+        };
+        for (slot, found) in owed {
+            versions.adopt_owed(slot, found);
+        }
+        Ok(versions)
+    }
+
+    /// Takes over a slot that the journal owes.
+    fn adopt_owed(&mut self, slot: Slot, found: Found) {
+        match found {
+            Found::Shown(block) => {
+                self.free(block, self.open);
+            }
+            Found::Owed | Found::Kept => {
+                self.killing.leaves(slot);
+                self.killing.decided(slot, found == Found::Owed);
+            }
+        }
+    }
+}
+
+/// What the index says of a slot that the journal owes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    /// It is still what this block shows: the change that freed the block was not durable.
+    Shown(Block),
+    /// No epoch shows it.
+    Owed,
+    /// A kept epoch shows it.
+    Kept,
+}
+
+impl Index<'_> {
+    /// Asks the catalog, and reads what is absent, until there is an answer.
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> Result<T, VersionsError> {
+        loop {
+            match ask(&mut self.catalog) {
+                Ok(answer) => return Ok(answer),
+                Err(Absent(page)) => {
+                    let mut bytes = vec![0; PAGE_BYTES];
+                    self.map.read(Pos(page.position()), &mut bytes)?;
+                    let pages = &mut self.catalog.history.pages;
+                    pages.evict(super::PAGES_MAX);
+                    pages.loaded(page, &bytes)?;
+                }
+            }
+        }
+    }
+
+    /// Replays the log up to the first sector that is not whole.
+    fn replay(&mut self) -> Result<(), VersionsError> {
+        while let Some(Place { extent, .. }) = self.catalog.next_sector() {
+            let mut bytes = vec![0; extent.len as usize];
+            self.stubs.read(extent.start, &mut bytes)?;
+            if !self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites what commits left that were never durable as a whole, so that no later start takes it for part of
+    /// the log. Returns where passes are still to go.
+    fn erase_torn(&mut self) -> Result<Option<Place>, VersionsError> {
+        let Some(Place { extent: next, on }) = self.catalog.next_sector() else { return Ok(None) };
+        let extent = Extent::between(next.start.0, self.catalog.current_half().end());
+        let mut bytes = vec![0; extent.len as usize];
+        self.stubs.read(extent.start, &mut bytes)?;
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        bytes.fill(0);
+        self.stubs.write(extent.start, &bytes, true)?;
+        Ok(Some(Place { on, extent }))
+    }
+
+    /// The blocks that have content now.
+    fn allocated(&mut self, blocks: u64) -> Result<BlockSet, VersionsError> {
+        let (mut allocated, mut from) = (BlockSet::default(), Block(0));
+        while let Some(block) = self.ask(|catalog| catalog.history.next_shown(from))? {
+            if block.0 >= blocks {
+                break;
+            }
+            allocated.insert(super::outline(block));
+            from = Block(block.0 + 1);
+        }
+        Ok(allocated)
+    }
+
+    /// What the index says of each slot that the journal owes.
+    fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
+        let mut all = Vec::new();
+        for (places, content) in owed.data().iter() {
+            for place in places.pieces(BLOCK_BYTES) {
+                let slot = Slot(place.start.0 / BLOCK_BYTES);
+                let block = Block(content.address(place).start.0 / BLOCK_BYTES);
+                all.push((slot, self.found(slot, block)?));
+            }
+        }
+        Ok(all)
+    }
+
+    fn found(&mut self, slot: Slot, block: Block) -> Result<Found, VersionsError> {
+        let shown = self.ask(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?;
+        if shown.is_some_and(|version| version.slot == slot) {
+            return Ok(Found::Shown(block));
+        }
+        let owed = self.ask(|catalog| catalog.history.owed_from(slot))?;
+        let is_owed = owed.is_some_and(|dead| dead.slot == slot);
+        Ok(if is_owed { Found::Owed } else { Found::Kept })
+    }
+}
