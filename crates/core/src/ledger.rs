@@ -25,11 +25,13 @@ pub enum Cause {
     Map = 6,
     /// The block may have content of a file that is gone.
     Generation = 7,
+    /// The last epoch that showed the content was forgotten.
+    Forget = 8,
 }
 
 impl Cause {
     /// All causes, in the order of their numbers in the formats.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Trim,
         Self::WriteZeroes,
         Self::ZeroBlock,
@@ -38,6 +40,7 @@ impl Cause {
         Self::Creation,
         Self::Map,
         Self::Generation,
+        Self::Forget,
     ];
 
     /// The cause with this number.

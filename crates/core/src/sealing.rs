@@ -4,6 +4,7 @@
 //! input and output has the keys, as a [`Sealer`]; the volume and its store only know which block is bound to what
 //! ([`Context`]), and keep what the sealer returns ([`Sealing`]).
 
+use crate::fields::Fields;
 use crate::place::Place;
 use crate::units::Epoch;
 use std::fmt::Debug;
@@ -60,6 +61,40 @@ pub enum SealingAt {
     Known(Sealing),
     /// On this medium.
     Home(Place),
+}
+
+/// Bytes of a home before the stub.
+const RECORD_BYTES: usize = 16;
+/// Bytes of a block's number in a home.
+const NUMBER_BYTES: usize = 5;
+
+/// The bytes of a stub's home, as `docs/formats/stubs.md` has them: block, session and number of the sealing, and the
+/// stub.
+///
+/// # Panics
+/// If the block's number has more than five bytes.
+#[must_use]
+pub fn home_bytes(block: Block, session: Session, number: u32, stub: &[u8]) -> Vec<u8> {
+    let block = block.0.to_be_bytes();
+    let (high, low) = block.split_at(8 - NUMBER_BYTES);
+    assert!(high.iter().all(|byte| *byte == 0), "a block's number has five bytes");
+    let mut bytes = Vec::with_capacity(RECORD_BYTES + stub.len());
+    bytes.extend(low);
+    bytes.extend(session.0.to_le_bytes());
+    bytes.extend(number.to_le_bytes());
+    bytes.resize(RECORD_BYTES, 0);
+    bytes.extend(stub);
+    bytes
+}
+
+/// The block whose stub lives in these bytes of a home, and how it was sealed.
+#[must_use]
+pub fn parse_home(bytes: &[u8]) -> Option<(Block, Sealing)> {
+    let (record, stub) = bytes.split_at_checked(RECORD_BYTES)?;
+    let mut fields = Fields(record);
+    let block = fields.array::<NUMBER_BYTES>()?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let (session, number) = (Session(fields.u16()?), fields.u32()?);
+    Some((Block(block), Sealing { session, number, stub: stub.into() }))
 }
 
 /// Seals and opens blocks. Does no input and output.

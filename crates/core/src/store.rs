@@ -19,7 +19,7 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::sealing::Sealing;
-use crate::units::{Addr, Epoch, Extent, Pos};
+use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,9 @@ pub trait Store: Debug + Send {
     /// Unmaps `block`, which died in `epoch` and is about to be written. Returns the places of its content,
     /// which are used again after [`Store::reclaim`]; no place if the new content goes to the same one.
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place>;
+
+    /// Whether `blocks` can leave their places before the next checkpoint.
+    fn can_leave(&self, blocks: Extent<Addr>) -> bool;
 
     /// What has to be destroyed for content that is owed at `place`, part by part; what is not known yet is left out.
     fn residue(&self, place: Place) -> Vec<Residue>;
@@ -155,8 +158,29 @@ pub trait Epochs {
     /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
     fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
 
+    /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
+    fn forget(&mut self, epochs: EpochRange);
+
+    /// Takes the next step of what was begun to be forgotten.
+    fn forget_step(&mut self) -> ForgetStep;
+
     /// Where the content lies that `extent` had at the end of `epoch`; none if that epoch is not kept.
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places>;
+}
+
+/// The outcome of one step of a forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForgetStep {
+    /// Nothing is being forgotten.
+    Idle,
+    /// There is more to do at once.
+    More,
+    /// This metadata has to be read first.
+    Missing(Place),
+    /// A checkpoint or a job has to end first.
+    Waits,
+    /// These epochs are forgotten: the stubs of so many bytes of content, which only they showed, are destroyed.
+    Done(EpochRange, u64),
 }
 
 /// How a write ended.

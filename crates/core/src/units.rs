@@ -45,6 +45,23 @@ address_space! {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Epoch(pub u64);
 
+/// Epochs: the first and the last one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct EpochRange {
+    /// The first epoch.
+    pub from: Epoch,
+    /// The last epoch, which is not before the first.
+    pub to: Epoch,
+}
+
+impl EpochRange {
+    /// Whether `epoch` is one of them.
+    #[must_use]
+    pub fn contains(self, epoch: Epoch) -> bool {
+        (self.from..=self.to).contains(&epoch)
+    }
+}
+
 /// Milliseconds on the clock that the caller keeps. Only differences matter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Millis(pub u64);

@@ -24,7 +24,7 @@ use crate::mutant::{self, Mutant};
 use crate::owed::{Owed, OwedContent};
 use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt, Receipts};
-use crate::units::{Addr, Extent, Millis, Pos};
+use crate::units::{Addr, EpochRange, Extent, Millis, Pos};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
 pub use notes::{FrameId, NOTES, Note};
 pub use record::RecordError;
@@ -117,6 +117,10 @@ pub enum Change {
     Receipt(Receipt),
     /// The audit log has this many more receipts, the oldest first.
     Recorded(u64),
+    /// These epochs are to be forgotten.
+    Forget(EpochRange),
+    /// These epochs are forgotten, with so many bytes of content: that becomes a receipt, with so many passes.
+    Forgotten(EpochRange, u64, u16),
 }
 
 /// The CRC-32C of a slot's content.
@@ -141,6 +145,8 @@ pub struct State {
     pub ledger: Ledger,
     /// The dead content that is owed by place.
     pub owed: Owed,
+    /// The epochs that are to be forgotten, in the order in which that was asked for.
+    pub forgets: Vec<EpochRange>,
     /// The staging slots.
     pub slots: Slots,
     /// The counters.
@@ -176,14 +182,21 @@ impl State {
             Change::ClearPlace(place) => self.owed.remove(place),
             Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
+            Change::Forget(epochs) => self.forgets.push(epochs),
+            Change::Forgotten(epochs, bytes, passes) => self.forgotten(epochs, bytes, passes),
         }
+    }
+
+    fn forgotten(&mut self, epochs: EpochRange, bytes: u64, passes: u16) {
+        self.forgets.retain(|it| *it != epochs);
+        self.give(forget_receipt(epochs, bytes, passes));
     }
 
     fn complete(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
         let mut completed = Vec::new();
         let owed = self.ledger.within(extent).chain(self.ledger.overwritten_within(extent));
         for (extent, it) in owed {
-            completed.push(Receipt { act, cause: it.cause, passes, extent });
+            completed.push(Receipt { act, cause: it.cause, passes, extent, epochs: None });
         }
         completed.into_iter().for_each(|receipt| self.give(receipt));
         self.ledger.remove(extent);
@@ -203,10 +216,11 @@ impl State {
             self.slots.staged.iter().map(|(slot, (extent, crc))| Change::Stage(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
+        let forgets = self.forgets.iter().copied().map(Change::Forget);
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
         let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
         let mut changes: Vec<Change> =
-            obligations.chain(overwritten).chain(staged).chain(owed).chain(receipts).collect();
+            obligations.chain(overwritten).chain(staged).chain(owed).chain(forgets).chain(receipts).collect();
         if self.slots.dirty && self.slots.staged.is_empty() {
             // Staged once and released: only the slots' being dirty is left of it.
             changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
@@ -214,6 +228,12 @@ impl State {
         }
         changes
     }
+}
+
+/// The receipt of epochs that were forgotten.
+fn forget_receipt(epochs: EpochRange, bytes: u64, passes: u16) -> Receipt {
+    let (act, cause, extent) = (Done::Shredded, Cause::Forget, Extent::new(0, bytes));
+    Receipt { act, cause, passes, extent, epochs: Some(epochs) }
 }
 
 /// The writing end of the journal. Does no I/O: says which bytes go where.

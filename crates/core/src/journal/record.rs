@@ -3,13 +3,13 @@
 //! An unknown record is an error that names its tag, and not damage: a newer program wrote the record, and
 //! its content must not be ignored.
 
-use super::{Change, Crc, Slot};
+use super::{Change, Crc, Slot, forget_receipt};
 use crate::fields::Fields;
 use crate::ledger::{COUNTERS, Cause, Counters, Due};
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt};
-use crate::units::{Addr, Address, Extent};
+use crate::units::{Addr, Address, Epoch, EpochRange, Extent};
 
 /// Bytes of a record's tag and length.
 const HEAD_BYTES: usize = 4;
@@ -33,6 +33,9 @@ const RECEIPT: u16 = 10;
 const RECORDED: u16 = 11;
 const LOG: u16 = 12;
 const OVERWRITTEN: u16 = 13;
+const FORGET: u16 = 14;
+const FORGOTTEN: u16 = 15;
+const FORGET_RECEIPT: u16 = 16;
 
 /// The medium of a place.
 const IN_DATA: u8 = 0;
@@ -146,6 +149,18 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             put_done(bytes, done, passes);
             COMPLETE
         }
+        Change::Receipt(Receipt { epochs: Some(epochs), extent, passes, .. }) => {
+            put_forgotten(bytes, epochs, extent.len, passes);
+            FORGET_RECEIPT
+        }
+        Change::Forget(epochs) => {
+            put_epochs(bytes, epochs);
+            FORGET
+        }
+        Change::Forgotten(epochs, content, passes) => {
+            put_forgotten(bytes, epochs, content, passes);
+            FORGOTTEN
+        }
         Change::Receipt(it) => {
             put_extent(bytes, it.extent);
             put_done(bytes, it.act, it.passes);
@@ -157,6 +172,17 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             RECORDED
         }
     }
+}
+
+fn put_epochs(bytes: &mut Vec<u8>, epochs: EpochRange) {
+    bytes.extend(epochs.from.0.to_le_bytes());
+    bytes.extend(epochs.to.0.to_le_bytes());
+}
+
+fn put_forgotten(bytes: &mut Vec<u8>, epochs: EpochRange, content: u64, passes: u16) {
+    put_epochs(bytes, epochs);
+    bytes.extend(content.to_le_bytes());
+    bytes.extend(passes.to_le_bytes());
 }
 
 fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
@@ -197,6 +223,9 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         RECORDED => "recorded",
         LOG => "log",
         OVERWRITTEN => "overwritten",
+        FORGET => "forget",
+        FORGOTTEN => "forgotten",
+        FORGET_RECEIPT => "forget-receipt",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: Fields(body) };
@@ -220,7 +249,14 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         }
         RECEIPT => {
             let (extent, act, passes) = (fields.extent()?, fields.done()?, fields.u16()?);
-            Record::Change(Change::Receipt(Receipt { act, cause: fields.cause()?, passes, extent }))
+            let cause = fields.cause()?;
+            Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, epochs: None }))
+        }
+        FORGET => Record::Change(Change::Forget(fields.epochs()?)),
+        FORGOTTEN => Record::Change(Change::Forgotten(fields.epochs()?, fields.u64()?, fields.u16()?)),
+        FORGET_RECEIPT => {
+            let (epochs, bytes, passes) = (fields.epochs()?, fields.u64()?, fields.u16()?);
+            Record::Change(Change::Receipt(forget_receipt(epochs, bytes, passes)))
         }
         RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
         OVERWRITTEN => Record::Change(Change::Overwritten(fields.extent()?, fields.u64()?)),
@@ -277,6 +313,11 @@ impl Body<'_> {
         Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
     }
 
+    fn epochs(&mut self) -> Result<EpochRange, RecordError> {
+        let (from, to) = (Epoch(self.u64()?), Epoch(self.u64()?));
+        if from <= to { Ok(EpochRange { from, to }) } else { Err(self.field("to", to.0)) }
+    }
+
     fn due(&mut self) -> Result<Due, RecordError> {
         let [number] = self.array()?;
         due_from(number).ok_or_else(|| self.field("due", u64::from(number)))
@@ -325,7 +366,7 @@ fn done_number(done: Done) -> u8 {
         Done::Shredded => 1,
         Done::Rewritten => 2,
         Done::Freed => 3,
-        Done::Retired => 4,
+        Done::Retired => 5,
         Done::Overwritten => 4,
     }
 }
@@ -335,7 +376,7 @@ fn done_from(number: u8) -> Option<Done> {
         1 => Some(Done::Shredded),
         2 => Some(Done::Rewritten),
         3 => Some(Done::Freed),
-        4 => Some(Done::Retired),
+        5 => Some(Done::Retired),
         4 => Some(Done::Overwritten),
         _ => None,
     }

@@ -107,6 +107,10 @@ impl Store for InPlace {
         Vec::new()
     }
 
+    fn can_leave(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+
     fn residue(&self, place: Place) -> Vec<Residue> {
         vec![Residue { part: place, at: vec![place], is_kept: false }]
     }

@@ -333,6 +333,10 @@ impl Store for Overlay {
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
+    fn can_leave(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+
     fn residue(&self, place: Place) -> Vec<Residue> {
         // Nothing is destroyed in the base.
         let at = if place.on == MediumId::Base { Vec::new() } else { vec![place] };

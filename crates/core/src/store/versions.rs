@@ -13,6 +13,7 @@
 
 mod catalog;
 mod deaths;
+mod forgetting;
 mod history;
 mod key;
 mod killing;
@@ -22,16 +23,17 @@ mod slots;
 mod stubs;
 
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Phase, Residue, Store, StoreStatus, WritePlan,
-    Written,
+    Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
+    StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
 use catalog::{Catalog, IndexCheckpoint};
+use forgetting::Forgetting;
 use history::{Version, WallTime};
 use killing::Killing;
 pub use opening::{VersionsError, format_index};
@@ -104,6 +106,7 @@ pub struct Versions {
     stuck: Option<PageNo>,
     committing: Committing,
     killing: Killing,
+    forgetting: Forgetting,
     /// Whether the space of destroyed content can be given back.
     gives_back: bool,
 }
@@ -366,6 +369,11 @@ impl Store for Versions {
         places.iter().for_each(|place| self.reclaim_slots(*place));
     }
 
+    fn can_leave(&self, blocks: Extent<Addr>) -> bool {
+        let runs = self.allocated.runs_within(blocks).count();
+        self.has_log_room(runs)
+    }
+
     fn residue(&self, place: Place) -> Vec<Residue> {
         self.killing.residue(place, &self.catalog)
     }
@@ -396,6 +404,7 @@ impl Store for Versions {
         self.killing.begin_commit();
         let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
         if self.is_index_due() && self.may_write_index() {
+            self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
             let writes = std::mem::take(&mut index.writes).into_iter().map(all).collect();
             let log = index.log.clone().into_iter().map(all).collect();
@@ -421,7 +430,6 @@ impl Store for Versions {
         self.killing.end_commit();
         if let Some(index) = committing.index {
             self.catalog.end_checkpoint(&index);
-            self.committing.wants_index = false;
             self.catalog.history.pages.evict(PAGES_MAX);
         }
     }
@@ -432,6 +440,7 @@ impl Store for Versions {
         if let Some(index) = self.committing.index.take() {
             self.catalog.abort_checkpoint(&index);
             self.committing.again = index.log;
+            self.committing.wants_index = true;
         }
     }
 
@@ -472,6 +481,11 @@ impl Committing {
     fn is_open(&self) -> bool {
         self.is_under_way || self.again.is_some()
     }
+
+    /// Whether a checkpoint of the index is wanted or under way.
+    fn has_index_to_write(&self) -> bool {
+        self.wants_index || self.index.is_some()
+    }
 }
 
 impl Epochs for Versions {
@@ -496,7 +510,17 @@ impl Epochs for Versions {
 
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
         let kept = self.catalog.history.kept_at_or_after(epoch).expect("nothing is missing");
-        let is_kept = kept.is_some_and(|(kept, _)| kept == epoch) && epoch < self.open;
+        let is_kept = kept.is_some_and(|(kept, _)| kept == epoch)
+            && epoch < self.open
+            && !self.forgetting.contains(epoch);
         is_kept.then(|| self.places(extent, epoch, false))
+    }
+
+    fn forget(&mut self, epochs: EpochRange) {
+        self.begin_forget(epochs);
+    }
+
+    fn forget_step(&mut self) -> ForgetStep {
+        self.step_forget()
     }
 }

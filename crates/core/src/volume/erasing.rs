@@ -1,5 +1,6 @@
 //! The state of erasing: the erase task under way, and what lasts from one task to the next.
 
+use super::forgetting::Forgetting;
 use super::jobs::Jobs;
 use super::layers::Layers;
 use super::overwriting::Overwriting;
@@ -25,6 +26,7 @@ pub(super) struct Erasing {
     pub(super) overwriting: Overwriting,
     pub(super) pending_punch: PendingPunch,
     pub(super) jobs: Jobs,
+    pub(super) forgetting: Forgetting,
     /// Where the sweep over the obligations goes on, in bytes from the start of the disk.
     pub(super) sweep: u64,
     /// The next task prefers residue that is owed by place to residue that is owed by address.
@@ -47,6 +49,7 @@ impl Erasing {
             overwriting: Overwriting::new(now),
             pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
+            forgetting: Forgetting::default(),
             sweep: 0,
             destroys_owed_next: false,
         }
@@ -123,7 +126,7 @@ mod tests {
 
     fn destroy_owed() -> Kind {
         let place = Place { on: MediumId::Data, extent: Extent::new(0, 4096) };
-        Kind::DestroyOwed { places: vec![place], causes: Vec::new() }
+        Kind::DestroyOwed { places: vec![place], causes: Vec::new(), are_kept: false }
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Volume {
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;
-            bytes <= self.owed_bytes_max() && self.has_room_for(entries)
+            bytes <= self.owed_bytes_max() && self.has_room_for(entries) && self.store.can_leave(whole)
         };
         let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
         !geometry.overwrites_in_place

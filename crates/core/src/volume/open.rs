@@ -202,7 +202,8 @@ impl Volume {
     ) -> Self {
         let receipts = found.state.counters.receipts;
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
-        Self {
+        let forgets = found.state.forgets.clone();
+        let mut volume = Self {
             store,
             state: found.state,
             commits: Commits::new(journal, recording),
@@ -215,7 +216,9 @@ impl Volume {
             watching: None,
             watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
             config: opening.config,
-        }
+        };
+        forgets.into_iter().for_each(|epochs| volume.resume_forget(epochs));
+        volume
     }
 }
 
@@ -233,9 +236,11 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
         store::load(store, *extent, media)?;
-        store.locate(*extent).write(&content, |place, part| match place.on {
-            MediumId::Data => media.data().write(place.extent.start, part, false),
-            _ => Ok(()),
+        store.locate(*extent).write::<MediumError>(&mut content.into(), None, |place, part| {
+            match place.on {
+                MediumId::Data => media.data().write(place.extent.start, part, false),
+                _ => Ok(()),
+            }
         })?;
     }
     media.data().sync()?;

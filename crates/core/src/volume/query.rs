@@ -220,7 +220,7 @@ impl Volume {
         let watch = self.watch_wakeup().filter(|_| self.latched.is_none() && self.pause().is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
-        let oblige = can_oblige.then_some(self.schedule.now);
+        let oblige = (can_oblige || self.forgets_go_on()).then_some(self.schedule.now);
         watch.into_iter().chain(self.task_wakeup()).chain(oblige).min()
     }
 

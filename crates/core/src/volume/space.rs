@@ -180,6 +180,7 @@ impl Volume {
     /// Whether there is work that nobody asks for.
     pub(super) fn has_unasked(&self) -> bool {
         self.has_queued()
+            || self.has_forgets()
             || !self.erasing.pending_punch.is_empty()
             || !self.is_checkpointed()
             || self.has_jobs()

@@ -13,6 +13,7 @@ use crate::journal::Shape;
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
+use crate::request::Buf;
 use crate::request::Liveness;
 use crate::store;
 use crate::units::Pos;
@@ -209,7 +210,7 @@ impl Bench {
 
     fn carry_out(&mut self, io: Io) {
         let media = media(&self.data, &self.journal, self.overlay.as_ref());
-        let (id, result) = io.perform(&media, &mut Scratch::default());
+        let (id, result) = io.perform(&media, None, &mut Scratch::default());
         self.tell(Event::Completed(id, result));
     }
 

@@ -10,7 +10,7 @@ use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::{Block, Session, Slot};
+use crate::sealing::{Block, Session, Slot, home_bytes};
 use crate::tree::{Absent, Head, PAGE_BYTES};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::BTreeSet;
@@ -169,13 +169,6 @@ impl Catalog {
         self.log.commit()
     }
 
-    /// The next version whose stub is to be destroyed, from `slot` on, and where that may lie. Whoever destroys it
-    /// commits first: what has replaced the version must not be lost.
-    pub(super) fn owed_from(&self, slot: Slot) -> Result<Option<(Slot, Vec<Place>)>, Absent> {
-        let found = self.history.owed_from(slot)?;
-        Ok(found.map(|dead| (dead.slot, self.places(dead.slot))))
-    }
-
     /// All bytes whose destruction destroys the version in `slot`: those of its stub, or, where there is no stub, of its
     /// content.
     pub(super) fn places(&self, slot: Slot) -> Vec<Place> {
@@ -241,9 +234,9 @@ impl Catalog {
 
     /// The write that gives a stub its home.
     fn home_of(&self, slot: Slot) -> Option<(Place, Vec<u8>)> {
-        let (session, entry) = self.log.stub(slot)?;
-        let extent = self.layout.home(slot);
-        Some((Place { on: MediumId::Stubs, extent }, self.layout.home_bytes(session, entry)))
+        let (session, Entry::Version { block, number, stub, .. }) = self.log.stub(slot)? else { return None };
+        let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
+        Some((place, home_bytes(*block, session, *number, stub)))
     }
 
     /// Ends a checkpoint: its head is durable.

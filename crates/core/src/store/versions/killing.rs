@@ -41,6 +41,8 @@ enum Fate {
 pub(super) struct Killing {
     /// The slots that the journal names, and what becomes of each.
     left: BTreeMap<Slot, Fate>,
+    /// How many of them are owed.
+    left_owed: u64,
     /// The slots of versions that were replaced since the last commit began, and those of that commit.
     fresh: BTreeSet<Slot>,
     committing: BTreeSet<Slot>,
@@ -50,6 +52,9 @@ pub(super) struct Killing {
     torn: Option<Place>,
     /// Where the next look for slots begins.
     next: Slot,
+    /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
+    looked: bool,
+    swept: bool,
     /// The slots of the job under way.
     under_way: BTreeSet<Slot>,
     /// A page of the index that the jobs need is damaged.
@@ -75,6 +80,7 @@ impl Killing {
     pub(super) fn decided(&mut self, slot: Slot, is_owed: bool) {
         if let Some(fate) = self.left.get_mut(&slot) {
             *fate = if is_owed { Fate::Owed } else { Fate::Kept };
+            self.left_owed += u64::from(is_owed);
         }
     }
 
@@ -93,6 +99,18 @@ impl Killing {
 
     pub(super) fn abort_commit(&mut self) {
         self.fresh.append(&mut self.committing);
+    }
+
+    /// Begins a sweep over all that is owed.
+    pub(super) fn begin_sweep(&mut self) {
+        (self.next, self.looked, self.swept) = (Slot(0), false, false);
+    }
+
+    /// Whether the stubs of all versions are destroyed that were owed when the sweep began, apart from content that the
+    /// journal owes; `owed` versions are now.
+    pub(super) fn has_swept(&self, owed: u64) -> bool {
+        let is_settled = self.left.len() as u64 == self.left_owed;
+        is_settled && (self.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
     }
 
     pub(super) fn has_torn(&self) -> bool {
@@ -122,9 +140,8 @@ impl Killing {
 
     /// How many of the `owed` versions are for jobs to destroy, at most.
     fn to_kill(&self, owed: u64) -> u64 {
-        let left = self.left.values().filter(|fate| **fate == Fate::Owed).count();
-        let others = self.fresh.len() + self.committing.len() + self.killed.len() + left;
-        owed.saturating_sub(others as u64)
+        let others = self.fresh.len() + self.committing.len() + self.killed.len();
+        owed.saturating_sub(others as u64 + self.left_owed)
     }
 }
 
@@ -134,6 +151,7 @@ impl Versions {
         for slot in place.start.0 / BLOCK_BYTES..place.end() / BLOCK_BYTES {
             let slot = Slot(slot);
             if self.killing.left.remove(&slot) == Some(Fate::Owed) {
+                self.killing.left_owed -= 1;
                 self.killed(BTreeSet::from([slot]));
             }
         }
@@ -141,6 +159,10 @@ impl Versions {
 
     /// Notes that the stubs of these slots are destroyed.
     fn killed(&mut self, slots: BTreeSet<Slot>) {
+        for slot in &slots {
+            self.killing.fresh.remove(slot);
+            self.killing.committing.remove(slot);
+        }
         if self.gives_back {
             self.killing.killed.extend(slots);
         } else {
@@ -161,7 +183,9 @@ impl Versions {
         }
         let to_kill = self.killing.to_kill(self.catalog.history.owed());
         let to_give = self.killing.killed.len() as u64;
-        let is_urgent = self.stuck.is_some() || self.has_torn_half() || to_kill.max(to_give) > PILE_MAX;
+        let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
+        let is_urgent =
+            self.stuck.is_some() || self.has_torn_half() || is_awaited || to_kill.max(to_give) > PILE_MAX;
         match (is_urgent, to_kill + to_give > 0) {
             (true, _) => Backlog::AtOnce,
             (false, true) if all => Backlog::AtOnce,
@@ -205,6 +229,7 @@ impl Versions {
         for _ in 0..LOOKS_MAX {
             let Some(dead) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
+                self.killing.looked = true;
                 break;
             };
             from = Slot(dead.slot.0 + 1);
@@ -223,7 +248,8 @@ impl Versions {
 
     pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
         let slots = std::mem::take(&mut self.killing.under_way);
-        let JobEnd::Done(read) = end else { return };
+        let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
+        self.killing.swept = self.killing.looked;
         match job {
             Job::Search(part) => self.searched(*part, read),
             Job::Punch(_) => {

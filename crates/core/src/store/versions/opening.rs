@@ -2,15 +2,13 @@
 
 use super::catalog::Catalog;
 use super::killing::Killing;
-use super::stubs::Entry;
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
-use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::sealing::{Block, Slot};
-use crate::store::{Opening, Store};
+use crate::store::Opening;
 use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
@@ -86,6 +84,7 @@ impl Versions {
             stuck: None,
             committing: super::Committing::default(),
             killing: Killing::new(torn),
+            forgetting: super::Forgetting::default(),
             gives_back: data.capabilities().punch,
         };
         for (slot, found) in owed {

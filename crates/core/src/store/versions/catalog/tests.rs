@@ -2,6 +2,7 @@
 //! the stub medium.
 
 use super::*;
+use crate::sealing::parse_home;
 use crate::tree::newest;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -147,19 +148,25 @@ impl Rig {
         }
         self.content.insert(slot, version);
         let stub = stub_of(version);
-        self.ask(|store| store.end_write((Block(block), slot), epoch, (version, stub.clone())));
+        let (block, number) = (Block(block), version);
+        self.store.log.push(epoch, Entry::Version { block, slot, number, stub });
+        self.ask(|store| store.note(block, Some(slot), epoch, |_| false));
+        let block = block.0;
         self.model.write(block, Some(version));
     }
 
     fn free(&mut self, block: u64) {
         let epoch = self.store.open_epoch();
-        self.ask(|store| store.free(Block(block), epoch));
+        self.store.log.push(epoch, Entry::Freed { block: Block(block), blocks: 1 });
+        self.ask(|store| store.note(Block(block), None, epoch, |_| false));
         self.model.write(block, None);
     }
 
     fn close(&mut self) {
         let when = WallTime(1000 * self.model.open);
-        let closed = self.ask(|store| store.close(when));
+        let closed = self.store.open_epoch();
+        self.store.log.push(closed, Entry::Closed { when: when.0 });
+        self.ask(|store| store.close(closed, when));
         assert_eq!(closed.0, self.model.open);
         self.model.kept.insert(self.model.open);
         self.model.open += 1;
@@ -203,7 +210,9 @@ impl Rig {
     fn destroy(&mut self, most: usize) {
         let (mut from, mut owed) = (Slot(0), Vec::new());
         while owed.len() < most
-            && let Some((slot, places)) = self.ask(|store| store.owed_from(from))
+            && let Some((slot, places)) = self.ask(|store| {
+                Ok(store.history.owed_from(from)?.map(|dead| (dead.slot, store.places(dead.slot))))
+            })
         {
             owed.push((slot, places));
             from = Slot(slot.0 + 1);
@@ -226,7 +235,9 @@ impl Rig {
         if let Some(half) = self.store.old_half() {
             self.stubs.write(half.start.0, &vec![0; half.len as usize]);
             self.stubs.sync();
-            self.ask(Catalog::old_half_destroyed);
+            for slot in self.store.old_half_destroyed() {
+                self.ask(|store| store.destroyed(slot));
+            }
         }
         self.ask(Catalog::prepare_checkpoint);
         let checkpoint = self.store.begin_checkpoint();
@@ -341,7 +352,7 @@ impl Rig {
             _ => {
                 let home = LAYOUT.home(slot);
                 let bytes = self.stubs.read(home.start.0, home.len);
-                LAYOUT.parse_home(&bytes).expect("a home").3.to_vec()
+                parse_home(&bytes).expect("a home").1.stub.into_vec()
             }
         }
     }
@@ -428,9 +439,10 @@ impl Large {
             for _ in 0..4 {
                 let block = Block(near + rng.next_u64() % spread);
                 let (slot, open) = (it.store.begin_write(block), it.store.open_epoch());
-                it.store.end_write((block, slot), open, (epoch, vec![1; 64])).expect("all is in memory");
+                it.store.log.push(open, Entry::Version { block, slot, number: epoch, stub: vec![1; 64] });
+                it.store.note(block, Some(slot), open, |_| false).expect("all is in memory");
             }
-            it.store.close(WallTime(u64::from(epoch))).expect("all is in memory");
+            it.store.close(it.store.open_epoch(), WallTime(u64::from(epoch))).expect("all is in memory");
             it.store.commit();
             if it.store.log.sectors() > it.store.log.sectors_max() / 2 || epoch == 999_999 {
                 it.checkpoint();
@@ -440,7 +452,9 @@ impl Large {
     }
 
     fn checkpoint(&mut self) {
-        self.store.old_half_destroyed().expect("all is in memory");
+        for slot in self.store.old_half_destroyed() {
+            self.store.destroyed(slot).expect("all is in memory");
+        }
         self.store.prepare_checkpoint().expect("all is in memory");
         let checkpoint = self.store.begin_checkpoint();
         let pages = checkpoint.writes.iter().filter(|(place, _)| place.on == MediumId::Map);
