@@ -7,7 +7,7 @@ use crate::disk::DiskDir;
 use crate::hex::{hex, unhex};
 use crate::recorder::{self, Found, Progress};
 use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::units::{Addr, EpochRange, Extent};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ pub struct Completion {
     pub cause: Cause,
     /// Passes over each byte.
     pub passes: u16,
+    /// The epochs that were forgotten; the extents then only count the bytes that died with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<EpochRange>,
 }
 
 /// State of a disk's audit log.
@@ -105,8 +108,9 @@ impl Shared {
     }
 
     pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {
-        let Receipt { act, cause, passes, extent } = receipt;
-        self.recorder.receipt(number, Completion { act, cause, passes }, extent.start.0, extent.len);
+        let Receipt { act, cause, passes, extent, epochs } = receipt;
+        let completion = Completion { act, cause, passes, epochs };
+        self.recorder.receipt(number, completion, extent.start.0, extent.len);
     }
 
     pub(super) fn record_latch(&self, reason: String) {
