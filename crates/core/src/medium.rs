@@ -123,6 +123,8 @@ pub struct MediumError {
 pub enum MediumErrorKind {
     /// The host has no space for a write; nothing else is wrong.
     NoSpace,
+    /// Sealed content cannot be opened: it was altered, or its stub was destroyed. The medium itself is well.
+    Unauthentic,
     /// Any other failure: nothing more may be written to the medium.
     Io,
 }

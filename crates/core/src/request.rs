@@ -176,6 +176,9 @@ pub enum Refusal {
     /// The medium failed.
     #[error("input/output error: {0}")]
     Io(String),
+    /// Sealed content cannot be opened. Other requests go on.
+    #[error("{0}")]
+    Unauthentic(String),
     /// The disk cannot do this, or not fast.
     #[error("not supported: {0}")]
     NotSupported(&'static str),

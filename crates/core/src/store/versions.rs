@@ -22,7 +22,7 @@ mod tests;
 
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::{Block, Session, Slot};
+use crate::sealing::{Block, Session, Slot, home_bytes};
 use crate::tree::{Absent, Head, PAGE_BYTES};
 use crate::units::{Epoch, Extent, Pos};
 use history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
@@ -258,9 +258,9 @@ impl Versions {
 
     /// The write that gives a stub its home.
     fn home_of(&self, slot: Slot) -> Option<(Place, Vec<u8>)> {
-        let (session, entry) = self.log.stub(slot)?;
-        let extent = self.layout.home(slot);
-        Some((Place { on: MediumId::Stubs, extent }, self.layout.home_bytes(session, entry)))
+        let (session, Entry::Version { block, number, stub, .. }) = self.log.stub(slot)? else { return None };
+        let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
+        Some((place, home_bytes(*block, session, *number, stub)))
     }
 
     /// Ends a checkpoint: its head is durable.

@@ -5,7 +5,7 @@ use super::checkpoints::Waiter;
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::watching::is_own;
-use super::{Command, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
+use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
 use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
@@ -354,48 +354,50 @@ impl Volume {
     pub(super) fn request_io_done(
         &mut self,
         id: RequestId,
-        result: Result<Buf, MediumError>,
+        mut result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
         let running = self.requests.running.get_mut(id);
         if let Stage::Provide { gap, .. } = running.stage {
-            self.store.end_write(gap, written(&result));
+            self.store.end_write(gap, written(&mut result));
         }
         match (result, &mut running.stage) {
-            (result, Stage::ReadForInference { .. }) => self.old_content_read(id, result, out),
+            (result, Stage::ReadForInference { .. }) => {
+                self.old_content_read(id, result.map(|done| done.buf), out)
+            }
             (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
             (result, Stage::Write { zeros, durable }) => {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);
             }
-            (result, Stage::Note { .. }) => self.noted(id, result, out),
-            (result, _) if is_own(id) => self.own_look_done(id, result),
+            (result, Stage::Note { .. }) => self.noted(id, result.map(|done| done.buf), out),
+            (result, _) if is_own(id) => self.own_look_done(id, result.map(|done| done.buf)),
             (Err(error), _) => self.request_failed(id, &error, out),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
             }
-            (Ok(buf), _) => self.finish(id, Ok(buf), out),
+            (Ok(done), _) => self.finish(id, Ok(done.buf), out),
         }
     }
 
     pub(super) fn write_done(
         &mut self,
         id: RequestId,
-        result: Result<Buf, MediumError>,
+        mut result: Result<Performed, MediumError>,
         zeros: Vec<Extent<Addr>>,
         durable: bool,
         out: &mut Vec<Command>,
     ) {
         let running = self.requests.running.get_mut(id);
         let extent = running.extent;
-        self.store.end_write(extent, written(&result));
+        self.store.end_write(extent, written(&mut result));
         match result {
             Err(error) => {
                 self.give_up_overwrite(extent);
                 return self.request_failed(id, &error, out);
             }
-            Ok(buf) => self.requests.running.get_mut(id).buf = buf,
+            Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
         }
         if self.overwrites(extent) {
             self.note_overwrite(id, zeros, durable, out);
@@ -518,6 +520,10 @@ fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
     runs.iter().map(|run| run.len).sum::<u64>() == extent.len
 }
 
-fn written(result: &Result<Buf, MediumError>) -> Written {
-    if result.is_ok() { Written::There(Vec::new()) } else { Written::NotThere }
+/// How a write ended, for the store: takes the sealings out of `result`.
+fn written(result: &mut Result<Performed, MediumError>) -> Written {
+    match result {
+        Ok(done) => Written::There(std::mem::take(&mut done.sealings)),
+        Err(_) => Written::NotThere,
+    }
 }

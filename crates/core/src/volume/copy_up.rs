@@ -3,7 +3,7 @@
 
 use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
-use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
+use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Buf, Op, Refusal, Request, RequestId};
@@ -53,7 +53,7 @@ impl Volume {
     pub(super) fn copy_up_more(
         &mut self,
         id: RequestId,
-        result: Result<Buf, MediumError>,
+        result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
         let Stage::CopyUp { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
@@ -66,12 +66,12 @@ impl Volume {
                 self.request_failed(id, &error, out);
             }
             Err(error) => self.abandon_copy(id, refusal(&error), out),
-            Ok(data) if !was_read && self.store.missing(block).is_none() => {
-                self.place_copy(id, block, data, out);
+            Ok(done) if !was_read && self.store.missing(block).is_none() => {
+                self.place_copy(id, block, done.buf, out);
             }
-            Ok(_) => {
+            Ok(done) => {
                 if was_read {
-                    self.store.end_write(block, Written::There(Vec::new()));
+                    self.store.end_write(block, Written::There(done.sealings));
                 }
                 if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);

@@ -5,6 +5,7 @@ use crate::medium::MediumError;
 use crate::place::Places;
 use crate::policy::{Pattern, Scratch, Seed};
 use crate::request::Buf;
+use crate::sealing::{Sealer, Sealing};
 
 /// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,17 +55,44 @@ pub enum IoOp {
     Shrink,
 }
 
-impl Io {
-    /// Carries the operation out. `scratch` is memory to make a pass in.
-    ///
-    /// # Errors
-    /// The medium's.
-    pub fn perform(self, media: &Media<'_>, scratch: &mut Scratch) -> (IoId, Result<Buf, MediumError>) {
-        (self.id, perform(media, &self.at, self.op, scratch))
+/// The result of an operation that succeeded.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Performed {
+    /// The bytes of a read, or the payload of a write, which may be sealed by now; otherwise empty.
+    pub buf: Buf,
+    /// How a write sealed each block whose place is sealed, in order.
+    pub sealings: Vec<Sealing>,
+}
+
+impl From<Buf> for Performed {
+    fn from(buf: Buf) -> Self {
+        Self { buf, sealings: Vec::new() }
     }
 }
 
-fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> Result<Buf, MediumError> {
+impl Io {
+    /// Carries the operation out. `sealer` has the keys of a disk whose content is sealed; `scratch` is memory to make
+    /// a pass in.
+    ///
+    /// # Errors
+    /// The medium's; sealed content that cannot be opened.
+    pub fn perform(
+        self,
+        media: &Media<'_>,
+        sealer: Option<&dyn Sealer>,
+        scratch: &mut Scratch,
+    ) -> (IoId, Result<Performed, MediumError>) {
+        (self.id, perform(media, &self.at, self.op, sealer, scratch))
+    }
+}
+
+fn perform(
+    media: &Media<'_>,
+    at: &Places,
+    op: IoOp,
+    sealer: Option<&dyn Sealer>,
+    scratch: &mut Scratch,
+) -> Result<Performed, MediumError> {
     // A medium that is only read is never changed, whatever the operation.
     let changes = !matches!(op, IoOp::Read | IoOp::Prefetch);
     let there = at.parts().filter(|(place, _)| !changes || place.on.is_changed());
@@ -72,18 +100,20 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
     match op {
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
-            at.read(&mut buf, |place, into| match media.get(place.on) {
+            at.read(&mut buf, sealer, |place, into| match media.get(place.on) {
                 Some(medium) => medium.read(place.extent.start, into),
                 None => Ok(()),
             })?;
-            return Ok(buf.into());
+            return Ok(Buf::from(buf).into());
         }
-        IoOp::Write { data, durable } => {
-            at.write(&data, |place, from| match media.get(place.on).filter(|_| place.on.is_changed()) {
-                Some(medium) => medium.write(place.extent.start, from, durable),
-                None => Ok(()),
+        IoOp::Write { data: mut buf, durable } => {
+            let sealings = at.write(&mut buf, sealer, |place, from| {
+                match media.get(place.on).filter(|_| place.on.is_changed()) {
+                    Some(medium) => medium.write(place.extent.start, from, durable),
+                    None => Ok(()),
+                }
             })?;
-            return Ok(data);
+            return Ok(Performed { buf, sealings });
         }
         IoOp::Fill { pattern, seed } => {
             let pass = scratch.pass(&pattern, seed, at.bytes() as usize);
@@ -96,5 +126,5 @@ fn perform(media: &Media<'_>, at: &Places, op: IoOp, scratch: &mut Scratch) -> R
         IoOp::Prefetch => there.for_each(|(medium, it, _)| medium.prefetch(it)),
         IoOp::Shrink => there.try_for_each(|(medium, it, _)| medium.shrink(it.start.0))?,
     }
-    Ok(Buf::new())
+    Ok(Performed::default())
 }

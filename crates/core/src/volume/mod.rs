@@ -49,7 +49,7 @@ mod tests;
 mod waiting;
 mod watching;
 
-pub use io::{Io, IoId, IoOp};
+pub use io::{Io, IoId, IoOp, Performed};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
 
@@ -59,7 +59,7 @@ use crate::medium::{MediumError, MediumErrorKind};
 use crate::place::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
-use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
+use crate::request::{Op, Outcome, Refusal, Request, RequestId};
 use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::Attached;
@@ -110,7 +110,7 @@ pub enum Event {
     /// A request arrived.
     Request(RequestId, Request),
     /// The operation of a [`Command::Io`] has ended, or has failed.
-    Completed(IoId, Result<Buf, MediumError>),
+    Completed(IoId, Result<Performed, MediumError>),
     /// Time has passed.
     Tick,
     /// A client has been connected, and will send requests.
@@ -203,12 +203,12 @@ impl Volume {
         self.drive(out);
     }
 
-    fn completed(&mut self, id: IoId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    fn completed(&mut self, id: IoId, result: Result<Performed, MediumError>, out: &mut Vec<Command>) {
         match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Task, Ok(buf)) => self.task_done(buf),
-            (Purpose::Page(page), result) => self.page_done(page, result, out),
+            (Purpose::Task, Ok(done)) => self.task_done(done.buf),
+            (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
@@ -289,6 +289,7 @@ impl Volume {
 fn refusal(error: &MediumError) -> Refusal {
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
+        MediumErrorKind::Unauthentic => Refusal::Unauthentic(error.message.clone()),
         MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
 }

@@ -233,9 +233,11 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
             return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
         }
         store::load(store, *extent, media)?;
-        store.locate(*extent).write(&content, |place, part| match place.on {
-            MediumId::Data => media.data().write(place.extent.start, part, false),
-            _ => Ok(()),
+        store.locate(*extent).write::<MediumError>(&mut content.into(), None, |place, part| {
+            match place.on {
+                MediumId::Data => media.data().write(place.extent.start, part, false),
+                _ => Ok(()),
+            }
         })?;
     }
     media.data().sync()?;

@@ -197,7 +197,7 @@ impl Volume {
 
     fn begin_io(&mut self, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
         let seed = self.erasing.seeds.draw();
-        let at: Places = at.into_iter().flat_map(|site| self.places_of(site)).collect();
+        let at: Places = at.into_iter().map(|site| self.places_of(site)).collect();
         let op = match verb {
             Verb::Read => IoOp::Read,
             Verb::Write(data) => IoOp::Write { data, durable: false },
@@ -218,10 +218,10 @@ impl Volume {
         self.io(Purpose::Task, at, op, out);
     }
 
-    fn places_of(&self, site: Site) -> Vec<Place> {
+    fn places_of(&self, site: Site) -> Places {
         match site {
-            Site::Run(run) => self.store.locate(run).iter().collect(),
-            Site::Place(place) => vec![place],
+            Site::Run(run) => self.store.locate(run),
+            Site::Place(place) => place.into(),
         }
     }
 

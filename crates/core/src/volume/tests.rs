@@ -5,6 +5,7 @@ mod leaving;
 mod overwriting;
 mod paging;
 mod recording;
+mod sealed;
 mod shortage;
 mod steps;
 
@@ -13,7 +14,7 @@ use crate::journal::Shape;
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
-use crate::request::Liveness;
+use crate::request::{Buf, Liveness};
 use crate::store;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};
@@ -209,7 +210,7 @@ impl Bench {
 
     fn carry_out(&mut self, io: Io) {
         let media = media(&self.data, &self.journal, self.overlay.as_ref());
-        let (id, result) = io.perform(&media, &mut Scratch::default());
+        let (id, result) = io.perform(&media, None, &mut Scratch::default());
         self.tell(Event::Completed(id, result));
     }
 

@@ -200,16 +200,16 @@ impl Volume {
         if masks.is_empty() || mutant::is(Mutant::UnmaskedRead) {
             return self.store.locate(extent);
         }
-        let (mut places, mut from) = (Vec::new(), extent.start.0);
+        let (mut places, mut from) = (Vec::<Places>::new(), extent.start.0);
         for mask in masks {
             if from < mask.start.0 {
-                places.extend(self.store.locate(Extent::between(from, mask.start.0)).iter());
+                places.push(self.store.locate(Extent::between(from, mask.start.0)));
             }
-            places.push(Place { on: MediumId::Nowhere, extent: Extent::new(0, mask.len) });
+            places.push(Place { on: MediumId::Nowhere, extent: Extent::new(0, mask.len) }.into());
             from = mask.end();
         }
         if from < extent.end() {
-            places.extend(self.store.locate(Extent::between(from, extent.end())).iter());
+            places.push(self.store.locate(Extent::between(from, extent.end())));
         }
         places.into_iter().collect()
     }

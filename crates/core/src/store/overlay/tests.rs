@@ -21,7 +21,9 @@ impl Memory {
     }
 
     fn put(&self, (places, bytes): &(Places, Vec<u8>)) {
-        places.write(bytes, |place, part| self.write(place.extent.start, part, false)).unwrap();
+        let mut data = bytes.clone().into();
+        let put = |place: Place, part: &[u8]| self.write(place.extent.start, part, false);
+        places.write::<MediumError>(&mut data, None, put).unwrap();
     }
 }
 

@@ -94,28 +94,6 @@ pub(super) struct Sector {
 }
 
 impl Layout {
-    /// The bytes of a stub's home: block, session and number of the sealing, and the stub.
-    ///
-    /// # Panics
-    /// If the entry is not a version.
-    pub(super) fn home_bytes(self, session: Session, entry: &Entry) -> Vec<u8> {
-        let Entry::Version { block, number, stub, .. } = entry else { panic!("only versions have stubs") };
-        let mut bytes = pack::<NUMBER>(&[block.0]).to_vec();
-        bytes.extend(session.0.to_le_bytes());
-        bytes.extend(number.to_le_bytes());
-        bytes.resize(RECORD_BYTES, 0);
-        bytes.extend(stub);
-        bytes
-    }
-
-    /// The block, the session and the number of the sealing, and the stub, in the bytes of a home.
-    pub(super) fn parse_home(self, bytes: &[u8]) -> Option<(Block, Session, u32, &[u8])> {
-        let (record, stub) = bytes.get(..self.entry_bytes())?.split_at(RECORD_BYTES);
-        let mut fields = Fields(record);
-        let block = Block(number(&fields.array::<NUMBER>()?, 0));
-        Some((block, Session(fields.u16()?), fields.u32()?, stub))
-    }
-
     /// The bytes of a sector.
     ///
     /// # Panics

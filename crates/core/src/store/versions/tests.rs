@@ -2,6 +2,7 @@
 //! the stub medium.
 
 use super::*;
+use crate::sealing::parse_home;
 use crate::tree::newest;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -341,7 +342,7 @@ impl Rig {
             _ => {
                 let home = LAYOUT.home(slot);
                 let bytes = self.stubs.read(home.start.0, home.len);
-                LAYOUT.parse_home(&bytes).expect("a home").3.to_vec()
+                parse_home(&bytes).expect("a home").1.stub.into_vec()
             }
         }
     }
