@@ -67,8 +67,7 @@ impl<T: Into<Self>> FromIterator<T> for Places {
 impl Places {
     /// Appends a place, or extends the last one if `place` follows it.
     pub fn push(&mut self, place: Place) {
-        let start = place.extent.start.0;
-        self.join(place, false, |last| last.on == MediumId::Nowhere || last.extent.end() == start);
+        self.join(place, false);
     }
 
     /// Appends a place within the slot of a sealed block: the whole slot, or a part of it to be read. A slot begins at
@@ -78,29 +77,27 @@ impl Places {
     /// If the place is empty, or leaves its slot.
     pub fn push_sealed(&mut self, place: Place, sealed: Sealed) {
         assert_in_one_slot(place);
-        let start = place.extent.start.0;
-        self.join(place, true, |last| last.extent.end() == start && start.is_multiple_of(BLOCK_BYTES));
+        self.join(place, true);
         self.sealed.push((self.rest.len(), sealed));
     }
 
     /// Appends all places of `more`.
     pub fn append(&mut self, more: Self) {
-        if more.sealed.first().is_some_and(|(of, _)| *of == 0) {
-            self.rest.push(more.first);
-        } else {
-            self.push(more.first);
-        }
+        self.join(more.first, more.sealed.first().is_some_and(|(of, _)| *of == 0));
         let first = self.rest.len();
         self.rest.extend(more.rest);
         self.sealed.extend(more.sealed.into_iter().map(|(of, it)| (first + of, it)));
     }
 
-    /// Appends `place`, or extends the last one if that is on the same medium, and sealed or not like `place`, and if
-    /// `place` follows it.
-    fn join(&mut self, place: Place, is_sealed: bool, follows: impl Fn(&Place) -> bool) {
+    /// Appends `place`, or extends the last one if `place` follows it and both are sealed, or neither is.
+    fn join(&mut self, place: Place, is_sealed: bool) {
         let was_sealed = self.sealed.last().is_some_and(|(of, _)| *of == self.rest.len());
         let last = self.rest.last_mut().unwrap_or(&mut self.first);
-        if last.on == place.on && was_sealed == is_sealed && follows(last) {
+        let start = place.extent.start.0;
+        let is_next = last.on == MediumId::Nowhere || last.extent.end() == start;
+        // A place has one seal for each slot, so that another part of the same slot is another place.
+        let can_share = !is_sealed || start.is_multiple_of(BLOCK_BYTES);
+        if last.on == place.on && was_sealed == is_sealed && is_next && can_share {
             last.extent.len += place.extent.len;
         } else {
             self.rest.push(place);

@@ -120,3 +120,24 @@ pub trait Sealer: Debug + Send + Sync {
     .0.block.0, .0.born.0
 )]
 pub struct Unauthentic(pub Context);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_has_the_bytes_of_its_format_and_is_read_as_it_was_written() {
+        let bytes = home_bytes(Block(0x01_0203_0405), Session(0x1112), 0x2122_2324, &[0x77; 3]);
+        let expected = [1, 2, 3, 4, 5, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0, 0, 0, 0, 0, 0x77, 0x77, 0x77];
+        assert_eq!(bytes, expected);
+        let sealing = Sealing { session: Session(0x1112), number: 0x2122_2324, stub: [0x77; 3].into() };
+        assert_eq!(parse_home(&bytes), Some((Block(0x01_0203_0405), sealing)));
+        assert!(parse_home(&bytes[..16]).is_some() && parse_home(&bytes[..15]).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "five bytes")]
+    fn a_block_whose_number_a_home_cannot_hold_is_refused() {
+        let _ = home_bytes(Block(1 << 40), Session(0), 0, &[]);
+    }
+}

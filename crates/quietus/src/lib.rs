@@ -18,5 +18,6 @@ pub mod offline;
 pub mod open_disk;
 pub mod proof;
 pub mod recorder;
+pub mod sealing;
 pub mod signed;
 pub mod zeros;

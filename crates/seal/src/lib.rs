@@ -4,7 +4,8 @@
 //! The model is that of Peterson, Burns, Herring, Stubblefield and Rubin, *Secure Deletion for a
 //! Versioning File System* (FAST 2005), section 3. [`Seal`] lists the ways, [`Sealer`] does them,
 //! [`PageSealer`] hides pages of stubs behind a key that one cell of 32 bytes can destroy, and
-//! [`Generator`] makes the fresh keys. [`keys`] keeps the master keys. The formats, byte by byte, with
+//! [`Generator`] makes the fresh keys. [`keys`] keeps the master keys, and [`DiskSealer`] seals with
+//! them for a disk. The formats, byte by byte, with
 //! test vectors: `docs/formats/sealing.md` and `docs/formats/keys.md`.
 //!
 //! This crate does no I/O and has no clock, no thread and no entropy of its own: random bytes come
@@ -16,6 +17,7 @@
 
 mod aon;
 mod ctr;
+mod disk;
 pub mod keys;
 mod mac;
 mod page;
@@ -28,6 +30,7 @@ mod stub;
 mod units;
 mod xts;
 
+pub use disk::{DiskSealer, NoSession};
 pub use page::{BadPage, CELL_BYTES, Cell, PageKind, PageSealer, TAG_BYTES};
 pub use random::{Generator, Random, SEED_BYTES};
 pub use seal::{Seal, UnknownSeal};

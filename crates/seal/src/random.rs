@@ -5,7 +5,7 @@ use crate::ctr;
 use crate::mac::Mac;
 use aes::Aes256;
 use aes::cipher::KeyInit;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 32;
@@ -38,6 +38,13 @@ impl Generator {
     #[must_use]
     pub fn new(seed: &[u8; SEED_BYTES]) -> Generator {
         Generator { key: *seed, pool: [0; POOL_BYTES], used: POOL_BYTES }
+    }
+
+    /// A generator whose seed `random` draws.
+    pub fn seeded_by(random: &mut impl Random) -> Generator {
+        let mut seed = Zeroizing::new([0; SEED_BYTES]);
+        random.fill(&mut *seed);
+        Generator::new(&seed)
     }
 
     /// Mixes a seed in. What comes next is unpredictable if the seed or the state before it was.

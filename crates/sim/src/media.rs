@@ -2,9 +2,9 @@
 
 use crate::medium::{Host, Power, SimMedium};
 use quietus_core::media::{Media, MediumId};
+use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
 use quietus_core::volume::{Io, IoOp};
-use std::convert::Infallible;
 
 /// Media; see the module's documentation.
 #[derive(Debug)]
@@ -51,21 +51,21 @@ impl SimMedia {
     }
 
     /// Leaves `io` torn, as the power or the process went: it may be done in part.
-    pub fn tear(&self, io: Io, scratch: &mut Scratch) {
+    pub fn tear(&self, mut io: Io, scratch: &mut Scratch) {
         let each = |act: &dyn Fn(&SimMedium, quietus_core::units::Pos, std::ops::Range<usize>)| {
             for (place, part) in io.at.parts().filter(|(place, _)| place.on.is_changed()) {
                 act(self.on(place.on), place.extent.start, part);
             }
         };
-        match &io.op {
+        match &mut io.op {
             IoOp::Write { data, .. } => {
-                let torn = io.at.write::<Infallible>(data, |place, part| {
+                let torn = io.at.write::<MediumError>(data, None, |place, part| {
                     if place.on.is_changed() {
                         self.on(place.on).tear(place.extent.start, part);
                     }
                     Ok(())
                 });
-                torn.unwrap_or_else(|never| match never {});
+                assert!(torn.is_ok(), "to tear is no operation that fails");
             }
             IoOp::Fill { pattern, seed } => {
                 let mut bytes = vec![0; io.at.bytes() as usize];
@@ -74,7 +74,7 @@ impl SimMedia {
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
             IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
-                drop(io.perform(&self.get(), scratch));
+                drop(io.perform(&self.get(), None, scratch));
             }
             IoOp::Read | IoOp::Prefetch => {}
         }

@@ -24,9 +24,9 @@ use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::request::{Buf, Outcome, Request, RequestId};
+use quietus_core::request::{Outcome, Request, RequestId};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
-use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Receipt, Volume};
+use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
 use quietus_detect::format::Prober;
 use quietus_detect::options::Options;
 
@@ -80,7 +80,7 @@ pub struct Server {
     /// Input and output that is not done yet.
     handed: Vec<Io>,
     /// Results that are done and not reported yet.
-    done: Vec<(IoId, Result<Buf, MediumError>)>,
+    done: Vec<(IoId, Result<Performed, MediumError>)>,
     out: Vec<Command>,
     /// Messages that were not heard yet, each with its moment.
     said: Vec<(Moment, Said)>,
@@ -296,7 +296,7 @@ impl Server {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
-        self.done.push(io.perform(&self.media.get(), &mut self.scratch));
+        self.done.push(io.perform(&self.media.get(), None, &mut self.scratch));
         let journal = self.media.journal.take_fired();
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
         self.has_sync_failed |= content.contains(&FaultKind::Sync);

@@ -47,8 +47,11 @@ impl Places {
         for (place, blocks, part) in self.runs() {
             let is_whole = place.extent == whole_blocks(place.extent);
             for ((_, sealed), bytes) in blocks.iter().zip(content[part].chunks_mut(BLOCK_BYTES as usize)) {
-                if !is_whole || sealed.sealing != SealingAt::ToCome {
-                    return Err(cannot("write", &sealed.context, "its slot was written before"));
+                if !is_whole {
+                    return Err(cannot("seal", &sealed.context, "a part of a block is not sealed alone"));
+                }
+                if sealed.sealing != SealingAt::ToCome {
+                    return Err(cannot("seal", &sealed.context, "its slot was written before"));
                 }
                 let sealing = sealer.close(&sealed.context, bytes);
                 sealings.push(sealing.map_err(|reason| cannot("seal", &sealed.context, &reason))?);
@@ -58,7 +61,7 @@ impl Places {
     }
 
     /// All places, each with its sealed blocks, and with the part of the bytes that lies there.
-    fn runs(&self) -> impl Iterator<Item = (Place, &[(usize, Sealed)], Range<usize>)> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Place, &[(usize, Sealed)], Range<usize>)> {
         let mut rest = &self.sealed[..];
         self.parts().enumerate().map(move |(n, (place, part))| {
             let (own, others) = rest.split_at(rest.iter().take_while(|(of, _)| *of == n).count());

@@ -5,6 +5,7 @@ mod leaving;
 mod overwriting;
 mod paging;
 mod recording;
+mod sealed;
 mod shortage;
 mod steps;
 
@@ -13,8 +14,7 @@ use crate::journal::Shape;
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
-use crate::request::Buf;
-use crate::request::Liveness;
+use crate::request::{Buf, Liveness};
 use crate::store;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};

@@ -34,7 +34,8 @@ use quietus_core::media::{Media, MediaTable, MediumId};
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::place::Place;
 use quietus_core::policy::Scratch;
-use quietus_core::request::{Op, Outcome, Request, RequestId};
+use quietus_core::request::{Buf, Op, Outcome, Request, RequestId};
+use quietus_core::sealing::Sealer;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
@@ -77,6 +78,8 @@ struct Shared {
     disk: [u8; 16],
     data: Arc<FileMedium>,
     media: MediaTable<Arc<dyn SharedMedium>>,
+    /// The keys of a disk whose content is sealed.
+    sealer: Option<Arc<dyn Sealer>>,
     started: Instant,
     inner: Mutex<Inner>,
     /// Signalled whenever a request has ended or the volume may have come to rest.
@@ -166,6 +169,8 @@ impl Engine {
             disk,
             data,
             media,
+            // No store that can be served seals its content.
+            sealer: None,
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -425,6 +430,10 @@ impl Shared {
         self.media.view(|it| &**it as &dyn Medium)
     }
 
+    fn sealer(&self) -> Option<&dyn Sealer> {
+        self.sealer.as_deref()
+    }
+
     /// Checks every file; the error is the first change found.
     fn check_media(&self) -> Result<(), MediumError> {
         self.media.iter().try_for_each(|it| it.check_whole())
@@ -452,16 +461,16 @@ impl Shared {
     /// Does `io` if it does not block, else leaves it to a worker. Returns the actions that follow.
     fn perform_here(&self, io: Io) -> Vec<Action> {
         if io.op != IoOp::Read {
-            let (id, result) = io.perform(&self.media(), &mut Scratch::default());
+            let (id, result) = io.perform(&self.media(), self.sealer(), &mut Scratch::default());
             return self.apply(Event::Completed(id, result));
         }
         let mut buf = buffers::take(io.at.bytes() as usize);
-        let read = io.at.read(&mut buf, |place, into| match self.read_cached(place, into) {
+        let read = io.at.read(&mut buf, self.sealer(), |place, into| match self.read_cached(place, into) {
             Some(read) => read.map_err(Some),
             None => Err(None),
         });
         match read {
-            Ok(()) => self.apply(Event::Completed(io.id, Ok(buf.into()))),
+            Ok(()) => self.apply(Event::Completed(io.id, Ok(Buf::from(buf).into()))),
             Err(Some(error)) => self.apply(Event::Completed(io.id, Err(error))),
             Err(None) => {
                 buffers::give(buf);
@@ -481,7 +490,7 @@ impl Shared {
                 let at_work = self.lock().volume.is_at_work();
                 self.data.be_gentle(at_work);
             }
-            let (id, result) = io.perform(&self.media(), scratch);
+            let (id, result) = io.perform(&self.media(), self.sealer(), scratch);
             let mut actions = self.apply(Event::Completed(id, result));
             let own =
                 actions.iter().position(|action| matches!(action, Action::Io(io) if is_pass(io) == kind));

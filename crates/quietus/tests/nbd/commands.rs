@@ -205,6 +205,7 @@ fn each_refusal_has_its_error_and_its_text() {
         (Refusal::Invalid("odd"), EINVAL),
         (Refusal::NoSpace("full".into()), ENOSPC),
         (Refusal::Io("bad sector".into()), EIO),
+        (Refusal::Unauthentic("block 7 of epoch 2 cannot be opened".into()), EIO),
         (Refusal::NotSupported("slow"), ENOTSUP),
         (Refusal::ShuttingDown, ESHUTDOWN),
     ];

@@ -65,7 +65,9 @@ impl Server {
         }
         match self.volume.status().store {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
-            StoreStatus::InPlace | StoreStatus::Versions(_) => self.judge_dead(whole).and_then(|()| self.judge_taken()),
+            StoreStatus::InPlace | StoreStatus::Versions(_) => {
+                self.judge_dead(whole).and_then(|()| self.judge_taken())
+            }
         }
     }
 

@@ -1,0 +1,129 @@
+//! Sealing for a disk that is open: the keys of all its sessions, as the core of Quietus wants them.
+
+use crate::keys::{KeyFile, SessionIndex, Unlocked};
+use crate::random::Random;
+use crate::seal::Seal;
+use crate::sealer::Sealer;
+use crate::stub::Stub;
+use crate::units::{self, DiskId, Generation, Sequence};
+use quietus_core::sealing::{self, Context, Sealing, Unauthentic};
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Seals for the newest session of a disk, and opens what any session sealed. `R` is the source of fresh keys, which
+/// all threads share.
+pub struct DiskSealer<R> {
+    disk: DiskId,
+    seal: Seal,
+    unlocked: Unlocked,
+    /// Sessions by index; the newest is the last one.
+    sessions: Vec<Keyed>,
+    /// The number of the newest session's next sealing.
+    next: AtomicU32,
+    random: R,
+}
+
+/// A session, and its keys once they are needed.
+struct Keyed {
+    /// None if its record is damaged.
+    session: Option<(units::Session, Generation)>,
+    /// None if there is no session or no master key.
+    sealer: OnceLock<Option<Box<Sealer>>>,
+}
+
+/// A session whose keys are not to be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("cannot seal for session {0}: the key file has no such session, or not its master key")]
+pub struct NoSession(pub u16);
+
+impl<R> DiskSealer<R>
+where
+    R: Send + Sync,
+    for<'a> &'a R: Random,
+{
+    /// Seals for session `newest`, which was added to the `file` just now: nothing may have been sealed for it before.
+    ///
+    /// # Errors
+    /// [`NoSession`].
+    pub fn new(
+        seal: Seal,
+        file: &KeyFile,
+        unlocked: Unlocked,
+        newest: SessionIndex,
+        random: R,
+    ) -> Result<Self, NoSession> {
+        let keyed = |index| Keyed { session: file.session(SessionIndex(index)), sealer: OnceLock::new() };
+        let sessions = (0..=newest.0).map(keyed).collect();
+        let next = AtomicU32::new(0);
+        let sealer = Self { disk: file.disk(), seal, unlocked, sessions, next, random };
+        sealer.session(newest.0).ok_or(NoSession(newest.0))?;
+        Ok(sealer)
+    }
+
+    /// The keys of a session, which are made when they are first needed.
+    fn session(&self, index: u16) -> Option<&Sealer> {
+        let keyed = self.sessions.get(usize::from(index))?;
+        let derive = || {
+            let (session, generation) = keyed.session?;
+            let master = self.unlocked.master(generation)?;
+            Some(Box::new(Sealer::new(self.seal, master, generation, session)))
+        };
+        keyed.sealer.get_or_init(derive).as_deref()
+    }
+
+    fn newest(&self) -> u16 {
+        u16::try_from(self.sessions.len() - 1).expect("a session's index has two bytes")
+    }
+
+    fn bound(&self, context: &Context, number: u32) -> units::Context {
+        units::Context {
+            disk: self.disk,
+            block: units::Block(context.block.0),
+            born: units::Epoch(context.born.0),
+            slot: units::Slot(context.slot.0),
+            sequence: Sequence(number),
+        }
+    }
+}
+
+impl<R> sealing::Sealer for DiskSealer<R>
+where
+    R: Send + Sync,
+    for<'a> &'a R: Random,
+{
+    fn close(&self, context: &Context, content: &mut [u8]) -> Result<Sealing, String> {
+        let newest = self.newest();
+        let number = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| next.checked_add(1));
+        let number =
+            number.map_err(|_| format!("session {newest} has no number left; serve the disk anew"))?;
+        let sealer = self.session(newest).ok_or_else(|| NoSession(newest).to_string())?;
+        let stub = sealer.close(&self.bound(context, number), content, &mut &self.random);
+        let stub = stub.map_err(|error| error.to_string())?.as_bytes().into();
+        Ok(Sealing { session: sealing::Session(newest), number, stub })
+    }
+
+    fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {
+        let opened = Stub::from_bytes(self.seal, &sealing.stub).ok().and_then(|stub| {
+            let sealer = self.session(sealing.session.0)?;
+            sealer.open(&self.bound(context, sealing.number), content, &stub).ok()
+        });
+        opened.ok_or_else(|| {
+            content.fill(0);
+            Unauthentic(*context)
+        })
+    }
+}
+
+impl<R> fmt::Debug for DiskSealer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskSealer")
+            .field("disk", &self.disk)
+            .field("seal", &self.seal)
+            .field("sessions", &self.sessions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
