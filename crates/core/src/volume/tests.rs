@@ -7,6 +7,7 @@ mod paging;
 mod recording;
 mod shortage;
 mod steps;
+mod versions;
 
 use super::*;
 use crate::journal::Shape;
