@@ -1,6 +1,6 @@
 //! The requests of front ends to a disk, and the replies.
 
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, Epoch, EpochRange, Extent};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Deref;
@@ -102,7 +102,7 @@ pub struct RequestId(pub u64);
 pub struct Request {
     /// The operation.
     pub op: Op,
-    /// The bytes of the disk; empty for [`Op::Flush`].
+    /// The bytes of the disk; empty for [`Op::Flush`], [`Op::CloseEpoch`] and [`Op::Forget`].
     pub extent: Extent<Addr>,
     /// Reply only when the effect is durable (NBD's FUA).
     pub fua: bool,
@@ -138,24 +138,51 @@ pub enum Op {
     /// Destroy what lies below the bytes' present content, and keep that
     /// (a conservative overwrite, "Life or Death at Block-Level", section 7.2.1).
     ConservativeOverwrite,
+    /// Read the bytes as the disk had them at the end of this epoch, for the owner of the disk.
+    ReadPast(Epoch),
+    /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later.
+    /// Without such a change no epoch is made. The reply has the number of the last closed epoch, in 8 bytes,
+    /// little-endian; 0 if there is none.
+    CloseEpoch {
+        /// The wall clock's time, in milliseconds since 1970.
+        when: u64,
+    },
+    /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.
+    /// The reply comes when the intent is durable.
+    Forget(EpochRange),
 }
 
 impl Op {
-    /// Whether the operation changes the content of the disk.
+    /// Whether the operation changes the disk.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Read | Self::Copy | Self::ReadForInference | Self::Cache | Self::Flush)
+        !matches!(
+            self,
+            Self::Read | Self::Copy | Self::ReadForInference | Self::ReadPast(_) | Self::Cache | Self::Flush
+        )
+    }
+
+    /// Whether the operation has no bytes.
+    #[must_use]
+    pub fn is_of_whole_disk(&self) -> bool {
+        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_))
+    }
+
+    /// Whether the operation is the guest's: the disk is not idle then.
+    #[must_use]
+    pub fn is_of_guest(&self) -> bool {
+        !matches!(self, Self::Copy | Self::ReadPast(_) | Self::CloseEpoch { .. } | Self::Forget(_))
     }
 
     /// Whether the operation waits for earlier writes to the same bytes, and later writes wait for it.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        self.is_write() || *self == Self::ReadForInference
+        self.is_write() && !self.is_of_whole_disk() || *self == Self::ReadForInference
     }
 }
 
-/// The reply to a request. The buffer has the bytes of a read, or the payload of a write, handed back to
-/// be used again; otherwise it is empty.
+/// The reply to a request. The buffer has the bytes of a read, the payload of a write, handed back to
+/// be used again, or the number of an epoch; otherwise it is empty.
 pub type Outcome = Result<Buf, Refusal>;
 
 /// Why a request was refused.
@@ -182,6 +209,9 @@ pub enum Refusal {
     /// The disk cannot do this, or not fast.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
+    /// The epoch was forgotten, or never closed.
+    #[error("epoch {} is not kept; list the epochs of the disk to see which are", .0.0)]
+    Forgotten(Epoch),
     /// The disk is being stopped.
     #[error("the disk is shutting down")]
     ShuttingDown,

@@ -33,7 +33,12 @@ impl Plain {
             Op::Trim | Op::Zero { .. } => self.zero(start, len),
             Op::Cache => Ok(Vec::new()),
             Op::Flush => self.file.sync_data().map(|()| Vec::new()),
-            Op::Purge | Op::ConservativeOverwrite | Op::ReadForInference => {
+            Op::Purge
+            | Op::ConservativeOverwrite
+            | Op::ReadForInference
+            | Op::ReadPast(_)
+            | Op::CloseEpoch { .. }
+            | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));
             }
         };

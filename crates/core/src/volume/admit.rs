@@ -6,18 +6,17 @@ use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::watching::is_own;
 use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
-use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{WritePlan, Written};
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, Epoch, Extent};
 
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        if request.op != Op::Copy {
+        if request.op.is_of_guest() {
             self.schedule.request_arrived();
         }
         if let Some(refusal) = self.refuse(&request) {
@@ -26,6 +25,13 @@ impl Volume {
             }
             out.push(Command::Reply(id, Err(refusal)));
             return;
+        }
+        if let Op::CloseEpoch { when } = request.op {
+            return self.close_epoch(id, when, out);
+        }
+        if let Op::Forget(epochs) = request.op {
+            self.run(id, Extent::new(0, 0), false, Stage::Forget(epochs));
+            return self.want_checkpoint(Waiter::Request(id), out);
         }
         if request.extent.is_empty() && request.op != Op::Flush {
             out.push(Command::Reply(id, Ok(Buf::new())));
@@ -48,7 +54,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         if request.op.is_ordered() {
-            self.requests.order.enter(id, self.store.geometry().together(request.extent));
+            self.enter(id, &request);
         }
         let reused = self.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, unseen: Unseen::ToAsk, obstacle: Obstacle::Order };
@@ -58,10 +64,30 @@ impl Volume {
         }
     }
 
+    /// Puts the change `id` behind the earlier ones of the same blocks, and into the epoch that takes changes.
+    pub(super) fn enter(&mut self, id: RequestId, request: &Request) {
+        let (whole, epoch) = (self.store.geometry().together(request.extent), self.arriving_epoch());
+        self.requests.order.enter(id, whole, epoch);
+        if request.op.is_write() {
+            self.requests.closes.note_change();
+        }
+    }
+
     /// Goes on with `request`: the watcher has seen all content that it replaces, which had to come before
     /// an erase task destroys that. A request that waits for such a task stays ahead of later ones.
     pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
-        let (unseen, obstacle) = (Unseen::NOTHING, Obstacle::Order);
+        self.go_on_unseen(id, request, Unseen::NOTHING, out);
+    }
+
+    /// Goes on with `request`, of which the watcher has yet to see something.
+    pub(super) fn go_on_unseen(
+        &mut self,
+        id: RequestId,
+        request: Request,
+        unseen: Unseen,
+        out: &mut Vec<Command>,
+    ) {
+        let obstacle = Obstacle::Order;
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
         match self.ready(&waiting) {
             Ok(needs) => self.begin(waiting, needs, out),
@@ -124,6 +150,13 @@ impl Volume {
             Op::Zero { no_hole: true, fast: true } if self.store.geometry().keeps_space_of_zeros => {
                 Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
+            Op::ConservativeOverwrite if self.store.geometry().keeps_versions => Some(Refusal::NotSupported(
+                "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
+            )),
+            Op::Forget(epochs) => self.refuse_forget(*epochs),
+            Op::CloseEpoch { .. } | Op::ReadPast(_) if self.store.epochs().is_none() => {
+                Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
+            }
             Op::ConservativeOverwrite if self.config.policy.passes().is_empty() => {
                 Some(Refusal::NotSupported("the policy has no passes"))
             }
@@ -174,13 +207,21 @@ impl Volume {
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && self.state.ledger.overlaps(request.extent)
+            && self.owes_before(request.extent)
             && !self.can_leave(request.extent)
             && !self.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
         self.lacks_map(request, &needs).map_or(Ok(needs), Err)
+    }
+
+    /// Whether something is owed at bytes that a write of `extent` changes.
+    fn owes_before(&self, extent: Extent<Addr>) -> bool {
+        let geometry = self.store.geometry();
+        // A part of a block that dies has the place of the rest, unless blocks die as a whole only.
+        let changed = if geometry.keeps_versions { geometry.together(extent) } else { extent };
+        self.state.ledger.overlaps(changed)
     }
 
     /// Begins the requests whose obstacle is gone.
@@ -230,7 +271,7 @@ impl Volume {
             Stage::ReadForInference { request, old_extent, rest },
             masks,
         );
-        self.io(Purpose::Request(id), places, IoOp::Read, out);
+        self.read(id, Op::Copy, old_extent, places, out);
     }
 
     fn carry_out(&mut self, id: RequestId, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
@@ -238,43 +279,29 @@ impl Volume {
         if let Some(block) = block {
             return self.copy_up(id, request, block, out);
         }
+        if self.needs_merge(&request) {
+            return self.merge(id, request, out);
+        }
         let Request { op, extent, fua } = request;
-        let shred = |no_hole, cause| (Due::Shred { no_hole }, cause);
-        let (due, cause) = match op {
+        if let Some((due, cause)) = self.obligation(id, &op) {
+            return self.begin_death(id, extent, due, cause, out);
+        }
+        match op {
             Op::ReadForInference => {
                 let masks = self.masks(extent);
                 let places = self.readable(extent, &masks);
                 self.run_masked(id, extent, true, Stage::Io, masks);
-                return self.io(Purpose::Request(id), places, IoOp::Read, out);
+                self.read(id, op, extent, places, out);
             }
-            Op::Read | Op::Copy => return self.begin_read(id, extent, out),
-            Op::Write(data) => return self.begin_write(id, extent, data, fua, unseen, out),
-            Op::Flush => return self.begin_flush(id, out),
+            Op::Write(data) => self.begin_write(id, extent, data, fua, unseen, out),
+            Op::Flush => self.begin_flush(id, out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
                 self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Prefetch, out);
-                return;
             }
-            Op::Zero { no_hole, .. } => {
-                shred(no_hole && self.store.geometry().keeps_space_of_zeros, Cause::WriteZeroes)
-            }
-            Op::Trim => shred(false, Cause::Trim),
-            Op::Purge => shred(false, Cause::Purge),
-            Op::ConservativeOverwrite => (Due::ConservativeOverwrite, Cause::ConservativeOverwrite),
-        };
-        let deaths = Deaths { rest: vec![extent], due, cause };
-        let needs_checkpoint = match due {
-            // An obligation for what lies below would replace one that is not completed yet.
-            Due::ConservativeOverwrite => self.state.ledger.overwritten_within(extent).next().is_some(),
-            // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
-            _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
-        };
-        if needs_checkpoint {
-            self.run(id, extent, true, Stage::Checkpoint(deaths));
-            return self.want_checkpoint(Waiter::Request(id), out);
+            Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
+            op => self.begin_read(id, op, extent, out),
         }
-        self.run(id, extent, true, Stage::Oblige(deaths));
-        self.oblige_more(id, out);
     }
 
     /// Whether a request is under way that changes bytes of `extent`, or reads some that were not dead when
@@ -287,7 +314,7 @@ impl Volume {
         self.run_masked(id, extent, is_ordered, stage, Vec::new());
     }
 
-    fn run_masked(
+    pub(super) fn run_masked(
         &mut self,
         id: RequestId,
         extent: Extent<Addr>,
@@ -295,7 +322,9 @@ impl Volume {
         stage: Stage,
         masks: Vec<Extent<Addr>>,
     ) {
-        self.requests.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new() });
+        self.requests
+            .running
+            .insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
     }
 
     fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
@@ -309,14 +338,14 @@ impl Volume {
         }
     }
 
-    fn begin_read(&mut self, id: RequestId, extent: Extent<Addr>, out: &mut Vec<Command>) {
+    fn begin_read(&mut self, id: RequestId, op: Op, extent: Extent<Addr>, out: &mut Vec<Command>) {
         let masks = self.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
         }
         let places = self.readable(extent, &masks);
         self.run_masked(id, extent, false, Stage::Io, masks);
-        self.io(Purpose::Request(id), places, IoOp::Read, out);
+        self.read(id, op, extent, places, out);
     }
 
     fn begin_write(
@@ -337,7 +366,7 @@ impl Volume {
             return self.oblige_more(id, out);
         }
         let again = |data| Request { op: Op::Write(data), extent, fua };
-        let places = match self.allocate(extent) {
+        let places = match self.allocate(id, extent) {
             WritePlan::To(places) => places,
             WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
             WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
@@ -348,6 +377,7 @@ impl Volume {
             fresh.insert(extent);
         }
         self.run(id, extent, true, Stage::Write { zeros, durable: fua });
+        let data = padded(data, places.bytes());
         self.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
     }
 
@@ -357,6 +387,9 @@ impl Volume {
         mut result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
+        if result.is_err() && self.read_elsewhere(id, out) {
+            return;
+        }
         let running = self.requests.running.get_mut(id);
         if let Stage::Provide { gap, .. } = running.stage {
             self.store.end_write(gap, written(&mut result));
@@ -366,6 +399,11 @@ impl Volume {
                 self.old_content_read(id, result.map(|done| done.buf), out)
             }
             (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
+            (result, Stage::Merge(_)) => self.merge_read(id, result.map(|done| done.buf), out),
+            (mut result, Stage::Remain(_)) => {
+                let written = written(&mut result);
+                self.remainder_written(id, written, result.map(drop), out);
+            }
             (result, Stage::Write { zeros, durable }) => {
                 let (zeros, durable) = (std::mem::take(zeros), *durable);
                 self.write_done(id, result, zeros, durable, out);
@@ -412,10 +450,14 @@ impl Volume {
     /// Goes on with request `id` after its checkpoint.
     pub(super) fn request_checkpointed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
-        let Stage::Checkpoint(deaths) = std::mem::replace(&mut running.stage, Stage::Io) else { return };
-        // Deaths wait for a later commit themselves.
-        if !deaths.rest.is_empty() || !self.awaits_completion(id) {
-            self.die(id, deaths, out);
+        match std::mem::replace(&mut running.stage, Stage::Io) {
+            Stage::Closed(Epoch(number)) => self.finish(id, Ok(number.to_le_bytes().to_vec().into()), out),
+            Stage::Forget(epochs) => self.intend_forget(id, epochs),
+            // Deaths wait for a later commit themselves.
+            Stage::Checkpoint(deaths) if !deaths.rest.is_empty() || !self.awaits_completion(id) => {
+                self.die(id, deaths, out);
+            }
+            _ => {}
         }
     }
 
@@ -467,7 +509,16 @@ impl Volume {
     ) {
         self.blind(extent);
         self.requests.leave(id);
-        out.push(Command::Reply(id, Err(refusal)));
+        self.answer(id, Err(refusal), out);
+    }
+
+    /// Tells whoever asked for request `id` how it ended.
+    fn answer(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
+        if is_own(id) {
+            self.own_death_done();
+        } else {
+            out.push(Command::Reply(id, outcome));
+        }
     }
 
     pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
@@ -486,7 +537,7 @@ impl Volume {
     pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
         self.requests.running.take(id);
         self.requests.leave(id);
-        out.push(Command::Reply(id, outcome));
+        self.answer(id, outcome, out);
     }
 
     pub(super) fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
@@ -514,6 +565,16 @@ impl Volume {
 /// Whether `data`, written to `extent`, is nothing but whole blocks of zeros.
 pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
     is_all(&zero_blocks(extent, data), extent)
+}
+
+/// `data` with zeros behind it, as long as its places: the last block of a disk may be written as a whole.
+fn padded(data: Buf, bytes: u64) -> Buf {
+    if data.len() as u64 == bytes {
+        return data;
+    }
+    let mut data = data.into_vec();
+    data.resize(bytes as usize, 0);
+    data.into()
 }
 
 fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {

@@ -274,7 +274,9 @@ impl Volume {
             checkpoint: !fixed,
             record: true,
         };
-        (!runs.is_empty()).then(|| self.erase_task(Kind::Shred, runs, Method::Destroy(method), priority))
+        // Where versions are kept, what is dead leaves its place, and is destroyed there.
+        let is_any = !runs.is_empty() && !self.store.geometry().keeps_versions;
+        is_any.then(|| self.erase_task(Kind::Shred, runs, Method::Destroy(method), priority))
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {

@@ -14,12 +14,17 @@ impl Volume {
     /// The part of the map that `request` needs and that is not in memory.
     pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
         let touched = match request.op {
-            Op::Read | Op::Copy | Op::ReadForInference | Op::Cache | Op::Write(_) => {
-                self.store.missing(request.extent)
-            }
-            _ => self.to_copy_up(request).find_map(|block| self.store.missing(block)),
+            Op::Read | Op::Copy | Op::ReadForInference | Op::Cache => self.store.missing(request.extent),
+            Op::Write(_) => self.store.missing(self.store.geometry().together(request.extent)),
+            Op::ReadPast(epoch) => self.store.epochs().and_then(|it| it.missing(request.extent, epoch)),
+            _ => self.to_write(request).into_iter().find_map(|block| self.store.missing(block)),
         };
         touched.or_else(|| needs.iter().find_map(|extent| self.store.missing(*extent))).map(Obstacle::Page)
+    }
+
+    /// The blocks that have to be written before `request`, which makes a part of each die.
+    pub(super) fn to_write(&self, request: &Request) -> Vec<Extent<Addr>> {
+        self.to_copy_up(request).chain(self.to_merge(request)).collect()
     }
 
     /// The blocks that `request` makes die in part and that show data without a place of their own. A
@@ -27,7 +32,8 @@ impl Volume {
     pub(super) fn to_copy_up(&self, request: &Request) -> impl Iterator<Item = Extent<Addr>> {
         let dies = matches!(request.op, Op::Trim | Op::Zero { .. } | Op::Purge);
         let extent = request.extent;
-        let edges = (dies && !mutant::is(Mutant::CopyUpNothing)).then(|| self.store.geometry().edges(extent));
+        let dies = dies && !self.store.geometry().keeps_versions && !mutant::is(Mutant::CopyUpNothing);
+        let edges = dies.then(|| self.store.geometry().edges(extent));
         let shows = |content, block| self.store.first(content, block).is_some();
         let dead_bytes = |block| self.masks(block).iter().map(|mask| mask.len).sum::<u64>();
         edges.into_iter().flatten().filter(move |block| {
@@ -82,7 +88,7 @@ impl Volume {
 
     /// Writes `data`, which `block` shows, to a place of the block's own.
     fn place_copy(&mut self, id: RequestId, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
-        match self.allocate(block) {
+        match self.allocate(id, block) {
             WritePlan::To(places) => {
                 self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
             }
@@ -95,8 +101,8 @@ impl Volume {
         }
     }
 
-    /// Refuses a request whose block got no copy.
-    fn abandon_copy(&mut self, id: RequestId, refusal: Refusal, out: &mut Vec<Command>) {
+    /// Refuses a request whose block could not be read, or got no place.
+    pub(super) fn abandon_copy(&mut self, id: RequestId, refusal: Refusal, out: &mut Vec<Command>) {
         let extent = self.requests.running.get_mut(id).extent;
         self.blind(extent);
         self.finish(id, Err(refusal), out);

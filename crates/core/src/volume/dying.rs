@@ -1,10 +1,12 @@
 //! Deaths: how the bytes that a request frees get their obligations.
 
+use super::checkpoints::Waiter;
 use super::running::{Deaths, Stage};
+use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
-use crate::request::RequestId;
+use crate::request::{Op, RequestId};
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
@@ -14,6 +16,53 @@ const PIECES_MAX: usize = 1024;
 const ENTRIES_RESERVED: usize = 16;
 
 impl Volume {
+    /// What becomes of the bytes that `op` frees, and why they die; none if it frees none.
+    pub(super) fn obligation(&self, id: RequestId, op: &Op) -> Option<(Due, Cause)> {
+        let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
+        match op {
+            Op::Zero { no_hole, .. } => {
+                shred(*no_hole && self.store.geometry().keeps_space_of_zeros, Cause::WriteZeroes)
+            }
+            Op::Trim => shred(false, Cause::Trim),
+            Op::Purge if is_own(id) => shred(false, Cause::Map),
+            Op::Purge => shred(false, Cause::Purge),
+            Op::ConservativeOverwrite => Some((Due::ConservativeOverwrite, Cause::ConservativeOverwrite)),
+            Op::Read
+            | Op::Copy
+            | Op::Write(_)
+            | Op::Cache
+            | Op::Flush
+            | Op::ReadForInference
+            | Op::ReadPast(_)
+            | Op::CloseEpoch { .. }
+            | Op::Forget(_) => None,
+        }
+    }
+
+    /// Begins the death of `extent` for request `id`.
+    pub(super) fn begin_death(
+        &mut self,
+        id: RequestId,
+        extent: Extent<Addr>,
+        due: Due,
+        cause: Cause,
+        out: &mut Vec<Command>,
+    ) {
+        let deaths = Deaths { rest: vec![extent], due, cause };
+        let needs_checkpoint = match due {
+            // An obligation for what lies below would replace one that is not completed yet.
+            Due::ConservativeOverwrite => self.state.ledger.overwritten_within(extent).next().is_some(),
+            // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
+            _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
+        };
+        if needs_checkpoint {
+            self.run(id, extent, true, Stage::Checkpoint(deaths));
+            return self.want_checkpoint(Waiter::Request(id), out);
+        }
+        self.run(id, extent, true, Stage::Oblige(deaths));
+        self.oblige_more(id, out);
+    }
+
     /// Gives the `deaths` of request `id` their obligations, or finishes the request if there are none.
     pub(super) fn die(&mut self, id: RequestId, deaths: Deaths, out: &mut Vec<Command>) {
         if deaths.rest.is_empty() {
@@ -41,6 +90,9 @@ impl Volume {
 
     /// The same, for at most `left` pieces.
     fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
+        if self.is_early(id) {
+            return self.requests.closes.wait_for_epoch(id);
+        }
         let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.requests.running.get_mut(id).stage else {
             return;
         };
@@ -142,7 +194,7 @@ impl Volume {
         if gap.is_empty() {
             return self.await_commit(id, out);
         }
-        let WritePlan::To(places) = self.allocate(gap) else {
+        let WritePlan::To(places) = self.allocate(id, gap) else {
             return self.finish(id, Err(no_place()), out);
         };
         let rest = Extent::between(gap.end(), rest.end());

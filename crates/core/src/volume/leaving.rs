@@ -1,4 +1,5 @@
 //! Writes to dead blocks where content has no fixed place: they get another place, and wait for nothing.
+//! Where versions are kept, dead blocks leave their places even without a write.
 //!
 //! Invariants:
 //! 1. One frame of the journal says both that the old place is owed and that the
@@ -10,8 +11,8 @@
 //!    it either. Otherwise a start after a crash would destroy new content.
 //! 3. An address leaves its place only while nobody reads there.
 
-use super::Volume;
 use super::task::{EraseTask, Kind, Site};
+use super::{Command, Volume};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
@@ -19,7 +20,7 @@ use crate::ledger::Cause;
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::store::Content;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
 /// by writes that do not wait.
@@ -27,6 +28,10 @@ const OWED_SHARE: u64 = 4;
 /// Most places that one erase task takes while a guest is at work, whose requests wait while the task is
 /// made and recorded.
 const RUNS_AT_WORK_MAX: usize = 1024;
+/// Most dead blocks that leave their places in one event.
+const LEAVES_MAX: usize = 1024;
+/// Entries of the ledger that a block that leaves its place may need: the rest of its run, and its place.
+const ENTRIES_NEEDED: usize = 2;
 /// Most places to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 
@@ -42,7 +47,9 @@ impl Volume {
             bytes <= self.owed_bytes_max() && self.has_room_for(entries) && self.store.can_leave(whole)
         };
         let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
+        // Where versions are kept, what is dead leaves without a write, or waits for something itself.
         !geometry.overwrites_in_place
+            && !geometry.keeps_versions
             && is_at_rest()
             && has_room()
             && owing.all(|part| self.is_all_dead(part))
@@ -90,9 +97,43 @@ impl Volume {
         if !self.state.ledger.dead().overlaps(block) || !self.lies_somewhere(block) {
             return;
         }
-        for place in self.store.leave(block, Epoch::default()) {
+        for place in self.store.leave(block, self.open_epoch()) {
             self.change(Change::Owe(place, block.start, cause));
             self.commits.undurable.note_place(place);
+        }
+    }
+
+    /// Makes dead blocks leave their places, where versions are kept. A close waits for that: no byte of the
+    /// ledger may have died in an epoch that is not the open one. Uses also the entries that are reserved for erase
+    /// tasks: nothing else would make room in a ledger that is full of dead addresses.
+    pub(super) fn leave_dead(&mut self, out: &mut Vec<Command>) {
+        if !self.store.geometry().keeps_versions || self.config.read_only {
+            return;
+        }
+        let dead = self.state.ledger.dead().iter();
+        let blocks = dead.flat_map(|(run, it)| run.pieces(BLOCK_BYTES).map(|block| (block, it.cause)));
+        let mut left = ExtentMap::<Addr, ()>::default();
+        for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
+            if self.requests.running.reads(block) || self.must_wait(block) {
+                continue;
+            }
+            let has_room = self.entries() + ENTRIES_NEEDED <= self.commits.journal.shape().entries_max();
+            if !has_room
+                || !self.store.can_leave(block)
+                || !self.has_map(block, out)
+                || !self.has_map_space(block, out)
+            {
+                break;
+            }
+            self.leave_place(block, cause);
+            left.insert(block, ());
+        }
+        for (run, ()) in left.iter() {
+            self.commits.left_seq = self.change(Change::Clear(run));
+            self.requests.waiting.obligations_ended(run);
+        }
+        if !left.is_empty() {
+            self.settle(out);
         }
     }
 

@@ -17,7 +17,8 @@
 //!    content before the receipt.
 //! 6. Requests that change overlapping bytes are carried out in order of
 //!    arrival.
-//! 7. After the first failure of the medium nothing more is written.
+//! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`]).
+//! 8. After the first failure of the medium nothing more is written.
 
 mod admit;
 mod bytes;
@@ -26,18 +27,21 @@ mod choose;
 mod commit;
 mod copy_up;
 mod dying;
+mod epochs;
 mod erasing;
 mod forgetting;
 mod io;
 mod jobs;
 mod layers;
 mod leaving;
+mod merge;
 mod open;
 mod order;
 mod outstanding;
 mod overwriting;
 mod paging;
 mod query;
+mod reading;
 mod recording;
 mod requests;
 mod running;
@@ -236,6 +240,8 @@ impl Volume {
         self.settle(out);
         self.oblige_waiting(out);
         self.drive_watching(out);
+        self.leave_dead(out);
+        self.drive_closes(out);
         self.drive_forgets(out);
         self.drive_task(out);
         self.give_receipts(out);
@@ -270,7 +276,7 @@ impl Volume {
         out.push(Command::Io(Io { id, at: at.into(), op }));
     }
 
-    /// The medium failed: nothing more is written (invariant 7).
+    /// The medium failed: nothing more is written (invariant 8).
     fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return;

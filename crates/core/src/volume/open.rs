@@ -2,6 +2,7 @@
 
 use super::checkpoints::Checkpoints;
 use super::commit::Commits;
+use super::epochs::Closes;
 use super::erasing::Erasing;
 use super::outstanding::Outstanding;
 use super::recording::Recording;
@@ -201,6 +202,8 @@ impl Volume {
         capabilities: Capabilities,
     ) -> Self {
         let receipts = found.state.counters.receipts;
+        let may_have_changed =
+            store.allocated_bytes() > 0 || store.epochs().is_some_and(|it| it.open().0 > 1);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
         let mut volume = Self {
@@ -208,7 +211,7 @@ impl Volume {
             state: found.state,
             commits: Commits::new(journal, recording),
             outstanding: Outstanding::default(),
-            requests: Requests::default(),
+            requests: Requests { closes: Closes::new(may_have_changed), ..Requests::default() },
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),

@@ -6,8 +6,9 @@
 
 use crate::extents::{ExtentMap, Value};
 use crate::request::RequestId;
-use crate::units::{Addr, Extent};
-use std::collections::{BTreeSet, HashMap};
+use crate::units::{Addr, Epoch, Extent};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Order {
     cuts: u64,
     /// Changes that had arrived at the last cut, and have not ended.
     before_cut: usize,
+    /// How many changes of each epoch have not had their effect yet.
+    by_epoch: BTreeMap<Epoch, usize>,
 }
 
 /// The last change to arrive for some bytes.
@@ -39,19 +42,23 @@ struct Member {
     followers: Vec<RequestId>,
     /// How many cuts there were before this change arrived.
     cuts: u64,
+    /// The epoch that the change belongs to.
+    epoch: Epoch,
+    has_effect: bool,
 }
 
 impl Order {
-    /// Adds change `id` of `bytes`, which arrives.
-    pub(super) fn enter(&mut self, id: RequestId, bytes: Extent<Addr>) {
+    /// Adds change `id` of `bytes`, which arrives and belongs to `epoch`.
+    pub(super) fn enter(&mut self, id: RequestId, bytes: Extent<Addr>, epoch: Epoch) {
         let ahead: BTreeSet<RequestId> = self.last.within(bytes).map(|(_, it)| it.0).collect();
         for other in &ahead {
             if let Some(other) = self.members.get_mut(other) {
                 other.followers.push(id);
             }
         }
-        let member = Member { bytes, ahead: ahead.len(), followers: Vec::new(), cuts: self.cuts };
-        self.members.insert(id, member);
+        let (ahead, followers, cuts) = (ahead.len(), Vec::new(), self.cuts);
+        self.members.insert(id, Member { bytes, ahead, followers, cuts, epoch, has_effect: false });
+        *self.by_epoch.entry(epoch).or_default() += 1;
         self.last.insert(bytes, Change(id));
     }
 
@@ -69,6 +76,14 @@ impl Order {
     pub(super) fn retire(&mut self, id: RequestId) -> Vec<RequestId> {
         let Some(member) = self.members.get_mut(&id) else { return Vec::new() };
         let (bytes, mut freed) = (member.bytes, std::mem::take(&mut member.followers));
+        if !std::mem::replace(&mut member.has_effect, true)
+            && let Entry::Occupied(mut left) = self.by_epoch.entry(member.epoch)
+        {
+            *left.get_mut() -= 1;
+            if *left.get() == 0 {
+                left.remove();
+            }
+        }
         let own = self.last.within(bytes).filter(|(_, it)| it.0 == id);
         for part in own.map(|(part, _)| part).collect::<Vec<_>>() {
             self.last.remove(part);
@@ -84,6 +99,16 @@ impl Order {
     /// Whether change `id` follows no other.
     pub(super) fn is_first(&self, id: RequestId) -> bool {
         self.members.get(&id).is_none_or(|it| it.ahead == 0)
+    }
+
+    /// The epoch that change `id` belongs to.
+    pub(super) fn epoch(&self, id: RequestId) -> Epoch {
+        self.members.get(&id).map_or(Epoch::default(), |it| it.epoch)
+    }
+
+    /// Whether a change of `epoch`, or of one before it, has not had its effect yet.
+    pub(super) fn has_of(&self, epoch: Epoch) -> bool {
+        self.by_epoch.first_key_value().is_some_and(|(first, _)| *first <= epoch)
     }
 
     /// Whether a change of `extent` has arrived and not ended.
@@ -116,7 +141,7 @@ mod tests {
     fn a_change_begins_when_all_before_it_on_its_bytes_have_ended() {
         let mut order = Order::default();
         for (n, start, len) in [(1, 0, 8), (2, 8, 8), (3, 4, 8), (4, 4, 2), (5, 20, 4)] {
-            order.enter(id(n), Extent::new(start, len));
+            order.enter(id(n), Extent::new(start, len), Epoch(0));
         }
         assert_eq!([1, 2, 3, 4, 5].map(|n| order.is_first(id(n))), [true, true, false, false, true]);
         assert_eq!(order.leave(id(1)), []);
@@ -128,12 +153,28 @@ mod tests {
     #[test]
     fn a_cut_waits_for_what_had_arrived_and_for_nothing_else() {
         let mut order = Order::default();
-        order.enter(id(1), Extent::new(0, 8));
+        order.enter(id(1), Extent::new(0, 8), Epoch(0));
         order.cut();
-        order.enter(id(2), Extent::new(0, 8));
+        order.enter(id(2), Extent::new(0, 8), Epoch(0));
         assert!(!order.is_cut_complete());
         assert_eq!(order.leave(id(1)), [id(2)]);
         assert!(order.is_cut_complete());
+    }
+
+    #[test]
+    fn an_epoch_has_its_changes_until_each_has_had_its_effect() {
+        let mut order = Order::default();
+        for (n, epoch) in [(1, 1), (2, 1), (3, 2)] {
+            order.enter(id(n), Extent::new(0, 8), Epoch(epoch));
+        }
+        assert_eq!([1, 2, 3].map(|n| order.epoch(id(n)).0), [1, 1, 2]);
+        order.retire(id(1));
+        order.leave(id(1));
+        assert!(order.has_of(Epoch(1)), "the second change is left");
+        order.retire(id(2));
+        assert!(!order.has_of(Epoch(1)) && order.has_of(Epoch(2)));
+        order.leave(id(3));
+        assert!(!order.has_of(Epoch(9)));
     }
 
     #[test]
@@ -141,7 +182,7 @@ mod tests {
         let mut order = Order::default();
         crate::steps::taken();
         for n in 0..1000 {
-            order.enter(id(n), Extent::new(0, 4096));
+            order.enter(id(n), Extent::new(0, 4096), Epoch(0));
         }
         for n in 0..1000 {
             assert_eq!(order.leave(id(n)).len(), usize::from(n < 999));

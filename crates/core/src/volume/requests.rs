@@ -1,5 +1,6 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 
+use super::epochs::Closes;
 use super::order::Order;
 use super::query::RequestsStatus;
 use super::running::{Stage, Table};
@@ -18,6 +19,8 @@ pub(super) struct Requests {
     pub(super) obliging: VecDeque<RequestId>,
     /// Requests that cannot begin yet.
     pub(super) waiting: Queue,
+    /// The closes of epochs that are under way.
+    pub(super) closes: Closes,
 }
 
 impl Requests {
@@ -28,7 +31,7 @@ impl Requests {
 
     /// Whether no request waits for anything but its I/O operation.
     pub(super) fn is_quiet(&self) -> bool {
-        self.waiting.is_empty() && self.obliging.is_empty()
+        self.waiting.is_empty() && self.obliging.is_empty() && self.closes.is_empty()
     }
 
     /// How many requests there are.
@@ -57,7 +60,19 @@ impl Requests {
     /// they wait for never happens.
     pub(super) fn give_up(&mut self) -> Vec<RequestId> {
         self.obliging.clear();
-        self.running.in_stage(|it| matches!(it, Stage::Commit | Stage::Oblige(_) | Stage::Checkpoint(_)))
+        self.closes.give_up();
+        let waits = |it: &Stage| {
+            matches!(
+                it,
+                Stage::Commit
+                    | Stage::Oblige(_)
+                    | Stage::Checkpoint(_)
+                    | Stage::Close
+                    | Stage::Closed(_)
+                    | Stage::Forget(_)
+            )
+        };
+        self.running.in_stage(waits)
     }
 }
 
@@ -67,11 +82,11 @@ mod tests {
     use super::super::waiting::{Obstacle, Unseen, Waiting};
     use super::*;
     use crate::request::{Buf, Op, Request};
-    use crate::units::Extent;
+    use crate::units::{Epoch, Extent};
 
     fn run(requests: &mut Requests, id: u64, stage: Stage) {
-        let (masks, buf) = (Vec::new(), Buf::new());
-        let running = Running { extent: Extent::new(id * 8, 8), is_ordered: true, stage, masks, buf };
+        let (masks, buf, extent) = (Vec::new(), Buf::new(), Extent::new(id * 8, 8));
+        let running = Running { extent, is_ordered: true, stage, masks, buf, reading: None };
         requests.running.insert(RequestId(id), running);
     }
 
@@ -79,8 +94,8 @@ mod tests {
     fn what_follows_a_change_is_tried_when_that_ends_and_not_before() {
         let mut requests = Requests::default();
         let extent = Extent::new(0, 8);
-        requests.order.enter(RequestId(1), extent);
-        requests.order.enter(RequestId(2), extent);
+        requests.order.enter(RequestId(1), extent, Epoch(0));
+        requests.order.enter(RequestId(2), extent, Epoch(0));
         let request = Request { op: Op::Trim, extent, fua: false };
         let (obstacle, reused, unseen) = (Obstacle::Order, Vec::new(), Unseen::ToAsk);
         requests.waiting.join(Waiting { id: RequestId(2), request, reused, unseen, obstacle });

@@ -1,9 +1,11 @@
 //! The requests that have begun: by number, and by the bytes that they touch.
 
+use super::merge::{Merge, Remainder};
+use super::reading::Reading;
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
 use crate::request::{Buf, Request, RequestId};
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, Epoch, EpochRange, Extent};
 use std::collections::HashMap;
 
 /// A request that has begun.
@@ -17,6 +19,8 @@ pub(super) struct Running {
     pub(super) masks: Vec<Extent<Addr>>,
     /// The payload to hand back.
     pub(super) buf: Buf,
+    /// The read under way, if the store may use its places again meanwhile.
+    pub(super) reading: Option<Box<Reading>>,
 }
 
 /// How far a request has come.
@@ -29,6 +33,10 @@ pub(super) enum Stage {
     /// A block of which the request changes a part gets a place of its own: the block is read, then
     /// written there.
     CopyUp { request: Request, block: Extent<Addr>, is_read: bool },
+    /// Blocks of which the request changes a part are being read.
+    Merge(Merge),
+    /// What is left of blocks of which a part dies is being written.
+    Remain(Remainder),
     /// The write is under way; the parts `zeros` are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },
     /// The write has ended, over dead bytes, and a note of that is being written.
@@ -41,6 +49,12 @@ pub(super) enum Stage {
     Provide { gap: Extent<Addr>, rest: Extent<Addr> },
     /// The commit with the last change of the request is awaited.
     Commit,
+    /// The request closes an epoch, some of whose changes have not ended.
+    Close,
+    /// A checkpoint is awaited with the ends of these epochs, which are then to be forgotten.
+    Forget(EpochRange),
+    /// A checkpoint is awaited with the end of this epoch.
+    Closed(Epoch),
 }
 
 /// Parts that are to be given an obligation.
@@ -169,7 +183,8 @@ mod tests {
     fn read(start: u64, len: u64, masks: &[(u64, u64)]) -> Running {
         let masks = masks.iter().map(|(start, len)| Extent::new(*start, *len)).collect();
         let extent = Extent::new(start, len);
-        Running { extent, is_ordered: false, stage: Stage::Io, masks, buf: Buf::new() }
+        let (stage, buf) = (Stage::Io, Buf::new());
+        Running { extent, is_ordered: false, stage, masks, buf, reading: None }
     }
 
     #[test]

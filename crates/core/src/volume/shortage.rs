@@ -35,12 +35,13 @@ impl Volume {
         let place = match &request.op {
             _ if mutant::is(Mutant::AnswerBeforeSpace) => None,
             Op::Write(data) => {
-                self.store.lacks_space(request.extent, false)?;
+                let whole = self.store.geometry().together(request.extent);
+                self.store.lacks_space(whole, false)?;
                 let dies = self.config.detect_zeroes && all_zeros(request.extent, data);
-                self.store.lacks_space(request.extent, dies)
+                self.store.lacks_space(whole, dies)
             }
             // The journal keeps the death of a whole block.
-            _ => self.to_copy_up(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
+            _ => self.to_write(request).into_iter().find_map(|block| self.store.lacks_space(block, false)),
         };
         place.map(Obstacle::Space)
     }
@@ -85,6 +86,9 @@ impl Volume {
     pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.schedule.shortage.map = self.retry_at();
         self.refuse_obliging(error, out);
+        if !self.state.ledger.dead().is_empty() {
+            self.refuse_closes(error, out);
+        }
     }
 
     pub(super) fn retry_at(&self) -> Millis {
@@ -114,6 +118,7 @@ impl Volume {
             for id in std::mem::take(&mut self.requests.obliging) {
                 self.request_failed(id, error, out);
             }
+            self.refuse_closes(error, out);
         }
     }
 

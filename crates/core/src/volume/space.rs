@@ -17,8 +17,9 @@ use super::Volume;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
+use crate::request::RequestId;
 use crate::store::WritePlan;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Millis};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
 /// With so many runs that are pending punch, space is given back without waiting any longer.
 const PENDING_PUNCH_MAX: usize = 1 << 16;
@@ -78,11 +79,11 @@ impl PendingPunch {
 }
 
 impl Volume {
-    /// Where a write of `extent`, which is about to begin, goes.
-    pub(super) fn allocate(&mut self, extent: Extent<Addr>) -> WritePlan {
+    /// Where a write of `extent` for request `id`, which is about to begin, goes.
+    pub(super) fn allocate(&mut self, id: RequestId, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.erasing.pending_punch.remove(extent);
-        self.store.begin_write(extent, Epoch::default())
+        self.store.begin_write(extent, self.requests.order.epoch(id))
     }
 
     /// Notes that the medium has no space in `extent`: the disk has no data there.

@@ -8,6 +8,7 @@ mod recording;
 mod sealed;
 mod shortage;
 mod steps;
+mod versions;
 
 use super::*;
 use crate::journal::Shape;

@@ -159,9 +159,12 @@ impl Queue {
     /// Has the requests tried again that waited for the task under way, or for obligations of its `runs`.
     pub(super) fn task_ended(&mut self, runs: &[Extent<Addr>]) {
         self.tries.append(&mut self.behind_task);
-        for run in runs {
-            self.tries.extend(self.owed.within(*run).map(|(_, turn)| *turn));
-        }
+        runs.iter().for_each(|run| self.obligations_ended(*run));
+    }
+
+    /// Has the requests tried again that waited for obligations of `run`.
+    pub(super) fn obligations_ended(&mut self, run: Extent<Addr>) {
+        self.tries.extend(self.owed.within(run).map(|(_, turn)| *turn));
     }
 
     /// Has the requests tried again that waited for `page`, which is in memory or has its space.

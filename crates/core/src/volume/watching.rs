@@ -20,6 +20,8 @@ use crate::watch::{
 
 /// Most reads for the watcher that are under way at once.
 const LOOKS_MAX: usize = 8;
+/// Most deaths of parts of blocks that are under way at once.
+const PARTS_MAX: usize = 8;
 /// Most verdicts that become obligations in one event.
 const VERDICTS_MAX: usize = 1024;
 /// The number of the volume's first own request.
@@ -34,7 +36,10 @@ pub(super) struct Watching {
     /// Caching between the guest and the disk.
     attached: Attached,
     looks: usize,
-    next_look: u64,
+    /// How many deaths of parts of blocks are under way.
+    parts: usize,
+    /// The number of the last own request.
+    last_own: u64,
     proof: Proof,
     /// The rest of a verdict for which the ledger had no room.
     verdict: Vec<(Extent<Addr>, Verdict)>,
@@ -70,7 +75,8 @@ impl Volume {
             clients: 0,
             attached: Attached::Direct,
             looks: 0,
-            next_look: OWN_REQUESTS,
+            parts: 0,
+            last_own: OWN_REQUESTS,
             proof: Proof::None,
             verdict: Vec::new(),
             since: self.schedule.now,
@@ -153,9 +159,9 @@ impl Volume {
         runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }
 
-    /// Whether one write is not enough to destroy content.
+    /// Whether one write is not enough to destroy content. Where versions are kept, a write destroys nothing.
     pub(super) fn has_layers(&self) -> bool {
-        self.config.policy.passes().len() > 1
+        self.config.policy.passes().len() > 1 && !self.store.geometry().keeps_versions
     }
 
     /// Makes the first part of `extent` without an obligation suspicious: it may have dead content, and is
@@ -256,8 +262,8 @@ impl Volume {
             && let Some(extent) = watching.watcher.wants()
         {
             watching.looks += 1;
-            watching.next_look += 1;
-            let id = RequestId(watching.next_look);
+            watching.last_own += 1;
+            let id = RequestId(watching.last_own);
             self.admit(id, Request { op: Op::ReadForInference, extent, fua: false }, Vec::new(), out);
         }
     }
@@ -303,17 +309,55 @@ impl Volume {
             return;
         }
         for _ in 0..VERDICTS_MAX {
-            if !self.has_room() {
+            if !self.has_room() || !self.may_infer() {
                 return;
             }
             let Some((extent, verdict)) = self.next_verdict() else { break };
             let rest = match verdict {
-                Verdict::Dead => self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out),
+                Verdict::Dead => self.infer(extent, out),
+                // Content has nothing below where each write gets another place.
+                Verdict::ConservativeOverwrite if self.store.geometry().keeps_versions => None,
                 Verdict::ConservativeOverwrite => self.oblige_below(extent, out),
             };
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
                 watching.verdict.push((rest, verdict));
             }
+        }
+    }
+
+    /// Whether deaths may be inferred now: not while an epoch closes, to which they do not belong.
+    fn may_infer(&self) -> bool {
+        self.requests.closes.is_empty() && self.watching.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
+    }
+
+    /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
+    /// cannot die alone are purged, as a guest would do it.
+    fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
+        let geometry = self.store.geometry();
+        let edge = geometry.edges(extent).next().filter(|_| geometry.keeps_versions);
+        self.requests.closes.note_change();
+        let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
+        else {
+            return self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out);
+        };
+        watching.parts += 1;
+        watching.last_own += 1;
+        let (id, request) =
+            (RequestId(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });
+        self.enter(id, &request);
+        self.go_on(id, request, out);
+        let rest = if part.start == extent.start {
+            Extent::between(part.end(), extent.end())
+        } else {
+            Extent::between(extent.start.0, part.start.0)
+        };
+        Some(rest).filter(|it| !it.is_empty())
+    }
+
+    /// Notes that the death of a part of a block has ended.
+    pub(super) fn own_death_done(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            watching.parts -= 1;
         }
     }
 
@@ -406,8 +450,14 @@ fn content(op: &Op) -> Option<Content<'_>> {
     match op {
         Op::Write(bytes) => Some(Content::Bytes(bytes)),
         Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),
-        Op::Read | Op::Copy | Op::ReadForInference | Op::Cache | Op::Flush | Op::ConservativeOverwrite => {
-            None
-        }
+        Op::Read
+        | Op::Copy
+        | Op::ReadForInference
+        | Op::ReadPast(_)
+        | Op::Cache
+        | Op::Flush
+        | Op::CloseEpoch { .. }
+        | Op::Forget(_)
+        | Op::ConservativeOverwrite => None,
     }
 }

@@ -438,7 +438,7 @@ impl Sink for Outbox {
 const fn errno(refusal: &Refusal) -> Errno {
     match refusal {
         Refusal::ReadOnly => Errno::EPERM,
-        Refusal::Latched(_) | Refusal::Io(_) | Refusal::Unauthentic(_) => Errno::EIO,
+        Refusal::Latched(_) | Refusal::Io(_) | Refusal::Unauthentic(_) | Refusal::Forgotten(_) => Errno::EIO,
         Refusal::Invalid(_) => Errno::EINVAL,
         Refusal::NoSpace(_) => Errno::ENOSPC,
         Refusal::NotSupported(_) => Errno::ENOTSUP,

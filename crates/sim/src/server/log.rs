@@ -37,6 +37,7 @@ impl Log {
         for receipt in self.coming.drain(..count) {
             self.durable += 1;
             match receipt.act {
+                Done::Retired => {}
                 Done::Rewritten => self.rewritten_bytes += receipt.extent.len,
                 Done::Shredded | Done::Freed | Done::Overwritten => self.shredded_bytes += receipt.extent.len,
             }

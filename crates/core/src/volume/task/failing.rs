@@ -24,11 +24,14 @@ impl Volume {
         if is_job { self.put_off_jobs() } else { self.put_off_tasks(error, out) }
     }
 
-    /// Gives up a shred for which the map lacks space on the host, until there may be some.
+    /// Gives up a shred for which the map lacks space on the host, until there may be some. Where versions are kept,
+    /// the same goes for dead blocks that are to leave their places.
     pub(in crate::volume) fn task_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let lacks = |run: &crate::units::Extent<_>| self.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
-        if self.erasing.task.as_ref().is_some_and(is_lacking) {
+        if self.store.geometry().keeps_versions && !self.state.ledger.dead().is_empty() {
+            self.put_off_map(error, out);
+        } else if self.erasing.task.as_ref().is_some_and(is_lacking) {
             if let Some(task) = &mut self.erasing.task {
                 task.steps.give_up();
             }

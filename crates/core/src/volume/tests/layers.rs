@@ -7,11 +7,19 @@ use crate::watch::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+/// The verdicts to come.
+#[derive(Clone, Debug, Default)]
+struct Verdicts {
+    /// What lies below so many bytes from the start on may be dead.
+    below_bytes: Arc<AtomicU64>,
+    /// The first of the bytes that are dead, and how many there are.
+    dead: (Arc<AtomicU64>, Arc<AtomicU64>),
+}
+
 /// What a watcher says that sees nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Puppet {
-    /// What lies below so many bytes from the start on may be dead.
-    below_bytes: Arc<AtomicU64>,
+    verdicts: Verdicts,
     /// The runs that wait for a verdict.
     waits: Vec<(WaitsFor, Extent<Addr>)>,
     /// Whatever is written over may be dead.
@@ -60,11 +68,16 @@ impl Observer for Puppet {
     }
     fn agenda(&self) -> Agenda {
         let wakes_at = Some(self.looks_again_ms.load(Relaxed)).filter(|at| *at > 0).map(Millis);
-        let is_working = self.below_bytes.load(Relaxed) > 0 || wakes_at.is_some();
+        let has_found = self.verdicts.dead.1.load(Relaxed) > 0;
+        let is_working = self.verdicts.below_bytes.load(Relaxed) > 0 || wakes_at.is_some() || has_found;
         Agenda { unproven_since: None, wakes_at, is_working }
     }
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
-        let extent = Extent::new(0, self.below_bytes.swap(0, Relaxed));
+        let dead = Extent::new(self.verdicts.dead.0.load(Relaxed), self.verdicts.dead.1.swap(0, Relaxed));
+        if !dead.is_empty() {
+            return Some((dead, Verdict::Dead));
+        }
+        let extent = Extent::new(0, self.verdicts.below_bytes.swap(0, Relaxed));
         (!extent.is_empty()).then_some((extent, Verdict::ConservativeOverwrite))
     }
     fn waiting(&self) -> Waits<'_> {
@@ -75,6 +88,17 @@ impl Observer for Puppet {
     }
     fn view(&self) -> Option<Vec<u8>> {
         Some(vec![1])
+    }
+}
+
+impl Puppet {
+    pub(super) fn finds_dead(&self, extent: Extent<Addr>) {
+        self.verdicts.dead.0.store(extent.start.0, Relaxed);
+        self.verdicts.dead.1.store(extent.len, Relaxed);
+    }
+
+    pub(super) fn below_may_be_dead(&self, bytes: u64) {
+        self.verdicts.below_bytes.store(bytes, Relaxed);
     }
 }
 
@@ -99,7 +123,7 @@ impl Bench {
     /// overwritten for that.
     fn rewritten_below(&mut self, puppet: &Puppet, bytes: u64) -> u64 {
         let before = self.volume.status().counters.rewritten_bytes;
-        puppet.below_bytes.store(bytes, Relaxed);
+        puppet.verdicts.below_bytes.store(bytes, Relaxed);
         self.idle();
         assert_eq!(self.liveness()[0], (bytes, Liveness::Suspicious));
         self.volume.status().counters.rewritten_bytes - before
@@ -279,7 +303,7 @@ fn a_ledger_full_of_what_is_suspicious_makes_room_for_a_death() {
     for start in (0..SIZE).step_by(1024) {
         bench.write(start, 7, 512);
     }
-    puppet.below_bytes.store(SIZE, Relaxed);
+    puppet.verdicts.below_bytes.store(SIZE, Relaxed);
     bench.idle();
     let trim = bench.ask(Op::Trim, 512, 1024);
     bench.settle();

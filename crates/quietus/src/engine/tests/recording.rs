@@ -90,7 +90,8 @@ fn a_receipt_says_what_died_of_which_cause_and_how_it_was_destroyed() {
             told.extend(batch.all().map(|it| (*it.kind, it.start, it.len)));
         }
     }
-    let completion = |cause| Completion { act: quietus_core::volume::Done::Shredded, cause, passes: 2 };
+    let completion =
+        |cause| Completion { act: quietus_core::volume::Done::Shredded, cause, passes: 2, epochs: None };
     assert_eq!(told, [(completion(Cause::Trim), 4096, 8192), (completion(Cause::Purge), 65536, 4096)]);
 }
 

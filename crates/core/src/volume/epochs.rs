@@ -1,0 +1,158 @@
+//! Epochs of a disk whose store keeps versions: which one a change belongs to, how one is closed, and reads of
+//! the past.
+//!
+//! Invariants:
+//! 1. A change belongs to the epoch that took changes when it arrived, however long it waits. A request to
+//!    close the epoch makes a *cut*: what arrives later belongs to the next one.
+//! 2. An epoch is closed when all its changes have had their effect, and nothing of the ledger is dead: so what
+//!    is dead by address has died in the open epoch.
+//! 3. One close is under way at a time: another one makes its cut when that one is done.
+//! 4. Nothing waits for a close but later deaths, which the ledger could not tell from earlier ones.
+
+use super::checkpoints::Waiter;
+use super::running::Stage;
+use super::{Command, Volume};
+use crate::medium::MediumError;
+use crate::request::{Refusal, RequestId};
+use crate::units::{Addr, Epoch, Extent};
+use std::collections::VecDeque;
+
+/// The closes of epochs that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Closes {
+    /// The cut that ends the open epoch, which has not been closed.
+    cut: Option<Cut>,
+    /// The closes that follow it: the time of each, and its request.
+    later: Vec<(u64, RequestId)>,
+    /// Requests whose deaths belong to an epoch that is not open yet.
+    early: VecDeque<RequestId>,
+    /// Whether something may have changed since the last cut.
+    is_changed: bool,
+}
+
+/// A cut between the changes of an epoch and those of the next one.
+#[derive(Debug)]
+struct Cut {
+    when: u64,
+    /// The requests that get the number of the epoch when it is closed.
+    waiters: Vec<RequestId>,
+}
+
+impl Closes {
+    /// The state at a start. Nobody has noted whether the open epoch `is_changed`.
+    pub(super) fn new(is_changed: bool) -> Self {
+        Self { is_changed, ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.cut.is_none()
+    }
+
+    /// Notes that a change arrives.
+    pub(super) fn note_change(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Lets the deaths of request `id` wait for their epoch.
+    pub(super) fn wait_for_epoch(&mut self, id: RequestId) {
+        self.early.push_back(id);
+    }
+
+    /// Gives all up: the medium has failed.
+    pub(super) fn give_up(&mut self) {
+        (self.cut, self.later) = (None, Vec::new());
+        self.early.clear();
+    }
+}
+
+impl Volume {
+    /// The epoch that is closed next; the same for ever where the store keeps none.
+    pub(super) fn open_epoch(&self) -> Epoch {
+        self.store.epochs().map_or(Epoch::default(), |it| it.open())
+    }
+
+    /// The epoch of a change that arrives now.
+    pub(super) fn arriving_epoch(&self) -> Epoch {
+        Epoch(self.open_epoch().0 + u64::from(self.requests.closes.cut.is_some()))
+    }
+
+    /// Whether change `id` belongs to an epoch that is not open yet.
+    pub(super) fn is_early(&self, id: RequestId) -> bool {
+        self.requests.order.epoch(id) > self.open_epoch()
+    }
+
+    /// Begins to close the epoch of the changes that have arrived, for request `id`.
+    pub(super) fn close_epoch(&mut self, id: RequestId, when: u64, out: &mut Vec<Command>) {
+        self.run(id, Extent::new(0, 0), false, Stage::Close);
+        let closes = &mut self.requests.closes;
+        match &mut closes.cut {
+            Some(_) if closes.is_changed => closes.later.push((when, id)),
+            Some(cut) => cut.waiters.push(id),
+            None => self.cut_epoch(when, vec![id], out),
+        }
+    }
+
+    /// Makes a cut at the open epoch, if that has any change.
+    fn cut_epoch(&mut self, when: u64, waiters: Vec<RequestId>, out: &mut Vec<Command>) {
+        if std::mem::take(&mut self.requests.closes.is_changed) {
+            self.requests.closes.cut = Some(Cut { when, waiters });
+            return;
+        }
+        let last = Epoch(self.open_epoch().0.saturating_sub(1));
+        waiters.into_iter().for_each(|id| self.closed(id, last, out));
+    }
+
+    /// Closes the epochs that are complete.
+    pub(super) fn drive_closes(&mut self, out: &mut Vec<Command>) {
+        while self.is_open_epoch_complete()
+            && let Some(cut) = self.requests.closes.cut.take()
+        {
+            let closed = self.open_epoch();
+            if let Some(epochs) = self.store.epochs_mut() {
+                epochs.close(cut.when);
+            }
+            cut.waiters.into_iter().for_each(|id| self.closed(id, closed, out));
+            self.requests.obliging.append(&mut self.requests.closes.early);
+            let later = std::mem::take(&mut self.requests.closes.later);
+            if let Some((when, _)) = later.first() {
+                self.cut_epoch(*when, later.iter().map(|(_, id)| *id).collect(), out);
+            }
+        }
+    }
+
+    /// Whether all that belongs to the open epoch is in the store.
+    fn is_open_epoch_complete(&self) -> bool {
+        !self.requests.order.has_of(self.open_epoch()) && self.state.ledger.dead().is_empty()
+    }
+
+    /// Answers request `id` with the number of the `last` closed epoch once that is durable.
+    fn closed(&mut self, id: RequestId, last: Epoch, out: &mut Vec<Command>) {
+        self.requests.running.get_mut(id).stage = Stage::Closed(last);
+        self.want_checkpoint(Waiter::Request(id), out);
+    }
+
+    /// Tells those who wait for a close that it lacks space. The epoch is closed as soon as there is some.
+    pub(super) fn refuse_closes(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        let closes = &mut self.requests.closes;
+        let waiters = closes.cut.iter_mut().flat_map(|cut| std::mem::take(&mut cut.waiters));
+        let later = std::mem::take(&mut closes.later).into_iter().map(|(_, id)| id);
+        let refused: Vec<_> = waiters.chain(later).chain(std::mem::take(&mut closes.early)).collect();
+        refused.into_iter().for_each(|id| self.request_failed(id, error, out));
+    }
+
+    /// Reads what `extent` showed at the end of `epoch`.
+    pub(super) fn read_past(
+        &mut self,
+        id: RequestId,
+        extent: Extent<Addr>,
+        epoch: Epoch,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(places) = self.store.epochs().and_then(|it| it.locate(extent, epoch)) else {
+            return out.push(Command::Reply(id, Err(Refusal::Forgotten(epoch))));
+        };
+        // The present content of these bytes is not read: it may die, and leave its place.
+        self.run_masked(id, extent, false, Stage::Io, vec![extent]);
+        self.read(id, crate::request::Op::ReadPast(epoch), extent, places, out);
+    }
+}

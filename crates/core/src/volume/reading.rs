@@ -1,0 +1,84 @@
+//! Reads whose places are used again while they are under way.
+//!
+//! Where versions are kept, nobody waits for the readers of a version that is given up. What such a reader gets
+//! does not open any more: it looks again where the content lies.
+
+use super::running::Stage;
+use super::waiting::Unseen;
+use super::{Command, Purpose, Volume, io::IoOp};
+use crate::place::Places;
+use crate::request::{Op, Refusal, Request, RequestId};
+use crate::units::{Addr, Extent};
+
+/// A read under way.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The operation that reads the same content again.
+    op: Op,
+    extent: Extent<Addr>,
+    at: Places,
+}
+
+/// Where content that could not be read is by now.
+enum Now {
+    There,
+    Elsewhere,
+    Forgotten(Refusal),
+}
+
+impl Volume {
+    /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
+    pub(super) fn read(
+        &mut self,
+        id: RequestId,
+        op: Op,
+        extent: Extent<Addr>,
+        at: Places,
+        out: &mut Vec<Command>,
+    ) {
+        if self.store.geometry().keeps_versions {
+            let reading = Reading { op, extent, at: at.clone() };
+            self.requests.running.get_mut(id).reading = Some(Box::new(reading));
+        }
+        self.io(Purpose::Request(id), at, IoOp::Read, out);
+    }
+
+    /// Begins the read of request `id` again, if it failed because its content lies elsewhere by now. Whether
+    /// the failure is dealt with.
+    pub(super) fn read_elsewhere(&mut self, id: RequestId, out: &mut Vec<Command>) -> bool {
+        let Some(reading) = self.requests.running.get_mut(id).reading.take() else { return false };
+        match self.whereabouts(&reading) {
+            Now::There => return false,
+            Now::Forgotten(refusal) => self.finish(id, Err(refusal), out),
+            Now::Elsewhere => self.read_again(id, *reading, out),
+        }
+        true
+    }
+
+    fn whereabouts(&self, Reading { op, extent, at }: &Reading) -> Now {
+        let now = match (op, self.store.epochs()) {
+            (Op::ReadPast(epoch), Some(epochs)) if epochs.missing(*extent, *epoch).is_none() => {
+                let Some(now) = epochs.locate(*extent, *epoch) else {
+                    return Now::Forgotten(Refusal::Forgotten(*epoch));
+                };
+                now
+            }
+            (Op::ReadPast(_), _) => return Now::Elsewhere,
+            _ if self.store.missing(*extent).is_some() => return Now::Elsewhere,
+            _ => self.readable(*extent, &self.masks(*extent)),
+        };
+        if now == *at { Now::There } else { Now::Elsewhere }
+    }
+
+    fn read_again(&mut self, id: RequestId, reading: Reading, out: &mut Vec<Command>) {
+        let (request, unseen) = match self.requests.running.take(id).stage {
+            Stage::ReadForInference { request, old_extent, mut rest } => {
+                rest.push(old_extent);
+                (request, Unseen::Left(rest))
+            }
+            Stage::Merge(merge) => (merge.request, Unseen::NOTHING),
+            _ => (Request { op: reading.op, extent: reading.extent, fua: false }, Unseen::NOTHING),
+        };
+        self.go_on_unseen(id, request, unseen, out);
+    }
+}

@@ -1,0 +1,320 @@
+//! The dullest store that keeps versions: a list of them for each block, and nothing is sealed.
+
+#![expect(clippy::disallowed_types, reason = "a test looks into the store that its volume owns")]
+
+use crate::blocks::BlockSet;
+use crate::media::MediumId;
+use crate::place::{Place, Places};
+use crate::store::{
+    Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
+    StoreStatus, WritePlan, Written,
+};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A version of a block: the epoch that it was born in, and its slot; none if the block was freed.
+type Version = (Epoch, Option<u64>);
+
+/// What a checkpoint makes durable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// How many epochs were closed, at which times.
+    pub(super) closed: Vec<u64>,
+    pub(super) forgotten: BTreeSet<Epoch>,
+    versions: BTreeMap<u64, Vec<Version>>,
+}
+
+impl State {
+    /// The slot of what `block` shows at `epoch`.
+    pub(super) fn shown(&self, block: u64, epoch: Epoch) -> Option<u64> {
+        let versions = self.versions.get(&block)?;
+        versions.iter().rfind(|(born, _)| *born <= epoch).and_then(|(_, slot)| *slot)
+    }
+
+    fn open(&self) -> Epoch {
+        Epoch(self.closed.len() as u64 + 1)
+    }
+
+    fn is_kept(&self, epoch: Epoch) -> bool {
+        epoch.0 > 0 && epoch < self.open() && !self.forgotten.contains(&epoch)
+    }
+
+    fn is_kept_since(&self, born: Epoch) -> bool {
+        (born.0..self.open().0).any(|epoch| self.is_kept(Epoch(epoch)))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    size: u64,
+    pub(super) now: State,
+    pub(super) durable: State,
+    /// The state that a checkpoint under way makes durable.
+    taken: Option<State>,
+    is_changed: bool,
+    writing: BTreeMap<u64, (Epoch, u64)>,
+    next_slot: u64,
+    free: Vec<u64>,
+    /// Blocks whose page of the map is not in memory.
+    pub(super) absent: BTreeSet<u64>,
+}
+
+/// See the module's documentation. Clones are handles to the same store.
+#[derive(Clone, Debug)]
+pub(super) struct Book(Arc<Mutex<Inner>>);
+
+impl Book {
+    pub(super) fn new(size: u64) -> Self {
+        Self(Arc::new(Mutex::new(Inner { size, ..Inner::default() })))
+    }
+
+    pub(super) fn get(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("no test panics with it")
+    }
+
+    /// The store after a crash: what was durable.
+    pub(super) fn crashed(&self) -> Self {
+        let it = self.get();
+        let (size, now, next_slot) = (it.size, it.durable.clone(), it.next_slot);
+        Self(Arc::new(Mutex::new(Inner { size, durable: now.clone(), now, next_slot, ..Inner::default() })))
+    }
+}
+
+fn blocks(extent: Extent<Addr>) -> std::ops::Range<u64> {
+    extent.start.0 / BLOCK_BYTES..extent.end().div_ceil(BLOCK_BYTES)
+}
+
+impl Inner {
+    /// The places of `extent` if each block lies where `slot` says.
+    fn places(&self, extent: Extent<Addr>, slot: impl Fn(u64) -> Option<u64>) -> Places {
+        let parts = blocks(extent).filter_map(|block| {
+            let part = Extent::<Addr>::new(block * BLOCK_BYTES, BLOCK_BYTES).overlap(extent)?;
+            let at = part.start.0 % BLOCK_BYTES;
+            Some(match slot(block) {
+                Some(slot) => {
+                    Place { on: MediumId::Data, extent: Extent::new(slot * BLOCK_BYTES + at, part.len) }
+                }
+                None => Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) },
+            })
+        });
+        parts.collect()
+    }
+
+    fn present(&self, block: u64) -> Option<u64> {
+        self.now.shown(block, Epoch(u64::MAX))
+    }
+
+    fn put(&mut self, block: u64, epoch: Epoch, slot: Option<u64>) {
+        assert!(epoch >= self.now.open(), "{epoch:?} is closed");
+        let versions = self.now.versions.entry(block).or_default();
+        assert!(
+            versions.last().is_none_or(|(born, _)| *born <= epoch),
+            "out of order: {versions:?}, {epoch:?}"
+        );
+        versions.retain(|(born, _)| *born != epoch);
+        versions.push((epoch, slot));
+        self.is_changed = true;
+    }
+
+    fn page(block: u64) -> Place {
+        Place { on: MediumId::Map, extent: Extent::new(block, 1) }
+    }
+}
+
+impl Store for Book {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.get().size,
+            block_bytes: BLOCK_BYTES,
+            overwrites_in_place: false,
+            keeps_versions: true,
+            keeps_space_of_zeros: false,
+        }
+    }
+
+    fn status(&self) -> StoreStatus {
+        StoreStatus::InPlace
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        let it = self.get();
+        blocks(Extent::new(0, it.size)).filter(|block| it.present(*block).is_some()).count() as u64
+            * BLOCK_BYTES
+    }
+
+    fn view(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
+        let it = self.get();
+        let block = blocks(extent).find(|block| it.present(*block).is_some())?;
+        Extent::new(block * BLOCK_BYTES, BLOCK_BYTES).overlap(extent)
+    }
+
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
+        blocks(extent).find(|block| self.get().absent.contains(block)).map(Inner::page)
+    }
+
+    fn loaded(&mut self, place: Place, _: &[u8]) -> Result<(), String> {
+        self.get().absent.remove(&place.extent.start.0);
+        Ok(())
+    }
+
+    fn locate(&self, extent: Extent<Addr>) -> Places {
+        assert_eq!(Store::missing(self, extent), None);
+        let it = self.get();
+        it.places(extent, |block| it.present(block))
+    }
+
+    fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
+        assert_eq!(
+            (Store::missing(self, extent), self.geometry().edges(extent).next()),
+            (None, None),
+            "{extent:?}"
+        );
+        let mut it = self.get();
+        for block in blocks(extent) {
+            let slot = it.free.pop().unwrap_or(it.next_slot);
+            it.next_slot = it.next_slot.max(slot + 1);
+            assert_eq!(it.writing.insert(block, (epoch, slot)), None, "two writes of block {block} at once");
+        }
+        WritePlan::To(it.places(extent, |block| it.writing.get(&block).map(|(_, slot)| *slot)))
+    }
+
+    fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
+        let mut it = self.get();
+        for block in blocks(extent) {
+            let Some((epoch, slot)) = it.writing.remove(&block) else {
+                panic!("block {block} is not written")
+            };
+            match written {
+                Written::There(_) => it.put(block, epoch, Some(slot)),
+                Written::NotThere => it.free.push(slot),
+            }
+        }
+    }
+
+    fn unmap(&mut self, extent: Extent<Addr>) {
+        panic!("{extent:?} leaves its place before it is destroyed");
+    }
+
+    fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
+        let mut it = self.get();
+        let number = block.start.0 / BLOCK_BYTES;
+        assert_eq!((number * BLOCK_BYTES, epoch), (block.start.0, it.now.open()));
+        let Some((born, Some(slot))) = it.now.versions.get(&number).and_then(|all| all.last().copied())
+        else {
+            return Vec::new();
+        };
+        let is_kept = it.now.is_kept_since(born);
+        it.put(number, epoch, None);
+        let place = Place { on: MediumId::Data, extent: Extent::new(slot * BLOCK_BYTES, BLOCK_BYTES) };
+        if is_kept { Vec::new() } else { vec![place] }
+    }
+
+    fn reclaim(&mut self, places: &[Extent<Pos>]) {
+        let slots = places.iter().flat_map(|it| it.start.0 / BLOCK_BYTES..it.end() / BLOCK_BYTES);
+        self.get().free.extend(slots);
+    }
+
+    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
+        None
+    }
+
+    fn reserved(&mut self, _: Place) {}
+
+    fn map_state(&self) -> MapState {
+        let it = self.get();
+        if it.is_changed || it.taken.is_some() { MapState::Behind } else { MapState::Durable }
+    }
+
+    fn is_durable(&self, _: Extent<Addr>) -> bool {
+        self.map_state() == MapState::Durable
+    }
+
+    fn can_leave(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+
+    fn residue(&self, place: Place) -> Vec<Residue> {
+        vec![Residue { part: place, at: vec![place], is_kept: false }]
+    }
+
+    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+        let mut it = self.get();
+        it.taken = Some(it.now.clone());
+        it.is_changed = false;
+        vec![vec![(Inner::page(0).into(), vec![0])]]
+    }
+
+    fn end_checkpoint(&mut self) {
+        let mut it = self.get();
+        it.durable = it.taken.take().expect("a checkpoint is under way");
+    }
+
+    fn abort_checkpoint(&mut self) {
+        let mut it = self.get();
+        (it.taken, it.is_changed) = (None, true);
+    }
+
+    fn backlog(&self, _: bool) -> Backlog {
+        Backlog::Nothing
+    }
+
+    fn has_residue(&self) -> bool {
+        false
+    }
+
+    fn background(&mut self, _: bool) -> Option<Job> {
+        None
+    }
+
+    fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
+
+    fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
+
+    fn unallocated(&self) -> Option<BlockSet<Pos>> {
+        None
+    }
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        Some(self)
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        Some(self)
+    }
+}
+
+impl Epochs for Book {
+    fn open(&self) -> Epoch {
+        self.get().now.open()
+    }
+
+    fn close(&mut self, when: u64) {
+        let mut it = self.get();
+        let open = it.now.open();
+        assert!(it.writing.values().all(|(epoch, _)| *epoch > open), "{:?} has not ended", it.writing);
+        it.now.closed.push(when);
+        it.is_changed = true;
+    }
+
+    fn forget(&mut self, _: EpochRange) {
+        unreachable!("no test forgets an epoch of this store")
+    }
+
+    fn forget_step(&mut self) -> ForgetStep {
+        ForgetStep::Idle
+    }
+
+    fn missing(&self, extent: Extent<Addr>, _: Epoch) -> Option<Place> {
+        Store::missing(self, extent)
+    }
+
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
+        let it = self.get();
+        it.now.is_kept(epoch).then(|| it.places(extent, |block| it.now.shown(block, epoch)))
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads of the past, and reads whose places are used again.
+
+use super::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+const UNREADABLE: MediumErrorKind = MediumErrorKind::Io;
+
+impl Bench {
+    /// The operation `io` fails.
+    fn fail(&mut self, io: &Io) {
+        let error = MediumError { kind: UNREADABLE, message: "it does not open".into() };
+        self.tell(Event::Completed(io.id, Err(error)));
+    }
+
+    fn ask_past(&mut self, epoch: u64) -> RequestId {
+        self.ask(Op::ReadPast(Epoch(epoch)), 0, BLOCK)
+    }
+
+    fn epoch_with(&mut self, byte: u8) {
+        self.write(0, byte, BLOCK);
+        self.done(Op::CloseEpoch { when: 1 }, 0, 0).unwrap();
+    }
+}
+
+#[test]
+fn the_past_is_what_it_was_until_it_is_forgotten() {
+    let (mut bench, book) = versions();
+    bench.epoch_with(1);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    bench.done(Op::CloseEpoch { when: 2 }, 0, 0).unwrap();
+    for (epoch, byte) in [(1, 1), (2, 0)] {
+        assert_eq!(bench.done(Op::ReadPast(Epoch(epoch)), 10, 100), Ok(vec![byte; 100].into()));
+    }
+    book.get().now.forgotten.insert(Epoch(1));
+    for epoch in [0, 1, 3, 9] {
+        let read = bench.done(Op::ReadPast(Epoch(epoch)), 0, BLOCK);
+        assert_eq!(read, Err(Refusal::Forgotten(Epoch(epoch))), "of {epoch}");
+    }
+    let beyond = bench.done(Op::ReadPast(Epoch(2)), ODD_SIZE, 1);
+    assert!(matches!(beyond, Err(Refusal::Invalid(_))));
+}
+
+#[test]
+fn a_read_of_the_past_fetches_what_it_needs_and_follows_no_change() {
+    let (mut bench, book) = versions();
+    bench.epoch_with(1);
+    let (_, _write) = bench.held_write(0, 2);
+    book.get().absent.insert(0);
+    let past = bench.ask_past(1);
+    let page = bench.hold(|io| io.at.first().on == MediumId::Map);
+    assert!(!bench.is_answered(past));
+    bench.carry_out(page);
+    bench.settle();
+    assert_eq!(bench.replies[&past], Ok(vec![1; 4096].into()));
+}
+
+#[test]
+fn a_read_of_the_past_does_not_keep_the_disk_from_being_idle() {
+    let (mut bench, _) = versions();
+    bench.epoch_with(1);
+    bench.write(0, 2, BLOCK);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    bench.now += 100;
+    assert!(bench.done(Op::ReadPast(Epoch(1)), 0, BLOCK).is_ok());
+    bench.done(Op::CloseEpoch { when: 1 }, 0, 0).unwrap();
+    bench.now += 200;
+    bench.tell(Event::Tick);
+    bench.settle();
+    assert_eq!(bench.receipts.len(), 1);
+}
+
+#[test]
+fn a_read_whose_place_was_given_up_reads_where_the_content_is_by_now() {
+    let (mut bench, _) = versions();
+    bench.write(0, 1, 2 * BLOCK);
+    let (id, read) = bench.held_read(0, 2 * BLOCK);
+    bench.write(BLOCK, 2, BLOCK);
+    bench.fail(&read);
+    bench.settle();
+    assert_eq!(bench.replies[&id], Ok([[1; 4096], [2; 4096]].concat().into()));
+    let (id, read) = bench.held_read(0, BLOCK);
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    bench.fail(&read);
+    bench.settle();
+    assert_eq!(bench.replies[&id], Ok(vec![0; 4096].into()), "it has died");
+    let (id, read) = bench.held_read(BLOCK, BLOCK);
+    bench.fail(&read);
+    assert!(matches!(bench.replies[&id], Err(Refusal::Io(_))), "it lies where it lay");
+}
+
+#[test]
+fn a_read_of_the_past_that_is_forgotten_meanwhile_says_so() {
+    let (mut bench, book) = versions();
+    bench.epoch_with(1);
+    for is_forgotten in [false, true] {
+        let past = bench.ask_past(1);
+        let read = bench.hold(|io| io.op == IoOp::Read);
+        if is_forgotten {
+            book.get().now.forgotten.insert(Epoch(1));
+        }
+        bench.fail(&read);
+        let expected = matches!(bench.replies[&past], Err(Refusal::Forgotten(Epoch(1))));
+        assert_eq!(expected, is_forgotten);
+    }
+    assert_eq!(bench.latched, None);
+}
+
+#[test]
+fn the_watcher_is_shown_content_that_lies_elsewhere_by_now_once() {
+    let (mut bench, mut puppet) = (versions().0, Puppet::default());
+    bench.write(BLOCK, 1, BLOCK);
+    puppet.needs = vec![Extent::new(BLOCK, 512)];
+    bench.volume.watch(Box::new(puppet.clone()));
+    let write = bench.ask(Op::Write(vec![7; 10].into()), 0, 10);
+    let look = bench.hold(|io| io.op == IoOp::Read);
+    bench.write(BLOCK, 2, BLOCK);
+    assert_eq!(puppet.shown.load(Relaxed), 0x01, "before the other write");
+    bench.fail(&look);
+    bench.settle();
+    assert!(bench.replies[&write].is_ok());
+    assert_eq!(puppet.shown.load(Relaxed), 0x0102);
+}
+
+#[test]
+fn a_merge_whose_page_memory_loses_begins_again() {
+    let (mut bench, book) = versions();
+    bench.write(0, 7, 3 * BLOCK);
+    let write = bench.ask(Op::Write(vec![9; 8192].into()), 100, 2 * BLOCK);
+    let read = bench.hold(|io| io.op == IoOp::Read);
+    book.get().absent.extend([0, 1, 2]);
+    bench.carry_out(read);
+    bench.settle();
+    assert!(bench.replies[&write].is_ok());
+    assert_eq!(bench.reads(0, 3 * BLOCK), [vec![7; 100], vec![9; 8192], vec![7; 3996]].concat());
+    let trim = bench.ask(Op::Trim, 100, 2 * BLOCK);
+    for _ in 0..2 {
+        let read = bench.hold(|io| io.op == IoOp::Read && io.at.first().on == MediumId::Data);
+        book.get().absent.extend([0, 1, 2]);
+        bench.carry_out(read);
+        while let Some(at) = bench.todo.iter().position(|io| io.at.first().on == MediumId::Map) {
+            let page = bench.todo.remove(at).expect("it was found");
+            bench.carry_out(page);
+        }
+    }
+    bench.settle();
+    assert!(bench.replies[&trim].is_ok());
+    assert_eq!(bench.reads(0, 3 * BLOCK), [vec![7; 100], vec![0; 8192], vec![7; 3996]].concat());
+}
+
+#[test]
+fn a_merge_that_cannot_read_changes_nothing_and_is_one_refusal() {
+    let (mut bench, _) = versions();
+    bench.write(0, 7, BLOCK);
+    for op in [Op::Write(vec![9; 10].into()), Op::Trim] {
+        let id = bench.ask(op, 0, 10);
+        let read = bench.hold(|io| io.op == IoOp::Read);
+        bench.fail(&read);
+        bench.settle();
+        assert!(matches!(bench.replies[&id], Err(Refusal::Io(_))));
+    }
+    assert_eq!((bench.latched.clone(), bench.reads(0, BLOCK)), (None, vec![7; 4096]));
+}
