@@ -355,6 +355,9 @@ fn every_opening_has_a_session_of_its_own_and_opens_what_all_before_it_sealed() 
         assert!(data.iter().all(|byte| *byte == number as u8));
     }
     assert!(keys.sealer(Seal::RandomKey, SessionIndex(6)).is_none());
+    let sessions = (0..6).filter_map(|index| keys.stored.file().session(SessionIndex(index)));
+    let drawn: std::collections::HashSet<Session> = sessions.map(|(session, _)| session).collect();
+    assert_eq!(drawn.len(), 6, "no two sessions are the same");
 }
 
 #[test]
