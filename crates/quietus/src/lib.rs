@@ -12,6 +12,7 @@ pub mod engine;
 pub mod export;
 pub mod hex;
 pub mod host;
+pub mod keys;
 pub mod media;
 pub mod nbd;
 pub mod offline;

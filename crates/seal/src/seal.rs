@@ -49,6 +49,12 @@ impl Seal {
         }
     }
 
+    /// Whether there is a key to keep: `none` has none.
+    #[must_use]
+    pub fn has_keys(self) -> bool {
+        self != Seal::None
+    }
+
     /// Whether opening refuses whatever differs from what was sealed.
     #[must_use]
     pub fn authenticates(self) -> bool {

@@ -1,9 +1,13 @@
 //! The command line.
 
+mod keys;
+
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use keys::{CredentialArgs, VersionsArgs};
+pub use keys::{KeyAction, KeyArgs};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
@@ -50,6 +54,8 @@ pub enum Command {
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(DiskArgs),
+    /// List, add, remove and rotate the keys of a disk that keeps versions, while it is not served.
+    Key(KeyArgs),
     /// Read the medium and sign the findings, or check such a receipt.
     Prove(ProveArgs),
     /// Print completions for a shell.
@@ -109,6 +115,12 @@ pub struct CreateArgs {
     /// Treat each written 4 KiB block of zeros as deleted.
     #[arg(long)]
     pub detect_zeroes: bool,
+    /// How versions are kept.
+    #[command(flatten)]
+    pub versions: VersionsArgs,
+    /// The first credential.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 /// How the file of an overlay stays small.
@@ -153,6 +165,9 @@ pub struct ServeArgs {
     /// How deaths are inferred.
     #[command(flatten)]
     pub detect: DetectArgs,
+    /// What opens the disks that have keys.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
     /// Certificates of the server, PEM; turns TLS on.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,

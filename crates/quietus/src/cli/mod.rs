@@ -1,6 +1,7 @@
 //! The command line.
 
 mod args;
+mod key;
 mod report;
 mod serve;
 mod stop;
@@ -119,6 +120,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             out.verify(&answer);
             good(answer["ok"] == true)
         }
+        Command::Key(args) => key::key(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
@@ -143,6 +145,7 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         idle_after_ms: args.idle_after,
         deadline_ms: args.deadline,
         detect_zeroes: args.detect_zeroes,
+        versions: args.versions.options(&args.credential),
     };
     let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
     let guarantees = toml.guarantees(&args.disk);

@@ -8,6 +8,7 @@ use crate::disk::DiskToml;
 use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
 use crate::proof::Receipt;
+use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,6 +70,45 @@ impl Report {
                 Level::Clear => Ok(()),
                 level => writeln!(out, "note: {level}; `quietus status {disk}` says why, and what to do"),
             }
+        });
+    }
+
+    /// Prints the key slots that are not empty.
+    pub(crate) fn key_slots(&self, slots: &[SlotState]) {
+        let used = (0..).zip(slots).filter_map(|(number, slot)| match slot {
+            SlotState::Empty => None,
+            SlotState::Used(kind) => Some((number, kind.name())),
+            SlotState::Damaged => Some((number, "damaged")),
+        });
+        let used: Vec<(u8, &str)> = used.collect();
+        let json: Vec<Value> =
+            used.iter().map(|(number, kind)| json!({ "slot": number, "kind": kind })).collect();
+        self.say(&json!({ "slots": json, "slots_max": slots.len() }), |out| {
+            writeln!(out, "{} of {} key slots in use", used.len(), slots.len())?;
+            used.iter().try_for_each(|(number, kind)| writeln!(out, "{number}  {kind}"))
+        });
+    }
+
+    pub(crate) fn key_added(&self, slot: SlotNumber) {
+        self.say(&json!({ "added": slot.0 }), |out| write!(out, "key slot {} added", slot.0));
+    }
+
+    /// `level` is how far overwriting reached.
+    pub(crate) fn key_removed(&self, slot: u8, passes: usize, level: Level) {
+        self.say(&json!({ "removed": slot, "passes": passes, "level": level }), |out| {
+            writeln!(out, "key slot {slot} removed, and overwritten ({passes} passes)")?;
+            match level {
+                Level::Clear => Ok(()),
+                level => {
+                    writeln!(out, "note: {level}; a copy of the slot opens the disk with its credential")
+                }
+            }
+        });
+    }
+
+    pub(crate) fn key_rotated(&self, generation: u32) {
+        self.say(&json!({ "generation": generation }), |out| {
+            write!(out, "master key {generation} made; it seals what is written from the next start on")
         });
     }
 

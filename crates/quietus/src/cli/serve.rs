@@ -8,6 +8,7 @@ use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
 use crate::export::Export;
 use crate::host::Roots;
+use crate::keys::Keys;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
@@ -50,6 +51,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
         !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
     })?;
     bar.finish_and_clear();
+    let _keys = Keys::unlock(&dir, &args.credential.source())?;
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);

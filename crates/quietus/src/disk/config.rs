@@ -5,14 +5,18 @@
 
 use super::media::DATA_FILE;
 use super::overlay_toml::OverlayToml;
+use super::versions_toml::{EpochEnd, STUBS_FILE, VERSIONS_BYTES_MAX, VersionsToml};
 use super::{DiskError, DiskErrorKind};
 use crate::directory::{DirectoryErrorKind, replace};
 use crate::host::{self, DiskGuarantees};
+use crate::keys::Source;
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
+use quietus_core::retention::Retention;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_core::volume::Config;
+use quietus_seal::Seal;
 use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -41,6 +45,9 @@ pub struct DiskToml {
     /// Image below an overlay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayToml>,
+    /// How versions are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<VersionsToml>,
     /// Behaviour, which may be edited while the disk is not served.
     pub behaviour: BehaviourToml,
 }
@@ -54,6 +61,8 @@ pub enum StoreKind {
     InPlace,
     /// Blocks that differ from an immutable base image are in a file that grows and shrinks.
     Overlay,
+    /// Every epoch of the disk is kept, sealed, until it is forgotten.
+    Versions,
 }
 
 /// Place of the content.
@@ -84,6 +93,12 @@ pub struct BehaviourToml {
     /// How the file of an overlay stays small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// When an epoch of a disk that keeps versions closes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<EpochEnd>,
+    /// Which epochs such a disk keeps; all, if there is no rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
 }
 
 /// Properties of a new disk.
@@ -101,6 +116,8 @@ pub struct CreateOptions {
     pub base: Option<PathBuf>,
     /// How the file of an overlay stays small.
     pub mode: Option<Mode>,
+    /// How versions are kept.
+    pub versions: VersionsOptions,
     /// Policy: the passes.
     pub policy: String,
     /// See [`Config::idle_after_ms`].
@@ -109,6 +126,21 @@ pub struct CreateOptions {
     pub deadline_ms: u64,
     /// See [`Config::detect_zeroes`].
     pub detect_zeroes: bool,
+}
+
+/// How a new disk keeps versions; what is not said is the default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct VersionsOptions {
+    /// How blocks are sealed.
+    pub seal: Option<Seal>,
+    /// When an epoch closes.
+    pub epoch: Option<EpochEnd>,
+    /// Which epochs are kept.
+    pub retention: Option<Retention>,
+    /// Block device, or file to make, in place of `stubs`.
+    pub stub_medium: Option<PathBuf>,
+    /// Where the first credential comes from, if not from the person at the terminal.
+    pub source: Option<Source>,
 }
 
 /// Default size of all files of an audit log: one GiB.
@@ -120,6 +152,20 @@ fn audit_bytes_max() -> u64 {
 const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
 /// Policy of an overlay that destroys nothing: dead space is only freed.
 const NO_PASSES: &str = "none";
+
+/// What a store has besides its content.
+enum Below {
+    Nothing,
+    Base(OverlayToml),
+    Versions(VersionsToml),
+}
+
+impl MediumToml {
+    /// The file in the disk's own directory.
+    fn own() -> Self {
+        Self { path: DATA_FILE.into(), adopted: false }
+    }
+}
 
 impl DiskToml {
     /// The description of a new disk in place.
@@ -145,19 +191,12 @@ impl DiskToml {
             (_, Some(size)) => size,
             (Some(found), None) => found,
             (None, None) => {
-                return Err(DiskErrorKind::Invalid(
-                    "--size is missing; give the size of the disk, such as --size 20G".into(),
-                )
-                .at(here));
+                return Err(size_missing());
             }
         };
-        let path = match &options.medium {
-            Some(path) => std::path::absolute(path)
-                .map_err(|error| DirectoryErrorKind::Io("find the file").of(path, error))?,
-            None => PathBuf::from(DATA_FILE),
-        };
+        let path = options.medium.as_deref().map_or_else(|| Ok(DATA_FILE.into()), absolute)?;
         let medium = MediumToml { path, adopted: options.adopt };
-        Self::of(options, size_bytes, medium, None)
+        Self::of(options, size_bytes, medium, Below::Nothing)
     }
 
     /// The description of a new overlay above `base`.
@@ -170,16 +209,30 @@ impl DiskToml {
             );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
-        let medium = MediumToml { path: PathBuf::from(DATA_FILE), adopted: false };
-        Self::of(options, size_bytes, medium, Some(base))
+        Self::of(options, size_bytes, MediumToml::own(), Below::Base(base))
+    }
+
+    /// The description of a new disk that keeps versions.
+    pub(super) fn versions(options: &CreateOptions) -> Result<Self, DiskError> {
+        let size_bytes = options.size.ok_or_else(size_missing)?;
+        let wanted = &options.versions;
+        let stubs = wanted.stub_medium.as_deref().map_or_else(|| Ok(STUBS_FILE.into()), absolute)?;
+        let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs);
+        Self::of(options, size_bytes, MediumToml::own(), Below::Versions(versions))
     }
 
     fn of(
         options: &CreateOptions,
         size_bytes: u64,
         medium: MediumToml,
-        overlay: Option<OverlayToml>,
+        below: Below,
     ) -> Result<Self, DiskError> {
+        let (overlay, versions) = match below {
+            Below::Nothing => (None, None),
+            Below::Base(overlay) => (Some(overlay), None),
+            Below::Versions(versions) => (None, Some(versions)),
+        };
+        let wanted = &options.versions;
         let toml = Self {
             version: VERSION,
             uuid: Uuid::new_v4(),
@@ -194,8 +247,11 @@ impl DiskToml {
                 detect_zeroes: options.detect_zeroes,
                 audit_bytes_max: audit_bytes_max(),
                 mode: overlay.is_some().then(|| options.mode.unwrap_or_default()),
+                epoch: versions.is_some().then(|| wanted.epoch.unwrap_or_default()),
+                retention: versions.is_some().then(|| wanted.retention.clone().unwrap_or_default()),
             },
             overlay,
+            versions,
         };
         let toml = toml.summed();
         toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
@@ -246,19 +302,49 @@ impl DiskToml {
             )
             .into());
         }
-        let is_overlay = self.store == StoreKind::Overlay;
-        if self.overlay.is_some() != is_overlay || self.behaviour.mode.is_some() != is_overlay {
-            return Err(invalid(
-                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, a disk in place has neither",
-            ));
-        }
+        self.check_parts()?;
         if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
             let what =
                 format!("field `size_bytes` is {}, not a multiple of 512 from 512 to 2^63", self.size_bytes);
             return Err(invalid(what));
         }
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
+        self.versions.as_ref().map_or(Ok(()), |versions| self.check_versions(versions))?;
         self.policy().map(drop)
+    }
+
+    /// Whether the tables and fields are those of the store.
+    fn check_parts(&self) -> Result<(), DiskErrorKind> {
+        let (is_overlay, versions) = (self.store == StoreKind::Overlay, self.store.keeps_versions());
+        let behaviour = &self.behaviour;
+        if self.overlay.is_some() != is_overlay || behaviour.mode.is_some() != is_overlay {
+            return Err(invalid(
+                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, no other disk has them",
+            ));
+        }
+        let has = [self.versions.is_some(), behaviour.epoch.is_some(), behaviour.retention.is_some()];
+        if has != [versions; 3] {
+            return Err(invalid(
+                "field `store` contradicts the rest: a disk with the store `versions` has a table [versions] and fields `epoch` and `retention`, no other disk has them",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_versions(&self, versions: &VersionsToml) -> Result<(), DiskErrorKind> {
+        if self.size_bytes > VERSIONS_BYTES_MAX {
+            let size = self.size_bytes;
+            let what = format!(
+                "field `size_bytes` is {size}; a disk that keeps versions has at most {VERSIONS_BYTES_MAX}"
+            );
+            return Err(invalid(what));
+        }
+        if self.medium != MediumToml::own() {
+            return Err(invalid(
+                "field `medium.path` of a disk that keeps versions is not `data`, or `medium.adopted` is true",
+            ));
+        }
+        versions.check()
     }
 
     fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
@@ -274,7 +360,7 @@ impl DiskToml {
                 "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
             ));
         }
-        if self.medium.adopted || self.medium.path != Path::new(DATA_FILE) {
+        if self.medium != MediumToml::own() {
             return Err(invalid(
                 "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
             ));
@@ -295,11 +381,12 @@ impl DiskToml {
     }
 
     pub(super) fn sum(&self) -> String {
-        let Self { version, uuid, size_bytes, store, medium, overlay, .. } = self;
+        let Self { version, uuid, size_bytes, store, medium, overlay, versions, .. } = self;
         let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
-        let text = match overlay {
-            None => serde_json::to_string(&facts),
-            Some(overlay) => serde_json::to_string(&(facts, overlay.facts())),
+        let text = match (overlay, versions) {
+            (Some(overlay), _) => serde_json::to_string(&(facts, overlay.facts())),
+            (None, Some(versions)) => serde_json::to_string(&(facts, versions.facts())),
+            (None, None) => serde_json::to_string(&facts),
         };
         format!("crc32c:{:08x}", crc32c::crc32c(text.unwrap_or_default().as_bytes()))
     }
@@ -349,6 +436,15 @@ fn patched(old: &str, new: &str) -> String {
 
 fn invalid(what: impl ToString) -> DiskErrorKind {
     DiskErrorKind::Invalid(what.to_string().trim_end().to_string())
+}
+
+fn size_missing() -> DiskError {
+    let what = "--size is missing; give the size of the disk, such as --size 20G";
+    DiskErrorKind::Invalid(what.into()).at(Path::new("disk.toml"))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, DiskError> {
+    Ok(std::path::absolute(path).map_err(|error| DirectoryErrorKind::Io("find the file").of(path, error))?)
 }
 
 fn size_of(path: &Path) -> Result<u64, DiskError> {

@@ -1,8 +1,9 @@
 //! Making a disk.
 
-use super::config::{CreateOptions, DiskToml, StoreKind};
+use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
 use super::media::DATA_FILE;
 use super::overlay::{BASE_RAW, settle_base};
+use super::versions_toml::{KEYS_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
@@ -21,6 +22,8 @@ pub(super) const PLAN: Plan = Plan {
     files: &[
         DATA_FILE,
         "map",
+        STUBS_FILE,
+        KEYS_FILE,
         BASE_RAW,
         "journal",
         "key",
@@ -34,12 +37,12 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 /// Initial content of a new disk.
-struct Beginning {
-    toml: DiskToml,
+pub(super) struct Beginning {
+    pub(super) toml: DiskToml,
     /// Extent that holds data, or may hold some.
-    held: Option<Extent<Addr>>,
+    pub(super) held: Option<Extent<Addr>>,
     /// Extent that lies on the medium and belongs to nobody.
-    dead: Option<Extent<Addr>>,
+    pub(super) dead: Option<Extent<Addr>>,
 }
 
 impl DiskDir {
@@ -67,7 +70,7 @@ impl DiskDir {
 
 /// Refuses options that do not go together.
 fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
-    let is_overlay = options.store == StoreKind::Overlay;
+    let (is_overlay, keeps) = (options.store == StoreKind::Overlay, options.store.keeps_versions());
     let what = match options {
         _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
         _ if is_overlay && options.adopt => {
@@ -78,6 +81,12 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         }
         _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
         _ if !is_overlay && options.mode.is_some() => "--mode needs --store overlay",
+        _ if keeps && (options.adopt || options.medium.is_some()) => {
+            "--adopt and --medium do not go with --store versions, whose content is sealed in its own directory; leave them out"
+        }
+        _ if !keeps && options.versions != VersionsOptions::default() => {
+            "--seal, --epoch, --retention, --stub-medium and credentials need --store versions"
+        }
         _ => return Ok(()),
     };
     Err(DiskErrorKind::Invalid(what.into()))
@@ -88,6 +97,7 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let beginning = match options.store {
         StoreKind::InPlace => in_place(draft, options)?,
         StoreKind::Overlay => overlay(draft, options, step)?,
+        StoreKind::Versions => super::versions::make(draft, options)?,
     };
     let dir = draft.dir();
     let toml = beginning.toml;

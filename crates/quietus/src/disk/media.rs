@@ -4,12 +4,14 @@
 //! row here, and a name in [`MediumId`].
 
 use super::overlay::BASE_RAW;
+use super::versions_toml::STUBS_FILE;
 use super::{DiskDir, DiskError, DiskToml, StoreKind, opened};
 use crate::directory::{Access, DirectoryErrorKind, make_file};
 use crate::host::Part;
 use crate::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
 use std::collections::HashMap;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ enum Opened {
     Whole,
     /// The same, and another directory may name the file too: it has a lock of its own.
     Locked,
-    /// The same, and the file grows and shrinks.
+    /// The same, and a file grows and shrinks; a block device has its size.
     Growing,
     /// With the disk, for all disks of the process at once: it is only read.
     Shared,
@@ -97,10 +99,27 @@ const BASE: MediumRow = MediumRow {
     checked: Some(|_| "unchanged"),
     is_counted: false,
 };
+const STUBS: MediumRow = MediumRow {
+    id: MediumId::Stubs,
+    name: "stubs",
+    title: "the stub medium",
+    file: STUBS_FILE,
+    elsewhere: |toml| Some(&toml.versions.as_ref()?.stubs),
+    opened: Opened::Growing,
+    part: Some(Part::Stubs),
+    checked: None,
+    is_counted: true,
+};
 
 const IN_PLACE: &[MediumRow] = &[DATA, JOURNAL];
 const OVERLAY: &[MediumRow] =
     &[MediumRow { opened: Opened::Growing, is_counted: true, ..DATA }, JOURNAL, MAP, BASE];
+const VERSIONS: &[MediumRow] = &[
+    MediumRow { opened: Opened::Growing, is_counted: true, ..DATA },
+    JOURNAL,
+    MediumRow { title: "the index", opened: Opened::Growing, checked: None, ..MAP },
+    STUBS,
+];
 
 impl StoreKind {
     /// The media of a disk with this store.
@@ -108,6 +127,7 @@ impl StoreKind {
         match self {
             Self::InPlace => IN_PLACE,
             Self::Overlay => OVERLAY,
+            Self::Versions => VERSIONS,
         }
     }
 
@@ -140,7 +160,9 @@ impl MediumRow {
     /// Opens the file at `path`, which is this medium.
     pub(super) fn open(&self, path: &Path, access: Access) -> Result<FileMedium, DiskError> {
         let read_only = access == Access::ReadOnly;
+        let is_device = || std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
         let medium = match self.opened {
+            Opened::Growing if is_device() => FileMedium::open(path, read_only),
             Opened::Growing => FileMedium::open_growing(path, read_only),
             Opened::Whole | Opened::Locked | Opened::Shared => {
                 FileMedium::open(path, read_only || !self.is_own())
@@ -192,9 +214,16 @@ impl DiskDir {
 }
 
 impl DiskToml {
-    /// The parts of the disk in `dir` that may hold content, and where each lies.
+    /// The parts of the disk in `dir` that have to be overwritten when content dies, and where each lies: where
+    /// stubs are what dies, the ciphertext may stay anywhere.
     pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, PathBuf)> {
-        let parts = self.store.media().iter().filter_map(|row| Some((row.part?, row)));
+        let is_destroyed = |part: &Part| match (part, &self.versions) {
+            (Part::Medium, Some(versions)) => !versions.seal.dies_with_stub(),
+            (Part::Stubs, Some(versions)) => versions.seal.dies_with_stub(),
+            _ => true,
+        };
+        let parts =
+            self.store.media().iter().filter_map(move |row| Some((row.part.filter(is_destroyed)?, row)));
         parts.map(move |(part, row)| (part, row.path(self, dir)))
     }
 }

@@ -12,14 +12,19 @@ mod sizes;
 mod stamp;
 #[cfg(test)]
 mod tests;
+mod versions;
+mod versions_toml;
 
 pub use crate::directory::Access;
 pub use base::Base;
-pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, parse_duration_ms, parse_size};
+pub use config::{
+    CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_duration_ms, parse_size,
+};
 pub use error::{DiskError, DiskErrorKind};
 pub use overlay_toml::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;
 pub use sizes::Size;
+pub use versions_toml::{EpochEnd, VersionsToml};
 
 use crate::directory::{Directory, DirectoryErrorKind, lock_storage};
 use crate::host::{DiskGuarantees, session};
@@ -138,6 +143,12 @@ impl DiskDir {
         self.toml.medium_path(self.path())
     }
 
+    /// Path of the key file, if the disk has keys.
+    #[must_use]
+    pub fn keys_path(&self) -> Option<PathBuf> {
+        self.toml.versions.as_ref()?.keys_path(self.path())
+    }
+
     /// The base of an overlay.
     #[must_use]
     pub fn base(&self) -> Option<&Arc<Base>> {
@@ -171,8 +182,16 @@ impl DiskDir {
             entropy,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
-            store: self.setup().map_or(store::Kind::InPlace, store::Kind::Overlay),
+            store: self.store()?,
         })
+    }
+
+    fn store(&self) -> Result<store::Kind, DiskError> {
+        if self.toml.store.keeps_versions() {
+            let what = "this build cannot serve a disk with the store `versions`; use a newer program";
+            return Err(DiskErrorKind::Invalid(what.into()).at(self.path()));
+        }
+        Ok(self.setup().map_or(store::Kind::InPlace, store::Kind::Overlay))
     }
 
     fn setup(&self) -> Option<Setup> {
@@ -209,6 +228,11 @@ fn entropy() -> Result<[u8; 32], DiskError> {
         DirectoryErrorKind::Io("draw random bytes").of(Path::new("getrandom"), io::Error::other(error))
     })?;
     Ok(bytes)
+}
+
+/// Opens a file of a disk, which messages call `what`.
+pub(crate) fn open_file(path: &Path, what: &'static str, read_only: bool) -> Result<FileMedium, DiskError> {
+    opened(path, what, FileMedium::open(path, read_only))
 }
 
 fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Result<FileMedium, DiskError> {

@@ -1,3 +1,5 @@
+mod versions;
+
 use super::create::PLAN;
 use super::*;
 use quietus_core::media::MediumId;
@@ -458,7 +460,7 @@ fn a_base_of_another_format_is_converted_into_the_directory() {
 
 #[test]
 fn every_medium_of_a_store_has_one_row_and_what_a_crash_leaves_of_it_is_cleared() {
-    for store in [StoreKind::InPlace, StoreKind::Overlay] {
+    for store in [StoreKind::InPlace, StoreKind::Overlay, StoreKind::Versions] {
         let media = store.media();
         for row in media {
             assert_eq!(media.iter().filter(|other| other.id == row.id || other.file == row.file).count(), 1);

@@ -15,6 +15,8 @@ pub enum Part {
     Medium,
     /// The journal, which holds content in flight, as during a conservative overwrite.
     Journal,
+    /// The stubs of versions, without which their content is lost.
+    Stubs,
 }
 
 /// The effect of overwriting on a whole disk.
@@ -88,6 +90,7 @@ impl fmt::Display for Part {
         f.write_str(match self {
             Self::Medium => "medium",
             Self::Journal => "journal",
+            Self::Stubs => "stubs",
         })
     }
 }

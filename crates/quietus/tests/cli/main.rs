@@ -1,6 +1,7 @@
 //! The program as a user runs it.
 
 mod idle;
+mod keys;
 mod killed;
 mod overlay;
 mod program;

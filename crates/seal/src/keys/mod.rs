@@ -41,6 +41,8 @@ const FIRST_SLOT: u32 = 1;
 const FIRST_MASTER: u32 = FIRST_SLOT + SLOTS as u32;
 /// Bytes before the sessions.
 const PAGES_BYTES: usize = PAGE_BYTES * (FIRST_MASTER as usize + MASTERS);
+/// Bytes of a file with all sessions that there can be. A file that has them from the beginning never grows.
+pub const FILE_BYTES_MAX: usize = PAGES_BYTES + sessions::RECORD_BYTES * SESSIONS_MAX;
 
 /// A slot, from 0 on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -65,12 +67,15 @@ pub struct KeyFile {
     sessions: Sessions,
 }
 
-/// The opened keys of a disk.
+/// The opened keys of a disk, all of them within this value: whoever keeps its memory from being swapped or
+/// dumped keeps all of them, and no list that grows leaves a copy behind.
 pub struct Unlocked {
     root: RootKey,
-    /// By generation, the newest last. Never empty.
-    masters: Vec<(Generation, MasterKey)>,
+    /// In any order, at least one.
+    masters: [Option<(Generation, MasterKey)>; MASTERS],
 }
+
+const _: () = assert!(size_of::<Unlocked>() > MASTERS * size_of::<MasterKey>());
 
 /// Bytes to write to the key file, durably, before what they are for happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -183,7 +188,9 @@ impl KeyFile {
         file.slots[0] = State::Used(Slot::new(disk, SlotNumber(0), &root, credential, stretch, random)?);
         let master = MasterKey::generate(random);
         file.masters[0] = State::Used(Master::new(disk, FIRST_MASTER, &root, Generation(0), &master));
-        Ok((file, Unlocked { root, masters: vec![(Generation(0), master)] }))
+        let mut unlocked = Unlocked::new(root);
+        unlocked.masters[0] = Some((Generation(0), master));
+        Ok((file, unlocked))
     }
 
     /// The file of these bytes. A page that cannot be read is damaged, and the others are not.
@@ -317,8 +324,9 @@ impl KeyFile {
         let key = MasterKey::generate(random);
         let master = Master::new(self.disk, page, &unlocked.root, generation, &key);
         let write = KeyWrite::page(page, master.to_page());
+        *unlocked.masters.iter_mut().find(|it| it.is_none()).ok_or(ChangeError::MastersFull)? =
+            Some((generation, key));
         *place = State::Used(master);
-        unlocked.masters.push((generation, key));
         Ok((generation, write))
     }
 
@@ -339,7 +347,9 @@ impl KeyFile {
         let found = (FIRST_MASTER..).zip(&mut self.masters).find(|(_, master)| is_it(master));
         let (page, master) = found.ok_or(ChangeError::NoMaster(generation))?;
         *master = State::Empty;
-        unlocked.masters.retain(|(other, _)| *other != generation);
+        let is_it = |key: &&mut Option<_>| matches!(key, Some((other, _)) if *other == generation);
+        // Dropped where it is, and so wiped there.
+        unlocked.masters.iter_mut().filter(is_it).for_each(|key| *key = None);
         Ok(range(page))
     }
 
@@ -358,16 +368,15 @@ impl KeyFile {
         if credentials.is_empty() {
             return Err(ChangeError::LastSlot(SlotNumber(0)));
         }
-        let root = Unlocked { root: RootKey::generate(random), masters: Vec::new() };
+        let root = Unlocked::new(RootKey::generate(random));
         let mut file = KeyFile::empty(self.disk);
         file.sessions = self.sessions.clone();
         for credential in credentials {
             file.add_slot(&root, credential, stretch, random)?;
         }
-        for ((page, place), (generation, key)) in
-            (FIRST_MASTER..).zip(&mut file.masters).zip(&unlocked.masters)
+        for ((page, place), (generation, key)) in (FIRST_MASTER..).zip(&mut file.masters).zip(unlocked.all())
         {
-            *place = State::Used(Master::new(self.disk, page, &root.root, *generation, key));
+            *place = State::Used(Master::new(self.disk, page, &root.root, generation, key));
         }
         Ok(file)
     }
@@ -407,11 +416,13 @@ impl KeyFile {
     }
 
     fn unlocked(&self, root: RootKey) -> Result<Unlocked, UnlockError> {
+        let mut unlocked = Unlocked::new(root);
         let used = self.masters.iter().filter_map(State::used);
-        let open = |master: &Master| Some((master.generation(), master.open(&root, self.disk)?));
-        let mut masters: Vec<_> = used.filter_map(open).collect();
-        masters.sort_by_key(|(generation, _)| *generation);
-        if masters.is_empty() { Err(UnlockError::NoMaster) } else { Ok(Unlocked { root, masters }) }
+        for (key, master) in unlocked.masters.iter_mut().zip(used) {
+            let opened = master.open(&unlocked.root, self.disk);
+            *key = opened.map(|opened| (master.generation(), opened));
+        }
+        if unlocked.masters.iter().all(Option::is_none) { Err(UnlockError::NoMaster) } else { Ok(unlocked) }
     }
 
     fn damaged_slots(&self) -> Vec<SlotNumber> {
@@ -421,20 +432,27 @@ impl KeyFile {
 }
 
 impl Unlocked {
+    fn new(root: RootKey) -> Unlocked {
+        Unlocked { root, masters: [const { None }; MASTERS] }
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Generation, &MasterKey)> {
+        self.masters.iter().flatten().map(|(generation, key)| (*generation, key))
+    }
+
     /// The newest master key, for new seals.
     ///
     /// # Panics
     /// Never: there is one.
     #[must_use]
     pub fn newest(&self) -> (Generation, &MasterKey) {
-        let (generation, key) = self.masters.last().expect("some master key is there");
-        (*generation, key)
+        self.all().max_by_key(|(generation, _)| *generation).expect("some master key is there")
     }
 
     /// The master key of a generation, if it was not retired.
     #[must_use]
     pub fn master(&self, generation: Generation) -> Option<&MasterKey> {
-        self.masters.iter().find(|(other, _)| *other == generation).map(|(_, key)| key)
+        self.all().find(|(other, _)| *other == generation).map(|(_, key)| key)
     }
 }
 

@@ -1,0 +1,145 @@
+//! Options of disks that keep versions: how versions are kept, and what opens the keys.
+
+use super::EXIT;
+use crate::disk::{EpochEnd, VersionsOptions};
+use crate::keys::Source;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand, ValueHint};
+use quietus_core::retention::Retention;
+use quietus_seal::Seal;
+use std::path::PathBuf;
+
+/// How `create --store versions` keeps versions.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "With --store versions")]
+pub struct VersionsArgs {
+    /// How each block is sealed. Default: random-key.
+    #[arg(long, value_parser = seals())]
+    pub seal: Option<Seal>,
+    /// When an epoch closes: after a time, such as 1s or 1h, at each `flush` of the guest, or only on
+    /// command (`manual`). What is written and deleted within one epoch leaves no version. Default: 1h.
+    #[arg(long)]
+    pub epoch: Option<EpochEnd>,
+    /// Which epochs are kept, such as "all 1d, hourly 30d, daily 7y, last 100": those that any rule
+    /// keeps. Default: all, until they are forgotten on command.
+    #[arg(long, value_name = "RULES")]
+    pub retention: Option<Retention>,
+    /// Medium for the stubs: a block device, whose present content is destroyed, or a file to make.
+    /// Default: `stubs` in the directory.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub stub_medium: Option<PathBuf>,
+}
+
+fn seals() -> impl TypedValueParser<Value = Seal> {
+    let values = Seal::ALL.map(|seal| PossibleValue::new(seal.name()).help(seal.help()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Seal>())
+}
+
+/// Where the credential comes from that opens the keys of a disk that keeps versions.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Keys (default: ask for a passphrase)")]
+#[group(id = "credential", multiple = false)]
+pub struct CredentialArgs {
+    /// File with the passphrase; a line end at its end is not part of it.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub passphrase_file: Option<PathBuf>,
+    /// File whose bytes, at least 32 random ones, are the key. Like a passphrase file, it is refused if
+    /// every user can read or change it.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Shell command whose output, at least 32 random bytes, is the key: from a TPM or a key server.
+    #[arg(long, value_name = "COMMAND")]
+    pub key_command: Option<String>,
+}
+
+/// Where the new credential of `key add` comes from.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "New credential (default: ask for a passphrase)")]
+#[group(id = "new-credential", multiple = false)]
+pub struct NewCredentialArgs {
+    /// File with the new passphrase.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub new_passphrase_file: Option<PathBuf>,
+    /// File whose bytes are the new key.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub new_key_file: Option<PathBuf>,
+    /// Shell command whose output is the new key.
+    #[arg(long, value_name = "COMMAND")]
+    pub new_key_command: Option<String>,
+}
+
+impl CredentialArgs {
+    /// The source, if one was named.
+    pub(in crate::cli) fn named(&self) -> Option<Source> {
+        named(&self.passphrase_file, &self.key_file, &self.key_command)
+    }
+
+    /// The source.
+    pub(in crate::cli) fn source(&self) -> Source {
+        self.named().unwrap_or_default()
+    }
+}
+
+impl NewCredentialArgs {
+    /// The source.
+    pub(in crate::cli) fn source(&self) -> Source {
+        named(&self.new_passphrase_file, &self.new_key_file, &self.new_key_command).unwrap_or_default()
+    }
+}
+
+fn named(passphrase: &Option<PathBuf>, key: &Option<PathBuf>, command: &Option<String>) -> Option<Source> {
+    let passphrase = passphrase.clone().map(Source::PassphraseFile);
+    passphrase.or(key.clone().map(Source::KeyFile)).or(command.clone().map(Source::Command))
+}
+
+impl VersionsArgs {
+    /// The options for a new disk with this credential.
+    pub(in crate::cli) fn options(&self, credential: &CredentialArgs) -> VersionsOptions {
+        let Self { seal, epoch, retention, stub_medium } = self.clone();
+        VersionsOptions { seal, epoch, retention, stub_medium, source: credential.named() }
+    }
+}
+
+/// `key`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct KeyArgs {
+    /// The disk's directory; it must not be served meanwhile.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub action: KeyAction,
+}
+
+/// What to do with the keys of a disk.
+#[derive(Debug, Subcommand)]
+pub enum KeyAction {
+    /// List the key slots; needs no credential.
+    List,
+    /// Let one more credential open the disk.
+    Add {
+        /// A credential that opens the disk.
+        #[command(flatten)]
+        credential: CredentialArgs,
+        /// The new credential.
+        #[command(flatten)]
+        new: NewCredentialArgs,
+    },
+    /// Take a credential away: its slot is overwritten by the disk's policy. The credential to give is
+    /// one that stays.
+    Remove {
+        /// Number of the slot, as `list` shows it.
+        slot: u8,
+        /// A credential that opens the disk afterwards.
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+    /// Make a new master key for all that is sealed from the next start on. Older versions keep the
+    /// keys that they were sealed with.
+    Rotate {
+        /// A credential that opens the disk.
+        #[command(flatten)]
+        credential: CredentialArgs,
+    },
+}

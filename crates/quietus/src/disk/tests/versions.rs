@@ -1,0 +1,151 @@
+//! Disks that keep versions: what is made, and what is refused.
+
+use super::*;
+use quietus_seal::Seal;
+
+/// A disk with stubs, but without keys to ask for.
+fn options() -> CreateOptions {
+    let versions = VersionsOptions { seal: Some(Seal::None), ..VersionsOptions::default() };
+    let store = StoreKind::Versions;
+    CreateOptions {
+        size: Some(1 << 20),
+        store,
+        policy: "purge-2".into(),
+        versions,
+        ..CreateOptions::default()
+    }
+}
+
+fn with(change: impl FnOnce(&mut CreateOptions)) -> CreateOptions {
+    let mut options = options();
+    change(&mut options);
+    options
+}
+
+fn made(options: &CreateOptions) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    DiskDir::create(&path, options).expect("a disk");
+    (dir, path)
+}
+
+#[test]
+fn the_files_of_a_disk_that_keeps_versions_have_their_sizes_and_open() {
+    let (_dir, path) = made(&options());
+    let len = |name: &str| std::fs::metadata(path.join(name)).map(|file| file.len()).ok();
+    let log = 4096 + 2 * (4 << 20);
+    assert_eq!([len("data"), len("map"), len("stubs"), len("keys")], [Some(0), Some(8192), Some(log), None]);
+    let disk = DiskDir::open(&path).expect("it opens");
+    for id in [MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs] {
+        assert!(disk.open_medium(id).expect("it opens").is_some(), "{id:?}");
+    }
+    let toml = disk.toml();
+    assert_eq!(toml.behaviour.epoch, Some(EpochEnd::default()));
+    assert!(toml.behaviour.retention.as_ref().is_some_and(|rules| !rules.has_rules()));
+    // One place says that nothing serves such a disk yet.
+    let error = disk.opening(disk.config().expect("a policy")).expect_err("it is refused");
+    assert!(error.to_string().contains("cannot serve a disk with the store `versions`"), "{error}");
+}
+
+#[test]
+fn a_size_in_sectors_is_taken_as_it_is_and_any_other_is_refused() {
+    for (size, is_right) in
+        [(512, true), (5 * 512, true), (1000, false), (0, false), ((1 << 52) + 4096, false)]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let created = DiskDir::create(&dir.path().join("disk"), &with(|it| it.size = Some(size)));
+        assert_eq!(created.is_ok(), is_right, "{size}");
+        assert!(is_right || created.expect_err("refused").to_string().contains(&size.to_string()));
+    }
+}
+
+#[test]
+fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("disk");
+    let stubs = dir.path().join("elsewhere");
+    let missing = crate::keys::Source::KeyFile(dir.path().join("none"));
+    for (bad, what) in [
+        (with(|it| it.size = None), "--size is missing"),
+        (with(|it| it.adopt = true), "--adopt and --medium do not go with --store versions"),
+        (with(|it| it.medium = Some("x".into())), "--adopt and --medium do not go with"),
+        (with(|it| it.base = Some("x".into())), "--base needs --store overlay"),
+        (with(|it| it.policy = "none".into()), "policy `none` destroys nothing"),
+        (with(|it| it.store = StoreKind::InPlace), "need --store versions"),
+        (with(|it| it.versions.source = Some(missing.clone())), "--seal none has no keys"),
+        (
+            with(|it| {
+                (it.versions.seal, it.versions.source) = (None, Some(missing.clone()));
+                it.versions.stub_medium = Some(stubs.clone());
+            }),
+            "cannot read",
+        ),
+    ] {
+        let error = DiskDir::create(&path, &bad).expect_err(what).to_string();
+        assert!(error.contains(what), "{error}");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0, "{what}");
+    }
+}
+
+#[test]
+fn stubs_can_lie_elsewhere_in_a_file_that_is_made_for_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, stubs) = (dir.path().join("disk"), dir.path().join("elsewhere"));
+    let elsewhere = with(|it| it.versions.stub_medium = Some(stubs.clone()));
+    DiskDir::create(&path, &elsewhere).expect("a disk");
+    assert_eq!(std::fs::metadata(&stubs).expect("stubs").len(), 4096 + 2 * (4 << 20));
+    assert!(!path.join("stubs").exists());
+    let _open = DiskDir::open(&path).expect("it opens");
+    let error = DiskDir::create(&dir.path().join("other"), &elsewhere).expect_err("it is there").to_string();
+    assert!(error.contains("--stub-medium names a file that already exists"), "{error}");
+    assert!(stubs.exists() && !dir.path().join("other").exists());
+}
+
+#[test]
+fn what_has_to_be_overwritten_is_the_stubs_or_without_stubs_the_data() {
+    let toml = |seal| {
+        let versions = VersionsToml { seal, stubs: "stubs".into(), half_bytes: 8192 };
+        DiskToml { versions: Some(versions), ..DiskToml::read(&made(&options()).1).expect("a disk") }
+    };
+    use crate::host::Part::{Journal, Medium, Stubs};
+    for (seal, wanted) in [(Seal::RandomKey, [Journal, Stubs]), (Seal::None, [Medium, Journal])] {
+        let mut parts: Vec<_> = toml(seal).parts(Path::new("")).map(|(part, _)| part).collect();
+        parts.sort();
+        assert_eq!(parts, wanted, "{seal}");
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_what_keeps_versions_gets_noticed() {
+    flip_every_bit(&made(&options()).1);
+}
+
+#[test]
+fn a_field_that_versions_cannot_have_is_refused() {
+    let (_dir, path) = made(&options());
+    let whole = DiskToml::read(&path).expect("a disk");
+    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
+    for (from, to) in [
+        ("store = \"versions\"", "store = \"in-place\""),
+        ("seal = \"none\"", "seal = \"rot13\""),
+        ("half_bytes = 4194304", "half_bytes = 4194305"),
+        ("half_bytes = 4194304", "half_bytes = 4096"),
+        ("half_bytes = 4194304", "half_bytes = 2147483648"),
+        ("path = \"data\"", "path = \"../data\""),
+        ("adopted = false", "adopted = true"),
+        ("epoch = \"1h\"", "epoch = \"0s\""),
+        ("epoch = \"1h\"\n", ""),
+        ("retention = \"\"", "retention = \"monthly 1y\""),
+        ("retention = \"\"\n", ""),
+    ] {
+        assert!(text.contains(from), "{text}");
+        let changed = text.replacen(from, to, 1);
+        let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
+        let error =
+            DiskToml::from_text(&changed.replace(&whole.checksum, &right)).expect_err("it is refused");
+        assert!(matches!(error, DiskErrorKind::Invalid(_)), "{to}: {error:?}");
+    }
+    let edited = text.replace("epoch = \"1h\"", "epoch = \"flush\"");
+    let edited = DiskToml::from_text(&edited.replace("retention = \"\"", "retention = \"last 3\""));
+    assert_eq!(edited.expect("behaviour may be edited").behaviour.epoch, Some(EpochEnd::Flush));
+}

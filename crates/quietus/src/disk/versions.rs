@@ -1,0 +1,84 @@
+//! Making a disk that keeps versions.
+
+use super::config::{CreateOptions, DiskToml};
+use super::create::Beginning;
+use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, VersionsToml};
+use super::{DiskError, DiskErrorKind};
+use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
+use crate::keys::{self, Purpose};
+use crate::media::FileMedium;
+use quietus_core::media::MediumId;
+use quietus_core::medium::{Medium, MediumError};
+use quietus_core::units::{Extent, Pos};
+use quietus_seal::DiskId;
+use quietus_seal::keys::FILE_BYTES_MAX;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Bytes that are written at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Makes the files of a disk that keeps versions.
+pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, DiskError> {
+    let toml = DiskToml::versions(options)?;
+    let versions = toml.versions.as_ref().expect("the store keeps versions");
+    match versions.seal.has_keys() {
+        true => make_keys(draft.dir(), &toml, options)?,
+        false if options.versions.source.is_some() => {
+            let what = "--seal none has no keys; leave the credential out, or choose another seal";
+            return Err(DiskErrorKind::Invalid(what.into()).at(Path::new(KEYS_FILE)));
+        }
+        false => {}
+    }
+    toml.store.make(draft.dir(), MediumId::Data, 0)?;
+    toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
+    make_stubs(draft, versions)?;
+    Ok(Beginning { toml, held: None, dead: None })
+}
+
+/// The stub medium: a file to make, or a block device, which must not hold another disk's log.
+fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskError> {
+    let (path, bytes) = (draft.dir().join(&versions.stubs), versions.log_bytes());
+    let failed = |error| DirectoryErrorKind::Io("make the stub medium").of(&path, error);
+    let Ok(about) = std::fs::metadata(&path) else {
+        return Ok(draft.make_file(&versions.stubs, bytes).map(drop).map_err(failed)?);
+    };
+    if about.is_file() {
+        let what = "--stub-medium names a file that already exists; name one to make, or remove it";
+        return Err(DiskErrorKind::Invalid(what.into()).at(&path));
+    }
+    let _lock = lock_storage(&path, Access::ReadWrite)?;
+    let medium = FileMedium::open(&path, false).map_err(failed)?;
+    if medium.size() <= bytes {
+        let what = format!(
+            "--stub-medium has {} bytes, and the log of stubs alone takes {bytes}; use a larger device",
+            medium.size()
+        );
+        return Err(DiskErrorKind::Invalid(what).at(&path));
+    }
+    Ok(clear(&medium, bytes).map_err(|error| failed(io::Error::other(error)))?)
+}
+
+fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
+    let zeros = vec![0; PIECE_BYTES as usize];
+    for piece in Extent::<Pos>::new(0, bytes).pieces(PIECE_BYTES) {
+        medium.write(piece.start, &zeros[..piece.len as usize], false)?;
+    }
+    medium.sync()
+}
+
+fn make_keys(dir: &Path, toml: &DiskToml, options: &CreateOptions) -> Result<(), DiskError> {
+    let path = dir.join(KEYS_FILE);
+    let source = options.versions.source.clone().unwrap_or_default();
+    let refused = |error: keys::KeysError| DiskErrorKind::Invalid(error.to_string()).at(Path::new(KEYS_FILE));
+    let secret = source.read("the new disk", Purpose::New).map_err(refused)?;
+    let bytes = keys::new_file(DiskId(*toml.uuid.as_bytes()), &secret, &path).map_err(refused)?;
+    let failed = |error| DirectoryErrorKind::Io("make the key file").of(&path, error);
+    write_new(dir, KEYS_FILE, &bytes).map_err(failed)?;
+    let grown = File::options().write(true).open(&path).and_then(|file| {
+        file.set_len(FILE_BYTES_MAX as u64)?;
+        file.sync_all()
+    });
+    Ok(grown.map_err(failed)?)
+}

@@ -1,0 +1,267 @@
+//! The keys of a disk in use: where credentials come from, what the key file's changes do to its medium, and the
+//! memory that opened keys lie in. The file's format: `docs/formats/keys.md`.
+//!
+//! 1. No secret is in an argument, in the environment, or on a medium in clear.
+//! 2. Opened keys lie in locked memory, and the process that has them makes no core dump.
+//! 3. A session is durable before anything is sealed under it.
+
+mod file;
+mod memory;
+mod prompt;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use file::StoredKeys;
+pub use memory::{Locked, forbid_core_dumps};
+pub use source::{Purpose, SECRET_BYTES_MAX, Secret, Source};
+
+use crate::disk::{DiskDir, DiskError};
+use crate::media::FileMedium;
+use quietus_core::medium::MediumError;
+use quietus_seal::keys::{
+    BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,
+    Unlocked,
+};
+use quietus_seal::{DiskId, Generation, Generator, SEED_BYTES, Seal, Sealer, Session};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Why keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// The disk cannot be opened.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The disk has no keys.
+    #[error("{}: the disk has no keys: only a disk with `--store versions` and a seal other than `none` has", .0.display())]
+    NoKeys(PathBuf),
+    /// A key file has a fault, or refuses what is asked.
+    #[error("{}: {fault}", path.display())]
+    File {
+        /// Path of the key file.
+        path: PathBuf,
+        /// The fault.
+        fault: Fault,
+    },
+    /// A secret cannot be read.
+    #[error("{0}")]
+    Source(String),
+    /// Everybody can read a secret, or change it.
+    #[error("{}: every user can read or change this secret (mode {mode:04o}); use `chmod o-rw {}`", path.display(), path.display())]
+    Exposed {
+        /// Path of the secret.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Nobody can be asked.
+    #[error(
+        "there is no terminal to ask for a passphrase; name a credential with --passphrase-file, --key-file or --key-command"
+    )]
+    NoTerminal,
+    /// The terminal failed, or the person pressed Ctrl-C.
+    #[error("no passphrase was given ({0})")]
+    Prompt(String),
+    /// A new passphrase was typed in two ways.
+    #[error("the two passphrases differ; try again")]
+    Differ,
+    /// There is no memory for secrets.
+    #[error("cannot get memory for keys: {0}")]
+    Memory(String),
+    /// The system has no random bytes.
+    #[error("cannot draw random bytes: {0}")]
+    Random(String),
+}
+
+/// The fault of a key file, or the reason why it was not changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// The file is damaged.
+    #[error(transparent)]
+    Bad(#[from] BadKeyFile),
+    /// The file is another disk's.
+    #[error("the keys are another disk's; restore this disk's key file from a backup")]
+    Foreign,
+    /// No slot opens.
+    #[error("{error}{}", advice(error))]
+    Unlock {
+        /// The error.
+        error: UnlockError,
+    },
+    /// Another kind of credential is needed.
+    #[error(
+        "no key slot is for a passphrase, but for: {0}; name the credential with --key-file or --key-command"
+    )]
+    NoPassphrase(String),
+    /// The file cannot be changed so.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The credential at hand is that of the slot to remove, or of none.
+    #[error(
+        "key slot {} was not removed: the credential given opens no other slot; give one that does, so that the \
+         disk can be opened afterwards", .0.0
+    )]
+    Needed(SlotNumber),
+    /// The medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+}
+
+impl From<UnlockError> for Fault {
+    fn from(error: UnlockError) -> Self {
+        Self::Unlock { error }
+    }
+}
+
+impl Fault {
+    fn at(self, path: &Path) -> KeysError {
+        KeysError::File { path: path.into(), fault: self }
+    }
+}
+
+fn advice(error: &UnlockError) -> &'static str {
+    match error {
+        UnlockError::Wrong { .. } | UnlockError::NoSlot { .. } => {
+            "; give the right one, or another credential (`quietus key DISK list` shows the slots)"
+        }
+        UnlockError::Credential(_) | UnlockError::NoMaster => "",
+    }
+}
+
+/// The opened keys of a disk that is served.
+pub struct Keys {
+    stored: StoredKeys<FileMedium>,
+    unlocked: Locked<Unlocked>,
+    random: Locked<Generator>,
+    session: Option<(SessionIndex, Session)>,
+}
+
+impl Keys {
+    /// Opens the keys of the disk in `dir`, and draws a session, unless the disk is read only. `None` if the
+    /// disk has no keys.
+    ///
+    /// # Errors
+    /// [`KeysError`].
+    pub fn unlock(dir: &DiskDir, source: &Source) -> Result<Option<Self>, KeysError> {
+        if dir.keys_path().is_none() {
+            return Ok(None);
+        }
+        let mut keys = Self::open(dir, source)?;
+        if !dir.is_read_only() {
+            keys.draw_session()?;
+        }
+        Ok(Some(keys))
+    }
+
+    /// Opens the keys of the disk in `dir`, without a session.
+    ///
+    /// # Errors
+    /// [`KeysError`].
+    pub fn open(dir: &DiskDir, source: &Source) -> Result<Self, KeysError> {
+        forbid_core_dumps();
+        let stored = stored(dir)?;
+        let secret = secret(&stored, &dir.name(), source)?;
+        let unlocked = locked(stored.unlock(&secret.credential())?)?;
+        Ok(Self { stored, unlocked, random: generator()?, session: None })
+    }
+
+    /// The session for new seals; none of a disk that is read only.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionIndex> {
+        self.session.map(|(index, _)| index)
+    }
+
+    /// Draws another session, durably: after 2³² seals under one.
+    ///
+    /// # Errors
+    /// [`KeysError`]; the session before it stays.
+    pub fn draw_session(&mut self) -> Result<SessionIndex, KeysError> {
+        self.random.reseed(&*seed()?);
+        let drawn = self.stored.draw_session(&self.unlocked, &mut self.random)?;
+        self.session = Some(drawn);
+        Ok(drawn.0)
+    }
+
+    /// What seals and opens under a session. `None` if there is no such session, its record is damaged, or its
+    /// master key is not there.
+    #[must_use]
+    pub fn sealer(&self, seal: Seal, session: SessionIndex) -> Option<Sealer> {
+        let (session, generation) = self.stored.file().session(session)?;
+        Some(Sealer::new(seal, self.unlocked.master(generation)?, generation, session))
+    }
+
+    /// Lets one more credential open the disk.
+    ///
+    /// # Errors
+    /// [`KeysError`].
+    pub fn add(&mut self, secret: &Secret) -> Result<SlotNumber, KeysError> {
+        self.stored.add(&self.unlocked, &secret.credential(), Stretch::default(), &mut self.random)
+    }
+
+    /// Makes the next master key, for sessions from now on.
+    ///
+    /// # Errors
+    /// [`KeysError`].
+    pub fn rotate(&mut self) -> Result<Generation, KeysError> {
+        self.stored.rotate(&mut self.unlocked, &mut self.random)
+    }
+}
+
+/// The bytes of the key file of a new disk, which the secret opens. The file has room for all sessions, so that
+/// it never grows.
+///
+/// # Errors
+/// [`KeysError`]: the secret can open nothing.
+pub fn new_file(disk: DiskId, secret: &Secret, path: &Path) -> Result<Vec<u8>, KeysError> {
+    let mut random = generator()?;
+    let made = KeyFile::create(disk, &secret.credential(), Stretch::default(), &mut *random);
+    let (file, _) = made.map_err(|error| Fault::from(UnlockError::from(error)).at(path))?;
+    Ok(file.to_bytes())
+}
+
+/// The slots of the disk's key file, and what else is known of it without a credential.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn stored(dir: &DiskDir) -> Result<StoredKeys<FileMedium>, KeysError> {
+    let path = dir.keys_path().ok_or_else(|| KeysError::NoKeys(dir.path().into()))?;
+    let medium = crate::disk::open_file(&path, "the key file", dir.is_read_only())?;
+    StoredKeys::read(medium, &path, DiskId(*dir.toml().uuid.as_bytes()))
+}
+
+/// Takes slot `number` away and destroys it. `source` has to open the disk without it.
+///
+/// # Errors
+/// [`KeysError`].
+pub fn remove(dir: &DiskDir, number: SlotNumber, source: &Source) -> Result<(), KeysError> {
+    forbid_core_dumps();
+    let mut stored = stored(dir)?;
+    let secret = secret(&stored, &dir.name(), source)?;
+    let policy = dir.config()?.policy;
+    stored.remove(number, &secret.credential(), &policy, &mut *generator()?)
+}
+
+/// The secret of `source`. A person is only asked for a passphrase if there is a slot for one.
+fn secret(stored: &StoredKeys<FileMedium>, disk: &str, source: &Source) -> Result<Secret, KeysError> {
+    let kinds = file::kinds(stored.file());
+    if *source == Source::Prompt && !kinds.is_empty() && !kinds.contains(&CredentialKind::Passphrase.name()) {
+        return Err(Fault::NoPassphrase(kinds.join(", ")).at(stored.path()));
+    }
+    source.read(disk, Purpose::Open)
+}
+
+fn locked<T>(value: T) -> Result<Locked<T>, KeysError> {
+    Locked::new(value).map_err(|error| KeysError::Memory(error.to_string()))
+}
+
+/// A generator of keys, seeded by the system.
+fn generator() -> Result<Locked<Generator>, KeysError> {
+    locked(Generator::new(&*seed()?))
+}
+
+fn seed() -> Result<Zeroizing<[u8; SEED_BYTES]>, KeysError> {
+    let mut seed = Zeroizing::new([0; SEED_BYTES]);
+    getrandom::fill(&mut *seed).map_err(|error| KeysError::Random(error.to_string()))?;
+    Ok(seed)
+}

@@ -1,0 +1,191 @@
+//! Where a credential comes from. No secret is ever an argument or in the environment, which others can read.
+
+use super::memory::Locked;
+use super::{KeysError, prompt};
+use quietus_seal::keys::Credential;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Longest secret, in bytes.
+pub const SECRET_BYTES_MAX: usize = 16 << 10;
+/// The permission of everybody to read or write a file.
+const MODE_OTHERS: u32 = 0o006;
+
+/// Where a credential comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Source {
+    /// A person at the terminal, who is asked for a passphrase.
+    #[default]
+    Prompt,
+    /// A passphrase, in a file; a line end at its end is not part of it.
+    PassphraseFile(PathBuf),
+    /// All bytes of a file.
+    KeyFile(PathBuf),
+    /// All bytes that a shell command prints.
+    Command(String),
+}
+
+/// Why a person is asked for a passphrase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// To open what is there.
+    Open,
+    /// To open it from now on: it is asked for twice.
+    New,
+}
+
+/// A secret, in memory that is locked and wiped.
+pub struct Secret {
+    source: Source,
+    bytes: Locked<SecretBytes>,
+}
+
+/// Bytes that are wiped; the memory never moves.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(super) struct SecretBytes {
+    len: usize,
+    bytes: [u8; SECRET_BYTES_MAX],
+}
+
+impl Source {
+    /// Gets the secret, for the disk of this name.
+    ///
+    /// # Errors
+    /// [`KeysError`]: there is none.
+    pub fn read(&self, disk: &str, purpose: Purpose) -> Result<Secret, KeysError> {
+        let mut bytes = locked()?;
+        match self {
+            Self::Prompt => ask(disk, purpose, &mut bytes)?,
+            Self::PassphraseFile(path) => {
+                read_file(path, &mut bytes)?;
+                bytes.remove_line_end();
+            }
+            Self::KeyFile(path) => read_file(path, &mut bytes)?,
+            Self::Command(command) => run(command, &mut bytes)?,
+        }
+        Ok(Secret { source: self.clone(), bytes })
+    }
+}
+
+impl Secret {
+    /// The secret as what opens a key slot.
+    #[must_use]
+    pub fn credential(&self) -> Credential<'_> {
+        let bytes = self.bytes.as_slice();
+        match self.source {
+            Source::Prompt | Source::PassphraseFile(_) => Credential::Passphrase(bytes),
+            Source::KeyFile(_) => Credential::KeyFile(bytes),
+            Source::Command(_) => Credential::Command(bytes),
+        }
+    }
+}
+
+fn locked() -> Result<Locked<SecretBytes>, KeysError> {
+    Locked::new(SecretBytes::default()).map_err(|error| KeysError::Memory(error.to_string()))
+}
+
+fn ask(disk: &str, purpose: Purpose, bytes: &mut SecretBytes) -> Result<(), KeysError> {
+    let terminal =
+        File::options().read(true).write(true).open("/dev/tty").map_err(|_| KeysError::NoTerminal)?;
+    let failed = |error: io::Error| KeysError::Prompt(error.to_string());
+    let question = |what: &str| format!("{what} of {disk}");
+    match purpose {
+        Purpose::Open => prompt::ask(&terminal, &question("Passphrase"), bytes).map_err(failed),
+        Purpose::New => {
+            prompt::ask(&terminal, &question("New passphrase"), bytes).map_err(failed)?;
+            let mut again = locked()?;
+            prompt::ask(&terminal, "The same again", &mut again).map_err(failed)?;
+            if bytes.as_slice() == again.as_slice() { Ok(()) } else { Err(KeysError::Differ) }
+        }
+    }
+}
+
+fn read_file(path: &Path, bytes: &mut SecretBytes) -> Result<(), KeysError> {
+    let failed = |error: io::Error| KeysError::Source(format!("cannot read {}: {error}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if about.is_file() && about.mode() & MODE_OTHERS != 0 {
+        return Err(KeysError::Exposed { path: path.into(), mode: about.mode() & 0o7777 });
+    }
+    bytes.read_from(&mut file).map_err(failed)
+}
+
+fn run(command: &str, bytes: &mut SecretBytes) -> Result<(), KeysError> {
+    let failed = |what: &str| KeysError::Source(format!("the command of --key-command {what}: {command}"));
+    let mut shell = Command::new("/bin/sh");
+    let child = shell.arg("-c").arg(command).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| failed(&format!("cannot be started ({error})")))?;
+    let read = child.stdout.take().map_or(Ok(()), |mut out| bytes.read_from(&mut out));
+    // The pipe is closed: a command that goes on printing ends.
+    let ended = child.wait().map_err(|error| failed(&format!("cannot be waited for ({error})")))?;
+    read.map_err(|error| failed(&format!("gives no key ({error})")))?;
+    if ended.success() { Ok(()) } else { Err(failed(&format!("failed ({ended})"))) }
+}
+
+impl Default for SecretBytes {
+    fn default() -> Self {
+        Self { len: 0, bytes: [0; SECRET_BYTES_MAX] }
+    }
+}
+
+impl SecretBytes {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(super) fn push(&mut self, byte: u8) -> io::Result<()> {
+        *self.bytes.get_mut(self.len).ok_or_else(too_long)? = byte;
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Removes the last character of UTF-8 text.
+    pub(super) fn remove_char(&mut self) {
+        let is_start = |byte: &u8| byte & 0xc0 != 0x80;
+        let start = self.as_slice().iter().rposition(is_start).unwrap_or(0);
+        self.truncate(start);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    fn remove_line_end(&mut self) {
+        if self.as_slice().ends_with(b"\n") {
+            self.truncate(self.len - 1);
+            if self.as_slice().ends_with(b"\r") {
+                self.truncate(self.len - 1);
+            }
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.bytes[len..self.len].zeroize();
+        self.len = len;
+    }
+
+    /// Appends all that `from` gives.
+    fn read_from(&mut self, from: &mut impl Read) -> io::Result<()> {
+        loop {
+            let free = &mut self.bytes[self.len..];
+            // One more byte shows whether there is more.
+            let mut more = [0];
+            let room = if free.is_empty() { &mut more[..] } else { free };
+            match from.read(room) {
+                Ok(0) => return Ok(()),
+                Ok(_) if self.len == SECRET_BYTES_MAX => return Err(too_long()),
+                Ok(read) => self.len += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::other(format!("more than {SECRET_BYTES_MAX} bytes, the limit of a secret"))
+}
