@@ -97,12 +97,15 @@ impl fmt::Debug for Buf {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
+/// Most epochs in the reply to one [`Op::ListEpochs`].
+pub const EPOCHS_MAX: usize = 256;
+
 /// One request of a front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The operation.
     pub op: Op,
-    /// The bytes of the disk; empty for [`Op::Flush`], [`Op::CloseEpoch`] and [`Op::Forget`].
+    /// The bytes of the disk; empty for those of the [whole disk](Op::is_of_whole_disk).
     pub extent: Extent<Addr>,
     /// Reply only when the effect is durable (NBD's FUA).
     pub fua: bool,
@@ -140,6 +143,10 @@ pub enum Op {
     ConservativeOverwrite,
     /// Read the bytes as the disk had them at the end of this epoch, for the owner of the disk.
     ReadPast(Epoch),
+    /// List the kept epochs from this one on, for the owner of the disk. The reply has 16 bytes for each: its number, and
+    /// when it closed in milliseconds since 1970 (0 if a crash came first), little-endian. At most [`EPOCHS_MAX`] in one
+    /// reply.
+    ListEpochs(Epoch),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later.
     /// Without such a change no epoch is made. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
@@ -158,20 +165,29 @@ impl Op {
     pub fn is_write(&self) -> bool {
         !matches!(
             self,
-            Self::Read | Self::Copy | Self::ReadForInference | Self::ReadPast(_) | Self::Cache | Self::Flush
+            Self::Read
+                | Self::Copy
+                | Self::ReadForInference
+                | Self::ReadPast(_)
+                | Self::ListEpochs(_)
+                | Self::Cache
+                | Self::Flush
         )
     }
 
     /// Whether the operation has no bytes.
     #[must_use]
     pub fn is_of_whole_disk(&self) -> bool {
-        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_))
+        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_) | Self::ListEpochs(_))
     }
 
     /// Whether the operation is the guest's: the disk is not idle then.
     #[must_use]
     pub fn is_of_guest(&self) -> bool {
-        !matches!(self, Self::Copy | Self::ReadPast(_) | Self::CloseEpoch { .. } | Self::Forget(_))
+        !matches!(
+            self,
+            Self::Copy | Self::ReadPast(_) | Self::ListEpochs(_) | Self::CloseEpoch { .. } | Self::Forget(_)
+        )
     }
 
     /// Whether the operation waits for earlier writes to the same bytes, and later writes wait for it.

@@ -158,6 +158,13 @@ pub trait Epochs {
     /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
     fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
 
+    /// The kept epochs from `from` on, at most `most`, each with the time of its close; or the part of the store's
+    /// metadata that has to be read first.
+    ///
+    /// # Errors
+    /// That part.
+    fn list(&self, from: Epoch, most: usize) -> Result<Vec<(Epoch, u64)>, Place>;
+
     /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
     fn forget(&mut self, epochs: EpochRange);
 

@@ -37,6 +37,7 @@ impl Plain {
             | Op::ConservativeOverwrite
             | Op::ReadForInference
             | Op::ReadPast(_)
+            | Op::ListEpochs(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));

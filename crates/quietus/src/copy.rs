@@ -11,6 +11,7 @@
 
 use crate::disk::Step;
 use crate::engine::Engine;
+use crate::epochs::Past;
 use crate::export::{Export, carry_out, liveness_runs};
 use crate::zeros::{filled, is_zeros, runs_where};
 use quietus_core::blocks::BlockSet;
@@ -86,6 +87,34 @@ pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, Copy
     Err(CopyError::Restless)
 }
 
+/// Copies the disk as it was at an epoch to the empty file `into`.
+///
+/// # Errors
+/// [`CopyError`].
+pub fn copy_past(past: &Past, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
+    check_empty(into)?;
+    let size_bytes = past.size();
+    into.set_len(size_bytes).map_err(CopyError::Image)?;
+    let mut live_bytes = 0;
+    for piece in Extent::<Addr>::new(0, size_bytes).pieces(PIECE_BYTES) {
+        let bytes = past.read(piece)?;
+        for run in filled(&bytes) {
+            let written = into.write_all_at(&bytes[run.clone()], piece.start.0 + run.start as u64);
+            written.map_err(CopyError::Image)?;
+            live_bytes += run.len() as u64;
+        }
+        if !step(piece.end(), size_bytes) {
+            return Err(CopyError::Interrupted);
+        }
+    }
+    Ok(Copied { size_bytes, live_bytes, held_ms: 0 })
+}
+
+fn check_empty(file: &File) -> Result<(), CopyError> {
+    let is_new = file.metadata().map(|it| it.is_file() && it.len() == 0).map_err(CopyError::Image)?;
+    if is_new { Ok(()) } else { Err(CopyError::NotEmpty) }
+}
+
 /// The file, and the disk that it is an image of.
 struct Image<'a> {
     engine: &'a Engine,
@@ -98,10 +127,7 @@ struct Image<'a> {
 
 impl<'a> Image<'a> {
     fn begin(engine: &'a Engine, file: &'a File) -> Result<Self, CopyError> {
-        let is_new = file.metadata().map(|it| it.is_file() && it.len() == 0).map_err(CopyError::Image)?;
-        if !is_new {
-            return Err(CopyError::NotEmpty);
-        }
+        check_empty(file)?;
         file.set_len(engine.size()).map_err(CopyError::Image)?;
         Ok(Self { engine, file, filled: BlockSet::default(), done: (0, 0) })
     }

@@ -36,6 +36,12 @@ pub trait Export: Send + Sync {
     /// [`Refusal::Invalid`]: quietus_core::request::Refusal::Invalid
     fn submit(&self, request: Request, reply: ReplyTo);
 
+    /// The disk as it was at the epoch that a client calls `at`, or why there is none, in words; nothing if the
+    /// disk keeps no epochs.
+    fn past(&self, _at: &str) -> Option<Result<Arc<dyn Export>, String>> {
+        None
+    }
+
     /// The liveness of the bytes of `extent` (which lies within the disk), from its start on:
     /// lengths that follow one another, each of another liveness than the one before. At most
     /// `runs_max` runs, so that they may end before the extent does; at least one.

@@ -9,6 +9,7 @@ pub mod copy;
 pub mod directory;
 pub mod disk;
 pub mod engine;
+pub mod epochs;
 pub mod export;
 pub mod hex;
 pub mod host;

@@ -2,6 +2,7 @@
 
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
+use crate::epochs::Names;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
 use std::path::Path;
@@ -13,6 +14,8 @@ pub struct OpenDisk {
     pub dir: DiskDir,
     /// The engine that runs the disk.
     pub engine: Arc<Engine>,
+    /// The names and holds of epochs, of a disk that keeps versions.
+    pub names: Names,
     /// Whether clients reach the disk.
     pub served: bool,
 }
@@ -51,8 +54,9 @@ impl OpenDisk {
         watcher: Option<Box<dyn Watcher>>,
         served: bool,
     ) -> Result<Self, StartError> {
+        let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-        Ok(Self { dir, engine: Arc::new(engine), served })
+        Ok(Self { dir, engine: Arc::new(engine), names, served })
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

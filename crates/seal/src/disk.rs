@@ -7,18 +7,21 @@ use crate::sealer::Sealer;
 use crate::stub::Stub;
 use crate::units::{self, DiskId, Generation, Sequence};
 use quietus_core::sealing::{self, Context, Sealing, Unauthentic};
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Seals for the newest session of a disk, and opens what any session sealed. `R` is the source of fresh keys, which
-/// all threads share.
-pub struct DiskSealer<R> {
+/// all threads share; `K` is where the opened keys lie.
+pub struct DiskSealer<R, K = Unlocked> {
     disk: DiskId,
     seal: Seal,
-    unlocked: Unlocked,
-    /// Sessions by index; the newest is the last one.
+    unlocked: K,
+    /// Sessions by index.
     sessions: Vec<Keyed>,
+    /// The session that seals; none of a disk that is only read.
+    newest: Option<u16>,
     /// The number of the newest session's next sealing.
     next: AtomicU32,
     random: R,
@@ -37,28 +40,34 @@ struct Keyed {
 #[error("cannot seal for session {0}: the key file has no such session, or not its master key")]
 pub struct NoSession(pub u16);
 
-impl<R> DiskSealer<R>
+impl<R, K> DiskSealer<R, K>
 where
     R: Send + Sync,
+    K: Borrow<Unlocked> + Send + Sync,
     for<'a> &'a R: Random,
 {
     /// Seals for session `newest`, which was added to the `file` just now: nothing may have been sealed for it before.
+    /// Without a session it only opens.
     ///
     /// # Errors
     /// [`NoSession`].
     pub fn new(
         seal: Seal,
         file: &KeyFile,
-        unlocked: Unlocked,
-        newest: SessionIndex,
+        unlocked: K,
+        newest: Option<SessionIndex>,
         random: R,
     ) -> Result<Self, NoSession> {
         let keyed = |index| Keyed { session: file.session(SessionIndex(index)), sealer: OnceLock::new() };
-        let sessions = (0..=newest.0).map(keyed).collect();
-        let next = AtomicU32::new(0);
-        let sealer = Self { disk: file.disk(), seal, unlocked, sessions, next, random };
-        sealer.session(newest.0).ok_or(NoSession(newest.0))?;
-        Ok(sealer)
+        let mut sessions: Vec<_> = (0..=u16::MAX).map(keyed).collect();
+        let used = sessions.iter().rposition(|it: &Keyed| it.session.is_some()).map_or(0, |last| last + 1);
+        sessions.truncate(used);
+        let (newest, next) = (newest.map(|it| it.0), AtomicU32::new(0));
+        let sealer = Self { disk: file.disk(), seal, unlocked, sessions, newest, next, random };
+        match newest.filter(|newest| sealer.session(*newest).is_none()) {
+            Some(missing) => Err(NoSession(missing)),
+            None => Ok(sealer),
+        }
     }
 
     /// The keys of a session, which are made when they are first needed.
@@ -66,14 +75,10 @@ where
         let keyed = self.sessions.get(usize::from(index))?;
         let derive = || {
             let (session, generation) = keyed.session?;
-            let master = self.unlocked.master(generation)?;
+            let master = self.unlocked.borrow().master(generation)?;
             Some(Box::new(Sealer::new(self.seal, master, generation, session)))
         };
         keyed.sealer.get_or_init(derive).as_deref()
-    }
-
-    fn newest(&self) -> u16 {
-        u16::try_from(self.sessions.len() - 1).expect("a session's index has two bytes")
     }
 
     fn bound(&self, context: &Context, number: u32) -> units::Context {
@@ -87,13 +92,14 @@ where
     }
 }
 
-impl<R> sealing::Sealer for DiskSealer<R>
+impl<R, K> sealing::Sealer for DiskSealer<R, K>
 where
     R: Send + Sync,
+    K: Borrow<Unlocked> + Send + Sync,
     for<'a> &'a R: Random,
 {
     fn close(&self, context: &Context, content: &mut [u8]) -> Result<Sealing, String> {
-        let newest = self.newest();
+        let newest = self.newest.ok_or("the disk is only read: nothing is sealed")?;
         let number = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| next.checked_add(1));
         let number =
             number.map_err(|_| format!("session {newest} has no number left; serve the disk anew"))?;
@@ -115,7 +121,7 @@ where
     }
 }
 
-impl<R> fmt::Debug for DiskSealer<R> {
+impl<R, K> fmt::Debug for DiskSealer<R, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DiskSealer")
             .field("disk", &self.disk)

@@ -516,6 +516,22 @@ impl Epochs for Versions {
         is_kept.then(|| self.places(extent, epoch, false))
     }
 
+    fn list(&self, from: Epoch, most: usize) -> Result<Vec<(Epoch, u64)>, Place> {
+        let (mut found, mut from) = (Vec::new(), from);
+        while found.len() < most {
+            let next = self.catalog.history.kept_at_or_after(from);
+            let Some((epoch, when)) = next.map_err(|Absent(page)| page_place(page))? else { break };
+            if epoch >= self.open {
+                break;
+            }
+            if !self.forgetting.contains(epoch) {
+                found.push((epoch, when.0));
+            }
+            from = Epoch(epoch.0 + 1);
+        }
+        Ok(found)
+    }
+
     fn forget(&mut self, epochs: EpochRange) {
         self.begin_forget(epochs);
     }

@@ -13,7 +13,7 @@ use super::checkpoints::Waiter;
 use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
-use crate::request::{Refusal, RequestId};
+use crate::request::{EPOCHS_MAX, Refusal, RequestId};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -138,6 +138,14 @@ impl Volume {
         let later = std::mem::take(&mut closes.later).into_iter().map(|(_, id)| id);
         let refused: Vec<_> = waiters.chain(later).chain(std::mem::take(&mut closes.early)).collect();
         refused.into_iter().for_each(|id| self.request_failed(id, error, out));
+    }
+
+    /// Answers request `id` with the kept epochs from `from` on.
+    pub(super) fn list_epochs(&self, id: RequestId, from: Epoch, out: &mut Vec<Command>) {
+        let listed = self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).ok()).unwrap_or_default();
+        let bytes: Vec<u8> =
+            listed.iter().flat_map(|(epoch, when)| [epoch.0, *when]).flat_map(u64::to_le_bytes).collect();
+        out.push(Command::Reply(id, Ok(bytes.into())));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

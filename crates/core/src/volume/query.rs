@@ -7,7 +7,7 @@ use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
-use crate::units::{Addr, Extent, Millis, Pos};
+use crate::units::{Addr, EpochRange, Extent, Millis, Pos};
 use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,6 +55,9 @@ pub struct OwedStatus {
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
     pub entries_max: usize,
+    /// The epochs that are being forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgets: Vec<EpochRange>,
     /// Whether an erase task is under way.
     pub destroying: bool,
     /// Why destruction pauses, but for what a write waits for; none if it does not.
@@ -128,6 +131,7 @@ impl Volume {
             suspicious_bytes: ledger.suspicious().bytes(),
             entries: ledger.len() + owed.len(),
             entries_max: self.commits.journal.shape().entries_max(),
+            forgets: self.state.forgets.clone(),
             destroying: self.erasing.task.is_some(),
             pauses: self.pause().map(str::to_string),
         }

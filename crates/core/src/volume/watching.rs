@@ -454,6 +454,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::Copy
         | Op::ReadForInference
         | Op::ReadPast(_)
+        | Op::ListEpochs(_)
         | Op::Cache
         | Op::Flush
         | Op::CloseEpoch { .. }

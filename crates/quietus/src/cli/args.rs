@@ -1,11 +1,13 @@
 //! The command line.
 
+mod epochs;
 mod keys;
 
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
 use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
 use quietus_core::store::overlay::Mode;
@@ -54,6 +56,16 @@ pub enum Command {
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(DiskArgs),
+    /// Close the open epoch of a disk that keeps versions.
+    Epoch(EpochArgs),
+    /// List the kept epochs of a disk.
+    Versions(VersionsListArgs),
+    /// Forget epochs: destroy what only they show, so that nobody can ever read it again.
+    Forget(ForgetArgs),
+    /// Refuse to forget epochs until the hold is released, as the law may demand.
+    Hold(HoldArgs),
+    /// Release a hold.
+    Release(ReleaseArgs),
     /// List, add, remove and rotate the keys of a disk that keeps versions, while it is not served.
     Key(KeyArgs),
     /// Read the medium and sign the findings, or check such a receipt.

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod args;
+mod epochs;
 mod key;
 mod report;
 mod serve;
@@ -121,6 +122,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
             good(answer["ok"] == true)
         }
         Command::Key(args) => key::key(&args, &out),
+        Command::Epoch(args) => epochs::epoch(&args, &out),
+        Command::Versions(args) => epochs::versions(&args, &out),
+        Command::Forget(args) => epochs::forget(&args, &out),
+        Command::Hold(args) => epochs::hold(&args, &out),
+        Command::Release(args) => epochs::release(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
@@ -161,7 +167,8 @@ fn whole_blocks(bytes: u64) -> u64 {
 }
 
 fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {
-    out.exported(&with_bar(|step| Ok(offline::export(disk, image, format, step)?))?);
+    let (disk, at) = epochs::split(disk);
+    out.exported(&with_bar(|step| Ok(offline::export(&disk, at.as_deref(), image, format, step)?))?);
     Ok(())
 }
 

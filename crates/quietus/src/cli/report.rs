@@ -1,5 +1,6 @@
 //! Reports: for people, or as JSON, a line each.
 
+mod epochs;
 mod status;
 
 use crate::audit_log::Batch;

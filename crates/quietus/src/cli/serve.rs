@@ -5,10 +5,10 @@ use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
 use crate::attached::Attachment;
 use crate::control::{self, Control};
-use crate::disk::{Access, DiskDir};
+use crate::disk::{Access, DiskDir, EpochEnd};
+use crate::epochs::{Timer, Versioned};
 use crate::export::Export;
 use crate::host::Roots;
-use crate::keys::Keys;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
@@ -45,13 +45,13 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
     let bar = super::bar();
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
-    let dir = DiskDir::open_with(path, access, &mut |done, of| {
+    let mut dir = DiskDir::open_with(path, access, &mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
         !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
     })?;
     bar.finish_and_clear();
-    let _keys = Keys::unlock(&dir, &args.credential.source())?;
+    dir.unlock(&args.credential.source())?;
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
@@ -109,7 +109,8 @@ fn serve_disks(
         memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
         ..Config::default()
     };
-    let exports = disks.iter().map(|disk| Arc::clone(&disk.engine) as Arc<dyn Export>).collect();
+    let exports = disks.iter().map(export).collect();
+    let _timers = timers(disks)?;
     let server = Arc::new(Server::start(listeners, Exports::new(exports), config)?);
     if server.is_private() {
         end_with_clients(&server, signals)?;
@@ -128,6 +129,24 @@ fn serve_disks(
         let _ = std::fs::remove_file(pidfile);
     }
     result
+}
+
+/// The disk, as clients reach it.
+fn export(disk: &Arc<OpenDisk>) -> Arc<dyn Export> {
+    if disk.dir.toml().store.keeps_versions() {
+        return Arc::new(Versioned::new(Arc::clone(disk)));
+    }
+    Arc::clone(&disk.engine) as Arc<dyn Export>
+}
+
+/// The timers that close epochs.
+fn timers(disks: &[Arc<OpenDisk>]) -> io::Result<Vec<Timer>> {
+    let timed = disks.iter().filter(|disk| !disk.dir.is_read_only());
+    let timed = timed.filter_map(|disk| match disk.dir.toml().behaviour.epoch {
+        Some(EpochEnd::After(ms)) => Some((disk, ms)),
+        _ => None,
+    });
+    timed.map(|(disk, ms)| Timer::start(Arc::clone(&disk.engine), ms)).collect()
 }
 
 /// The control socket of `disk`. A read-only disk may do without one: its directory may be

@@ -40,6 +40,16 @@ impl OpenDisk {
                 let copied = copy(&self.engine, file, step).map_err(|error| error.to_string())?;
                 value(serde_json::to_value(copied))
             }
+            Call::Epoch { name } => self.close_epoch(name.as_deref()),
+            Call::Versions { from } => self.versions(*from),
+            Call::Forget { epochs, wait } => self.forget(epochs, *wait, step),
+            Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why),
+            Call::Release { name } => self.release(name),
+            Call::ExportPast { at } => {
+                let file = file
+                    .ok_or("no file came with the call `export-past`; send a descriptor of an empty file")?;
+                self.export_past(at, file, step)
+            }
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let guarantees = value(serde_json::to_value(self.dir.guarantees()))?;

@@ -1,5 +1,6 @@
 //! The calls, and the answer to the largest.
 
+use super::epochs::Epochs;
 use super::waiting::Waiting;
 use crate::attached::Finding;
 use crate::disk::Size;
@@ -30,10 +31,71 @@ pub enum Call {
     Compact,
     /// Copy what is live at one instant to the empty file that comes with the call.
     Export,
+    /// Close the open epoch of a disk that keeps versions; and give it a name.
+    Epoch {
+        /// The name.
+        name: Option<String>,
+    },
+    /// The kept epochs, from this number on.
+    Versions {
+        /// The number of the first one.
+        from: u64,
+    },
+    /// Forget epochs; answered when the intent is durable, or, with `wait`, when all that died is destroyed.
+    Forget {
+        /// The epochs.
+        epochs: Epochs,
+        /// Whether to wait for the end.
+        wait: bool,
+    },
+    /// Refuse to forget epochs until the hold is released.
+    Hold {
+        /// The name of the hold.
+        name: String,
+        /// The epochs.
+        epochs: Epochs,
+        /// Who asks for it.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// Release a hold.
+    Release {
+        /// The name of the hold.
+        name: String,
+    },
+    /// Copy the disk as it was at an epoch to the empty file that comes with the call.
+    ExportPast {
+        /// The epoch, in words.
+        at: String,
+    },
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
     Prove,
+}
+
+impl Call {
+    /// Whether the call may change the disk.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        match self {
+            Self::Shred
+            | Self::Compact
+            | Self::Purge { .. }
+            | Self::Epoch { .. }
+            | Self::Forget { .. }
+            | Self::Hold { .. }
+            | Self::Release { .. } => true,
+            Self::Status
+            | Self::Deaths
+            | Self::Export
+            | Self::Versions { .. }
+            | Self::ExportPast { .. }
+            | Self::Verify
+            | Self::Prove => false,
+        }
+    }
 }
 
 /// The answer to [`Call::Status`].

@@ -21,7 +21,7 @@ pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Res
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);
     }
-    let look_only = !matches!(call, Call::Shred | Call::Compact | Call::Purge { .. });
+    let look_only = !call.changes();
     let open = match OpenDisk::open(path, look_only, step) {
         // A server may have started meanwhile.
         Err(StartError::Disk(error))
@@ -33,7 +33,7 @@ pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Res
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, file, step);
-    open.close(matches!(call, Call::Shred | Call::Compact), |_| true);
+    open.close(matches!(call, Call::Shred | Call::Compact | Call::Forget { .. }), |_| true);
     answer
 }
 

@@ -7,11 +7,13 @@
 mod answer;
 mod call;
 mod client;
+mod epochs;
 mod server;
 mod waiting;
 mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
 pub use client::ask;
+pub use epochs::Epochs;
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};

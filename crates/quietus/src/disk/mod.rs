@@ -28,9 +28,12 @@ pub use versions_toml::{EpochEnd, VersionsToml};
 
 use crate::directory::{Directory, DirectoryErrorKind, lock_storage};
 use crate::host::{DiskGuarantees, session};
+use crate::keys::{Keys, KeysError, Source};
 use crate::media::FileMedium;
+use crate::sealing::Unsealed;
 use crate::signed::SigningKey;
 use quietus_core::blocks::BlockSet;
+use quietus_core::sealing::{self, Sealer};
 use quietus_core::store::{self, overlay::Setup};
 use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
@@ -51,6 +54,9 @@ pub struct DiskDir {
     base: Option<Arc<Base>>,
     /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
+    /// What seals and opens the content of a disk that keeps versions; and the number of this opening.
+    sealer: Option<Arc<dyn Sealer>>,
+    session: sealing::Session,
     _media_locks: Vec<Option<File>>,
 }
 
@@ -92,7 +98,8 @@ impl DiskDir {
         let locked = toml.store.media().iter().filter(|row| row.is_locked());
         let locks = locked.map(|row| lock_storage(&row.path(&toml, path), access));
         let locks = locks.collect::<Result<_, _>>()?;
-        Ok(Self { directory, toml, base: None, base_data: None, _media_locks: locks })
+        let (base, base_data, sealer, session) = (None, None, None, sealing::Session(0));
+        Ok(Self { directory, toml, base, base_data, sealer, session, _media_locks: locks })
     }
 
     /// The present configuration of the disk in directory `path`, which may be open.
@@ -182,16 +189,39 @@ impl DiskDir {
             entropy,
             now: Millis(0),
             checkpoint: Checkpoint::from_bytes(&view, disk),
-            store: self.store()?,
+            store: self.store(),
         })
     }
 
-    fn store(&self) -> Result<store::Kind, DiskError> {
-        if self.toml.store.keeps_versions() {
-            let what = "this build cannot serve a disk with the store `versions`; use a newer program";
-            return Err(DiskErrorKind::Invalid(what.into()).at(self.path()));
-        }
-        Ok(self.setup().map_or(store::Kind::InPlace, store::Kind::Overlay))
+    /// Opens the keys of a disk whose content is sealed, with the credential of `source`. Without them, content can
+    /// be neither read nor written; dead content can be destroyed.
+    ///
+    /// # Errors
+    /// [`KeysError`].
+    pub fn unlock(&mut self, source: &Source) -> Result<(), KeysError> {
+        let Some(versions) = &self.toml.versions else { return Ok(()) };
+        let seal = versions.seal;
+        let Some(keys) = Keys::unlock(self, source)? else {
+            self.sealer = Some(Arc::new(Unsealed));
+            return Ok(());
+        };
+        self.session = sealing::Session(keys.session().map_or(0, |session| session.0));
+        self.sealer = Some(Arc::new(keys.into_sealer(seal)?));
+        Ok(())
+    }
+
+    /// What seals and opens the disk's content, if that is sealed and the keys were [opened](Self::unlock).
+    #[must_use]
+    pub fn sealer(&self) -> Option<Arc<dyn Sealer>> {
+        self.sealer.clone()
+    }
+
+    fn store(&self) -> store::Kind {
+        let versions = self.toml.versions.as_ref();
+        let versions =
+            versions.map(|it| store::versions::Setup { layout: it.layout(), session: self.session });
+        let overlay = || self.setup().map(store::Kind::Overlay);
+        versions.map(store::Kind::Versions).or_else(overlay).unwrap_or(store::Kind::InPlace)
     }
 
     fn setup(&self) -> Option<Setup> {

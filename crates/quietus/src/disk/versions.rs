@@ -9,6 +9,7 @@ use crate::keys::{self, Purpose};
 use crate::media::FileMedium;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
+use quietus_core::store;
 use quietus_core::units::{Extent, Pos};
 use quietus_seal::DiskId;
 use quietus_seal::keys::FILE_BYTES_MAX;
@@ -33,8 +34,18 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginni
     }
     toml.store.make(draft.dir(), MediumId::Data, 0)?;
     toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
+    format_index(draft.dir(), &toml)?;
     make_stubs(draft, versions)?;
     Ok(Beginning { toml, held: None, dead: None })
+}
+
+/// Writes the first head of the index: one without any would be a lost index, and not an empty disk.
+fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
+    let path = dir.join("map");
+    let failed = |error| DirectoryErrorKind::Io("make the index").of(&path, error);
+    let medium = FileMedium::open(&path, false).map_err(failed)?;
+    let head = store::versions::format_index(*toml.uuid.as_bytes());
+    Ok(medium.write(Pos(0), &head, true).map_err(|error| failed(io::Error::other(error)))?)
 }
 
 /// The stub medium: a file to make, or a block device, which must not hold another disk's log.

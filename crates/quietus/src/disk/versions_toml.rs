@@ -2,6 +2,7 @@
 
 use super::config::parse_duration_ms;
 use super::{DiskErrorKind, StoreKind};
+use quietus_core::store::versions::Layout;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_seal::Seal;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use std::str::FromStr;
 pub(crate) const STUBS_FILE: &str = "stubs";
 /// Name of the key file.
 pub(crate) const KEYS_FILE: &str = "keys";
-/// Bytes of the heads of the index: two pages. Zeros are the index of an empty disk.
+/// Bytes of the heads of the index: two pages.
 pub(super) const INDEX_HEAD_BYTES: u64 = 8192;
 /// Bytes of the head of the stub medium.
 const STUBS_HEAD_BYTES: u64 = 4096;
@@ -77,6 +78,12 @@ impl VersionsToml {
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         STUBS_HEAD_BYTES + 2 * self.half_bytes
+    }
+
+    /// Where things lie on the stub medium.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout { stub_bytes: self.seal.stub_bytes(), half_bytes: self.half_bytes }
     }
 
     /// Path of the key file of the disk in `dir`, if its seal has keys.

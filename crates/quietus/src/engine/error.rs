@@ -1,6 +1,7 @@
 //! Why a disk cannot be run.
 
 use crate::disk::{DiskDir, DiskError};
+use crate::epochs::NamesError;
 use quietus_core::store::StoreError;
 use quietus_core::volume::OpenError;
 use std::io;
@@ -17,6 +18,9 @@ pub enum StartError {
     /// The audit log cannot be opened.
     #[error("cannot open the audit log: {0}; make audit.jsonl readable and writable")]
     Audit(io::Error),
+    /// The names of epochs cannot be read.
+    #[error(transparent)]
+    Names(NamesError),
     /// No thread can be started.
     #[error("cannot start a thread: {0}; raise the limit on processes")]
     Thread(io::Error),

@@ -36,7 +36,8 @@ use quietus_core::place::Place;
 use quietus_core::policy::Scratch;
 use quietus_core::request::{Buf, Op, Outcome, Request, RequestId};
 use quietus_core::sealing::Sealer;
-use quietus_core::units::{Addr, Extent, Millis, Pos};
+use quietus_core::store::StoreStatus;
+use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use std::collections::HashMap;
@@ -169,8 +170,7 @@ impl Engine {
             disk,
             data,
             media,
-            // No store that can be served seals its content.
-            sealer: None,
+            sealer: dir.sealer(),
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -192,6 +192,15 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.lock().volume.status()
+    }
+
+    /// The epoch that takes the changes that arrive; none if the disk keeps no epochs.
+    #[must_use]
+    pub fn open_epoch(&self) -> Option<Epoch> {
+        match self.status().store {
+            StoreStatus::Versions(it) => Some(Epoch(it.open_epoch)),
+            StoreStatus::InPlace | StoreStatus::Overlay(_) => None,
+        }
     }
 
     /// The answer to `question`, all of one moment: nothing else goes on meanwhile.

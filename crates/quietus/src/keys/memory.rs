@@ -2,6 +2,7 @@
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
+use std::borrow::Borrow;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -52,6 +53,12 @@ impl<T> Drop for Locked<T> {
             // Nothing can be done about memory that stays mapped, and its secrets are wiped.
             let _ = rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes);
         }
+    }
+}
+
+impl<T> Borrow<T> for Locked<T> {
+    fn borrow(&self) -> &T {
+        self
     }
 }
 

@@ -18,12 +18,13 @@ pub use source::{Purpose, SECRET_BYTES_MAX, Secret, Source};
 
 use crate::disk::{DiskDir, DiskError};
 use crate::media::FileMedium;
+use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;
 use quietus_seal::keys::{
     BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,
     Unlocked,
 };
-use quietus_seal::{DiskId, Generation, Generator, SEED_BYTES, Seal, Sealer, Session};
+use quietus_seal::{DiskId, Generation, Generator, NoSession, SEED_BYTES, Seal, Session};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -103,6 +104,9 @@ pub enum Fault {
          disk can be opened afterwards", .0.0
     )]
     Needed(SlotNumber),
+    /// A session has no keys.
+    #[error(transparent)]
+    NoSession(#[from] NoSession),
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
@@ -183,12 +187,14 @@ impl Keys {
         Ok(drawn.0)
     }
 
-    /// What seals and opens under a session. `None` if there is no such session, its record is damaged, or its
-    /// master key is not there.
-    #[must_use]
-    pub fn sealer(&self, seal: Seal, session: SessionIndex) -> Option<Sealer> {
-        let (session, generation) = self.stored.file().session(session)?;
-        Some(Sealer::new(seal, self.unlocked.master(generation)?, generation, session))
+    /// What seals under the session, and opens what any session sealed.
+    ///
+    /// # Errors
+    /// [`KeysError`]: the session's record is damaged, or its master key is not there.
+    pub fn into_sealer(mut self, seal: Seal) -> Result<DiskSealer, KeysError> {
+        let (session, random) = (self.session(), Generators::new(&mut *self.random));
+        let made = DiskSealer::new(seal, self.stored.file(), self.unlocked, session, random);
+        made.map_err(|error| Fault::from(error).at(self.stored.path()))
     }
 
     /// Lets one more credential open the disk.

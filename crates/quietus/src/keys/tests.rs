@@ -4,9 +4,9 @@ use super::*;
 use crate::disk::{Access, CreateOptions, StoreKind, VersionsOptions};
 use quietus_core::medium::{Capabilities, Medium};
 use quietus_core::policy::Policy;
+use quietus_core::sealing::{self, Context, Sealer as _};
 use quietus_core::units::{Extent, Pos};
 use quietus_seal::keys::{Credential, PAGE_BYTES, SlotState};
-use quietus_seal::{Block, Context, Epoch, Sequence, Slot};
 use rustix::process::DumpableBehavior;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -327,7 +327,7 @@ fn disk() -> (tempfile::TempDir, PathBuf, Source) {
 }
 
 fn context() -> Context {
-    Context { disk: DISK, block: Block(3), born: Epoch(1), slot: Slot(5), sequence: Sequence(0) }
+    Context { block: sealing::Block(3), born: quietus_core::units::Epoch(1), slot: sealing::Slot(5) }
 }
 
 #[test]
@@ -339,25 +339,26 @@ fn every_opening_has_a_session_of_its_own_and_opens_what_all_before_it_sealed() 
         let mut keys = Keys::unlock(&dir, &source).expect("it opens").expect("it has keys");
         assert_eq!(keys.session(), Some(SessionIndex(2 * number)));
         let index = keys.draw_session().expect("another one");
-        let mut data = vec![number as u8; 4096];
-        let sealer = keys.sealer(Seal::RandomKey, index).expect("a session");
-        let stub = sealer.close(&context(), &mut data, &mut random()).expect("a block");
-        sealed.push((index, data, stub));
         // From the next opening on another key seals.
         assert_eq!(keys.rotate().expect("a key"), Generation(u32::from(number) + 1));
+        let mut data = vec![number as u8; 4096];
+        let sealer = keys.into_sealer(Seal::RandomKey).expect("a session");
+        let sealing = sealer.close(&context(), &mut data).expect("a block");
+        assert_eq!(sealing.session, sealing::Session(index.0));
+        sealed.push((data, sealing));
     }
     let dir = DiskDir::open_with(&path, Access::ReadOnly, &mut |_, _| true).expect("it opens");
     let keys = Keys::unlock(&dir, &source).expect("it opens").expect("it has keys");
     assert_eq!(keys.session(), None, "nothing is sealed on a disk that is read only");
-    for (number, (index, data, stub)) in sealed.iter_mut().enumerate() {
-        let sealer = keys.sealer(Seal::RandomKey, *index).expect("a session");
-        sealer.open(&context(), data, stub).expect("it is authentic");
-        assert!(data.iter().all(|byte| *byte == number as u8));
-    }
-    assert!(keys.sealer(Seal::RandomKey, SessionIndex(6)).is_none());
     let sessions = (0..6).filter_map(|index| keys.stored.file().session(SessionIndex(index)));
     let drawn: std::collections::HashSet<Session> = sessions.map(|(session, _)| session).collect();
     assert_eq!(drawn.len(), 6, "no two sessions are the same");
+    let sealer = keys.into_sealer(Seal::RandomKey).expect("keys");
+    for (number, (data, sealing)) in sealed.iter_mut().enumerate() {
+        sealer.open(&context(), sealing, data).expect("it is authentic");
+        assert!(data.iter().all(|byte| *byte == number as u8));
+    }
+    assert!(sealer.close(&context(), &mut [0; 4096]).is_err());
 }
 
 #[test]

@@ -29,11 +29,20 @@ impl Exports {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The disk called `name`; the first if `name` is empty.
-    #[must_use]
-    pub fn find(&self, name: &str) -> Option<Arc<dyn Export>> {
+    /// The disk called `name`, the first if `name` is empty; or the disk `DISK` at an epoch, called `DISK@EPOCH`.
+    ///
+    /// # Errors
+    /// There is none: why, in words.
+    pub fn find(&self, name: &str) -> Result<Arc<dyn Export>, String> {
         let all = self.all();
-        let mut named = all.iter().filter(|export| name.is_empty() || export.info().name == name);
-        named.next().cloned()
+        let named = |name: &str| all.iter().find(|export| name.is_empty() || export.info().name == name);
+        let past = || {
+            let (disk, at) = name.rsplit_once('@')?;
+            named(disk)?.past(at)
+        };
+        match named(name) {
+            Some(export) => Ok(Arc::clone(export)),
+            None => past().unwrap_or_else(|| Err("no such export".into())),
+        }
     }
 }

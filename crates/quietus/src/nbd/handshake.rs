@@ -233,7 +233,7 @@ impl Negotiation<'_> {
         }
         let name =
             option::export_name(data).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let export = self.offer.exports.find(name).ok_or_else(|| broken("an unknown export"))?;
+        let export = self.offer.exports.find(name).map_err(|_| broken("an unknown export"))?;
         let info = export.info();
         let mut out = Vec::from(info.size.to_be_bytes());
         out.extend(self.transmission_flags(&info).to_be_bytes());
@@ -300,8 +300,9 @@ impl Negotiation<'_> {
             Ok(request) => request,
             Err(Malformed(what)) => return self.reply(option, rep::ERR_INVALID, what),
         };
-        let Some(export) = self.offer.exports.find(request.name) else {
-            return self.reply(option, rep::ERR_UNKNOWN, "no such export");
+        let export = match self.offer.exports.find(request.name) {
+            Ok(export) => export,
+            Err(why) => return self.reply(option, rep::ERR_UNKNOWN, &why),
         };
         let mut out = Vec::new();
         self.put_info(&mut out, option, &request, &export.info());
@@ -359,8 +360,9 @@ impl Negotiation<'_> {
             Ok(request) => request,
             Err(Malformed(what)) => return self.reply(option, rep::ERR_INVALID, what),
         };
-        let Some(export) = self.offer.exports.find(request.name) else {
-            return self.reply(option, rep::ERR_UNKNOWN, "no such export");
+        let export = match self.offer.exports.find(request.name) {
+            Ok(export) => export,
+            Err(why) => return self.reply(option, rep::ERR_UNKNOWN, &why),
         };
         let contexts = if set { chosen(&request.queries) } else { listed(&request.queries) };
         self.reply_contexts(option, &contexts, set)?;

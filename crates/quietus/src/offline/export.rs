@@ -43,20 +43,23 @@ pub struct Exported {
     pub host_bytes: u64,
 }
 
-/// Writes the live content of the disk at `path`, all of one instant, to the new file `image`. Dead
+/// Writes the live content of the disk at `path`, all of one instant, to the new file `image`; or the disk as it
+/// was at an epoch. Dead
 /// content is not in it. The file appears only when all of it is durable.
 ///
 /// # Errors
 /// [`OfflineError`].
 pub fn export(
     path: &Path,
+    at_epoch: Option<&str>,
     image: &Path,
     format: ImageFormat,
     step: Step<'_>,
 ) -> Result<Exported, OfflineError> {
     let mut draft = Draft::begin(image, PLAN).map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
-    let answer = control::ask(path, &Call::Export, Some(&raw), step).map_err(OfflineError::Answered)?;
+    let call = at_epoch.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
+    let answer = control::ask(path, &call, Some(&raw), step).map_err(OfflineError::Answered)?;
     let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), format, copied, host_bytes })

@@ -50,7 +50,7 @@ impl Keys {
         self.drawn.set(self.drawn.get() + 1);
         let session = units::Session([self.drawn.get(); 16]);
         let (index, _) = self.file.add_session(session, unlocked.newest().0).unwrap();
-        DiskSealer::new(seal, &self.file, unlocked, index, Draws::default()).unwrap()
+        DiskSealer::new(seal, &self.file, unlocked, Some(index), Draws::default()).unwrap()
     }
 }
 
@@ -261,7 +261,8 @@ fn a_session_that_is_unknown_or_whose_master_key_is_gone_opens_nothing() {
     sealing.stub = [1; 63].into();
     opens(&sealing);
     let unlocked = keys.file.unlock(&PHRASE).unwrap();
-    let none = DiskSealer::new(Seal::RandomKey, &keys.file, unlocked, SessionIndex(3), Draws::default());
+    let none =
+        DiskSealer::new(Seal::RandomKey, &keys.file, unlocked, Some(SessionIndex(3)), Draws::default());
     assert_eq!(none.err(), Some(NoSession(3)));
 }
 

@@ -1,0 +1,80 @@
+//! The commands about epochs.
+
+use super::args::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
+use super::report::Report;
+use super::{Failure, ask};
+use crate::control::{Call, Epochs};
+use std::path::{Path, PathBuf};
+
+/// A disk, and what follows the last `@`, if no directory has the whole name.
+pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
+    let text = target.to_string_lossy();
+    match text.rsplit_once('@') {
+        Some((disk, at)) if !target.exists() => (disk.into(), Some(at.into())),
+        _ => (target.into(), None),
+    }
+}
+
+/// A disk, and the epochs that are named behind it.
+fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
+    let (disk, Some(at)) = split(target) else {
+        let text = target.display();
+        return Err(Failure::Error(format!(
+            "{text} names no epochs; use {text}@17, {text}@17..20 or {text}@NAME"
+        )));
+    };
+    let epochs = match at.split_once("..") {
+        None => Epochs { from: at, to: None },
+        Some(("", to)) => Epochs { from: Epochs::FIRST.into(), to: Some(to.into()) },
+        Some((from, to)) => Epochs { from: from.into(), to: Some(to.into()) },
+    };
+    Ok((disk, epochs))
+}
+
+pub(super) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
+    out.epoch_closed(&ask(&args.disk, &Call::Epoch { name: args.name.clone() })?);
+    Ok(())
+}
+
+pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
+    out.versions(&ask(&args.disk, &Call::Versions { from: args.from })?);
+    Ok(())
+}
+
+pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, epochs) = named(&args.target)?;
+    out.forgotten(&ask(&disk, &Call::Forget { epochs, wait: args.wait })?);
+    Ok(())
+}
+
+pub(super) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, epochs) = named(&args.target)?;
+    let HoldArgs { name, who, why, .. } = args;
+    let call = Call::Hold { name: name.clone(), epochs, who: who.clone(), why: why.clone() };
+    out.held(name, &ask(&disk, &call)?);
+    Ok(())
+}
+
+pub(super) fn release(args: &ReleaseArgs, out: &Report) -> Result<(), Failure> {
+    out.released(&ask(&args.disk, &Call::Release { name: args.name.clone() })?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_follow_the_last_at_of_a_name_that_is_no_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let odd = dir.path().join("vm@home");
+        std::fs::create_dir(&odd).expect("a directory");
+        assert_eq!(split(&odd), (odd.clone(), None));
+        let named_of = |text: &str| named(Path::new(text)).ok();
+        let epochs = |from: &str, to: Option<&str>| Epochs { from: from.into(), to: to.map(Into::into) };
+        assert_eq!(named_of("d@17"), Some(("d".into(), epochs("17", None))));
+        assert_eq!(named_of("d@17..x"), Some(("d".into(), epochs("17", Some("x")))));
+        assert_eq!(named_of("d@..2026-11-20"), Some(("d".into(), epochs("first", Some("2026-11-20")))));
+        assert!(named_of("d").is_none());
+    }
+}

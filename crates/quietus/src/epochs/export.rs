@@ -1,0 +1,129 @@
+//! The disk as an epoch had it, read-only.
+
+use super::{At, now_ms};
+use crate::disk::EpochEnd;
+use crate::engine::Engine;
+use crate::export::{Export, ExportInfo, ReplyTo, Sink, carry_out};
+use crate::open_disk::OpenDisk;
+use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::units::{Addr, Epoch, Extent};
+use std::sync::Arc;
+
+/// A disk as `epoch` had it.
+pub struct Past {
+    engine: Arc<Engine>,
+    name: String,
+    epoch: Epoch,
+}
+
+impl Past {
+    /// The disk of `engine` as `epoch` had it, offered as `name`.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, name: String, epoch: Epoch) -> Self {
+        Self { engine, name, epoch }
+    }
+
+    /// The bytes of `extent`.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn read(&self, extent: Extent<Addr>) -> Result<Buf, Refusal> {
+        carry_out(self, Request { op: Op::Read, extent, fua: false })
+    }
+}
+
+impl Export for Past {
+    fn info(&self) -> ExportInfo {
+        let epoch = self.epoch.0;
+        ExportInfo {
+            name: self.name.clone(),
+            description: format!("epoch {epoch} of a Quietus disk"),
+            size: self.engine.size(),
+            read_only: true,
+            multi_connection: true,
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.engine.size()
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        match request.op {
+            Op::Read => {
+                let op = Op::ReadPast(self.epoch);
+                self.engine.submit(Request { op, ..request }, reply);
+            }
+            // What is kept does not change, and a cache of it is nobody's promise.
+            Op::Flush | Op::Cache => reply.send(Ok(Buf::new())),
+            _ => reply.send(Err(Refusal::ReadOnly)),
+        }
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, _: usize) -> Vec<(u64, Liveness)> {
+        vec![(extent.len, Liveness::Live)]
+    }
+}
+
+/// A disk that keeps versions, and its epochs.
+pub struct Versioned(Arc<OpenDisk>);
+
+impl Versioned {
+    /// Offers `disk`.
+    #[must_use]
+    pub fn new(disk: Arc<OpenDisk>) -> Self {
+        Self(disk)
+    }
+
+    fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
+        let epoch = at.parse::<At>()?.find(&self.0.engine, &self.0.names)?;
+        let name = format!("{}@{at}", self.0.dir.name());
+        Ok(Arc::new(Past::new(Arc::clone(&self.0.engine), name, epoch)))
+    }
+}
+
+impl Export for Versioned {
+    fn info(&self) -> ExportInfo {
+        self.0.engine.info()
+    }
+
+    fn size(&self) -> u64 {
+        self.0.engine.size()
+    }
+
+    fn connected(&self, process: Option<u32>) -> u64 {
+        self.0.engine.connected(process)
+    }
+
+    fn disconnected(&self, client: u64) {
+        self.0.engine.disconnected(client);
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        let ends = self.0.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
+        if ends && request.op == Op::Flush && !self.0.dir.is_read_only() {
+            let close = Request { op: Op::CloseEpoch { when: now_ms() }, ..request.clone() };
+            self.0.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
+        }
+        self.0.engine.submit(request, reply);
+    }
+
+    fn past(&self, at: &str) -> Option<Result<Arc<dyn Export>, String>> {
+        Some(self.at(at))
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        self.0.engine.liveness(extent, runs_max)
+    }
+}
+
+/// Nobody waits for the end of an epoch that a flush closes: the flush has an answer of its own.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn reply(&self, _: u64, outcome: Outcome) {
+        if let Err(refusal) = outcome {
+            tracing::warn!(%refusal, "cannot close the epoch at a flush");
+        }
+    }
+}

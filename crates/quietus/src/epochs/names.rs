@@ -1,0 +1,230 @@
+//! The names of epochs, and the holds that refuse to forget them: a file in the disk's directory.
+
+use super::At;
+use crate::directory::Directory;
+use quietus_core::units::{Epoch, EpochRange};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Name of the file.
+pub const NAMES_FILE: &str = "epochs.json";
+/// Most names and holds together.
+const ENTRIES_MAX: usize = 10_000;
+
+/// The content of the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    /// The epochs that have a name.
+    #[serde(default)]
+    names: BTreeMap<String, u64>,
+    /// The holds, by name.
+    #[serde(default)]
+    holds: BTreeMap<String, HoldOf>,
+}
+
+/// A hold: these epochs must not be forgotten.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldOf {
+    /// The first epoch.
+    pub from: u64,
+    /// The last epoch.
+    pub to: u64,
+    /// Who asked for the hold.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When, in milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// Why a name or a hold was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum NamesError {
+    /// The text is a number or a time, or has forbidden characters.
+    #[error("{0:?} cannot be a name: use letters, digits, - _ and ., not a digit first")]
+    NoName(String),
+    /// The name is another's.
+    #[error("the name {0:?} is taken; choose another one")]
+    Taken(String),
+    /// There is no such hold.
+    #[error("no hold has the name {0:?}")]
+    NoHold(String),
+    /// A hold refuses to forget.
+    #[error("epochs {from} to {to} are held by {name:?} (asked for by {who}: {why}); release it first")]
+    Held {
+        /// The hold.
+        name: String,
+        /// The first epoch.
+        from: u64,
+        /// The last epoch.
+        to: u64,
+        /// Who asked for the hold.
+        who: String,
+        /// Why.
+        why: String,
+    },
+    /// There are too many.
+    #[error("the disk has {ENTRIES_MAX} names and holds, which is the limit; release some holds")]
+    Full,
+    /// The file is damaged.
+    #[error("{}: {error}; restore the file from a backup", path.display())]
+    Damaged {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
+    /// The host failed.
+    #[error("{}: {error}", path.display())]
+    Host {
+        /// Path of the file.
+        path: PathBuf,
+        /// The failure.
+        error: io::Error,
+    },
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Names(Mutex<Content>);
+
+impl Names {
+    /// The names of the disk in `directory`.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn read(directory: &Directory) -> Result<Self, NamesError> {
+        let path = directory.file(NAMES_FILE);
+        let content = match std::fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| NamesError::Damaged { path, error })?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Content::default(),
+            Err(error) => return Err(NamesError::Host { path, error }),
+        };
+        Ok(Self(Mutex::new(content)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The epoch with this name.
+    #[must_use]
+    pub fn epoch(&self, name: &str) -> Option<Epoch> {
+        self.lock().names.get(name).copied().map(Epoch)
+    }
+
+    /// The name of each epoch that has one.
+    #[must_use]
+    pub fn by_epoch(&self) -> BTreeMap<u64, String> {
+        self.lock().names.iter().map(|(name, epoch)| (*epoch, name.clone())).collect()
+    }
+
+    /// The holds, by name.
+    #[must_use]
+    pub fn holds(&self) -> BTreeMap<String, HoldOf> {
+        self.lock().holds.clone()
+    }
+
+    /// Gives `epoch` this name, durably.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn name(&self, directory: &Directory, name: &str, epoch: Epoch) -> Result<(), NamesError> {
+        check(name)?;
+        self.change(directory, |content| match content.names.insert(name.into(), epoch.0) {
+            Some(other) if other != epoch.0 => Err(NamesError::Taken(name.into())),
+            _ => Ok(()),
+        })
+    }
+
+    /// Whether `name` can be given to an epoch that has not closed yet.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn check_free(&self, name: &str) -> Result<(), NamesError> {
+        check(name)?;
+        if self.epoch(name).is_some() { Err(NamesError::Taken(name.into())) } else { Ok(()) }
+    }
+
+    /// Adds a hold, durably.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn hold(&self, directory: &Directory, name: &str, hold: HoldOf) -> Result<(), NamesError> {
+        check(name)?;
+        self.change(directory, |content| match content.holds.insert(name.into(), hold) {
+            Some(_) => Err(NamesError::Taken(name.into())),
+            None => Ok(()),
+        })
+    }
+
+    /// Removes a hold, durably; returns it.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn release(&self, directory: &Directory, name: &str) -> Result<HoldOf, NamesError> {
+        self.change(directory, |content| {
+            content.holds.remove(name).ok_or_else(|| NamesError::NoHold(name.into()))
+        })
+    }
+
+    /// Refuses epochs of which some are held.
+    ///
+    /// # Errors
+    /// [`NamesError::Held`].
+    pub fn check_held(&self, epochs: EpochRange) -> Result<(), NamesError> {
+        let content = self.lock();
+        let held = content.holds.iter().find(|(_, it)| it.from <= epochs.to.0 && epochs.from.0 <= it.to);
+        let Some((name, HoldOf { from, to, who, why, .. })) = held else { return Ok(()) };
+        let (name, who, why) = (name.clone(), who.clone(), why.clone());
+        Err(NamesError::Held { name, from: *from, to: *to, who, why })
+    }
+
+    /// Takes the names of `epochs` away, durably: they are forgotten.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn forget(&self, directory: &Directory, epochs: EpochRange) -> Result<(), NamesError> {
+        if !self.lock().names.values().any(|epoch| epochs.contains(Epoch(*epoch))) {
+            return Ok(());
+        }
+        self.change(directory, |content| {
+            content.names.retain(|_, epoch| !epochs.contains(Epoch(*epoch)));
+            Ok(())
+        })
+    }
+
+    /// Makes a change, first in the file.
+    fn change<T>(
+        &self,
+        directory: &Directory,
+        change: impl FnOnce(&mut Content) -> Result<T, NamesError>,
+    ) -> Result<T, NamesError> {
+        let mut content = self.lock();
+        let mut next = content.clone();
+        let done = change(&mut next)?;
+        if next.names.len() + next.holds.len() > ENTRIES_MAX {
+            return Err(NamesError::Full);
+        }
+        let path = directory.file(NAMES_FILE);
+        let bytes = serde_json::to_vec_pretty(&next)
+            .map_err(|error| NamesError::Damaged { path: path.clone(), error })?;
+        directory.replace(NAMES_FILE, &bytes).map_err(|error| NamesError::Host { path, error })?;
+        *content = next;
+        Ok(done)
+    }
+}
+
+fn check(name: &str) -> Result<(), NamesError> {
+    match name.parse() {
+        Ok(At::Name(_)) => Ok(()),
+        _ => Err(NamesError::NoName(name.into())),
+    }
+}
