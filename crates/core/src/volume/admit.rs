@@ -455,7 +455,8 @@ impl Volume {
         self.looked(extent, &result);
     }
 
-    /// Refuses a change of `extent` of which the watcher was told, and which does not take place.
+    /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
+    /// task may have put a part of a write there already.
     pub(super) fn refuse_unbegun(
         &mut self,
         id: RequestId,
@@ -464,6 +465,7 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         self.blind(extent);
+        self.erasing.layers.forget(extent);
         self.requests.leave(id);
         out.push(Command::Reply(id, Err(refusal)));
     }

@@ -76,9 +76,18 @@ impl Volume {
 
     /// Lets erase tasks rest: one lacked space.
     pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.schedule.shortage.tasks = self.retry_at();
+        self.rest_tasks();
         self.refuse_demands(error, out);
         self.refuse_obliging(error, out);
+    }
+
+    /// The same, where nobody is refused: the task under way cannot be given up, and goes on once it has rested.
+    pub(super) fn rest_tasks(&mut self) {
+        self.schedule.shortage.tasks = self.retry_at();
+    }
+
+    pub(super) fn tasks_rest_until(&self) -> Millis {
+        self.schedule.shortage.tasks
     }
 
     /// Lets changes of the map rest: a page lacked space.

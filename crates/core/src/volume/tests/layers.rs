@@ -204,6 +204,27 @@ fn one_more_write_after_a_destruction_has_something_below() {
 }
 
 #[test]
+fn below_what_was_written_after_a_write_that_was_refused_amid_its_passes_lies_that_write() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    bench.write(65536, 7, 65536);
+    puppet.suspects_all.store(true, Relaxed);
+    // The staging slots hold a half of it.
+    let write = bench.ask(Op::Write(vec![8; 131_072].into()), 0, 131_072);
+    while bench.volume.status().counters.rewritten_bytes == 0 {
+        assert!(bench.step());
+    }
+    bench.data.starved.set(true);
+    bench.settle();
+    assert!(matches!(bench.replies.remove(&write), Some(Err(Refusal::NoSpace(_)))));
+    bench.data.starved.set(false);
+    puppet.suspects_all.store(false, Relaxed);
+    bench.now += 60_000;
+    bench.write(0, 9, 4096);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 4096);
+}
+
+#[test]
 fn below_what_was_written_after_a_shred_lies_nothing() {
     let (mut bench, puppet) = watched();
     bench.write(0, 7, 4096);
