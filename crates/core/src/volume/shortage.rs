@@ -8,7 +8,7 @@
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use super::admit::all_zeros;
-use super::waiting::{Obstacle, Waiting};
+use super::waiting::{Obstacle, Unseen, Waiting};
 use super::{Command, Volume, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
@@ -128,6 +128,7 @@ impl Volume {
 
     /// Refuses a request that did not begin.
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
-        self.refuse_unbegun(waiting.id, waiting.request.extent, refusal(error), out);
+        let was_shown = matches!(waiting.unseen, Unseen::Left(_));
+        self.refuse_unbegun(waiting.id, waiting.request.extent, was_shown, refusal(error), out);
     }
 }
