@@ -53,6 +53,8 @@ impl Files {
             self.arrive_all()?;
         }
         self.wire.clear();
+        // What an earlier connection sent may still land: a commit block, too.
+        self.until(|it| it.orphans.is_empty())?;
         self.until_quiet()?;
         let (found, pages) = self.read_and_judge(false)?;
         self.system.found(&found)?;
