@@ -63,7 +63,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// The mutants that show below a watcher only.
-    pub const WATCHED: [Self; 2] = [Self::TellOfRefused, Self::DieDuringOverwrite];
+    pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// All other mutants.
     pub const ALL: [Self; 24] = [
