@@ -233,7 +233,14 @@ fn hunt_pairs(name: &str) -> bool {
     use quietus_sim::mutants::hunt_pair;
     use quietus_sim::pairs::Guest;
     let mut is_well = true;
-    for pair in PAIRS.iter().filter(|it| it.guest != Guest::Bare) {
+    let pairs = || PAIRS.iter().filter(|it| it.guest != Guest::Bare);
+    for mutant in Mutant::ANY_PAIR.into_iter().filter(|it| format!("{it:?}").contains(name)) {
+        let caught = pairs().find_map(|pair| hunt_pair(mutant, pair));
+        is_well &= caught.is_some();
+        let found = caught.map(|(n, part)| format!("{}, history {n}", part.name));
+        println!("{mutant:?}: {}", found.unwrap_or_else(|| "NOT FOUND".into()));
+    }
+    for pair in pairs() {
         for mutant in Mutant::VOLUME.into_iter().filter(|it| format!("{it:?}").contains(name)) {
             let caught = hunt_pair(mutant, pair);
             is_well &= caught.is_some();

@@ -24,7 +24,7 @@ use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::request::{Buf, Outcome, Request, RequestId};
+use quietus_core::request::{Buf, Outcome, Refusal, Request, RequestId};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Receipt, Volume};
 use quietus_detect::format::Prober;
@@ -124,6 +124,8 @@ pub struct Figures {
     pub failures: u64,
     /// Times that the host became full.
     pub full: u64,
+    /// Requests that were refused for want of space.
+    pub no_space: u64,
     /// Times that all obligations were completed and the media were examined.
     pub examined: u64,
 }
@@ -141,6 +143,7 @@ impl Figures {
         self.cut_in_recovery += other.cut_in_recovery;
         self.failures += other.failures;
         self.full += other.full;
+        self.no_space += other.no_space;
         self.examined += other.examined;
     }
 }
@@ -219,7 +222,10 @@ impl Server {
         for command in out.drain(..) {
             match command {
                 Command::Io(io) => self.handed.push(io),
-                Command::Reply(id, outcome) => self.say(Said::Reply(id, outcome)),
+                Command::Reply(id, outcome) => {
+                    self.figures.no_space += u64::from(matches!(outcome, Err(Refusal::NoSpace(_))));
+                    self.say(Said::Reply(id, outcome));
+                }
                 Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
                 Command::Latched(reason) => self.latched(&reason)?,
                 Command::Died(Cause::Map, extent) => {

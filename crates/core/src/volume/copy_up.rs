@@ -98,7 +98,7 @@ impl Volume {
     /// Refuses a request whose block got no copy.
     fn abandon_copy(&mut self, id: RequestId, refusal: Refusal, out: &mut Vec<Command>) {
         let extent = self.requests.running.get_mut(id).extent;
-        self.blind(extent);
+        self.tell_of_refusal(extent, true);
         self.finish(id, Err(refusal), out);
     }
 }

@@ -12,6 +12,7 @@ impl Files {
     /// Unmounts, lets the server do all that it wants, and has the file systems mounted and
     /// unmounted for as long as that takes to settle: time alone proves nothing.
     pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
+        self.server.fill_host(false);
         self.everywhere(|it| it.begin(Event::Unmount(false)))?;
         self.until_quiet()?;
         self.everywhere(|it| if it.is_whole() { Ok(()) } else { it.begin(Event::Fsck(false)) })?;

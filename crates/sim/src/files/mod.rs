@@ -3,8 +3,8 @@
 //!
 //! A guest knows the blocks that it owns. Its writes leave in any order within the allowed window,
 //! are under way several at a time, and are done and replied to in any order. The server is stopped
-//! and killed, the power is cut, a guest crashes and is mended, its client loses the connection and
-//! sends again. Oracles:
+//! and killed, the power is cut, the host is full for a while, a guest crashes and is mended, its
+//! client loses the connection and sends again. Oracles:
 //!
 //! - *safety*: whatever is read is what the disk promised to hold ([`shelf`]);
 //!   only what the reader does not own may be gone;
@@ -48,6 +48,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use system::{PROBER, System};
+
+/// Histories in which the host may become full, in percent.
+const FULL_PERCENT: u64 = 10;
 
 /// Kinds of file systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +98,8 @@ pub struct Setup {
     pub turns_max: u64,
     /// The server may be killed, and the power cut.
     pub crashes: bool,
+    /// The host may become full.
+    pub fills: bool,
 }
 
 impl Setup {
@@ -112,6 +117,7 @@ impl Setup {
             turns_max: rng.pick(&[2, 6, 20]),
             crashes: rng.chance(50),
             disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
+            fills: rng.chance(FULL_PERCENT),
         }
     }
 
@@ -175,6 +181,8 @@ pub enum Event {
     Kill(bool),
     /// The power is cut; and cut again after so many changes by the start after it.
     CutPower(Option<u32>),
+    /// The host becomes full, or has room again.
+    Fill(bool),
 }
 
 /// A request that is refused, whatever the state of the disk.
@@ -317,6 +325,10 @@ impl Files {
             Event::Restart(drains) => self.restart(drains),
             Event::Kill(survives) => self.kill(survives),
             Event::CutPower(again_after) => self.cut_power(again_after),
+            Event::Fill(is_full) => {
+                self.server.fill_host(is_full);
+                Ok(())
+            }
         }
     }
 }

@@ -129,6 +129,9 @@ pub(super) trait System: Debug {
     /// The write to `block` was replied to.
     fn replied(&mut self, _block: Block) {}
 
+    /// The write to `block` was refused, and will come again.
+    fn refused(&mut self, _block: Block) {}
+
     /// The journal's flush was replied to.
     fn flushed(&mut self) {}
 

@@ -427,7 +427,7 @@ impl<F: Format> Version for Reference<F> {
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.cut(),
             Observation::Proven => self.proven(),
-            Observation::Stopping => {}
+            Observation::Refused { .. } | Observation::Stopping => {}
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
     if setup.overlay.is_none() {
-        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
+        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
         return SimMedia { data, journal, others: Vec::new(), power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;

@@ -92,7 +92,10 @@ impl Version for Reference {
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.turn(Stage::Unsynced, Stage::Syncing),
             Observation::Proven => self.turn(Stage::Syncing, Stage::Confirmed),
-            Observation::Read(_) | Observation::Clients | Observation::Stopping => {}
+            Observation::Refused { .. }
+            | Observation::Read(_)
+            | Observation::Clients
+            | Observation::Stopping => {}
         }
     }
 
