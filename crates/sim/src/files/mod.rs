@@ -16,23 +16,24 @@
 
 mod client;
 mod crash;
-mod ext2;
+pub(crate) mod ext2;
 mod ext4;
-mod fat;
+pub(crate) mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
-mod system;
+pub(crate) mod system;
 mod traffic;
-mod truth;
+pub(crate) mod truth;
 mod work;
 
 use crate::history;
 use crate::rng::Rng;
 use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::{FILES, SLOTS};
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
@@ -118,8 +119,8 @@ impl Setup {
     fn systems(&self) -> Vec<Box<dyn System>> {
         let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
             match it {
-                FileSystem::Ext2 => Box::new(Ext2::new(data)),
-                FileSystem::Fat => Box::new(Fat::new(data)),
+                FileSystem::Ext2 => Box::new(Ext2::new(data, FILES, (0..SLOTS).collect())),
+                FileSystem::Fat => Box::new(Fat::new(data, true)),
                 FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
             }
         };

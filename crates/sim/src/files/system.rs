@@ -36,10 +36,10 @@ fn wide(toy: impl Format + 'static) -> Box<dyn Format> {
 }
 
 /// Writes of whole blocks.
-pub(super) type Writes = Vec<(Block, Vec<u8>)>;
+pub type Writes = Vec<(Block, Vec<u8>)>;
 
 /// A file system: in the memory of a guest, if it is mounted.
-pub(super) trait System: Debug {
+pub trait System: Debug {
     /// The byte of the superblock by which [`PROBER`] knows the file system.
     fn label(&self) -> u8;
 

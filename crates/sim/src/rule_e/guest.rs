@@ -7,7 +7,6 @@
 //! freed block of pointers is forgotten with its pointers in place.
 
 pub mod actions;
-pub mod system;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, table};
 use quietus_detect::format::Block;

@@ -2,17 +2,13 @@
 //! is there for.
 
 use crate::cache::Step::{Emit, Sink};
-use crate::rule_e::guest::actions::Action::{self, Create, Delete, Grow, GrowIndirect, Punch, Truncate};
-use crate::rule_e::play;
+use crate::rule_e::guest::actions::Action::{Create, Delete, Grow, GrowIndirect, Punch, Truncate};
 use crate::rule_e::play::Step::{
-    Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep, Unmount,
-    WriteBack,
+    self, Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep,
+    Unmount, WriteBack,
 };
 use crate::rule_e::toy::{MAP, SUPER, TABLE};
 use quietus_detect::format::Block;
-
-/// Steps of the ext2-like file system.
-type Step = play::Step<Action>;
 
 /// All of them: what they show, as a fact, and what happens.
 #[must_use]

@@ -12,7 +12,6 @@
 
 pub mod fuzz;
 pub mod memory;
-pub mod system;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, place};
 use quietus_core::units::{Addr, Extent};
