@@ -86,7 +86,6 @@ fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
 
 impl<const BYTES: usize> Differential<BYTES> {
     /// Both versions, as they begin to watch `disk`.
-    #[must_use]
     pub fn new(
         rule: Box<dyn Rule>,
         reference: Box<dyn Version>,
@@ -105,7 +104,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// The versions that are among the `watchers`.
-    #[must_use]
     pub fn watched_by(self, watchers: Watchers) -> Self {
         let rule = self.rule.filter(|_| watchers != Watchers::Reference);
         let reference = self.reference.filter(|_| watchers != Watchers::Product);
@@ -114,7 +112,6 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     /// From here on each version reads what it wants before anything else
     /// happens: how much they remember of what was written is their own matter.
-    #[must_use]
     pub fn at_once(mut self) -> Self {
         self.reads_at_once = true;
         self.read_all();
@@ -159,13 +156,11 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// The content of `block`.
-    #[must_use]
     pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
     }
 
     /// The content of the disk.
-    #[must_use]
     pub fn disk(&self) -> &[[u8; BYTES]] {
         &self.disk
     }
@@ -176,13 +171,11 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// The time.
-    #[must_use]
     pub fn now(&self) -> Millis {
         self.now
     }
 
     /// Whether inference has stopped.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         let reference = || self.reference.as_ref().is_some_and(|it| it.is_over());
         self.rule.as_ref().map_or_else(reference, |it| it.has_changed() || it.broken().is_some())
@@ -190,16 +183,12 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
     /// rules do not fix.
-    #[must_use]
     pub fn reference(&self) -> Option<&dyn Version> {
         self.reference.as_deref()
     }
 
     /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before; that
     /// is asked for only if there are `layers`.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8], layers: bool) -> Result<Vec<Block>, String> {
         let taken = if layers { self.take(extent)? } else { Vec::new() };
         self.change(extent, Content::Bytes(bytes))?;
@@ -219,18 +208,12 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Reads `block`, as the guest.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
         self.observe(Observation::Read(place::<BYTES>(block)));
         self.compare()
     }
 
     /// Frees `block`, as the guest.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn free(&mut self, block: Block) -> Result<(), String> {
         self.change(place::<BYTES>(block), Content::Zeros)
     }
@@ -284,9 +267,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Reads one block that is wanted; false: none is.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
         let theirs = self.reference_wants();
         let ours = if self.rule.is_some() {
@@ -313,9 +293,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Lets time pass.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.observe(Observation::Tick);
@@ -334,9 +311,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Takes all verdicts that there are.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, layers, all)).transpose()?;
         let theirs = self.reference.as_ref().map(|it| it.due(layers, all));

@@ -59,7 +59,6 @@ pub struct Setup {
 
 impl Setup {
     /// The simplest disk.
-    #[must_use]
     pub fn plain(disk_bytes: u64) -> Self {
         Self {
             disk_bytes,

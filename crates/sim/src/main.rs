@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use quietus_sim::differential::Watchers::Both;
+use quietus_sim::Watchers::Both;
 use quietus_sim::history::History;
 use quietus_sim::pairs::{PAIRS, Pair};
 use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};

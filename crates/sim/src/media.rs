@@ -23,14 +23,12 @@ pub struct SimMedia {
 
 impl SimMedia {
     /// The media in the form that a volume wants.
-    #[must_use]
     pub fn get(&self) -> Media<'_> {
         let media = Media::new(&self.data, &self.journal);
         self.others.iter().fold(media, |media, (id, medium)| media.with(*id, medium))
     }
 
     /// Medium `id`; the data where the disk has no such medium.
-    #[must_use]
     pub fn on(&self, id: MediumId) -> &SimMedium {
         let other = self.others.iter().find(|(other, _)| *other == id);
         match id {

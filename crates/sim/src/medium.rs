@@ -70,7 +70,6 @@ impl Power {
     }
 
     /// Whether the fuse has burnt down.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         self.0.get() == Some(0)
     }
@@ -132,7 +131,6 @@ struct Sector {
 impl SimMedium {
     /// An empty medium of `size` bytes, whole sectors. Content on it counts as destroyed after
     /// `passes_min` passes.
-    #[must_use]
     pub fn new(size: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         assert_eq!(size % SECTOR_BYTES as u64, 0, "a medium has whole sectors");
         let count = size as usize / SECTOR_BYTES;
@@ -157,7 +155,6 @@ impl SimMedium {
     }
 
     /// A medium without a byte, that grows to `size_max` bytes with what is written.
-    #[must_use]
     pub fn growing(size_max: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         let medium = Self::new(size_max, passes_min, punch, power);
         {
@@ -168,7 +165,6 @@ impl SimMedium {
     }
 
     /// The medium on `host`.
-    #[must_use]
     pub fn on_host(self, host: &Host) -> Self {
         self.inner.borrow_mut().host = host.clone();
         self
@@ -211,7 +207,6 @@ impl SimMedium {
     }
 
     /// Session of the medium's host: another one after each power cut.
-    #[must_use]
     pub fn session(&self) -> u64 {
         self.inner.borrow().cuts
     }
@@ -223,7 +218,6 @@ impl SimMedium {
     }
 
     /// Parts of the medium that have no space allocated, ascending.
-    #[must_use]
     pub fn holes(&self) -> Vec<Extent<Pos>> {
         let inner = self.inner.borrow();
         let mut holes: Vec<Extent<Pos>> = Vec::new();
@@ -243,7 +237,6 @@ impl SimMedium {
     }
 
     /// Bytes of space that the medium takes.
-    #[must_use]
     pub fn space(&self) -> u64 {
         let inner = self.inner.borrow();
         let within = inner.sectors.iter().take((inner.len as usize).div_ceil(SECTOR_BYTES));

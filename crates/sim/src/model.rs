@@ -82,7 +82,6 @@ pub struct Model {
 
 impl Model {
     /// The model of a disk of `size` bytes that holds `value`.
-    #[must_use]
     pub fn new(size: u64, value: Value) -> Self {
         Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
     }

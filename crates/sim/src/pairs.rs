@@ -79,7 +79,6 @@ impl fmt::Display for Pair {
 
 impl Pair {
     /// Plays the history of `seed`; cut down if it fails.
-    #[must_use]
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
             Guest::Bare => bare(&self.to_string(), seed),

@@ -6,7 +6,6 @@ pub struct Rng(u64);
 
 impl Rng {
     /// The stream of `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
@@ -44,7 +43,6 @@ impl Rng {
 }
 
 /// Scatters the bits of `number`; a bijection (the finalizer of SplitMix64).
-#[must_use]
 pub fn mix(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

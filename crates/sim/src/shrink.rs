@@ -16,7 +16,6 @@ use crate::violation::Oracle;
 const TRIALS_MAX: usize = 20_000;
 
 /// The shortest history found that `oracle` still objects to.
-#[must_use]
 pub fn shrink(history: &History, oracle: Oracle) -> History {
     shrink_by(history, |candidate| verdict(candidate).is_err_and(|it| it.oracle == oracle))
 }

@@ -39,9 +39,6 @@ struct Pending {
 
 /// Lets `history` happen.
 ///
-/// # Errors
-/// The first broken promise.
-///
 /// # Panics
 /// If the code under test panics.
 pub fn run(history: &History) -> Result<Figures, Violation> {

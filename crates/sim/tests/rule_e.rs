@@ -2,7 +2,7 @@
 
 mod trial;
 
-use quietus_sim::differential::Watchers::Both;
+use quietus_sim::Watchers::Both;
 use quietus_sim::rule_e::known::histories;
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
 use quietus_sim::verdict::silence_panics;

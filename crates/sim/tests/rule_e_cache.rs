@@ -2,7 +2,7 @@
 
 mod trial;
 
-use quietus_sim::differential::Watchers::{Both, Product};
+use quietus_sim::Watchers::{Both, Product};
 use quietus_sim::rule_e::known;
 use quietus_sim::rule_e::trial::{cached, retold_cached};
 use quietus_sim::verdict::silence_panics;

@@ -100,7 +100,6 @@ pub struct Setup {
 
 impl Setup {
     /// The setup of `seed`, on such a disk, with such partitions.
-    #[must_use]
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
@@ -233,7 +232,6 @@ impl Files {
     ///
     /// # Panics
     /// If they cannot be mounted.
-    #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
@@ -273,7 +271,6 @@ impl Files {
     }
 
     /// Events of the history: how much there was to judge.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         self.server.figures
     }

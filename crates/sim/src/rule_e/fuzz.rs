@@ -18,7 +18,6 @@ pub const WINDOW_MS: u64 = 10;
 pub const SETTLE_MS: u64 = 400;
 
 /// Options for small state spaces.
-#[must_use]
 pub fn options(grade: Grade, eager: bool) -> Options {
     Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
 }
@@ -149,7 +148,6 @@ fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
 
 impl Fuzz {
     /// What `theme` is about.
-    #[must_use]
     pub fn new(theme: &Theme) -> Self {
         Self { differential: (theme.attach)(theme), steps: theme.steps.clone() }
     }
@@ -197,7 +195,6 @@ impl Space for Fuzz {
 }
 
 /// Everything at once: for walks.
-#[must_use]
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
     let mut steps = Vec::new();
     for block in 3..BLOCKS {
@@ -243,7 +240,6 @@ pub(super) fn theme(
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let theme = |name, was_clean, options, steps: &[&[Step]]| theme(attach, name, was_clean, options, steps);

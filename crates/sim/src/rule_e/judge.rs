@@ -45,7 +45,6 @@ pub struct Judge {
 
 impl Judge {
     /// A disk as it lies there.
-    #[must_use]
     pub fn new(disk: Vec<Bytes>) -> Self {
         let versions = disk.iter().map(|bytes| vec![*bytes]).collect();
         let places = vec![Place::default(); disk.len()];

@@ -14,17 +14,17 @@
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 
-pub mod fat;
-pub mod fuzz;
-pub mod guest;
-pub mod judge;
+pub(crate) mod fat;
+pub(crate) mod fuzz;
+pub(crate) mod guest;
+pub(crate) mod judge;
 pub mod known;
-pub mod play;
-pub mod reference;
+pub(crate) mod play;
+pub(crate) mod reference;
 pub mod search;
-pub mod toy;
+pub(crate) mod toy;
 pub mod trial;
-pub mod wide;
+pub(crate) mod wide;
 
 use crate::differential::Differential;
 use quietus_core::units::Millis;

@@ -70,7 +70,6 @@ pub struct Setup {
 
 impl Setup {
     /// Everything, for long histories.
-    #[must_use]
     pub fn large(grade: Grade, eager: bool) -> Self {
         Self {
             layout: Layout::Ext2,
@@ -90,7 +89,6 @@ impl Setup {
     }
 
     /// So little that all of it can be searched.
-    #[must_use]
     pub fn small(options: Options) -> Self {
         Self {
             data: 2,
@@ -203,7 +201,6 @@ impl Play {
     ///
     /// # Panics
     /// If the versions of the rules disagree on that.
-    #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let mut system = setup.system();
         let disk: Vec<_> = system.disk(0).iter().map(|it| narrowed(it)).collect();

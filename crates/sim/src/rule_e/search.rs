@@ -20,9 +20,6 @@ pub trait Space {
     fn steps(&self) -> Vec<Self::Step>;
 
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
-    ///
-    /// # Errors
-    /// A promise was broken: which.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
     /// Equal states have equal digests.
@@ -32,9 +29,6 @@ pub trait Space {
     fn is_over(&self) -> bool;
 
     /// Brings it to an end and judges what is left; it can not be used any more.
-    ///
-    /// # Errors
-    /// A promise was broken: which.
     fn finish(&mut self) -> Result<Excuses, String> {
         Ok(Excuses::default())
     }
@@ -63,9 +57,6 @@ pub struct Report<S> {
 }
 
 /// Lets `steps` happen to `space`, and brings it to an end.
-///
-/// # Errors
-/// The first broken promise.
 pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<Excuses, String> {
     happen(space, steps)?;
     let caught = catch_unwind(AssertUnwindSafe(|| space.finish()));
@@ -73,9 +64,6 @@ pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<E
 }
 
 /// Lets `steps` happen to `space`; a panic is a broken promise.
-///
-/// # Errors
-/// The first broken promise.
 pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     let all = || steps.iter().try_for_each(|it| space.step(*it));
     let caught = catch_unwind(AssertUnwindSafe(all));

@@ -39,16 +39,8 @@ const MAGIC: u8 = 0x51;
 pub type Bytes = [u8; BLOCK_BYTES];
 
 /// The bytes of `block`.
-#[must_use]
 pub fn place(block: Block) -> Extent<Addr> {
     Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
-}
-
-/// The blocks that `extent` touches.
-#[must_use]
-pub fn touched(extent: Extent<Addr>) -> Range<Block> {
-    let bytes = BLOCK_BYTES as u64;
-    (extent.start.0 / bytes) as Block..extent.end().div_ceil(bytes) as Block
 }
 
 /// The superblock's fields.
@@ -64,7 +56,6 @@ pub struct Super {
 
 impl Super {
     /// As it lies on the disk.
-    #[must_use]
     pub fn bytes(self) -> Bytes {
         let mut bytes = [0; BLOCK_BYTES];
         bytes[..4].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended, self.mounts]);
@@ -72,7 +63,6 @@ impl Super {
     }
 
     /// None: it is no superblock.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let read = || Self { is_clean: bytes[1] != 0, mended: bytes[2], mounts: bytes[3] };
         (bytes.first() == Some(&MAGIC)).then(read)
@@ -96,14 +86,12 @@ pub struct Inode {
 
 impl Inode {
     /// As it lies on the disk.
-    #[must_use]
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
         [self.generation, self.links, first, second, self.indirect, self.double, 0, 0]
     }
 
     /// From `bytes`, [`INODE_BYTES`] of them.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             generation: bytes[0],
@@ -115,7 +103,6 @@ impl Inode {
     }
 
     /// Blocks that the inode owns, with their kinds.
-    #[must_use]
     pub fn owns(self) -> Vec<(u8, Kind)> {
         if self.links == 0 {
             return Vec::new();
@@ -134,7 +121,6 @@ fn seen(inode: Inode) -> Inode {
 }
 
 /// The block of inodes that holds `inodes`.
-#[must_use]
 pub fn table(inodes: &[Inode]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     for (slot, inode) in bytes.chunks_exact_mut(INODE_BYTES).zip(inodes) {
@@ -158,7 +144,6 @@ pub struct Toy {
 
 impl Toy {
     /// An empty file system.
-    #[must_use]
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
@@ -167,19 +152,16 @@ impl Toy {
     }
 
     /// The first block that is not metadata in a fixed place.
-    #[must_use]
     pub fn first_data(&self) -> Block {
         self.journal_first() + self.journal
     }
 
     /// The first block of the journal, if there is one.
-    #[must_use]
     pub fn journal_first(&self) -> Block {
         TABLE + self.inode_blocks
     }
 
     /// The blocks of data.
-    #[must_use]
     pub fn data(&self) -> Range<Block> {
         self.first_data()..self.blocks
     }
@@ -230,7 +212,6 @@ fn without(these: &Links, those: &Links) -> Vec<Link> {
 }
 
 /// What changes with the superblock.
-#[must_use]
 pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
     match (Super::from_bytes(old), Super::from_bytes(new)) {
         (_, None) | (None, _) => Geometry::Changed,

@@ -41,7 +41,6 @@ fn listing<S: Debug>(steps: &[S]) -> String {
 }
 
 /// How many parts [`searched`] has.
-#[must_use]
 pub fn parts() -> usize {
     all_themes().len() + all_setups().len()
 }
@@ -51,7 +50,6 @@ fn all_themes() -> Vec<Theme> {
 }
 
 /// Searches part `n`, up to `transitions_max`.
-#[must_use]
 pub fn searched(n: usize, transitions_max: u64) -> Part {
     let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (all_themes(), all_setups());
@@ -93,14 +91,12 @@ fn fat_setups() -> Vec<(&'static str, Setup)> {
 
 /// The walk of `seed`: what it is called, its steps, and why it failed. Half of them write
 /// whatever may be written, half are a guest's life; half are of FATs.
-#[must_use]
 pub fn walked(seed: u64) -> Part {
     let n = seed / 2;
     if seed % 4 < 2 { walked_fuzz(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, Watchers::Both) }
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
-#[must_use]
 pub fn judged(seed: u64) -> Part {
     lived(seed / 2, seed % 2 == 1, Watchers::Product)
 }
@@ -151,7 +147,6 @@ fn setup_cached(data: Block, is_told: bool, watchers: Watchers) -> Setup {
 }
 
 /// The walk of `seed` through a guest's life above a cache; a quarter of them are of FATs.
-#[must_use]
 pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
     let setup = setup_cached(1 + (seed / 2 % 5) as u32, is_told, watchers);
     let (name, layout) = match seed % 4 {
@@ -195,18 +190,12 @@ fn kind(broken: &str) -> &str {
 }
 
 /// Lets `steps` happen to a guest with everything.
-///
-/// # Errors
-/// The first broken promise.
 pub fn retold(steps: &[Step], watchers: Watchers) -> Result<(), String> {
     let setup = Setup { watchers, ..Setup::large(Grade::Generation, false) };
     happen_and_finish(&mut Play::new(&setup), steps).map(drop)
 }
 
 /// The same above a cache, of which the rules are told or not; only the judge watches.
-///
-/// # Errors
-/// The first broken promise.
 pub fn retold_cached(steps: &[Step], is_told: bool) -> Result<(), String> {
     happen_and_finish(&mut Play::new(&setup_cached(3, is_told, Watchers::Product)), steps).map(drop)
 }

@@ -12,7 +12,6 @@ use quietus_detect::properties::Properties;
 use std::ops::Range;
 
 /// `page` as it lies on the disk `at` a block, with content of `tag` behind it.
-#[must_use]
 pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
     let mut bytes = vec![0; at.len as usize];
     bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
@@ -29,7 +28,6 @@ pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
 ///
 /// # Panics
 /// If it is shorter than that.
-#[must_use]
 pub fn narrowed(bytes: &[u8]) -> Bytes {
     bytes[..toy::BLOCK_BYTES].try_into().expect("the lengths are the same")
 }

@@ -24,7 +24,6 @@ pub const WIDE_BYTES: u32 = 1024;
 pub type Wider = [u8; WIDE_BYTES as usize];
 
 /// A device with the journal that lies in `area` of `disk`.
-#[must_use]
 pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
     let mut device = vec![[0; WIDE_BYTES as usize]; FIRST as usize];
     device.extend(&disk[area.first as usize..(area.first + area.len) as usize]);
@@ -51,7 +50,6 @@ fn found(disk: &[Wider]) -> Box<dyn Format> {
 ///
 /// # Panics
 /// If that is no journal's device.
-#[must_use]
 pub fn differential(
     area: Area,
     (watchers, reading): Seen,

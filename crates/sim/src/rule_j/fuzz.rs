@@ -135,7 +135,6 @@ impl Fuzz {
     ///
     /// # Panics
     /// If the versions disagree on that.
-    #[must_use]
     pub fn new(theme: &Theme) -> Self {
         let toy =
             Toy { blocks: TABLE + 1 + JOURNAL + DATA, inode_blocks: 1, journal: JOURNAL, was_clean: true };
@@ -319,7 +318,6 @@ const FIRST_DATA: Block = TABLE + 1 + JOURNAL;
 const LOG_BLOCK: Block = TABLE + 1 + 2;
 
 /// Everything at once, for walks: a theme of its own for each `seed`.
-#[must_use]
 pub fn everything(seed: u64) -> Theme {
     let grades = [Grade::Generation, Grade::Generation, Grade::Block, Grade::Content];
     let mut steps = Vec::new();
@@ -354,7 +352,6 @@ pub fn everything(seed: u64) -> Theme {
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let theme = |name, before: &[Step], steps: &[&[Step]]| Theme {
         name,

@@ -67,7 +67,6 @@ pub struct Judge {
 
 impl Judge {
     /// An empty file system, and an empty log.
-    #[must_use]
     pub fn new(toy: Toy, area: Area, tail: Tail) -> Self {
         Self {
             toy,
@@ -115,19 +114,16 @@ impl Judge {
     }
 
     /// The owner of `stay`.
-    #[must_use]
     pub fn owner(&self, stay: Stay) -> Owner {
         self.stays[stay.0 as usize]
     }
 
     /// The stays in the memory of the guest.
-    #[must_use]
     pub fn holds(&self) -> Holds {
         self.holds.clone()
     }
 
     /// The stays at the end of `tid`, if it may be recovered.
-    #[must_use]
     pub fn end_of(&self, tid: Tid) -> Holds {
         self.ends.get(&tid).cloned().unwrap_or_default()
     }
@@ -149,7 +145,6 @@ impl Judge {
     }
 
     /// The newest transaction that is on the disk.
-    #[must_use]
     pub fn newest(&self) -> Tid {
         self.newest
     }
@@ -200,7 +195,6 @@ impl Judge {
 
     /// Whether a crash of the server forgot what `stay` left below the present content of `block`, and
     /// whether nothing showed in time that it was dead.
-    #[must_use]
     pub fn excuse(&self, block: Block, stay: Stay) -> (bool, bool) {
         let below = self.places.get(&block).and_then(|it| it.below.iter().rev().find(|it| it.stay == stay));
         below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))

@@ -6,13 +6,11 @@ use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
 
 /// The bytes of `block` on a disk of blocks of `block_bytes`.
-#[must_use]
 pub fn place(block: Block, block_bytes: u32) -> Extent<Addr> {
     Extent::new(u64::from(block) * u64::from(block_bytes), u64::from(block_bytes))
 }
 
 /// `page` as it lies on the disk.
-#[must_use]
 pub fn widened(page: &Bytes, block_bytes: u32) -> Vec<u8> {
     let mut bytes = vec![0; block_bytes as usize];
     bytes[..toy::BLOCK_BYTES].copy_from_slice(page);

@@ -18,7 +18,6 @@ pub struct Recovery {
 }
 
 /// Reads the log on `disk`; none: there is no journal.
-#[must_use]
 pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
     if tail.start == 0 {

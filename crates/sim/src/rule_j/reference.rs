@@ -136,7 +136,6 @@ pub struct Reference {
 
 impl Reference {
     /// Begins to watch (1).
-    #[must_use]
     pub fn attach(
         format: Box<dyn Format>,
         area: Area,

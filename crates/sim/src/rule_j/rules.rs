@@ -35,7 +35,6 @@ fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide<Toy> {
 ///
 /// # Panics
 /// If there is none.
-#[must_use]
 pub fn differential(
     (toy, area): (Toy, Area),
     (watchers, reading): Seen,
@@ -72,7 +71,6 @@ pub struct Rules {
 
 impl Rules {
     /// The rules, as they begin to watch an empty file system.
-    #[must_use]
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let disk = setup.disk().0;
         let log = setup.external_journal.map(|_| device::disk(setup.area(), &disk));
@@ -110,7 +108,6 @@ impl Rules {
     }
 
     /// What lies on the disk.
-    #[must_use]
     pub fn disk(&self) -> Vec<&[u8]> {
         let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();
@@ -122,9 +119,6 @@ impl Rules {
     }
 
     /// `block` gets `bytes`, in so many parts. What is to be destroyed before is returned.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn write(&mut self, block: Block, bytes: &[u8], parts: usize) -> Result<Vec<Block>, String> {
         let (disk, there) = self.lies(block);
         let mut taken = Vec::new();
@@ -136,18 +130,12 @@ impl Rules {
     }
 
     /// Somebody who knows nothing of the file system reads its superblock.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn opened(&mut self) -> Result<(), String> {
         let is_observed = self.setup.external_journal.is_some_and(|it| !it.hides_reads);
         if is_observed { self.differential.look(SUPER) } else { Ok(()) }
     }
 
     /// Reads something that is wanted; false: nothing is.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
         self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
     }
@@ -169,9 +157,6 @@ impl Rules {
 
     /// Takes all verdicts that there are; with `all`, also those that may settle
     /// themselves.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let mut verdicts = self.differential.verdicts(true, all)?;
         if let Some(device) = &mut self.device {
@@ -189,33 +174,26 @@ impl Rules {
     }
 
     /// Time passes.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.disks().try_for_each(|it| it.pass(ms))
     }
 
     /// Whether inference has stopped.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
     /// Whether they have always read what they want.
-    #[must_use]
     pub fn read_at_once(&self) -> bool {
         self.device.is_none() && self.seen.0 != Watchers::Product
     }
 
     /// Whether they know of what lies below content, and a cache leaves them that.
-    #[must_use]
     pub fn knows_layers(&self) -> bool {
         self.device.is_none() && !self.setup.is_cached
     }
 
     /// Equal states have equal digests.
-    #[must_use]
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for differential in std::iter::once(&self.differential).chain(&self.device) {

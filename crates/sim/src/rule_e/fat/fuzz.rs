@@ -33,7 +33,6 @@ fn entry_is(block: Block, entry: u8) -> Step {
 }
 
 /// Everything at once: for walks.
-#[must_use]
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
     for block in DATA..DATA_END {
@@ -67,7 +66,6 @@ fn directories() -> [Step; 5] {
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let by = |grade| options(grade, false);

@@ -32,7 +32,6 @@ pub struct Memory {
 
 impl Memory {
     /// Reads what lies on `disk`, with files that begin at `heads`; the stays are for the caller to note.
-    #[must_use]
     pub fn mount(toy: FatToy, disk: &[Bytes], heads: [Option<Block>; FILES]) -> Self {
         let entries = entries(disk);
         let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
@@ -44,7 +43,6 @@ impl Memory {
 
     /// The blocks of `file`; a chain that goes in circles, or ends in a free
     /// block, ends there.
-    #[must_use]
     pub fn chain(&self, file: usize) -> Vec<Block> {
         let mut chain = Vec::new();
         let mut next = self.heads[file];
@@ -56,13 +54,11 @@ impl Memory {
     }
 
     /// Whether the table has `block` in use.
-    #[must_use]
     pub fn is_allocated(&self, block: Block) -> bool {
         self.toy.data().contains(&block) && self.entries[block as usize] != 0
     }
 
     /// Blocks that are free.
-    #[must_use]
     pub fn free(&self) -> Vec<Block> {
         self.toy.data().filter(|it| self.entries[*it as usize] == 0).collect()
     }
@@ -114,7 +110,6 @@ impl Memory {
     }
 
     /// What can be done to files, but for writing something again.
-    #[must_use]
     pub fn actions(&self) -> Vec<Action> {
         let free = self.free();
         let of_file = |file| {

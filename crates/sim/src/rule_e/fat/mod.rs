@@ -32,7 +32,6 @@ pub const END: u8 = 0xFF;
 pub const HEAD_BYTES: usize = 2;
 
 /// The directory that has `heads`: first blocks, and generations.
-#[must_use]
 pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     bytes.iter_mut().zip(heads.as_flattened()).for_each(|(byte, it)| *byte = *it);
@@ -51,14 +50,12 @@ pub struct FatToy {
 }
 
 /// The bytes of `block`'s entry.
-#[must_use]
 pub fn entry_at(block: Block) -> Extent<Addr> {
     let table = place(TABLE + block / ENTRIES as Block);
     Extent::new(table.start.0 + u64::from(block) % ENTRIES as u64, 1)
 }
 
 /// Block `n` of the table that has `entries`, one for each block of the disk.
-#[must_use]
 pub fn table(n: Block, entries: &[u8]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     let part = entries.iter().skip(n as usize * ENTRIES).take(ENTRIES);
@@ -67,7 +64,6 @@ pub fn table(n: Block, entries: &[u8]) -> Bytes {
 }
 
 /// The entries that lie on `disk`.
-#[must_use]
 pub fn entries(disk: &[Bytes]) -> Vec<u8> {
     let table = disk[TABLE as usize..DATA as usize].iter().flat_map(|it| &it[..ENTRIES]);
     table.copied().take(disk.len()).collect()
@@ -75,19 +71,16 @@ pub fn entries(disk: &[Bytes]) -> Vec<u8> {
 
 impl FatToy {
     /// The blocks of data.
-    #[must_use]
     pub fn data(&self) -> Range<Block> {
         DATA..self.directory()
     }
 
     /// The block of the directory.
-    #[must_use]
     pub fn directory(&self) -> Block {
         self.blocks - 1
     }
 
     /// An empty file system.
-    #[must_use]
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0, mounts: 0 }.bytes();

@@ -24,13 +24,11 @@ pub enum Action {
 
 impl Action {
     /// Whether it frees blocks.
-    #[must_use]
     pub fn frees(self) -> bool {
         matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
     }
 
     /// The block that it allocates.
-    #[must_use]
     pub fn allocates(self) -> Option<Block> {
         match self {
             Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
@@ -78,7 +76,6 @@ impl Guest {
 
     /// What can be done to files below `files` in `slots`, with the blocks of
     /// `free`. Of the slots that a file has free the first `most` count.
-    #[must_use]
     pub fn actions(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Action> {
         let mut actions = Vec::new();
         for file in self.present() {

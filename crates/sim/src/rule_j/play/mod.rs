@@ -70,7 +70,6 @@ pub struct ExternalJournal {
 
 impl Setup {
     /// Everything, for long histories.
-    #[must_use]
     pub fn large(mode: Mode) -> Self {
         Self {
             mode,
@@ -94,13 +93,11 @@ impl Setup {
     }
 
     /// The same with the journal on another device.
-    #[must_use]
     pub fn external_journal(self) -> Self {
         Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }
 
     /// So little that all of it can be searched.
-    #[must_use]
     pub fn small(mode: Mode) -> Self {
         Self {
             data: 2,
@@ -117,14 +114,12 @@ impl Setup {
     }
 
     /// Where the toy's parts lie.
-    #[must_use]
     pub fn toy(&self) -> Toy {
         let blocks = 3 + self.journal + self.data;
         Toy { blocks, inode_blocks: 1, journal: self.journal, was_clean: true }
     }
 
     /// Where the journal lies.
-    #[must_use]
     pub fn area(&self) -> Area {
         let (first, len) = (self.toy().journal_first(), self.journal);
         let base = if self.external_journal.is_some() { FIRST } else { 0 };
@@ -132,7 +127,6 @@ impl Setup {
     }
 
     /// An empty file system that was unmounted, and its log.
-    #[must_use]
     pub fn disk(&self) -> (Vec<Wider>, Tail) {
         let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
         let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
@@ -227,7 +221,6 @@ impl Play {
     ///
     /// # Panics
     /// If they cannot.
-    #[must_use]
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let tail = setup.disk().1;
         let mut this = Self {
