@@ -24,7 +24,7 @@ pub struct Ext2 {
 impl Ext2 {
     /// An empty one, with so many blocks of data, and so many `files` that use `slots`.
     pub fn new(data: Block, files: usize, slots: Vec<usize>) -> Self {
-        let toy = Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true };
+        let toy = Toy::new(3 + data);
         Self { toy, limits: (files, slots), guest: None, next_generation: 1 }
     }
 }

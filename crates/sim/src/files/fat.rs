@@ -8,6 +8,7 @@ use crate::rule_e::fat::{DATA, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries};
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::{Bytes, SUPER, Super};
+use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +33,8 @@ pub struct Fat {
 impl Fat {
     /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
     pub fn new(data: Block, is_final: bool) -> Self {
-        let toy = FatToy { blocks: DATA + data + 1, was_clean: true, is_final };
+        let (blocks, block_bytes) = (DATA + data + 1, BLOCK_BYTES as u32);
+        let toy = FatToy { blocks, was_clean: true, is_final, block_bytes };
         Self { toy, memory: None, heads: [None; FILES], noted: BTreeMap::new() }
     }
 }

@@ -138,7 +138,7 @@ pub struct Fuzz {
 
 /// A disk with one file, block 3, and a map that says so.
 fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
+    let toy = Toy { was_clean: theme.was_clean, ..Toy::new(BLOCKS) };
     let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
     disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
     disk[MAP as usize][..4].fill(1);

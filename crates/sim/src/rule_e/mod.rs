@@ -32,17 +32,16 @@ use quietus_detect::format::Format;
 use quietus_detect::options::Options;
 use quietus_detect::rule_e::RuleE;
 use reference::Reference;
-use toy::{BLOCK_BYTES, Bytes};
 
 /// Both versions of rule E begin to watch `disk`. `seen_from_start` as for
 /// [`RuleE::attach`].
-fn differential<F: Format + Copy + 'static>(
+pub(crate) fn differential<F: Format + Copy + 'static, const BYTES: usize>(
     format: F,
-    disk: Vec<Bytes>,
+    disk: Vec<[u8; BYTES]>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
-) -> Differential<BLOCK_BYTES> {
+) -> Differential<BYTES> {
     let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
     let reference = Box::new(Reference::attach(format, options, now, seen_from_start));
     Differential::new(rule, reference, disk, now)

@@ -117,11 +117,11 @@ impl Setup {
         let blocks = disk.len() as Block;
         let differential = match self.layout {
             Layout::Ext2 => {
-                let toy = Toy { blocks, inode_blocks: 1, journal: 0, was_clean };
-                differential(toy, disk, self.options, now, true)
+                differential(Toy { was_clean, ..Toy::new(blocks) }, disk, self.options, now, true)
             }
             Layout::Fat { is_final } => {
-                differential(FatToy { blocks, was_clean, is_final }, disk, self.options, now, true)
+                let toy = FatToy { blocks, was_clean, is_final, block_bytes: BLOCK_BYTES as u32 };
+                differential(toy, disk, self.options, now, true)
             }
         };
         differential.watched_by(self.watchers)

@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | 0 | the superblock: magic, state, by whom it was written last |
 //! | 1 | the map: one byte a block, 0 free |
-//! | 2 .. 2 + inode blocks | inodes of [`INODE_BYTES`] |
-//! | behind them, if there is one | a journal |
+//! | 2 | inodes of [`INODE_BYTES`] |
+//! | behind it, if there is one | a journal |
 //! | the rest | data, and blocks of pointers |
 //!
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
@@ -134,15 +134,28 @@ pub fn table(inodes: &[Inode]) -> Bytes {
 pub struct Toy {
     /// Blocks of the disk, at most [`BLOCK_BYTES`].
     pub blocks: Block,
-    /// Blocks of inodes.
-    pub inode_blocks: Block,
     /// Blocks of the journal.
     pub journal: Block,
     /// The superblock said that it was clean when it was probed.
     pub was_clean: bool,
+    /// Bytes of a block, which begins with the toy's of [`BLOCK_BYTES`].
+    pub block_bytes: u32,
+    /// The journal lies on another device; that of the toy is never written.
+    pub has_external_journal: bool,
 }
 
 impl Toy {
+    /// A clean one of so many blocks, without a journal.
+    pub const fn new(blocks: Block) -> Self {
+        let block_bytes = BLOCK_BYTES as u32;
+        Self { blocks, journal: 0, was_clean: true, block_bytes, has_external_journal: false }
+    }
+
+    /// The same, as `superblock` has it.
+    pub fn found(self, superblock: &[u8]) -> Self {
+        Self { was_clean: Super::from_bytes(superblock).is_some_and(|it| it.is_clean), ..self }
+    }
+
     /// An empty file system.
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
@@ -158,7 +171,7 @@ impl Toy {
 
     /// The first block of the journal, if there is one.
     pub fn journal_first(&self) -> Block {
-        TABLE + self.inode_blocks
+        TABLE + 1
     }
 
     /// The blocks of data.
@@ -233,7 +246,7 @@ impl Format for Toy {
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK_BYTES as u32
+        self.block_bytes
     }
 
     fn blocks(&self) -> Block {
@@ -264,7 +277,7 @@ impl Format for Toy {
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        let first = (at.start.0 - place(MAP).start.0) as Block;
+        let first = (at.start.0 - u64::from(self.block_bytes)) as Block;
         let shown = bytes.iter().zip(first..self.blocks);
         let shown: Vec<_> =
             shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
@@ -275,14 +288,28 @@ impl Format for Toy {
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        let (old, new) = (self.links(block, kind, old), self.links(block, kind, new));
+        let links = |bytes: &[u8]| self.links(block, kind, &bytes[..BLOCK_BYTES]);
+        let (old, new) = (links(old), links(new));
         let lost = without(&old, &new).into_iter().map(Change::Unlinked);
         lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
     }
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         let first = self.journal_first();
-        (self.journal > 0).then(|| std::iter::once(first..first + self.journal).collect())
+        let is_here = self.journal > 0 && !self.has_external_journal;
+        is_here.then(|| std::iter::once(first..first + self.journal).collect())
+    }
+
+    fn has_external_journal(&self) -> bool {
+        self.has_external_journal
+    }
+
+    fn map_needs_rest(&self) -> bool {
+        self.has_external_journal
+    }
+
+    fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
+        extent.overlaps(Extent::new(0, self.block_bytes.into()))
     }
 
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {

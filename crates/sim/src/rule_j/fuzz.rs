@@ -3,12 +3,12 @@
 
 use super::device::WIDE_BYTES;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
-use super::place::{place, widened};
 use super::reference::RULE;
 use super::rules::differential;
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
+use crate::rule_e::wide::{place, widened};
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -136,10 +136,10 @@ impl Fuzz {
     /// # Panics
     /// If the versions disagree on that.
     pub fn new(theme: &Theme) -> Self {
-        let toy =
-            Toy { blocks: TABLE + 1 + JOURNAL + DATA, inode_blocks: 1, journal: JOURNAL, was_clean: true };
+        let block_bytes = WIDE_BYTES;
+        let toy = Toy { journal: JOURNAL, block_bytes, ..Toy::new(TABLE + 1 + JOURNAL + DATA) };
         let (first, flavour) = (toy.journal_first(), theme.flavour);
-        let area = Area { first, len: JOURNAL, base: 0, block_bytes: WIDE_BYTES, flavour };
+        let area = Area { first, len: JOURNAL, base: 0, block_bytes, flavour };
         let mut disk = vec![[0; WIDE_BYTES as usize]; toy.blocks as usize];
         let is_clean = theme.was_clean;
         disk[SUPER as usize][..BLOCK_BYTES]
@@ -149,7 +149,8 @@ impl Fuzz {
         let options =
             Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
         let differential = differential(
-            (toy, area),
+            |disk| Box::new(toy.found(&disk[SUPER as usize])),
+            area,
             (Watchers::Both, RULE),
             disk,
             options,

@@ -18,12 +18,11 @@
 //! 7. Freed metadata is revoked, but not under `data=journal`.
 
 use super::log::{Area, At, Logged, Tail, Tid};
-use super::place::{narrowed, place, widened};
 use crate::content::Tag;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Guest, Mark, Owner, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
-use crate::rule_e::wide;
+use crate::rule_e::wide::{narrowed, place, tagged, widened};
 use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,7 +254,7 @@ impl Journaled {
         }
         let Some(start_bytes) = self.start_bytes else { return widened(&page, self.area.block_bytes) };
         let there = place(block, self.area.block_bytes);
-        wide::widened(Extent::new(start_bytes + there.start.0, there.len), &page, tag(&page))
+        tagged(Extent::new(start_bytes + there.start.0, there.len), &page, tag(&page))
     }
 
     /// Sends a block of data to its place.

@@ -20,7 +20,6 @@ pub(crate) mod guest;
 pub(crate) mod judge;
 pub mod known;
 pub(crate) mod log;
-pub(crate) mod place;
 pub mod play;
 pub(crate) mod recovery;
 pub mod reference;

@@ -4,18 +4,16 @@
 
 use super::device::{self, WIDE_BYTES, Wider};
 use super::log::Area;
-use super::place::place;
 use super::play::Setup;
 use super::reference::{Reading, Reference};
 use crate::differential::{Differential, Watchers};
-use crate::rule_e::reference::Reference as LiteralE;
-use crate::rule_e::toy::{SUPER, Super, Toy};
-use crate::rule_e::wide::Wide;
+use crate::rule_e;
+use crate::rule_e::toy::{SUPER, Toy};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Extent, Millis};
 use quietus_core::watch::{Attached, Verdict};
 use quietus_detect::format::{Block, Format};
 use quietus_detect::options::{Grade, Options};
-use quietus_detect::rule_e::RuleE;
 use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,37 +24,24 @@ pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 /// Who watches, and how the reference reads the page.
 pub type Seen = (Watchers, Reading);
 
-fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide<Toy> {
-    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
-    Wide { toy: Toy { was_clean, ..toy }, block_bytes: WIDE_BYTES, has_external_journal }
-}
-
-/// Rule J begins to watch `disk`, with its journal in `area`.
+/// Rule J begins to watch `disk`, which `format` finds a file system on, with its journal in `area`.
 ///
 /// # Panics
 /// If there is none.
 pub fn differential(
-    (toy, area): (Toy, Area),
+    format: impl Fn(&[Wider]) -> Box<dyn Format>,
+    area: Area,
     (watchers, reading): Seen,
     disk: Vec<Wider>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
 ) -> Watched {
-    let format = wide(toy, &disk, false);
-    let journal = format.journal().expect("it has one");
-    let rule = RuleJ::attach(Box::new(format), journal, options, now, seen_from_start);
-    let reference = Reference::attach(Box::new(format), area, reading, options, now, seen_from_start);
+    let journal = format(&disk).journal().expect("it has one");
+    let rule = RuleJ::attach(format(&disk), journal, options, now, seen_from_start);
+    let reference = Reference::attach(format(&disk), area, reading, options, now, seen_from_start);
     let differential = Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers);
     if watchers == Watchers::Product { differential } else { differential.at_once() }
-}
-
-/// Rule E begins to watch `disk`, whose journal lies elsewhere.
-fn without_journal(toy: Toy, watchers: Watchers, disk: Vec<Wider>, options: Options, now: Millis) -> Watched {
-    let format = wide(toy, &disk, true);
-    let rule = RuleE::attach(Box::new(format), options, now, true);
-    let reference = LiteralE::attach(format, options, now, true);
-    Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers)
 }
 
 /// See the module's documentation.
@@ -80,11 +65,16 @@ impl Rules {
     fn attach(setup: Setup, seen: Seen, disks: (Vec<Wider>, Option<Vec<Wider>>), now: Millis) -> Self {
         let (toy, area, options) = (setup.toy(), setup.area(), setup.options());
         let (disk, log) = disks;
-        let differential = match setup.external_journal {
-            None => differential((toy, area), seen, disk, options, now, true),
-            Some(_) => without_journal(toy, seen.0, disk, options, now),
+        let toy = toy.found(&disk[SUPER as usize]);
+        let differential = match &log {
+            None => self::differential(|_| Box::new(toy), area, seen, disk, options, now, true),
+            Some(_) => {
+                let toy = Toy { has_external_journal: true, ..toy };
+                rule_e::differential(toy, disk, options, now, true).watched_by(seen.0)
+            }
         };
-        let device = log.map(|it| device::differential(area, seen, it, options, now));
+        let area = Area { first: device::FIRST, ..area };
+        let device = log.map(|it| self::differential(device::found, area, seen, it, options, now, true));
         Self { setup, seen, differential, device }
     }
 

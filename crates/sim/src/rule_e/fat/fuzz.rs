@@ -19,7 +19,8 @@ const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 
 /// A disk with one file: block 3, then 4.
 fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let toy = FatToy { blocks: BLOCKS, was_clean: theme.was_clean, is_final: theme.is_final };
+    let Theme { was_clean, is_final, .. } = *theme;
+    let toy = FatToy { blocks: BLOCKS, was_clean, is_final, block_bytes: BLOCK_BYTES as u32 };
     let mut disk = toy.disk();
     for (block, entry) in [(3, 4), (4, END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;

@@ -13,7 +13,7 @@
 pub mod fuzz;
 pub mod memory;
 
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, place};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::properties::{Properties, VFAT};
@@ -47,12 +47,8 @@ pub struct FatToy {
     pub was_clean: bool,
     /// The table is final, as in FAT; else it needs rest, as in exFAT.
     pub is_final: bool,
-}
-
-/// The bytes of `block`'s entry.
-pub fn entry_at(block: Block) -> Extent<Addr> {
-    let table = place(TABLE + block / ENTRIES as Block);
-    Extent::new(table.start.0 + u64::from(block) % ENTRIES as u64, 1)
+    /// Bytes of a block, as in [`crate::rule_e::toy::Toy`].
+    pub block_bytes: u32,
 }
 
 /// Block `n` of the table that has `entries`, one for each block of the disk.
@@ -111,7 +107,7 @@ impl Format for FatToy {
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK_BYTES as u32
+        self.block_bytes
     }
 
     fn blocks(&self) -> Block {
@@ -152,8 +148,9 @@ impl Format for FatToy {
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         let byte = |block: Block| {
-            let at = entry_at(block).start.0.checked_sub(at.start.0)?;
-            bytes.get(at as usize).copied()
+            let table = u64::from(TABLE + block / ENTRIES as Block) * u64::from(self.block_bytes);
+            let entry = table + u64::from(block) % ENTRIES as u64;
+            bytes.get(entry.checked_sub(at.start.0)? as usize).copied()
         };
         let shown = (0..self.directory()).filter_map(|block| Some((block, byte(block)?)));
         let shown: Vec<_> =
@@ -167,7 +164,7 @@ impl Format for FatToy {
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
         match kind {
             Kind::Map => {}
-            Kind::Inodes => return self.diff_directory(old, new),
+            Kind::Inodes => return self.diff_directory(&old[..BLOCK_BYTES], &new[..BLOCK_BYTES]),
             _ => return Vec::new(),
         }
         let first = (block - TABLE) as usize * ENTRIES;

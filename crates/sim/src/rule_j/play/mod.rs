@@ -8,14 +8,14 @@ use super::device::{FIRST, WIDE_BYTES, Wider};
 use super::guest::{Journaled, Mode, What};
 use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
-use super::place::widened;
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
+use crate::rule_e::toy::Toy;
+use crate::rule_e::wide::widened;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -116,7 +116,7 @@ impl Setup {
     /// Where the toy's parts lie.
     pub fn toy(&self) -> Toy {
         let blocks = 3 + self.journal + self.data;
-        Toy { blocks, inode_blocks: 1, journal: self.journal, was_clean: true }
+        Toy { journal: self.journal, block_bytes: WIDE_BYTES, ..Toy::new(blocks) }
     }
 
     /// Where the journal lies.
@@ -129,11 +129,8 @@ impl Setup {
     /// An empty file system that was unmounted, and its log.
     pub fn disk(&self) -> (Vec<Wider>, Tail) {
         let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
-        let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        pages[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-        pages[MAP as usize][..toy.first_data() as usize].fill(1);
         let wider = |it: Vec<u8>| Wider::try_from(it).expect("it is a block");
-        let mut disk: Vec<_> = pages.iter().map(|it| wider(widened(it, WIDE_BYTES))).collect();
+        let mut disk: Vec<_> = toy.disk().iter().map(|it| wider(widened(it, WIDE_BYTES))).collect();
         disk[toy.journal_first() as usize] = wider(self.area().superblock(tail));
         (disk, tail)
     }
