@@ -20,17 +20,6 @@ struct Place {
     top: Option<Tag>,
 }
 
-/// How often the rules could not have known, in layers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Excuses {
-    /// The same pointers were there at both observations (rule 8 of the design).
-    pub not_observable: u64,
-    /// A crash of the guest gave a file a block that it had not written yet.
-    pub exposed: u64,
-    /// A crash of the server forgot what was suspicious.
-    pub forgotten: u64,
-}
-
 /// Knows what lies where.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -150,42 +139,33 @@ impl Judge {
         }
     }
 
-    /// Forensic: nothing dead is left, once everything has settled. Layers below content count if the
-    /// rules see all that names them: `knows_layers`.
+    /// Forensic: nothing dead is left, once everything has settled, but for what a crash of the guest
+    /// gave to a file that had not written it yet. Layers below content count if the rules see all that
+    /// names them: `knows_layers`.
     ///
     /// # Errors
     /// Something is: what.
-    pub fn is_clean(&self, named: &BTreeMap<Block, Owner>, knows_layers: bool) -> Result<Excuses, String> {
-        let mut excuses = Excuses::default();
+    pub fn is_clean(&self, named: &BTreeMap<Block, Owner>, knows_layers: bool) -> Result<(), String> {
         let is_dead = |it: &&Tag| self.truth.is_dead(self.truth.record(**it).mark);
         for (block, place) in (0..).zip(&self.places) {
-            match place.top.as_ref().filter(is_dead) {
-                Some(_) if named.contains_key(&block) => excuses.exposed += 1,
-                Some(top) => {
-                    let mark = self.truth.record(*top).mark;
-                    return Err(format!("forensic: what {mark:?} had in block {block} lies there"));
-                }
-                None if !knows_layers => {}
-                None => place
-                    .below
-                    .iter()
-                    .filter(is_dead)
-                    .try_for_each(|it| self.excuse(block, *it, &mut excuses))?,
+            let (exposed, is_named) = (place.top.as_ref().filter(is_dead), named.contains_key(&block));
+            if let Some(top) = exposed.filter(|_| !is_named) {
+                let mark = self.truth.record(*top).mark;
+                return Err(format!("forensic: what {mark:?} had in block {block} lies there"));
+            }
+            let mut below = place.below.iter().filter(|_| exposed.is_none() && knows_layers).filter(is_dead);
+            if let Some(layer) = below.find(|it| !self.is_excused(block, **it)) {
+                let mark = self.truth.record(*layer).mark;
+                return Err(format!("forensic: what {mark:?} had in block {block} is only overwritten"));
             }
         }
-        Ok(excuses)
+        Ok(())
     }
 
-    /// Why the layer of `tag` in `block` could be left.
-    fn excuse(&self, block: Block, tag: Tag, excuses: &mut Excuses) -> Result<(), String> {
+    /// Whether the layer of `tag` in `block` could be left: a crash of the server forgot it, or the same
+    /// pointers were there at both observations (rule 8 of the design).
+    fn is_excused(&self, block: Block, tag: Tag) -> bool {
         let record = self.truth.record(tag);
-        if record.is_excused {
-            excuses.forgotten += 1;
-        } else if self.truth.is_hidden(block, record) {
-            excuses.not_observable += 1;
-        } else {
-            return Err(format!("forensic: what {:?} had in block {block} is only overwritten", record.mark));
-        }
-        Ok(())
+        record.is_excused || self.truth.is_hidden(block, record)
     }
 }

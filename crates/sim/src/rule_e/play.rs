@@ -14,7 +14,7 @@ use crate::rule_e::differential;
 use crate::rule_e::fat::FatToy;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Owner, SLOTS};
-use crate::rule_e::judge::{Excuses, Judge};
+use crate::rule_e::judge::Judge;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
 use crate::rule_e::wide::narrowed;
@@ -524,11 +524,7 @@ impl Space for Play {
         hasher.finish()
     }
 
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }

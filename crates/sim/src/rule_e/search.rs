@@ -5,7 +5,6 @@
 //! [`walk`] takes one long way through, by chance.
 
 use crate::rng::Rng;
-use crate::rule_e::judge::Excuses;
 use crate::verdict::message;
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -22,25 +21,20 @@ pub trait Space {
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
-    /// Equal states have equal digests.
-    fn digest(&self) -> u64;
+    /// Equal states have equal digests; of what is not searched all are.
+    fn digest(&self) -> u64 {
+        0
+    }
 
     /// Whether nothing is to be learned from here on.
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// Brings it to an end and judges what is left; it can not be used any more.
-    fn finish(&mut self) -> Result<Excuses, String> {
-        Ok(Excuses::default())
+    fn finish(&mut self) -> Result<(), String> {
+        Ok(())
     }
-}
-
-/// How far to search.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Steps of a history.
-    pub steps_max: usize,
-    /// Steps tried in all.
-    pub transitions_max: u64,
 }
 
 /// Result of a search.
@@ -57,7 +51,7 @@ pub struct Report<S> {
 }
 
 /// Lets `steps` happen to `space`, and brings it to an end.
-pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<Excuses, String> {
+pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     happen(space, steps)?;
     let caught = catch_unwind(AssertUnwindSafe(|| space.finish()));
     caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
@@ -70,16 +64,16 @@ pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> 
     caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
-/// Tries everything that can happen to what `start` makes.
-pub fn search<P: Space>(start: impl Fn() -> P, limits: Limits) -> Report<P::Step> {
+/// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.
+pub fn search<P: Space>(start: impl Fn() -> P, transitions_max: u64) -> Report<P::Step> {
     let mut search = Search {
         start,
-        limits,
+        transitions_max,
         seen: HashSet::new(),
         report: Report { states: 0, transitions: 0, depth: 0, failure: None },
     };
     let mut level = vec![Vec::new()];
-    while !level.is_empty() && search.report.depth < limits.steps_max {
+    while !level.is_empty() {
         search.report.depth += 1;
         level = search.deepen(&level);
     }
@@ -89,7 +83,7 @@ pub fn search<P: Space>(start: impl Fn() -> P, limits: Limits) -> Report<P::Step
 
 struct Search<P: Space, F> {
     start: F,
-    limits: Limits,
+    transitions_max: u64,
     seen: HashSet<u64>,
     report: Report<P::Step>,
 }
@@ -108,7 +102,7 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
     }
 
     fn is_enough(&self) -> bool {
-        self.report.failure.is_some() || self.report.transitions >= self.limits.transitions_max
+        self.report.failure.is_some() || self.report.transitions >= self.transitions_max
     }
 
     fn extend(&mut self, history: &[P::Step], longer: &mut Vec<Vec<P::Step>>) {

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::rule_e::fat;
 use crate::rule_e::fuzz::{self, Fuzz, Theme, options, themes};
 use crate::rule_e::play::{Layout, Play, Setup, Step};
-use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
+use crate::rule_e::search::{Report, Space, cut_down, happen_and_finish, search, walk};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::fmt::Debug;
@@ -51,13 +51,12 @@ fn all_themes() -> Vec<Theme> {
 
 /// Searches part `n`, up to `transitions_max`.
 pub fn searched(n: usize, transitions_max: u64) -> Part {
-    let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (all_themes(), all_setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
+        return Part::of(theme.name, search(|| Fuzz::new(theme), transitions_max));
     }
     let (name, setup) = &setups[n - themes.len()];
-    Part::of(name, search(|| Play::new(setup), limits))
+    Part::of(name, search(|| Play::new(setup), transitions_max))
 }
 
 /// Small file systems, of which all is searched.
@@ -192,10 +191,10 @@ fn kind(broken: &str) -> &str {
 /// Lets `steps` happen to a guest with everything.
 pub fn retold(steps: &[Step], watchers: Watchers) -> Result<(), String> {
     let setup = Setup { watchers, ..Setup::large(Grade::Generation, false) };
-    happen_and_finish(&mut Play::new(&setup), steps).map(drop)
+    happen_and_finish(&mut Play::new(&setup), steps)
 }
 
 /// The same above a cache, of which the rules are told or not; only the judge watches.
 pub fn retold_cached(steps: &[Step], is_told: bool) -> Result<(), String> {
-    happen_and_finish(&mut Play::new(&setup_cached(3, is_told, Watchers::Product)), steps).map(drop)
+    happen_and_finish(&mut Play::new(&setup_cached(3, is_told, Watchers::Product)), steps)
 }

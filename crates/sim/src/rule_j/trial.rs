@@ -7,7 +7,7 @@ use super::log::Flavour;
 use super::play::{ExternalJournal, Play, Setup, Step};
 use super::reference::{RULE, Reading};
 use crate::differential::Watchers;
-use crate::rule_e::search::{Limits, happen_and_finish, search};
+use crate::rule_e::search::{happen_and_finish, search};
 use crate::rule_e::trial::{Part, walked_through};
 
 /// How the data of ext3 and ext4 goes to the disk.
@@ -36,15 +36,14 @@ pub fn parts() -> usize {
 /// Searches part `n`, up to `transitions_max`: of what may be written, of guests above both
 /// versions, and of the same above the reference alone.
 pub fn searched(n: usize, transitions_max: u64) -> Part {
-    let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (themes(), setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
+        return Part::of(theme.name, search(|| Fuzz::new(theme), transitions_max));
     }
     let n = n - themes.len();
     let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
     let (name, setup) = &setups[n % setups.len()];
-    Part::of(&format!("{name}, {watchers:?}"), search(|| Play::new(setup, (watchers, RULE)), limits))
+    Part::of(&format!("{name}, {watchers:?}"), search(|| Play::new(setup, (watchers, RULE)), transitions_max))
 }
 
 /// Small file systems, of which all is searched.
@@ -101,5 +100,5 @@ pub fn read(reading: Reading, seed: u64) -> Part {
 /// Lets `steps` happen to a guest of `setup`, above the reference as `reading` has it, or the
 /// product, or both.
 pub fn retold(setup: &Setup, steps: &[Step], watchers: Watchers, reading: Reading) -> Result<(), String> {
-    happen_and_finish(&mut Play::new(setup, (watchers, reading)), steps).map(drop)
+    happen_and_finish(&mut Play::new(setup, (watchers, reading)), steps)
 }

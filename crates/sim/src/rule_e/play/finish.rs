@@ -3,7 +3,6 @@
 
 use super::{Layout, Play, Step};
 use crate::cache;
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use quietus_detect::options::Grade;
 
@@ -14,7 +13,7 @@ impl Play {
     /// Unmounts, lets the server do all that it wants, and has the file system
     /// mounted and unmounted for as long as it takes to settle, each time where
     /// the server sees it: time alone proves nothing.
-    pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
+    pub(super) fn settle_everything(&mut self) -> Result<(), String> {
         self.step(Step::Unmount(false))?;
         if self.setup.is_cached || !self.superblock().is_clean {
             self.step(Step::Fsck(false))?;
@@ -32,14 +31,12 @@ impl Play {
         self.work()?;
         match self.judged() {
             // A map may arrive after the block was given away: nothing is promised of layers.
-            Err(broken) if self.setup.is_cached && broken.ends_with("is only overwritten") => {
-                Ok(Excuses::default())
-            }
+            Err(broken) if self.setup.is_cached && broken.ends_with("is only overwritten") => Ok(()),
             judged => judged,
         }
     }
 
-    fn judged(&self) -> Result<Excuses, String> {
+    fn judged(&self) -> Result<(), String> {
         let is_ext2 = self.setup.layout == Layout::Ext2;
         if is_ext2 && self.setup.options.grade == Grade::Content {
             self.judge.is_bare()?;

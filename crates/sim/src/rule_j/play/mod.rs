@@ -12,7 +12,6 @@ use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::Toy;
 use crate::rule_e::wide::widened;
@@ -482,11 +481,7 @@ impl Space for Play {
         hasher.finish()
     }
 
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }
