@@ -16,7 +16,6 @@ pub type Census = Vec<(&'static str, u64)>;
 /// A second version of some rules. A name of a part of [`quietus_core::watch::Observer`] means the
 /// same here.
 pub trait Version: fmt::Debug {
-    /// Takes one observation.
     fn observe(&mut self, at: Moment, observation: Observation<'_>);
 
     /// Blocks that must be seen before `extent` changes.
@@ -25,9 +24,8 @@ pub trait Version: fmt::Debug {
     /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
 
-    /// All that is to be done now: `layers` and `all` as in
-    /// [`quietus_core::watch::Scope`].
-    fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict>;
+    /// All that is to be done now, layers too; `all` as in [`quietus_core::watch::Scope`].
+    fn due(&self, all: bool) -> BTreeMap<Block, Verdict>;
 
     /// `verdict` on `block` was handed out; with `all`, before it settled.
     fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool);
@@ -155,12 +153,10 @@ impl<const BYTES: usize> Differential<BYTES> {
         }
     }
 
-    /// The content of `block`.
     pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
     }
 
-    /// The content of the disk.
     pub fn disk(&self) -> &[[u8; BYTES]] {
         &self.disk
     }
@@ -170,7 +166,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.disk[block as usize].fill(0);
     }
 
-    /// The time.
     pub fn now(&self) -> Millis {
         self.now
     }
@@ -187,21 +182,18 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.reference.as_deref()
     }
 
-    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before; that
-    /// is asked for only if there are `layers`.
-    pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8], layers: bool) -> Result<Vec<Block>, String> {
-        let taken = if layers { self.take(extent)? } else { Vec::new() };
+    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before.
+    pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let taken = self.take(extent)?;
         self.change(extent, Content::Bytes(bytes))?;
         Ok(taken)
     }
 
-    /// Sets the number of connected clients.
     pub fn connected(&mut self, clients: usize) {
         self.clients = clients;
         self.observe(Observation::Clients);
     }
 
-    /// Sets the attachment of the guest.
     pub fn attached(&mut self, attached: Attached) {
         self.attached = attached;
         self.observe(Observation::Attached);
@@ -292,7 +284,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         reference.map_or_else(BTreeSet::new, |it| it.wants())
     }
 
-    /// Lets time pass.
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.observe(Observation::Tick);
@@ -311,9 +302,9 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Takes all verdicts that there are.
-    pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, layers, all)).transpose()?;
-        let theirs = self.reference.as_ref().map(|it| it.due(layers, all));
+    pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
+        let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, all)).transpose()?;
+        let theirs = self.reference.as_ref().map(|it| it.due(all));
         let verdicts = agreed("handed out", ours, theirs)?;
         if let Some(reference) = &mut self.reference {
             verdicts.iter().for_each(|(block, verdict)| reference.handed_out(*block, *verdict, all));
@@ -344,10 +335,9 @@ fn given(extent: Extent<Addr>, content: &[u8]) -> Observation<'_> {
 /// All verdicts of `rule`, one for each block.
 fn handed_out<const BYTES: usize>(
     rule: &mut dyn Rule,
-    layers: bool,
     all: bool,
 ) -> Result<BTreeMap<Block, Verdict>, String> {
-    let (scope, mut verdicts) = (Scope { layers, all, is_busy: &|_| false }, BTreeMap::new());
+    let (scope, mut verdicts) = (Scope { layers: true, all, is_busy: &|_| false }, BTreeMap::new());
     while let Some((extent, verdict)) = rule.verdict(scope) {
         for block in touched::<BYTES>(extent) {
             if let Some(twice) = verdicts.insert(block, verdict) {

@@ -22,7 +22,6 @@ pub fn options(grade: Grade, eager: bool) -> Options {
     Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
 }
 
-/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// All of a block is written.
@@ -118,11 +117,8 @@ pub struct Theme {
     pub seen_from_start: bool,
     /// Of a FAT: is the table final?
     pub is_final: bool,
-    /// How much is inferred.
     pub options: Options,
-    /// Possible steps.
     pub steps: Vec<Step>,
-    /// Both versions begin to watch.
     pub attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
 }
 
@@ -154,7 +150,7 @@ impl Fuzz {
 
     fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
         let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
-        self.differential.write(extent, bytes, true).map(drop)
+        self.differential.write(extent, bytes).map(drop)
     }
 }
 
@@ -174,7 +170,7 @@ impl Space for Fuzz {
             Step::Read => drop(self.differential.read_one()?),
             Step::Cut => self.differential.cut(),
             Step::Proven => self.differential.proven(),
-            Step::Act(all) => drop(self.differential.verdicts(true, all)?),
+            Step::Act(all) => drop(self.differential.verdicts(all)?),
             Step::Pass(ms) => self.differential.pass(ms)?,
         }
         Ok(())
@@ -207,15 +203,8 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend(supers());
     steps.extend([Step::Read; 6]);
     steps.extend(server());
-    Theme {
-        name: "whatever a guest may write",
-        was_clean,
-        seen_from_start,
-        is_final: true,
-        options,
-        steps,
-        attach,
-    }
+    let name = "whatever a guest may write";
+    Theme { name, was_clean, seen_from_start, is_final: true, options, steps, attach }
 }
 
 /// Steps of the server, in a walk.
@@ -285,7 +274,7 @@ mod tests {
         for step in [&owners[..], &change, &freed].concat() {
             fuzz.step(step).expect("both versions agree");
         }
-        let verdicts = fuzz.differential.verdicts(true, false).expect("both versions agree");
+        let verdicts = fuzz.differential.verdicts(false).expect("both versions agree");
         assert_eq!(verdicts.get(&3), Some(&Verdict::Dead));
     }
 }

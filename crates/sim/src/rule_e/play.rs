@@ -25,7 +25,6 @@ use quietus_detect::options::{Grade, Options};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The file systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
     /// With a map and inodes.
@@ -40,13 +39,11 @@ pub enum Layout {
 /// A guest, a disk and the limits of a search.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The file system.
     pub layout: Layout,
     /// Blocks of data.
     pub data: Block,
     /// Files at once.
     pub files: usize,
-    /// Slots that files use.
     pub slots: Vec<usize>,
     /// How much is inferred.
     pub options: Options,
@@ -128,10 +125,8 @@ impl Setup {
     }
 }
 
-/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
-    /// The file system is mounted.
     Mount,
     /// A process does something.
     Do(Action),
@@ -248,7 +243,7 @@ impl Play {
 
     /// `bytes` arrive.
     fn arrive(&mut self, block: Block, bytes: &Bytes) -> Result<(), String> {
-        for taken in self.differential.write(place(block), bytes, true)? {
+        for taken in self.differential.write(place(block), bytes)? {
             self.judge.destroyed(&*self.system, taken)?;
         }
         if self.differential.is_over() {
@@ -394,7 +389,7 @@ impl Play {
 
     fn act(&mut self, all: bool) -> Result<(), String> {
         let named = self.named();
-        for (block, verdict) in self.differential.verdicts(true, all)? {
+        for (block, verdict) in self.differential.verdicts(all)? {
             if verdict == Verdict::ConservativeOverwrite {
                 self.judge.rewritten(block);
                 continue;

@@ -37,17 +37,24 @@ pub trait Space {
     }
 }
 
-/// Result of a search.
+/// Result of a search, or of a walk.
 #[derive(Clone, Debug)]
-pub struct Report<S> {
-    /// States that differ.
+pub struct Part {
+    /// Name of the part.
+    pub name: String,
+    /// States that differ; 0 where nobody counted.
     pub states: u64,
-    /// Steps tried from them.
+    /// Steps that were tried.
     pub transitions: u64,
-    /// Steps of the longest history that was tried.
+    /// Steps of the longest history.
     pub depth: usize,
-    /// A shortest history that broke a promise, and which.
-    pub failure: Option<(Vec<S>, String)>,
+    /// The shortest history that broke a promise, a step a line, and which.
+    pub failure: Option<(String, String)>,
+}
+
+/// A step a line.
+pub(crate) fn listing<S: Debug>(steps: &[S]) -> String {
+    steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
 
 /// Lets `steps` happen to `space`, and brings it to an end.
@@ -65,12 +72,12 @@ pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> 
 }
 
 /// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.
-pub fn search<P: Space>(start: impl Fn() -> P, transitions_max: u64) -> Report<P::Step> {
+pub fn search<P: Space>(name: &str, start: impl Fn() -> P, transitions_max: u64) -> Part {
     let mut search = Search {
         start,
         transitions_max,
         seen: HashSet::new(),
-        report: Report { states: 0, transitions: 0, depth: 0, failure: None },
+        report: Part { name: name.into(), states: 0, transitions: 0, depth: 0, failure: None },
     };
     let mut level = vec![Vec::new()];
     while !level.is_empty() {
@@ -81,14 +88,14 @@ pub fn search<P: Space>(start: impl Fn() -> P, transitions_max: u64) -> Report<P
     search.report
 }
 
-struct Search<P: Space, F> {
+struct Search<F> {
     start: F,
     transitions_max: u64,
     seen: HashSet<u64>,
-    report: Report<P::Step>,
+    report: Part,
 }
 
-impl<P: Space, F: Fn() -> P> Search<P, F> {
+impl<P: Space, F: Fn() -> P> Search<F> {
     /// From histories to those that are a step longer and lead somewhere new.
     fn deepen(&mut self, level: &[Vec<P::Step>]) -> Vec<Vec<P::Step>> {
         let mut longer = Vec::new();
@@ -114,14 +121,14 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
             let history = [history, &[step]].concat();
             self.report.transitions += 1;
             if let Err(broken) = happen(&mut space, &history) {
-                self.report.failure = Some((history, broken));
+                self.report.failure = Some((listing(&history), broken));
                 return;
             }
             if space.is_over() || !self.seen.insert(space.digest()) {
                 continue;
             }
             if let Err(broken) = happen_and_finish(&mut space, &[]) {
-                self.report.failure = Some((history, broken));
+                self.report.failure = Some((listing(&history), broken));
                 return;
             }
             longer.push(history);

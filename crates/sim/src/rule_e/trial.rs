@@ -5,40 +5,13 @@ use crate::rng::Rng;
 use crate::rule_e::fat;
 use crate::rule_e::fuzz::{self, Fuzz, Theme, options, themes};
 use crate::rule_e::play::{Layout, Play, Setup, Step};
-use crate::rule_e::search::{Report, Space, cut_down, happen_and_finish, search, walk};
+pub use crate::rule_e::search::Part;
+use crate::rule_e::search::{Space, cut_down, happen_and_finish, listing, search, walk};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::fmt::Debug;
 
 /// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
-
-/// Result of one part.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// Name of the part.
-    pub name: String,
-    /// States that differ; 0 where nobody counted.
-    pub states: u64,
-    /// Steps that were tried.
-    pub transitions: u64,
-    /// Steps of the longest history.
-    pub depth: usize,
-    /// The shortest history that broke a promise, a step a line, and which.
-    pub failure: Option<(String, String)>,
-}
-
-impl Part {
-    pub(crate) fn of<S: Debug>(name: &str, report: Report<S>) -> Self {
-        let failure = report.failure.map(|(steps, broken)| (listing(&steps), broken));
-        let Report { states, transitions, depth, .. } = report;
-        Self { name: name.into(), states, transitions, depth, failure }
-    }
-}
-
-fn listing<S: Debug>(steps: &[S]) -> String {
-    steps.iter().map(|it| format!("    {it:?}\n")).collect()
-}
 
 /// How many parts [`searched`] has.
 pub fn parts() -> usize {
@@ -53,10 +26,10 @@ fn all_themes() -> Vec<Theme> {
 pub fn searched(n: usize, transitions_max: u64) -> Part {
     let (themes, setups) = (all_themes(), all_setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), transitions_max));
+        return search(theme.name, || Fuzz::new(theme), transitions_max);
     }
     let (name, setup) = &setups[n - themes.len()];
-    Part::of(name, search(|| Play::new(setup), transitions_max))
+    search(name, || Play::new(setup), transitions_max)
 }
 
 /// Small file systems, of which all is searched.

@@ -53,7 +53,6 @@ pub enum Says {
     First(i8),
 }
 
-/// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// All of a block of data is written.
@@ -104,7 +103,6 @@ pub struct Theme {
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
-    /// How much is inferred.
     pub grade: Grade,
     /// How tags are written.
     pub flavour: Flavour,
@@ -112,7 +110,6 @@ pub struct Theme {
     pub tid: Tid,
     /// What has happened before.
     pub before: Vec<Step>,
-    /// What can happen.
     pub steps: Vec<Step>,
 }
 
@@ -231,7 +228,7 @@ impl Fuzz {
 
     fn write_at(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
         let start = place(block, WIDE_BYTES).start.0 + from as u64;
-        self.differential.write(Extent::new(start, bytes.len() as u64), bytes, true).map(drop)
+        self.differential.write(Extent::new(start, bytes.len() as u64), bytes).map(drop)
     }
 
     fn write_tail(&mut self, says: Says, len: usize) -> Result<(), String> {
@@ -256,7 +253,7 @@ impl Fuzz {
                 let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
                 self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
             }
-            Step::Act(all) => self.differential.verdicts(true, all).map(drop),
+            Step::Act(all) => self.differential.verdicts(all).map(drop),
             Step::Pass(ms) => self.differential.pass(ms),
             Step::Turn | Step::Becomes(_) | Step::Cut | Step::Proven => {
                 self.happen_inside(step);

@@ -11,7 +11,7 @@ use crate::rule_e;
 use crate::rule_e::toy::{SUPER, Toy};
 use crate::rule_e::wide::place;
 use quietus_core::units::{Extent, Millis};
-use quietus_core::watch::{Attached, Verdict};
+use quietus_core::watch::Verdict;
 use quietus_detect::format::{Block, Format};
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::rule_j::RuleJ;
@@ -44,7 +44,6 @@ pub fn differential(
     if watchers == Watchers::Product { differential } else { differential.at_once() }
 }
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub struct Rules {
     setup: Setup,
@@ -93,7 +92,8 @@ impl Rules {
         }
     }
 
-    fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
+    /// The disk, and the journal's if that is another.
+    pub fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
         std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
@@ -114,7 +114,7 @@ impl Rules {
         let mut taken = Vec::new();
         for (part, from) in bytes.chunks(bytes.len() / parts).zip((0..).step_by(bytes.len() / parts)) {
             let start = place(there, WIDE_BYTES).start.0 + from;
-            taken.extend(disk.write(Extent::new(start, part.len() as u64), part, true)?);
+            taken.extend(disk.write(Extent::new(start, part.len() as u64), part)?);
         }
         Ok(taken.into_iter().map(|it| block + it - there).collect())
     }
@@ -130,28 +130,13 @@ impl Rules {
         self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
     }
 
-    /// Evidence begins to be made durable.
-    pub fn cut(&mut self) {
-        self.disks().for_each(Differential::cut);
-    }
-
-    /// It is durable.
-    pub fn proven(&mut self) {
-        self.disks().for_each(Differential::proven);
-    }
-
-    /// The guest is attached so from now on.
-    pub fn attached(&mut self, attached: Attached) {
-        self.disks().for_each(|it| it.attached(attached));
-    }
-
     /// Takes all verdicts that there are; with `all`, also those that may settle
     /// themselves.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let mut verdicts = self.differential.verdicts(true, all)?;
+        let mut verdicts = self.differential.verdicts(all)?;
         if let Some(device) = &mut self.device {
             let first = self.setup.area().first;
-            let residue = device.verdicts(true, all)?.into_iter();
+            let residue = device.verdicts(all)?.into_iter();
             verdicts.extend(residue.map(|(block, verdict)| (first + block - device::FIRST, verdict)));
         }
         Ok(verdicts)
@@ -163,12 +148,6 @@ impl Rules {
         disk.destroy(there);
     }
 
-    /// Time passes.
-    pub fn pass(&mut self, ms: u64) -> Result<(), String> {
-        self.disks().try_for_each(|it| it.pass(ms))
-    }
-
-    /// Whether inference has stopped.
     pub fn is_over(&self) -> bool {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }

@@ -38,12 +38,12 @@ pub fn parts() -> usize {
 pub fn searched(n: usize, transitions_max: u64) -> Part {
     let (themes, setups) = (themes(), setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), transitions_max));
+        return search(theme.name, || Fuzz::new(theme), transitions_max);
     }
     let n = n - themes.len();
     let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
     let (name, setup) = &setups[n % setups.len()];
-    Part::of(&format!("{name}, {watchers:?}"), search(|| Play::new(setup, (watchers, RULE)), transitions_max))
+    search(&format!("{name}, {watchers:?}"), || Play::new(setup, (watchers, RULE)), transitions_max)
 }
 
 /// Small file systems, of which all is searched.

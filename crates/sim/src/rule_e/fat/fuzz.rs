@@ -44,15 +44,8 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     steps.extend(directories());
     steps.extend(supers());
     steps.extend(server());
-    Theme {
-        name: "whatever a guest may write to a FAT",
-        was_clean,
-        seen_from_start,
-        is_final,
-        options,
-        steps,
-        attach,
-    }
+    let name = "whatever a guest may write to a FAT";
+    Theme { name, was_clean, seen_from_start, is_final, options, steps, attach }
 }
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.

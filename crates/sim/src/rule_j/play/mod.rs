@@ -10,6 +10,7 @@ use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
+use crate::differential::Differential;
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::search::Space;
@@ -242,7 +243,8 @@ impl Play {
     /// Tells the rules how the guest is attached.
     fn tell(&mut self) {
         if self.setup.is_told {
-            self.rules.attached(self.cache.attached());
+            let attached = self.cache.attached();
+            self.rules.disks().for_each(|it| it.attached(attached));
         }
     }
 
@@ -437,18 +439,18 @@ impl Play {
         }
         let sent = self.cache.pass(ms);
         self.arrive_all(sent)?;
-        self.rules.pass(ms)
+        self.rules.disks().try_for_each(|it| it.pass(ms))
     }
 
     fn cut(&mut self) {
         self.is_cut = true;
-        self.rules.cut();
+        self.rules.disks().for_each(Differential::cut);
         self.judge.cut();
     }
 
     fn proven(&mut self) {
         if std::mem::take(&mut self.is_cut) {
-            self.rules.proven();
+            self.rules.disks().for_each(Differential::proven);
             self.judge.proven();
         }
     }
