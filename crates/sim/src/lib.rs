@@ -26,7 +26,7 @@ mod cache;
 mod content;
 mod differential;
 mod files;
-pub mod history;
+mod history;
 mod media;
 mod medium;
 mod model;

@@ -3,8 +3,7 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
-use quietus_sim::history::History;
-use quietus_sim::pairs::{PAIRS, Pair};
+use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
@@ -90,7 +89,7 @@ fn main() -> ExitCode {
 
 fn repeat(seed: u64, pair: usize, list: bool) -> bool {
     if list {
-        println!("{}", History::from_seed(seed));
+        println!("{}", listed(seed));
     }
     let (part, figures) = PAIRS[pair.min(PAIRS.len() - 1)].played(seed);
     if part.failure.is_none() {

@@ -6,12 +6,9 @@ use quietus_core::policy::Scratch;
 use quietus_core::volume::{Io, IoOp};
 use std::convert::Infallible;
 
-/// Media; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedia {
-    /// See [`MediumId::Data`].
     pub data: SimMedium,
-    /// See [`MediumId::Journal`].
     pub journal: SimMedium,
     /// Media that not every disk has.
     pub others: Vec<(MediumId, SimMedium)>,
@@ -37,7 +34,6 @@ impl SimMedia {
         }
     }
 
-    /// All media.
     pub fn all(&self) -> impl Iterator<Item = &SimMedium> {
         [&self.data, &self.journal].into_iter().chain(self.others.iter().map(|(_, medium)| medium))
     }

@@ -26,7 +26,6 @@ use std::rc::Rc;
 /// The kinds of act that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A read.
     Read,
     /// A write, a hole or zeros.
     Write,
@@ -84,7 +83,6 @@ impl Power {
     }
 }
 
-/// Medium; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedium {
     inner: RefCell<Platter>,
@@ -100,7 +98,6 @@ struct Platter {
     /// Bytes that a power cut leaves.
     durable: Vec<u8>,
     sectors: Vec<Sector>,
-    /// Number of power cuts.
     cuts: u64,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
@@ -170,12 +167,10 @@ impl SimMedium {
         self
     }
 
-    /// Seeds chance anew.
     pub fn reseed(&self, seed: u64) {
         self.inner.borrow_mut().rng = Rng::new(seed);
     }
 
-    /// Plans a failure.
     pub fn plan(&self, fault: Fault) {
         self.inner.borrow_mut().faults.push(fault);
     }

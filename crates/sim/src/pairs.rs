@@ -107,6 +107,11 @@ impl Pair {
     }
 }
 
+/// The history of `seed` of bare requests, as text.
+pub fn listed(seed: u64) -> String {
+    History::from_seed(seed).to_string()
+}
+
 fn bare(name: &str, seed: u64) -> (Part, Figures) {
     let history = History::from_seed(seed);
     let steps = history.steps.len();

@@ -29,7 +29,6 @@ const WORD_BYTES: usize = 8;
 pub struct Mask([u64; 8]);
 
 impl Mask {
-    /// All bytes.
     pub const ALL: Self = Self([u64::MAX; 8]);
 
     /// Bytes `from..to`.
@@ -44,7 +43,6 @@ impl Mask {
         mask
     }
 
-    /// Adds `other`.
     pub fn add(&mut self, other: Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
     }

@@ -10,7 +10,6 @@ impl Rng {
         Self(mix(seed))
     }
 
-    /// The next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
@@ -36,7 +35,6 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
-    /// One of `items`.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.index(items.len())]
     }

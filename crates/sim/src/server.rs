@@ -44,16 +44,13 @@ pub type Moment = u64;
 /// Inference: how much, and below which file systems.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Amount of inference.
     pub options: Options,
-    /// The known file systems.
     pub probers: Vec<Prober>,
 }
 
 /// Messages of the server to the guest, and to its judge.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// A reply.
     Reply(RequestId, Outcome),
     /// The extent is dead from here on, since a map shows it free.
     Died(Extent<Addr>),
@@ -61,7 +58,6 @@ pub enum Said {
     Late(Receipt),
 }
 
-/// Server; see the module's documentation.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) setup: Setup,
@@ -97,7 +93,6 @@ pub struct Server {
     search_from: Option<u64>,
     /// The search for space is over, in this life.
     is_space_known: bool,
-    /// Events of the history.
     pub figures: Figures,
 }
 
@@ -166,13 +161,11 @@ impl Server {
         figures.filter(|(name, _)| name.starts_with("dead, evidence")).map(|it| it.1).sum()
     }
 
-    /// Seeds chance anew.
     pub fn reseed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
         self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
     }
 
-    /// The next moment.
     pub fn next_moment(&mut self) -> Moment {
         self.moment += 1;
         self.moment
@@ -238,7 +231,6 @@ impl Server {
         self.trouble.iter().any(|it| *it != FaultKind::Full)
     }
 
-    /// Lets milliseconds pass.
     pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
         self.now.0 += ms;
         self.tell(Event::Tick)
@@ -343,7 +335,6 @@ pub trait Above {
     /// Type that reports a broken promise.
     type Broken: From<Violation>;
 
-    /// The server.
     fn server(&mut self) -> &mut Server;
 
     /// Takes the messages of the server.

@@ -27,7 +27,6 @@ pub struct Stay(pub u16);
 pub struct Owner {
     /// The inode's number.
     pub file: u8,
-    /// Generation of the file.
     pub generation: u8,
 }
 
@@ -54,7 +53,6 @@ impl Mark {
         (mark[0] == 0xc7).then_some(Self { stay, owner: Owner { file: mark[3], generation: mark[4] } })
     }
 
-    /// Puts the mark into `bytes`.
     pub fn put(self, bytes: &mut Bytes) {
         let [low, high] = self.stay.0.to_le_bytes();
         bytes[MARK..MARK + 5].copy_from_slice(&[0xc7, low, high, self.owner.file, self.owner.generation]);
@@ -106,7 +104,6 @@ impl Guest {
         Super { is_clean, ..self.found }.bytes()
     }
 
-    /// The generation that the next file gets.
     pub fn next_generation(&self) -> u8 {
         self.next_generation
     }
@@ -139,17 +136,14 @@ impl Guest {
         named.filter(|it| self.toy.data().contains(it)).collect()
     }
 
-    /// Files that do not exist.
     pub fn absent(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links == 0).collect()
     }
 
-    /// Files that exist.
     pub fn present(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links > 0).collect()
     }
 
-    /// Blocks that are free.
     pub fn free(&self) -> Vec<Block> {
         self.toy.data().filter(|it| !self.bits[*it as usize]).collect()
     }

@@ -18,24 +18,18 @@ use quietus_detect::properties::{EXT2, Properties};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a block.
 pub const BLOCK_BYTES: usize = 64;
-/// Bytes of an inode.
 pub const INODE_BYTES: usize = 8;
-/// Inodes in a block.
 pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
 /// Pointers in a block of pointers.
 pub const POINTERS: usize = 4;
-/// The superblock.
 pub const SUPER: Block = 0;
-/// The map.
 pub const MAP: Block = 1;
 /// The first block of inodes.
 pub const TABLE: Block = 2;
 
 const MAGIC: u8 = 0x51;
 
-/// The content of a block.
 pub type Bytes = [u8; BLOCK_BYTES];
 
 /// The bytes of `block`.
@@ -43,7 +37,6 @@ pub fn place(block: Block) -> Extent<Addr> {
     Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
 }
 
-/// The superblock's fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Super {
     /// The superblock says that the file system is whole.
@@ -69,7 +62,6 @@ impl Super {
     }
 }
 
-/// An inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Inode {
     /// Changes whenever the inode becomes another file.
@@ -174,7 +166,6 @@ impl Toy {
         TABLE + 1
     }
 
-    /// The blocks of data.
     pub fn data(&self) -> Range<Block> {
         self.first_data()..self.blocks
     }

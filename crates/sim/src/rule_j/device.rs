@@ -13,7 +13,6 @@ pub const FIRST: Block = 2;
 /// Bytes of a block: the least that a journal may have.
 pub const WIDE_BYTES: u32 = 1024;
 
-/// Content of a block.
 pub type Wider = [u8; WIDE_BYTES as usize];
 
 /// A device with the journal that lies in `area` of `disk`.

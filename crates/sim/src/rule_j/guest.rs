@@ -165,7 +165,6 @@ impl Journaled {
         Self { start_bytes: Some(start_bytes), ..self }
     }
 
-    /// The files.
     pub fn files(&self) -> &Guest {
         &self.files
     }

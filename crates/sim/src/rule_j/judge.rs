@@ -34,7 +34,6 @@ struct Place {
     below: Vec<Layer>,
 }
 
-/// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Judge {
     toy: Toy,
@@ -112,7 +111,6 @@ impl Judge {
         self.newest = tid;
     }
 
-    /// The owner of `stay`.
     pub fn owner(&self, stay: Stay) -> Owner {
         self.stays[stay.0 as usize]
     }

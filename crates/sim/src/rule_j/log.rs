@@ -46,7 +46,6 @@ pub enum Flavour {
 /// Where the journal lies, and how it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Area {
-    /// Superblock of the log.
     pub first: Block,
     /// Number of blocks of the log, the superblock included.
     pub len: At,
@@ -72,7 +71,6 @@ pub struct Tail {
 pub struct Header {
     /// Of which transaction.
     pub tid: Tid,
-    /// Kind of the block.
     pub kind: Own,
 }
 
@@ -81,7 +79,6 @@ pub struct Header {
 pub enum Own {
     /// Copies follow: of these blocks.
     Descriptor(Vec<Tag>),
-    /// A block that revokes.
     Revoke,
     /// A block that ends the transaction.
     Commit,
@@ -99,7 +96,6 @@ pub struct Tag {
 /// A transaction, as it is logged.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Logged {
-    /// Number of the transaction.
     pub tid: Tid,
     /// Blocks and their new contents.
     pub contents: BTreeMap<Block, Vec<u8>>,

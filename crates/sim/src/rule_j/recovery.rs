@@ -4,7 +4,6 @@ use super::log::{Area, Logged, Tid};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
 
-/// Content of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// Blocks that are written to their places.

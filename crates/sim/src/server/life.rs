@@ -71,7 +71,6 @@ impl Server {
         }
     }
 
-    /// Plans a failure.
     pub fn plan(&self, target: MediumId, fault: Fault) {
         self.media.on(target).plan(fault);
     }
@@ -106,7 +105,6 @@ impl Server {
         Ok(knows)
     }
 
-    /// Kills the server, and starts it again.
     pub fn kill(&mut self) -> Result<(), Violation> {
         self.figures.crashes += 1;
         self.lose_process();

@@ -58,7 +58,6 @@ impl Memory {
         self.toy.data().contains(&block) && self.entries[block as usize] != 0
     }
 
-    /// Blocks that are free.
     pub fn free(&self) -> Vec<Block> {
         self.toy.data().filter(|it| self.entries[*it as usize] == 0).collect()
     }

@@ -66,12 +66,10 @@ pub fn entries(disk: &[Bytes]) -> Vec<u8> {
 }
 
 impl FatToy {
-    /// The blocks of data.
     pub fn data(&self) -> Range<Block> {
         DATA..self.directory()
     }
 
-    /// The block of the directory.
     pub fn directory(&self) -> Block {
         self.blocks - 1
     }

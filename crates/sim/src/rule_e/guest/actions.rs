@@ -6,7 +6,6 @@ use quietus_detect::format::Block;
 /// One thing that a process does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
-    /// A file is made.
     Create(usize),
     /// A file gets a block in a slot.
     Grow(usize, usize, Block),
@@ -18,17 +17,14 @@ pub enum Action {
     Punch(usize, usize),
     /// A file loses everything.
     Truncate(usize),
-    /// A file is deleted.
     Delete(usize),
 }
 
 impl Action {
-    /// Whether it frees blocks.
     pub fn frees(self) -> bool {
         matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
     }
 
-    /// The block that it allocates.
     pub fn allocates(self) -> Option<Block> {
         match self {
             Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
