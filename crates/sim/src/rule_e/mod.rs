@@ -10,7 +10,8 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`crate::files`] puts both guests above a whole volume, on media that remember.
+//! - [`crate::files`] has both as a driver takes them, and who owns what in them; it puts them above a
+//!   whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 
@@ -21,7 +22,7 @@ pub(crate) mod judge;
 pub mod known;
 pub(crate) mod play;
 pub(crate) mod reference;
-pub mod search;
+pub(crate) mod search;
 pub(crate) mod toy;
 pub mod trial;
 pub(crate) mod wide;
