@@ -235,42 +235,6 @@ impl Fuzz {
         let tail = self.tail(says);
         self.write_log(0, &self.area.superblock(tail)[..len])
     }
-
-    fn happen(&mut self, step: Step) -> Result<(), String> {
-        match step {
-            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF]),
-            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF]),
-            Step::Free(block) => self.differential.free(block),
-            Step::Piece(n) => self.piece(n),
-            Step::Part(n, second) => self.part(n, second),
-            Step::All => self.all(),
-            Step::Stray(ahead, higher) => self.stray(ahead, higher),
-            Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF]),
-            Step::Tail(says) => self.write_tail(says, 2 * HALF),
-            Step::HalfTail(says) => self.write_tail(says, HALF),
-            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false)),
-            Step::Super(is_clean) => {
-                let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
-                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
-            }
-            Step::Act(all) => self.differential.verdicts(all).map(drop),
-            Step::Pass(ms) => self.differential.pass(ms),
-            Step::Turn | Step::Becomes(_) | Step::Cut | Step::Proven => {
-                self.happen_inside(step);
-                Ok(())
-            }
-        }
-    }
-
-    /// What the two versions do not see at once.
-    fn happen_inside(&mut self, step: Step) {
-        match step {
-            Step::Turn => self.turn(),
-            Step::Becomes(shape) => self.shape = shape,
-            Step::Cut => self.differential.cut(),
-            _ => self.differential.proven(),
-        }
-    }
 }
 
 /// A map that has those blocks of data allocated that `bits` say.
@@ -295,7 +259,30 @@ impl Space for Fuzz {
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
-        self.happen(step)
+        match step {
+            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF])?,
+            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF])?,
+            Step::Free(block) => self.differential.free(block)?,
+            Step::Piece(n) => self.piece(n)?,
+            Step::Part(n, second) => self.part(n, second)?,
+            Step::All => self.all()?,
+            Step::Turn => self.turn(),
+            Step::Becomes(shape) => self.shape = shape,
+            Step::Stray(ahead, higher) => self.stray(ahead, higher)?,
+            Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF])?,
+            Step::Tail(says) => self.write_tail(says, 2 * HALF)?,
+            Step::HalfTail(says) => self.write_tail(says, HALF)?,
+            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false))?,
+            Step::Super(is_clean) => {
+                let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
+                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))?;
+            }
+            Step::Cut => self.differential.cut(),
+            Step::Proven => self.differential.proven(),
+            Step::Act(all) => drop(self.differential.verdicts(all)?),
+            Step::Pass(ms) => self.differential.pass(ms)?,
+        }
+        Ok(())
     }
 
     fn digest(&self) -> u64 {

@@ -397,36 +397,6 @@ impl Play {
         Ok(more)
     }
 
-    fn happen(&mut self, step: Step) -> Result<(), String> {
-        match step {
-            Step::Mount(interrupted) => self.mount(interrupted)?,
-            Step::Do(action) => self.does(action)?,
-            Step::Write(block) => self.with(|it| it.write_data(block)),
-            Step::Checkpoint(block) => self.with(|it| it.checkpoint(block)),
-            Step::Commit => self.commit(),
-            Step::SendCommit => self.with(Journaled::send_commit),
-            Step::Acknowledge => self.with(Journaled::acknowledge),
-            Step::MoveTail => self.with(Journaled::move_tail),
-            Step::Land(block) => self.land(block)?,
-            Step::Split(block) => self.split(block)?,
-            Step::Finish => self.finish_commit()?,
-            Step::Again => self.again()?,
-            Step::Sync(places) => self.sync(places)?,
-            Step::Unmount => self.unmount()?,
-            Step::Crash(lands) => self.crash(lands)?,
-            Step::Fsck => self.fsck()?,
-            Step::Read => drop(self.read()?),
-            Step::Cut => self.cut(),
-            Step::Proven => self.proven(),
-            Step::Act(all) => self.act(all)?,
-            Step::Work => self.work()?,
-            Step::Restart => self.restart(),
-            Step::Pass(ms) => self.pass(ms)?,
-            Step::Cache(step) => self.cache_does(step)?,
-        }
-        Ok(())
-    }
-
     fn pass(&mut self, ms: u64) -> Result<(), String> {
         if self.setup.external_journal.is_some() {
             // Nothing is overtaken for longer than the window.
@@ -474,7 +444,33 @@ impl Space for Play {
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
-        self.happen(step)
+        match step {
+            Step::Mount(interrupted) => self.mount(interrupted)?,
+            Step::Do(action) => self.does(action)?,
+            Step::Write(block) => self.with(|it| it.write_data(block)),
+            Step::Checkpoint(block) => self.with(|it| it.checkpoint(block)),
+            Step::Commit => self.commit(),
+            Step::SendCommit => self.with(Journaled::send_commit),
+            Step::Acknowledge => self.with(Journaled::acknowledge),
+            Step::MoveTail => self.with(Journaled::move_tail),
+            Step::Land(block) => self.land(block)?,
+            Step::Split(block) => self.split(block)?,
+            Step::Finish => self.finish_commit()?,
+            Step::Again => self.again()?,
+            Step::Sync(places) => self.sync(places)?,
+            Step::Unmount => self.unmount()?,
+            Step::Crash(lands) => self.crash(lands)?,
+            Step::Fsck => self.fsck()?,
+            Step::Read => drop(self.read()?),
+            Step::Cut => self.cut(),
+            Step::Proven => self.proven(),
+            Step::Act(all) => self.act(all)?,
+            Step::Work => self.work()?,
+            Step::Restart => self.restart(),
+            Step::Pass(ms) => self.pass(ms)?,
+            Step::Cache(step) => self.cache_does(step)?,
+        }
+        Ok(())
     }
 
     fn digest(&self) -> u64 {
