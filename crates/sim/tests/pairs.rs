@@ -3,8 +3,8 @@
 
 mod trial;
 
+use quietus_sim::Figures;
 use quietus_sim::pairs::{Guest, PAIRS};
-use quietus_sim::server::Figures;
 use quietus_sim::soak::{soak, threads};
 use quietus_sim::verdict::silence_panics;
 use trial::assert_kept;

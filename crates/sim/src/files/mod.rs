@@ -16,24 +16,24 @@
 
 mod client;
 mod crash;
-mod ext2;
+pub(crate) mod ext2;
 mod ext4;
-mod fat;
+pub(crate) mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
-mod system;
+pub(crate) mod system;
 mod traffic;
-mod truth;
+pub(crate) mod truth;
 mod work;
 
 use crate::history;
 use crate::rng::Rng;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::judge::Excuses;
+use crate::rule_e::guest::{FILES, SLOTS};
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
 use ext2::Ext2;
@@ -104,7 +104,6 @@ pub struct Setup {
 
 impl Setup {
     /// The setup of `seed`, on such a disk, with such partitions.
-    #[must_use]
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
@@ -124,8 +123,8 @@ impl Setup {
     fn systems(&self) -> Vec<Box<dyn System>> {
         let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
             match it {
-                FileSystem::Ext2 => Box::new(Ext2::new(data)),
-                FileSystem::Fat => Box::new(Fat::new(data)),
+                FileSystem::Ext2 => Box::new(Ext2::new(data, FILES, (0..SLOTS).collect())),
+                FileSystem::Fat => Box::new(Fat::new(data, true)),
                 FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
             }
         };
@@ -240,7 +239,6 @@ impl Files {
     ///
     /// # Panics
     /// If they cannot be mounted.
-    #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
@@ -280,7 +278,6 @@ impl Files {
     }
 
     /// Events of the history: how much there was to judge.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         self.server.figures
     }
@@ -356,15 +353,7 @@ impl Space for Files {
         Ok(())
     }
 
-    fn digest(&self) -> u64 {
-        0
-    }
-
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }

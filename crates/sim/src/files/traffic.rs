@@ -8,7 +8,7 @@ use crate::content::Tag;
 use crate::medium::FaultKind;
 use crate::rule_e::guest::{Mark, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
-use crate::rule_e::wide::{narrowed, widened};
+use crate::rule_e::wide::{narrowed, tagged};
 use crate::server::{Above, Said, Server};
 use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::units::{self, Addr, Extent};
@@ -80,7 +80,7 @@ impl Files {
     /// Sends `page` on its way to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.system.is_data(block).then(|| self.truth.tag(page));
-        let (fua, bytes) = (self.rng.chance(5), widened(self.place(block), page, tag));
+        let (fua, bytes) = (self.rng.chance(5), tagged(self.place(block), page, tag));
         self.post(What::Write { block, bytes, tag, fua });
     }
 

@@ -70,7 +70,6 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
 }
 
 /// The part of the disk whose content is on a medium at first.
-#[must_use]
 pub fn original(setup: &Setup) -> Extent<Addr> {
     let bytes = if setup.overlay.is_some() { setup.base_bytes } else { setup.disk_bytes };
     Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })
