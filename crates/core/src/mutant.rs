@@ -52,6 +52,8 @@ pub enum Mutant {
     FlushBeforeCompletion,
     /// A write is answered before the host has given space for its entry in the map.
     AnswerBeforeSpace,
+    /// A task overwrites content that it keeps before the host has given space for the passes.
+    PassBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
     /// Bytes under a conservative overwrite get an obligation at once, which the end of
@@ -61,7 +63,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// The mutants that show below a watcher only.
-    pub const WATCHED: [Self; 2] = [Self::TellOfRefused, Self::DieDuringOverwrite];
+    pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// All other mutants.
     pub const ALL: [Self; 24] = [

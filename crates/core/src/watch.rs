@@ -139,6 +139,14 @@ pub enum Observation<'a> {
         /// The old content.
         old: &'a [u8],
     },
+    /// A change of this extent that had arrived was refused. Each byte there holds what it held before, or
+    /// the new content.
+    Refused {
+        /// Where the content would have gone.
+        extent: Extent<Addr>,
+        /// Whether old content was shown for the change ([`Observation::Overwriting`]), all or some of it.
+        was_shown: bool,
+    },
     /// A read that [`Observer::wants`] asked for is done. Without content, whatever is known
     /// of `extent` may be wrong.
     Given {
@@ -168,7 +176,10 @@ impl Observation<'_> {
     #[must_use]
     pub fn place(&self) -> Option<Extent<Addr>> {
         match self {
-            Self::Arrived { extent, .. } | Self::Given { extent, .. } | Self::Read(extent) => Some(*extent),
+            Self::Arrived { extent, .. }
+            | Self::Refused { extent, .. }
+            | Self::Given { extent, .. }
+            | Self::Read(extent) => Some(*extent),
             Self::Overwriting { old_extent, .. } => Some(*old_extent),
             Self::Clients | Self::Attached | Self::Tick | Self::Cut | Self::Proven | Self::Stopping => None,
         }
@@ -189,6 +200,7 @@ impl Observation<'_> {
                 old_extent: inner(old_extent).filter(|it| it.len == old_extent.len)?,
                 old,
             },
+            Self::Refused { extent, was_shown } => Self::Refused { extent: inner(extent)?, was_shown },
             Self::Given { extent, content: None } => Self::Given { extent: inner(extent)?, content: None },
             Self::Given { extent, content } => {
                 Self::Given { extent: inner(extent).filter(|it| it.len == extent.len)?, content }

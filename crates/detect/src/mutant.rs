@@ -28,6 +28,8 @@ pub enum Mutant {
     WriteRevivesNothing,
     /// An overwritten block of pointers keeps its names.
     PointersNotDiffed,
+    /// A change that is refused counts as carried out.
+    RefusalIgnored,
     /// A death is handed out before its evidence is durable.
     VerdictBeforeProven,
     /// A deleted inode owns the blocks that it points to.
@@ -109,6 +111,9 @@ impl Mutant {
     /// The mutants of both rules that every guest finds above a whole volume.
     pub const VOLUME: [Self; 3] =
         [Self::VerdictBeforeProven, Self::WriteRevivesNothing, Self::RereadWithoutExemption];
+
+    /// The mutants of both rules that show above a whole volume only, and not below every guest.
+    pub const ANY_PAIR: [Self; 1] = [Self::RefusalIgnored];
 
     /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];

@@ -190,6 +190,7 @@ impl Watch {
             Observation::Given { extent, content } => self.found(at, extent, content),
             Observation::Tick if self.seek_at.is_some_and(|seek_at| seek_at <= at.now) => self.seek(at),
             Observation::Arrived { .. }
+            | Observation::Refused { .. }
             | Observation::Overwriting { .. }
             | Observation::Read(_)
             | Observation::Clients

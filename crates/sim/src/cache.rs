@@ -42,14 +42,12 @@ pub struct Cache<T> {
 
 impl<T: Clone> Cache<T> {
     /// An empty cache; one that is not between the guest and its disk lets every write pass.
-    #[must_use]
     pub fn new(is_between: bool) -> Self {
         let (upper, lower) = (Layer::new(), Layer::new());
         Self { is_between, upper, lower, sent: BTreeMap::new(), now_ms: 0 }
     }
 
     /// What a server that knows of the cache takes the guest for.
-    #[must_use]
     pub fn attached(&self) -> Attached {
         if self.is_between { Attached::Cached { hold_ms: HOLD_MS } } else { Attached::Direct }
     }
@@ -136,7 +134,6 @@ impl<T: Clone> Cache<T> {
     }
 
     /// Possible next steps, the likely ones more than once.
-    #[must_use]
     pub fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<_> = self.upper.keys().flat_map(|it| [Step::Sink(*it); 2]).collect();
         steps.extend(self.lower.keys().flat_map(|it| [Step::Emit(*it); 2]));

@@ -34,13 +34,11 @@ pub struct Cell(pub u32);
 
 impl Cell {
     /// The bytes of the cell on the disk.
-    #[must_use]
     pub fn extent(self) -> Extent<Addr> {
         Extent::new(u64::from(self.0) * CELL_BYTES, CELL_BYTES)
     }
 
     /// The content of the cell as write `tag` writes it.
-    #[must_use]
     pub fn bytes(self, tag: Tag) -> [u8; CELL_BYTES as usize] {
         let mut bytes = [0; CELL_BYTES as usize];
         let root = root(tag, self);
@@ -76,7 +74,6 @@ pub fn fill(tag: Tag, start: u64, into: &mut [u8]) {
 }
 
 /// Whether `bytes` are the content of write `tag` from address `start` on.
-#[must_use]
 pub fn is_content(tag: Tag, start: u64, bytes: &[u8]) -> bool {
     cells(start, bytes.len()).all(|(cell, from, to)| {
         let at = (u64::from(cell.0) * CELL_BYTES).saturating_sub(start) as usize;
@@ -116,7 +113,6 @@ pub fn marks(bytes: &[u8]) -> impl Iterator<Item = Mark> + '_ {
 }
 
 /// The bytes of `extent`'s space as indices into a slice that begins at `base`.
-#[must_use]
 pub fn indices<A: Address>(extent: Extent<A>, base: u64) -> Range<usize> {
     (extent.start.get() - base) as usize..(extent.end() - base) as usize
 }

@@ -16,7 +16,6 @@ pub type Census = Vec<(&'static str, u64)>;
 /// A second version of some rules. A name of a part of [`quietus_core::watch::Observer`] means the
 /// same here.
 pub trait Version: fmt::Debug {
-    /// Takes one observation.
     fn observe(&mut self, at: Moment, observation: Observation<'_>);
 
     /// Blocks that must be seen before `extent` changes.
@@ -25,9 +24,8 @@ pub trait Version: fmt::Debug {
     /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
 
-    /// All that is to be done now: `layers` and `all` as in
-    /// [`quietus_core::watch::Scope`].
-    fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict>;
+    /// All that is to be done now, layers too; `all` as in [`quietus_core::watch::Scope`].
+    fn due(&self, all: bool) -> BTreeMap<Block, Verdict>;
 
     /// `verdict` on `block` was handed out; with `all`, before it settled.
     fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool);
@@ -86,7 +84,6 @@ fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
 
 impl<const BYTES: usize> Differential<BYTES> {
     /// Both versions, as they begin to watch `disk`.
-    #[must_use]
     pub fn new(
         rule: Box<dyn Rule>,
         reference: Box<dyn Version>,
@@ -105,7 +102,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// The versions that are among the `watchers`.
-    #[must_use]
     pub fn watched_by(self, watchers: Watchers) -> Self {
         let rule = self.rule.filter(|_| watchers != Watchers::Reference);
         let reference = self.reference.filter(|_| watchers != Watchers::Product);
@@ -114,7 +110,6 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     /// From here on each version reads what it wants before anything else
     /// happens: how much they remember of what was written is their own matter.
-    #[must_use]
     pub fn at_once(mut self) -> Self {
         self.reads_at_once = true;
         self.read_all();
@@ -158,14 +153,10 @@ impl<const BYTES: usize> Differential<BYTES> {
         }
     }
 
-    /// The content of `block`.
-    #[must_use]
     pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
     }
 
-    /// The content of the disk.
-    #[must_use]
     pub fn disk(&self) -> &[[u8; BYTES]] {
         &self.disk
     }
@@ -175,14 +166,11 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.disk[block as usize].fill(0);
     }
 
-    /// The time.
-    #[must_use]
     pub fn now(&self) -> Millis {
         self.now
     }
 
     /// Whether inference has stopped.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         let reference = || self.reference.as_ref().is_some_and(|it| it.is_over());
         self.rule.as_ref().map_or_else(reference, |it| it.has_changed() || it.broken().is_some())
@@ -190,47 +178,34 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
     /// rules do not fix.
-    #[must_use]
     pub fn reference(&self) -> Option<&dyn Version> {
         self.reference.as_deref()
     }
 
-    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before; that
-    /// is asked for only if there are `layers`.
-    ///
-    /// # Errors
-    /// The two disagree.
-    pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8], layers: bool) -> Result<Vec<Block>, String> {
-        let taken = if layers { self.take(extent)? } else { Vec::new() };
+    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before.
+    pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let taken = self.take(extent)?;
         self.change(extent, Content::Bytes(bytes))?;
         Ok(taken)
     }
 
-    /// Sets the number of connected clients.
     pub fn connected(&mut self, clients: usize) {
         self.clients = clients;
         self.observe(Observation::Clients);
     }
 
-    /// Sets the attachment of the guest.
     pub fn attached(&mut self, attached: Attached) {
         self.attached = attached;
         self.observe(Observation::Attached);
     }
 
     /// Reads `block`, as the guest.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
         self.observe(Observation::Read(place::<BYTES>(block)));
         self.compare()
     }
 
     /// Frees `block`, as the guest.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn free(&mut self, block: Block) -> Result<(), String> {
         self.change(place::<BYTES>(block), Content::Zeros)
     }
@@ -284,9 +259,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Reads one block that is wanted; false: none is.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
         let theirs = self.reference_wants();
         let ours = if self.rule.is_some() {
@@ -312,10 +284,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         reference.map_or_else(BTreeSet::new, |it| it.wants())
     }
 
-    /// Lets time pass.
-    ///
-    /// # Errors
-    /// The two disagree.
     pub fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.now.0 += ms;
         self.observe(Observation::Tick);
@@ -334,12 +302,9 @@ impl<const BYTES: usize> Differential<BYTES> {
     }
 
     /// Takes all verdicts that there are.
-    ///
-    /// # Errors
-    /// The two disagree.
-    pub fn verdicts(&mut self, layers: bool, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, layers, all)).transpose()?;
-        let theirs = self.reference.as_ref().map(|it| it.due(layers, all));
+    pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
+        let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, all)).transpose()?;
+        let theirs = self.reference.as_ref().map(|it| it.due(all));
         let verdicts = agreed("handed out", ours, theirs)?;
         if let Some(reference) = &mut self.reference {
             verdicts.iter().for_each(|(block, verdict)| reference.handed_out(*block, *verdict, all));
@@ -370,10 +335,9 @@ fn given(extent: Extent<Addr>, content: &[u8]) -> Observation<'_> {
 /// All verdicts of `rule`, one for each block.
 fn handed_out<const BYTES: usize>(
     rule: &mut dyn Rule,
-    layers: bool,
     all: bool,
 ) -> Result<BTreeMap<Block, Verdict>, String> {
-    let (scope, mut verdicts) = (Scope { layers, all, is_busy: &|_| false }, BTreeMap::new());
+    let (scope, mut verdicts) = (Scope { layers: true, all, is_busy: &|_| false }, BTreeMap::new());
     while let Some((extent, verdict)) = rule.verdict(scope) {
         for block in touched::<BYTES>(extent) {
             if let Some(twice) = verdicts.insert(block, verdict) {

@@ -12,9 +12,7 @@ use quietus_core::units::{Addr, Extent};
 /// A disk, and its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
-    /// The seed that made the history.
     pub seed: u64,
-    /// The disk.
     pub setup: Setup,
     /// Events, in order.
     pub steps: Vec<Step>,
@@ -59,7 +57,6 @@ pub struct Setup {
 
 impl Setup {
     /// The simplest disk.
-    #[must_use]
     pub fn plain(disk_bytes: u64) -> Self {
         Self {
             disk_bytes,
@@ -85,7 +82,6 @@ impl Setup {
 /// Initial content of a medium on which a disk is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Nothing.
     Empty,
     /// The disk's content: an image that is adopted.
     Adopted,
@@ -93,7 +89,6 @@ pub enum Origin {
     Foreign,
 }
 
-/// One event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Number of the request, if it is one; larger than those before.
@@ -102,25 +97,17 @@ pub struct Step {
     pub turns: u8,
     /// Seed of chance from here to the next step.
     pub salt: u64,
-    /// The event.
     pub action: Action,
 }
 
-/// Kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// A request is sent.
     Send {
-        /// Kind of the request.
         ask: Ask,
-        /// Bytes of the request.
         extent: Extent<Addr>,
-        /// Whether the request has FUA.
         fua: bool,
     },
-    /// Time passes.
     Wait {
-        /// Milliseconds.
         ms: u64,
     },
     /// Queued content becomes due.
@@ -129,9 +116,7 @@ pub enum Action {
     Drain,
     /// The server stops cleanly and starts again.
     Restart,
-    /// The server is killed and starts again.
     Kill,
-    /// The power is cut.
     PowerCut {
         /// Changes by the next start after which the power is cut again.
         again_after: Option<u32>,
@@ -142,9 +127,7 @@ pub enum Action {
     Room,
     /// An act of input or output will fail.
     Fault {
-        /// Medium that fails.
         target: MediumId,
-        /// Kind of the failure.
         kind: FaultKind,
         /// Number of acts of this kind before it.
         after: u32,
@@ -155,27 +138,20 @@ pub enum Action {
 /// the tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// Read.
     Read,
     /// Write tagged content.
     Write,
     /// Write zeros, as a payload.
     WriteZeros,
-    /// TRIM.
     Trim,
-    /// WRITE_ZEROES.
     Zero {
-        /// NO_HOLE.
         no_hole: bool,
-        /// FAST_ZERO.
         fast: bool,
     },
     /// The direct call.
     Purge,
-    /// A conservative overwrite.
     ConservativeOverwrite,
     /// Bring into the cache.
     Cache,
-    /// Flush.
     Flush,
 }

@@ -15,28 +15,34 @@
 //! - *liveness of obligations* ([`server`]): a disk that is left alone completes all
 //!   its obligations, whatever happened before, in bounded time.
 //!
+//! An error, be it a text or a [`violation::Violation`], is the first promise that was broken, or what
+//! two versions of a rule disagree on.
+//!
 //! A history that breaks a promise is cut down to a few steps ([`shrink`]).
 //! Everything follows from the seed: the same seed is the same failure.
 #![forbid(unsafe_code)]
 
-pub mod cache;
-pub mod content;
-pub mod differential;
-pub mod files;
-pub mod history;
-pub mod media;
-pub mod medium;
-pub mod model;
+mod cache;
+mod content;
+mod differential;
+mod files;
+mod history;
+mod media;
+mod medium;
+mod model;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod pairs;
-pub mod remanence;
-pub mod rng;
+mod remanence;
+mod rng;
 pub mod rule_e;
 pub mod rule_j;
-pub mod server;
-pub mod shrink;
+mod server;
+mod shrink;
 pub mod soak;
 pub mod verdict;
-pub mod violation;
-pub mod world;
+mod violation;
+mod world;
+
+pub use differential::Watchers;
+pub use server::Figures;

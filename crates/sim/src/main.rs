@@ -2,9 +2,12 @@
 
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use quietus_sim::differential::Watchers::Both;
-use quietus_sim::history::History;
-use quietus_sim::pairs::{PAIRS, Pair};
+use quietus_sim::Watchers::Both;
+#[cfg(feature = "mutants")]
+use quietus_sim::mutants::{Caught, TRIALS, hunt, hunt_pair};
+#[cfg(feature = "mutants")]
+use quietus_sim::pairs::Guest;
+use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
@@ -90,7 +93,7 @@ fn main() -> ExitCode {
 
 fn repeat(seed: u64, pair: usize, list: bool) -> bool {
     if list {
-        println!("{}", History::from_seed(seed));
+        println!("{}", listed(seed));
     }
     let (part, figures) = PAIRS[pair.min(PAIRS.len() - 1)].played(seed);
     if part.failure.is_none() {
@@ -195,24 +198,27 @@ fn hunt_core(seeds_max: u64, name: &str) -> bool {
     use quietus_core::mutant::Mutant;
     let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED);
     let named = all.filter(|it| format!("{it:?}").contains(name));
-    named.fold(true, |is_well, mutant| {
-        let caught = quietus_sim::mutants::hunt(mutant, seeds_max);
-        match &caught {
-            Some((histories, part)) => {
-                println!("{mutant:?}: found after {histories} histories");
-                told(part);
-            }
-            None => println!("{mutant:?}: NOT FOUND"),
-        }
-        is_well && caught.is_some()
-    })
+    let missed = named.filter(|it| !found(&format!("{it:?}"), hunt(*it, seeds_max)));
+    missed.count() == 0
+}
+
+/// Whether the defect `name` was `caught`; tells how.
+#[cfg(feature = "mutants")]
+fn found(name: &str, caught: Caught) -> bool {
+    let Some((histories, part)) = caught else {
+        println!("{name}: NOT FOUND");
+        return false;
+    };
+    println!("{name}: found after {histories} histories");
+    told(&part);
+    true
 }
 
 /// Defects of the rules whose names contain `name`.
 #[cfg(feature = "mutants")]
 fn hunt_rules(name: &str) -> bool {
     let mut is_well = true;
-    for trial in quietus_sim::mutants::TRIALS {
+    for trial in TRIALS {
         println!("{}:", trial.name);
         for defect in trial.defects.iter().filter(|it| format!("{it:?}").contains(name)) {
             let (judge, differential, is_enough) = trial.hunt(*defect);
@@ -230,17 +236,13 @@ fn hunt_rules(name: &str) -> bool {
 #[cfg(feature = "mutants")]
 fn hunt_pairs(name: &str) -> bool {
     use quietus_detect::mutant::Mutant;
-    use quietus_sim::mutants::hunt_pair;
-    use quietus_sim::pairs::Guest;
-    let mut is_well = true;
-    for pair in PAIRS.iter().filter(|it| it.guest != Guest::Bare) {
-        for mutant in Mutant::VOLUME.into_iter().filter(|it| format!("{it:?}").contains(name)) {
-            let caught = hunt_pair(mutant, pair);
-            is_well &= caught.is_some();
-            let found =
-                caught.map(|(n, part)| format!("history {n}, {}", part.failure.unwrap_or_default().1));
-            println!("{pair}, {mutant:?}: {}", found.unwrap_or_else(|| "NOT FOUND".into()));
-        }
-    }
-    is_well
+    let is_named = |it: &Mutant| format!("{it:?}").contains(name);
+    let pairs = || PAIRS.iter().filter(|it| it.guest != Guest::Bare);
+    let in_any = Mutant::ANY_PAIR.into_iter().filter(is_named);
+    let missed_by_any =
+        in_any.filter(|it| !found(&format!("{it:?}"), pairs().find_map(|pair| hunt_pair(*it, pair))));
+    let in_all = pairs().flat_map(|pair| Mutant::VOLUME.map(|mutant| (pair, mutant)));
+    let in_all = in_all.filter(|(_, it)| is_named(it));
+    let missed = in_all.filter(|(pair, it)| !found(&format!("{pair}, {it:?}"), hunt_pair(*it, pair)));
+    missed_by_any.count() + missed.count() == 0
 }

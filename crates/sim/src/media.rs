@@ -6,12 +6,9 @@ use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
 use quietus_core::volume::{Io, IoOp};
 
-/// Media; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedia {
-    /// See [`MediumId::Data`].
     pub data: SimMedium,
-    /// See [`MediumId::Journal`].
     pub journal: SimMedium,
     /// Media that not every disk has.
     pub others: Vec<(MediumId, SimMedium)>,
@@ -23,14 +20,12 @@ pub struct SimMedia {
 
 impl SimMedia {
     /// The media in the form that a volume wants.
-    #[must_use]
     pub fn get(&self) -> Media<'_> {
         let media = Media::new(&self.data, &self.journal);
         self.others.iter().fold(media, |media, (id, medium)| media.with(*id, medium))
     }
 
     /// Medium `id`; the data where the disk has no such medium.
-    #[must_use]
     pub fn on(&self, id: MediumId) -> &SimMedium {
         let other = self.others.iter().find(|(other, _)| *other == id);
         match id {
@@ -39,7 +34,6 @@ impl SimMedia {
         }
     }
 
-    /// All media.
     pub fn all(&self) -> impl Iterator<Item = &SimMedium> {
         [&self.data, &self.journal].into_iter().chain(self.others.iter().map(|(_, medium)| medium))
     }

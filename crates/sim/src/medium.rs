@@ -26,7 +26,6 @@ use std::rc::Rc;
 /// The kinds of act that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A read.
     Read,
     /// A write, a hole or zeros.
     Write,
@@ -70,7 +69,6 @@ impl Power {
     }
 
     /// Whether the fuse has burnt down.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         self.0.get() == Some(0)
     }
@@ -85,7 +83,6 @@ impl Power {
     }
 }
 
-/// Medium; see the module's documentation.
 #[derive(Debug)]
 pub struct SimMedium {
     inner: RefCell<Platter>,
@@ -101,7 +98,6 @@ struct Platter {
     /// Bytes that a power cut leaves.
     durable: Vec<u8>,
     sectors: Vec<Sector>,
-    /// Number of power cuts.
     cuts: u64,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
@@ -132,7 +128,6 @@ struct Sector {
 impl SimMedium {
     /// An empty medium of `size` bytes, whole sectors. Content on it counts as destroyed after
     /// `passes_min` passes.
-    #[must_use]
     pub fn new(size: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         assert_eq!(size % SECTOR_BYTES as u64, 0, "a medium has whole sectors");
         let count = size as usize / SECTOR_BYTES;
@@ -157,7 +152,6 @@ impl SimMedium {
     }
 
     /// A medium without a byte, that grows to `size_max` bytes with what is written.
-    #[must_use]
     pub fn growing(size_max: u64, passes_min: usize, punch: bool, power: Power) -> Self {
         let medium = Self::new(size_max, passes_min, punch, power);
         {
@@ -168,18 +162,15 @@ impl SimMedium {
     }
 
     /// The medium on `host`.
-    #[must_use]
     pub fn on_host(self, host: &Host) -> Self {
         self.inner.borrow_mut().host = host.clone();
         self
     }
 
-    /// Seeds chance anew.
     pub fn reseed(&self, seed: u64) {
         self.inner.borrow_mut().rng = Rng::new(seed);
     }
 
-    /// Plans a failure.
     pub fn plan(&self, fault: Fault) {
         self.inner.borrow_mut().faults.push(fault);
     }
@@ -211,7 +202,6 @@ impl SimMedium {
     }
 
     /// Session of the medium's host: another one after each power cut.
-    #[must_use]
     pub fn session(&self) -> u64 {
         self.inner.borrow().cuts
     }
@@ -223,7 +213,6 @@ impl SimMedium {
     }
 
     /// Parts of the medium that have no space allocated, ascending.
-    #[must_use]
     pub fn holes(&self) -> Vec<Extent<Pos>> {
         let inner = self.inner.borrow();
         let mut holes: Vec<Extent<Pos>> = Vec::new();
@@ -243,7 +232,6 @@ impl SimMedium {
     }
 
     /// Bytes of space that the medium takes.
-    #[must_use]
     pub fn space(&self) -> u64 {
         let inner = self.inner.borrow();
         let within = inner.sectors.iter().take((inner.len as usize).div_ceil(SECTOR_BYTES));

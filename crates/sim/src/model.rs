@@ -44,9 +44,7 @@ use std::collections::BTreeMap;
 /// Content of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// Zeros.
     Zeros,
-    /// The content of a write.
     Content(Tag),
 }
 
@@ -68,7 +66,6 @@ pub struct Reading {
     newest: Tag,
 }
 
-/// Model; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Model {
     size: u64,
@@ -82,7 +79,6 @@ pub struct Model {
 
 impl Model {
     /// The model of a disk of `size` bytes that holds `value`.
-    #[must_use]
     pub fn new(size: u64, value: Value) -> Self {
         Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
     }
@@ -124,7 +120,6 @@ impl Model {
         self.pieces.values_mut().for_each(|piece| piece.flushed(since));
     }
 
-    /// Notes a failed sync of the medium.
     pub fn sync_failed(&mut self) {
         self.pieces.values_mut().for_each(Piece::shake);
     }
@@ -143,7 +138,6 @@ impl Model {
         pieces.for_each(Piece::unsettle);
     }
 
-    /// Notes that the power was cut.
     pub fn power_cut(&mut self) {
         self.restarted();
         self.pieces.values_mut().for_each(Piece::power_cut);

@@ -23,7 +23,6 @@ const WALKS_MAX: u64 = 8_000;
 
 /// Switches `mutant` on and lets at most `seeds_max` histories happen to each pair that may show
 /// it.
-#[must_use]
 pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
     let mut pairs = PAIRS.iter().filter(|it| (it.guest != Guest::Bare) == is_watched);
@@ -31,7 +30,6 @@ pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
 }
 
 /// Switches `mutant` of the rules on below `pair`.
-#[must_use]
 pub fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
     play(pair, WALKS_MAX, || detect::activate(Some(mutant)))
 }
@@ -100,7 +98,6 @@ pub const TRIALS: [Trial; 4] = [
 impl Trial {
     /// Switches `defect` on. Returns what the judge objects to, what both versions found, and
     /// whether that is enough.
-    #[must_use]
     pub fn hunt(&self, defect: Defect) -> (Option<String>, Caught, bool) {
         detect::activate(Some(defect));
         let (judge, differential) = ((self.judge)(), (self.differential)());

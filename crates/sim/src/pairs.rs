@@ -79,7 +79,6 @@ impl fmt::Display for Pair {
 
 impl Pair {
     /// Plays the history of `seed`; cut down if it fails.
-    #[must_use]
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
             Guest::Bare => bare(&self.to_string(), seed),
@@ -106,6 +105,11 @@ impl Pair {
             ..disk
         }
     }
+}
+
+/// The history of `seed` of bare requests, as text.
+pub fn listed(seed: u64) -> String {
+    History::from_seed(seed).to_string()
 }
 
 fn bare(name: &str, seed: u64) -> (Part, Figures) {

@@ -29,11 +29,9 @@ const WORD_BYTES: usize = 8;
 pub struct Mask([u64; 8]);
 
 impl Mask {
-    /// All bytes.
     pub const ALL: Self = Self([u64::MAX; 8]);
 
     /// Bytes `from..to`.
-    #[must_use]
     pub fn of(from: usize, to: usize) -> Self {
         let mut mask = Self::default();
         if to - from == SECTOR_BYTES {
@@ -45,14 +43,8 @@ impl Mask {
         mask
     }
 
-    /// Adds `other`.
     pub fn add(&mut self, other: Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, more)| *word |= more);
-    }
-
-    /// Takes `other` out.
-    pub fn remove(&mut self, other: Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(word, less)| *word &= !less);
     }
 
     fn has(self, at: usize) -> bool {
@@ -105,7 +97,6 @@ impl Trace {
 
     /// The fewest passes over the words that are content of `extent`, whole; none if there are no
     /// such words.
-    #[must_use]
     pub fn passes_within(&self, extent: Extent<Addr>) -> Option<u8> {
         let (from, to) = self.words(extent);
         match &self.passes {
@@ -211,7 +202,6 @@ pub struct Remains {
 impl Remains {
     /// The traces of an empty medium of `sectors` sectors, on which content counts as destroyed
     /// after `passes_min` passes.
-    #[must_use]
     pub fn new(sectors: usize, passes_min: usize) -> Self {
         let passes_min = u8::try_from(passes_min).unwrap_or(u8::MAX);
         Self { passes_min, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }

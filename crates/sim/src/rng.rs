@@ -6,12 +6,10 @@ pub struct Rng(u64);
 
 impl Rng {
     /// The stream of `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }
 
-    /// The next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
@@ -37,14 +35,12 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
-    /// One of `items`.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.index(items.len())]
     }
 }
 
 /// Scatters the bits of `number`; a bijection (the finalizer of SplitMix64).
-#[must_use]
 pub fn mix(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

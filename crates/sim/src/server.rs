@@ -24,7 +24,7 @@ use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::request::{Outcome, Request, RequestId};
+use quietus_core::request::{Outcome, Refusal, Request, RequestId};
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
 use quietus_detect::format::Prober;
@@ -44,16 +44,13 @@ pub type Moment = u64;
 /// Inference: how much, and below which file systems.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// Amount of inference.
     pub options: Options,
-    /// The known file systems.
     pub probers: Vec<Prober>,
 }
 
 /// Messages of the server to the guest, and to its judge.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// A reply.
     Reply(RequestId, Outcome),
     /// The extent is dead from here on, since a map shows it free.
     Died(Extent<Addr>),
@@ -61,7 +58,6 @@ pub enum Said {
     Late(Receipt),
 }
 
-/// Server; see the module's documentation.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) setup: Setup,
@@ -97,7 +93,6 @@ pub struct Server {
     search_from: Option<u64>,
     /// The search for space is over, in this life.
     is_space_known: bool,
-    /// Events of the history.
     pub figures: Figures,
 }
 
@@ -124,6 +119,8 @@ pub struct Figures {
     pub failures: u64,
     /// Times that the host became full.
     pub full: u64,
+    /// Requests that were refused for want of space.
+    pub no_space: u64,
     /// Times that all obligations were completed and the media were examined.
     pub examined: u64,
 }
@@ -141,19 +138,18 @@ impl Figures {
         self.cut_in_recovery += other.cut_in_recovery;
         self.failures += other.failures;
         self.full += other.full;
+        self.no_space += other.no_space;
         self.examined += other.examined;
     }
 }
 
 impl Server {
     /// Number of passes that are due.
-    #[must_use]
     pub fn passes(&self) -> usize {
         self.policy.passes().len()
     }
 
     /// Whether a file system was found in `extent`, or in the partition there.
-    #[must_use]
     pub fn watches(&self, extent: Extent<Addr>) -> bool {
         let status = self.volume.watch_status().unwrap_or_default();
         let part = status.parts.iter().find(|it| it.start_bytes == extent.start.0);
@@ -161,7 +157,6 @@ impl Server {
     }
 
     /// Blocks that died without durable evidence.
-    #[must_use]
     pub fn unproven(&self) -> u64 {
         let status = self.volume.watch_status().unwrap_or_default();
         let parts = status.parts.iter().map(|it| &it.watch);
@@ -169,13 +164,11 @@ impl Server {
         figures.filter(|(name, _)| name.starts_with("dead, evidence")).map(|it| it.1).sum()
     }
 
-    /// Seeds chance anew.
     pub fn reseed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
         self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
     }
 
-    /// The next moment.
     pub fn next_moment(&mut self) -> Moment {
         self.moment += 1;
         self.moment
@@ -192,26 +185,17 @@ impl Server {
     }
 
     /// Sends request `id` to the volume.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn send(&mut self, id: RequestId, request: Request) -> Result<(), Violation> {
         self.tell(Event::Request(id, request))
     }
 
     /// Connects one client more, or one less.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn connect(&mut self, comes: bool) -> Result<(), Violation> {
         self.clients = if comes { self.clients + 1 } else { self.clients - 1 };
         self.tell(if comes { Event::Connected } else { Event::Disconnected })
     }
 
     /// Tells the volume of `event`, and does what the volume then wants.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn tell(&mut self, event: Event) -> Result<(), Violation> {
         self.moment += 1;
         let mut out = std::mem::take(&mut self.out);
@@ -219,7 +203,10 @@ impl Server {
         for command in out.drain(..) {
             match command {
                 Command::Io(io) => self.handed.push(io),
-                Command::Reply(id, outcome) => self.say(Said::Reply(id, outcome)),
+                Command::Reply(id, outcome) => {
+                    self.figures.no_space += u64::from(matches!(outcome, Err(Refusal::NoSpace(_))));
+                    self.say(Said::Reply(id, outcome));
+                }
                 Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
                 Command::Latched(reason) => self.latched(&reason)?,
                 Command::Died(Cause::Map, extent) => {
@@ -250,32 +237,23 @@ impl Server {
         self.trouble.iter().any(|it| *it != FaultKind::Full)
     }
 
-    /// Lets milliseconds pass.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
         self.now.0 += ms;
         self.tell(Event::Tick)
     }
 
     /// Whether something can happen without time passing.
-    #[must_use]
     pub fn is_at_work(&self) -> bool {
         let searches = self.search_from.is_some() && self.volume.holes_unknown() && self.watched.is_some();
         !self.handed.is_empty() || !self.done.is_empty() || !self.log.is_at_rest() || searches
     }
 
     /// Whether the disk owes nothing, and the audit log knows of all that it did.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.volume.is_drained() && self.log.is_at_rest()
     }
 
     /// Does one act of input or output, or reports one.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn turn(&mut self) -> Result<(), Violation> {
         self.destage();
         self.search()?;
@@ -363,13 +341,9 @@ pub trait Above {
     /// Type that reports a broken promise.
     type Broken: From<Violation>;
 
-    /// The server.
     fn server(&mut self) -> &mut Server;
 
     /// Takes the messages of the server.
-    ///
-    /// # Errors
-    /// A promise was broken.
     fn hear(&mut self) -> Result<(), Self::Broken>;
 
     /// Requests that wait for a reply, in words.
@@ -381,18 +355,12 @@ pub trait Above {
     }
 
     /// Lets something happen: it arrives at the server, is done, or is reported.
-    ///
-    /// # Errors
-    /// A promise was broken.
     fn turn(&mut self) -> Result<(), Self::Broken> {
         self.server().turn()?;
         self.hear()
     }
 
     /// Tells the server of `event`.
-    ///
-    /// # Errors
-    /// A promise was broken.
     fn tell(&mut self, event: Event) -> Result<(), Self::Broken> {
         self.server().tell(event)?;
         self.hear()
@@ -424,13 +392,11 @@ pub trait Above {
 }
 
 /// The violation that something owed does not happen.
-#[must_use]
 pub fn overdue(what: String) -> Violation {
     Violation { oracle: Oracle::Liveness, what }
 }
 
 /// The violation that a reply is not allowed.
-#[must_use]
 pub fn bad_reply(what: String) -> Violation {
     Violation { oracle: Oracle::Replies, what }
 }

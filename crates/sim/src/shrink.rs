@@ -16,74 +16,28 @@ use crate::violation::Oracle;
 const TRIALS_MAX: usize = 20_000;
 
 /// The shortest history found that `oracle` still objects to.
-#[must_use]
 pub fn shrink(history: &History, oracle: Oracle) -> History {
     shrink_by(history, |candidate| verdict(candidate).is_err_and(|it| it.oracle == oracle))
 }
 
 /// The shortest history found that `fails`.
-pub fn shrink_by(history: &History, fails: impl FnMut(&History) -> bool) -> History {
-    let mut search = Search { best: history.clone(), fails, trials_left: TRIALS_MAX };
-    while search.round() {}
-    search.best
-}
-
-struct Search<F> {
-    best: History,
-    fails: F,
-    trials_left: usize,
-}
-
-impl<F: FnMut(&History) -> bool> Search<F> {
-    /// Tries everything once; says whether something helped.
-    fn round(&mut self) -> bool {
-        let before = self.best.clone();
-        self.leave_out();
-        self.simplify_steps();
-        self.simplify_setup();
-        self.best != before && self.trials_left > 0
-    }
-
-    fn try_out(&mut self, candidate: History) -> bool {
-        if self.trials_left == 0 || candidate == self.best {
-            return false;
+pub fn shrink_by(history: &History, mut fails: impl FnMut(&History) -> bool) -> History {
+    let (mut best, mut trials_left) = (history.clone(), TRIALS_MAX);
+    let mut fails = |candidate: &History| {
+        let may_try = trials_left > 0;
+        trials_left -= usize::from(may_try);
+        may_try && fails(candidate)
+    };
+    loop {
+        let before = best.clone();
+        let with = |steps: &[Step]| History { steps: steps.to_vec(), ..before.clone() };
+        best.steps = cut_down(before.steps.clone(), |steps| fails(&with(steps)));
+        while let Some(simpler) = simpler::histories(&best).into_iter().find(|it| fails(it)) {
+            best = simpler;
         }
-        self.trials_left -= 1;
-        let fails = (self.fails)(&candidate);
-        if fails {
-            self.best = candidate;
+        if best == before {
+            return best;
         }
-        fails
-    }
-
-    fn leave_out(&mut self) {
-        let steps = self.best.steps.clone();
-        cut_down(steps, |shorter| {
-            let steps = shorter.to_vec();
-            self.try_out(History { steps, ..self.best.clone() })
-        });
-    }
-
-    fn simplify_steps(&mut self) {
-        for index in 0..self.best.steps.len() {
-            while self.simplify_step(index) {}
-        }
-    }
-
-    fn simplify_step(&mut self, index: usize) -> bool {
-        let step = self.best.steps[index].clone();
-        simpler::steps(&step).into_iter().any(|simpler: Step| {
-            let mut candidate = self.best.clone();
-            candidate.steps[index] = simpler;
-            self.try_out(candidate)
-        })
-    }
-
-    fn simplify_setup(&mut self) {
-        while simpler::setups(&self.best.setup).into_iter().any(|setup| {
-            let candidate = History { setup, ..self.best.clone() };
-            self.try_out(candidate)
-        }) {}
     }
 }
 

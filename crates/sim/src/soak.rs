@@ -54,7 +54,6 @@ pub fn soak(
 }
 
 /// The processors of this machine.
-#[must_use]
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -7,9 +7,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Lets `history` happen, and takes a panic for what it is: a broken promise.
-///
-/// # Errors
-/// The first broken promise.
 pub fn verdict(history: &History) -> Result<Figures, Violation> {
     let caught = catch_unwind(AssertUnwindSafe(|| world::run(history)));
     caught.unwrap_or_else(|payload| Err(Violation { oracle: Oracle::Panic, what: message(payload.as_ref()) }))

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// The oracles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Oracle {
     /// A read showed what it may not.
@@ -19,10 +18,8 @@ pub enum Oracle {
     Panic,
 }
 
-/// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// The oracle that noticed.
     pub oracle: Oracle,
     /// The objection, in words.
     pub what: String,

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 /// Tag of the initial content of the medium.
 const ORIGIN: Tag = Tag(0);
 
-/// World; see the module's documentation.
 pub struct World {
     server: Server,
     newest: Tag,
@@ -38,9 +37,6 @@ struct Pending {
 }
 
 /// Lets `history` happen.
-///
-/// # Errors
-/// The first broken promise.
 ///
 /// # Panics
 /// If the code under test panics.
@@ -164,7 +160,6 @@ impl World {
         self.forget(!was_latched, was_latched)
     }
 
-    /// Kills the server, and starts it again.
     fn kill(&mut self) -> Result<(), Violation> {
         let was_latched = self.server.is_latched;
         self.server.kill()?;

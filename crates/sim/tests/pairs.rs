@@ -3,8 +3,8 @@
 
 mod trial;
 
+use quietus_sim::Figures;
 use quietus_sim::pairs::{Guest, PAIRS};
-use quietus_sim::server::Figures;
 use quietus_sim::soak::{soak, threads};
 use quietus_sim::verdict::silence_panics;
 use trial::assert_kept;
@@ -16,10 +16,11 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let tally = soak(pair, 0..pair.histories, threads(), || {}, |_| {});
         tally.failure.iter().for_each(|(_, part)| assert_kept(part));
         assert_eq!(tally.histories, pair.histories);
-        let Figures { done, refused, shredded, rewritten, crashes, cut_in_recovery, examined, .. } =
-            tally.figures;
+        let Figures {
+            done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, examined, ..
+        } = tally.figures;
         let own = if pair.guest == Guest::Bare { tally.figures.failures } else { tally.figures.inferred };
-        let seen = [done, refused, shredded, rewritten, crashes, cut_in_recovery, own];
+        let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
         let least = pair.histories / 20;
         assert!(seen.iter().all(|count| *count > least), "{pair}: too little to judge: {:?}", tally.figures);
         assert!(examined >= 2 * pair.histories, "each history ends with examinations: {:?}", tally.figures);

@@ -3,7 +3,7 @@
 
 mod trial;
 
-use quietus_sim::differential::Watchers::{Both, Product, Reference};
+use quietus_sim::Watchers::{Both, Product, Reference};
 use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::Setup;
 use quietus_sim::rule_j::reference::{Counts, RULE, Reading};

@@ -137,6 +137,9 @@ impl<S: Clone> Rewrite<S> {
         let sync = Step::at(Action::Sync, [self.medium]);
         let save = Step::at(Action::Save, [self.staging]);
         let mut steps = Vec::new();
+        if !mutant::is(Mutant::PassBeforeSpace) {
+            steps.push(sites.with(Action::Reserve).by(sites.sites().len().max(1)));
+        }
         if self.contents.is_none() {
             steps.push(sites.clone());
         }

@@ -16,7 +16,8 @@
 //! 3. [`Record::Erased`] comes last, after the last sync, and after the checkpoint if the task
 //!    has one.
 //! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
-//!    it. The saved copy is destroyed by the same policy before [`Record::Erased`].
+//!    it. The saved copy is destroyed by the same policy before [`Record::Erased`]. Before all that the
+//!    content has its space: a task that lacks space then is given up, and a later step that does begins again.
 //! 5. At most [`FILLS_MAX`] writes of a pass are under way at once, and one while the foreground
 //!    is at work, unless a request waits for the task. No other step has more than one part under way.
 
@@ -61,6 +62,8 @@ pub struct StepIo<S> {
 /// An operation on a medium.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
+    /// Take the space that a pass needs where there is none.
+    Reserve,
     /// Read the content. [`Task::done`] takes it.
     Read,
     /// Write this content. Durable at the next sync.

@@ -18,6 +18,8 @@ pub struct Task<S> {
     priority: Priority,
     must_end: bool,
     is_futile: bool,
+    /// Work of the present step has failed, and the step begins again later.
+    is_resting: bool,
 }
 
 /// How urgent a task is.
@@ -53,6 +55,7 @@ pub(super) struct Step<S> {
 /// The kinds of step.
 #[derive(Clone, Debug)]
 pub(super) enum Action<S> {
+    Reserve,
     Read,
     Write,
     Save,
@@ -115,7 +118,8 @@ impl<S: Clone> Task<S> {
         let (mut steps, contents) = method.steps(policy);
         steps.retain(|step| !step.is_empty());
         steps.reverse();
-        Self { steps, begun: 0, under_way: 0, contents, priority, must_end, is_futile: false }
+        let (begun, under_way, is_futile, is_resting) = (0, 0, false, false);
+        Self { steps, begun, under_way, contents, priority, must_end, is_futile, is_resting }
     }
 
     /// The next work, if one may begin now. [`Task::done`] or [`Task::failed`] reports its end.
@@ -127,8 +131,9 @@ impl<S: Clone> Task<S> {
         let mut at = step.sites_of(n).to_vec();
         let io = |at, verb| Work::Io(StepIo { at, verb });
         let work = match &step.action {
+            Action::Reserve => io(at, Verb::Reserve),
             Action::Read => io(at, Verb::Read),
-            Action::Write => io(at, Verb::Write(std::mem::take(&mut self.contents[n]))),
+            Action::Write => io(at, Verb::Write(self.contents[n].clone())),
             Action::Save => io(at, Verb::Save),
             Action::Fill(pattern) => io(at, Verb::Fill(pattern.clone())),
             Action::Punch => io(at, Verb::Punch),
@@ -162,7 +167,7 @@ impl<S: Clone> Task<S> {
             // Content that is read is kept in order, and holes in one file wait for one another anyway.
             _ => 1,
         };
-        is_time && !self.is_futile && self.under_way < max && self.begun < step.parts()
+        is_time && !self.is_futile && !self.is_resting && self.under_way < max && self.begun < step.parts()
     }
 
     /// Work that was handed out has ended; with what it read.
@@ -173,7 +178,10 @@ impl<S: Clone> Task<S> {
         if matches!(step.action, Action::Read) {
             self.contents.push(read);
         }
-        if self.under_way == 0 && self.begun == step.parts() {
+        if self.under_way == 0 && self.begun == step.parts() && !self.is_resting {
+            if matches!(step.action, Action::Write) {
+                self.contents.clear();
+            }
             self.steps.pop();
             self.begun = 0;
         }
@@ -185,6 +193,27 @@ impl<S: Clone> Task<S> {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
         self.is_futile = true;
+    }
+
+    /// Work has failed for now: the present step begins again with [`Task::retry`], since content would be
+    /// lost without it.
+    pub fn postponed(&mut self) {
+        assert!(self.under_way > 0, "work ends once");
+        self.under_way -= 1;
+        self.is_resting = true;
+    }
+
+    /// Whether the present step waits to begin again.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        self.is_resting
+    }
+
+    /// Begins the present step again if it failed, once nothing of it is under way.
+    pub fn retry(&mut self) {
+        if self.is_resting && self.is_at_rest() {
+            (self.is_resting, self.begun) = (false, 0);
+        }
     }
 
     /// Whether the task is done.
@@ -209,6 +238,12 @@ impl<S: Clone> Task<S> {
     #[must_use]
     pub fn is_checkpointing(&self) -> bool {
         self.steps.last().is_some_and(|step| matches!(step.action, Action::Checkpoint))
+    }
+
+    /// Whether the present step takes space: nothing has been overwritten yet.
+    #[must_use]
+    pub fn is_reserving(&self) -> bool {
+        self.steps.last().is_some_and(|step| matches!(step.action, Action::Reserve))
     }
 
     /// Whether the present step reads.

@@ -105,6 +105,7 @@ fn what_lies_in_no_site_is_only_recorded() {
 fn content_is_saved_before_the_passes_and_its_copy_destroyed_after_them() {
     let task = Task::new(rewrite(&[1, 2], None), &policy("random,ff"), Priority::Urgent);
     let steps = [
+        "Reserve [1, 2]",
         "Read [1]",
         "Read [2]",
         "Save [2000]",
@@ -115,8 +116,8 @@ fn content_is_saved_before_the_passes_and_its_copy_destroyed_after_them() {
         "ff [1]",
         "ff [2]",
         "Sync [1000]",
-        "Write([0]) [1]",
-        "Write([1]) [2]",
+        "Write([1]) [1]",
+        "Write([2]) [2]",
         "Sync [1000]",
         "Record(Restored)",
         "random [2000]",
@@ -128,7 +129,7 @@ fn content_is_saved_before_the_passes_and_its_copy_destroyed_after_them() {
     assert_eq!(told(task), steps);
     let given = Task::new(rewrite(&[1], Some(vec![vec![9].into()])), &policy("ff"), Priority::Urgent);
     let steps = told(given);
-    assert_eq!((steps[0].as_str(), steps[4].as_str()), ("Save [2000]", "Write([9]) [1]"));
+    assert_eq!((steps[1].as_str(), steps[5].as_str()), ("Save [2000]", "Write([9]) [1]"));
 }
 
 #[test]
@@ -286,6 +287,7 @@ impl Model {
             }
         };
         match io.verb {
+            Verb::Reserve => {}
             Verb::Read => return vec![io.at[0] as u8].into(),
             Verb::Write(data) => self.put(&io.at, &Layer::Content(data)),
             Verb::Fill(pattern) => self.put(&io.at, &Layer::Pass(pattern)),

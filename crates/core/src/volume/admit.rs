@@ -371,7 +371,7 @@ impl Volume {
             WritePlan::To(places) => places,
             WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
             WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
-            WritePlan::NoSpace => return self.refuse_unbegun(id, extent, no_place(), out),
+            WritePlan::NoSpace => return self.refuse_unbegun(id, extent, true, no_place(), out),
         };
         self.begin_overwrite(extent);
         if let Some(fresh) = &mut self.erasing.fresh {
@@ -473,7 +473,7 @@ impl Volume {
             Ok(old) => self.overwriting(&request, old_extent, &old),
             Err(error) => {
                 self.blind(old_extent);
-                return self.refuse_unbegun(id, request.extent, refusal(&error), out);
+                return self.refuse_unbegun(id, request.extent, true, refusal(&error), out);
             }
         }
         let Some(old_extent) = rest.pop() else { return self.go_on(id, request, out) };
@@ -500,15 +500,18 @@ impl Volume {
         self.looked(extent, &result);
     }
 
-    /// Refuses a change of `extent` of which the watcher was told, and which does not take place.
+    /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
+    /// task may have put a part of a write there already.
     pub(super) fn refuse_unbegun(
         &mut self,
         id: RequestId,
         extent: Extent<Addr>,
+        was_shown: bool,
         refusal: Refusal,
         out: &mut Vec<Command>,
     ) {
-        self.blind(extent);
+        self.tell_of_refusal(extent, was_shown);
+        self.erasing.layers.forget(extent);
         self.requests.leave(id);
         self.answer(id, Err(refusal), out);
     }
@@ -527,8 +530,7 @@ impl Volume {
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
         if !is_read && !extent.is_empty() {
-            // The watcher was told of a change that did not take place.
-            self.blind(extent);
+            self.tell_of_refusal(extent, true);
         }
         if !is_read && error.kind == MediumErrorKind::Io {
             self.latch(&error.message, out);

@@ -225,7 +225,7 @@ impl Volume {
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = (can_oblige || self.forgets_go_on()).then_some(self.schedule.now);
-        watch.into_iter().chain(self.task_wakeup()).chain(oblige).min()
+        watch.into_iter().chain(self.task_wakeup()).chain(self.retry_wakeup()).chain(oblige).min()
     }
 
     fn task_wakeup(&self) -> Option<Millis> {

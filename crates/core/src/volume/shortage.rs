@@ -8,7 +8,7 @@
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use super::admit::all_zeros;
-use super::waiting::{Obstacle, Waiting};
+use super::waiting::{Obstacle, Unseen, Waiting};
 use super::{Command, Volume, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
@@ -77,9 +77,18 @@ impl Volume {
 
     /// Lets erase tasks rest: one lacked space.
     pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.schedule.shortage.tasks = self.retry_at();
+        self.rest_tasks();
         self.refuse_demands(error, out);
         self.refuse_obliging(error, out);
+    }
+
+    /// The same, where nobody is refused: the task under way cannot be given up, and goes on once it has rested.
+    pub(super) fn rest_tasks(&mut self) {
+        self.schedule.shortage.tasks = self.retry_at();
+    }
+
+    pub(super) fn tasks_rest_until(&self) -> Millis {
+        self.schedule.shortage.tasks
     }
 
     /// Lets changes of the map rest: a page lacked space.
@@ -124,6 +133,7 @@ impl Volume {
 
     /// Refuses a request that did not begin.
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
-        self.refuse_unbegun(waiting.id, waiting.request.extent, refusal(error), out);
+        let was_shown = matches!(waiting.unseen, Unseen::Left(_));
+        self.refuse_unbegun(waiting.id, waiting.request.extent, was_shown, refusal(error), out);
     }
 }

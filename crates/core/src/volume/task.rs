@@ -152,6 +152,7 @@ impl Volume {
         if self.config.read_only {
             return;
         }
+        self.retry_task();
         let is_in_the_way = self.requests.waiting.demands().next().is_some();
         let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
         if should_end
@@ -204,6 +205,7 @@ impl Volume {
         let seed = self.erasing.seeds.draw();
         let at: Places = at.into_iter().map(|site| self.places_of(site)).collect();
         let op = match verb {
+            Verb::Reserve => IoOp::Reserve,
             Verb::Read => IoOp::Read,
             Verb::Write(data) => IoOp::Write { data, durable: false },
             Verb::Save => {

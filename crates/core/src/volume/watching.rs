@@ -237,6 +237,11 @@ impl Volume {
         self.tell_watcher(Observation::Given { extent, content: None });
     }
 
+    /// Tells the watcher that a change of `extent`, which it was told of, was refused.
+    pub(super) fn tell_of_refusal(&mut self, extent: Extent<Addr>, was_shown: bool) {
+        self.tell_watcher(Observation::Refused { extent, was_shown });
+    }
+
     /// Hands the watcher the result of a read that it asked for.
     pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
         if let Some(watching) = &mut self.watching {

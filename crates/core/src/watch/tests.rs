@@ -15,9 +15,12 @@ fn a_region_observes_its_part_of_a_change_from_its_own_first_byte() {
     for outside in [at(90, 10), at(150, 10)] {
         assert_eq!(change(outside, &bytes[..10]).within(REGION), None);
         assert_eq!(Observation::Read(outside).within(REGION), None);
+        assert_eq!(Observation::Refused { extent: outside, was_shown: true }.within(REGION), None);
     }
     let zeros = |extent| Observation::Arrived { extent, content: Content::Zeros };
     assert_eq!(zeros(at(0, 1000)).within(REGION), Some(zeros(at(0, 50))));
+    let refused = |extent| Observation::Refused { extent, was_shown: true };
+    assert_eq!(refused(at(140, 20)).within(REGION), Some(refused(at(40, 10))));
     assert_eq!(Observation::Read(at(120, 90)).within(REGION), Some(Observation::Read(at(20, 30))));
 }
 

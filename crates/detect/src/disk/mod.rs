@@ -194,6 +194,12 @@ impl Disk {
         }
     }
 
+    /// Whether the regions depend on `extent`, a change of which was refused.
+    fn depends_on(&self, extent: Extent<Addr>) -> bool {
+        self.search.as_ref().is_some_and(|search| search.depends_on(extent))
+            || self.basis.as_ref().is_some_and(|basis| basis.depends_on(extent))
+    }
+
     /// A read of `extent` failed, on which the regions may depend.
     fn blind(&mut self, now: Millis, extent: Extent<Addr>) {
         if self.search.as_ref().is_some_and(|search| search.depends_on(extent)) {
@@ -267,10 +273,12 @@ impl Observer for Disk {
                     (_, None) => self.blind(at.now, extent),
                 }
             }
+            Observation::Refused { extent, .. } if self.depends_on(extent) => self.look_later(at.now),
             Observation::Tick if self.search_at.is_some_and(|search_at| search_at <= at.now) => {
                 self.begin_search()
             }
-            Observation::Overwriting { .. }
+            Observation::Refused { .. }
+            | Observation::Overwriting { .. }
             | Observation::Read(_)
             | Observation::Clients
             | Observation::Attached

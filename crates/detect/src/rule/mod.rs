@@ -7,7 +7,7 @@ pub(crate) mod history;
 pub(crate) mod sets;
 pub(crate) mod survey;
 
-use crate::format::{Format, Kind, Reason, Shown};
+use crate::format::{Block, Format, Kind, Reason, Shown};
 pub(crate) use grid::Grid;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
@@ -51,6 +51,15 @@ pub(crate) fn placed<const N: usize>(format: &dyn Format, kinds: [Kind; N]) -> R
         blocks.insert_range(range);
     }
     blocks
+}
+
+/// Puts `block` into `set`, or takes it out.
+pub(crate) fn set_member(set: &mut RoaringBitmap, block: Block, is_member: bool) {
+    if is_member {
+        set.insert(block)
+    } else {
+        set.remove(block)
+    };
 }
 
 /// The blocks shown allocated, and the blocks shown free.

@@ -47,6 +47,12 @@ impl Survey {
         Self { block_bytes, inodes, owed, maps: None, total }
     }
 
+    /// Begins again with the inodes, which are all to be counted anew.
+    pub(crate) fn again(&mut self, inodes: Vec<Range<Block>>, block_bytes: u32) {
+        let maps = self.maps.take();
+        *self = Self { maps, ..Self::new(inodes, block_bytes) };
+    }
+
     /// Adds new blocks of inodes.
     pub(crate) fn owe(&mut self, more: &RoaringBitmap) {
         let mut runs = more.iter();

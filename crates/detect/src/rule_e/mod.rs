@@ -23,6 +23,7 @@
 mod cached;
 mod names;
 mod observing;
+mod refused;
 mod replay;
 mod told;
 mod view;
@@ -33,7 +34,7 @@ use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, RecentBlocks, add_within};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, placed, split};
+use crate::rule::{Grid, placed, set_member, split};
 use names::Names;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Moment};
@@ -70,6 +71,10 @@ pub struct RuleE {
     fixed: RoaringBitmap,
     /// Blocks of fixed metadata whose old content is needed before they change.
     sources: RoaringBitmap,
+    /// Blocks of geometry whose last write that was shown meant a change.
+    marks: RoaringBitmap,
+    /// Maps of which a write was refused, and none has arrived since.
+    refused: RoaringBitmap,
     /// Blocks of inodes whose names cannot be known.
     unknown: RoaringBitmap,
     /// Reason for the latest of them.
@@ -132,6 +137,8 @@ impl RuleE {
             mount_observed: false,
             fixed,
             sources,
+            marks: RoaringBitmap::new(),
+            refused: RoaringBitmap::new(),
             unknown: RoaringBitmap::new(),
             unknown_why: None,
             surveyed: false,
@@ -237,12 +244,12 @@ impl RuleE {
         let whole = mutant::is(Mutant::WholeMapIsNews);
         let (from, part) = if whole { (self.grid.extent_of(block), bytes) } else { (from, part) };
         match self.format.map(from, part) {
-            Ok(shown) => self.shown(at, &shown),
+            Ok(shown) => self.shown(at, block, &shown),
             Err(reason) => self.broken = Some(reason),
         }
     }
 
-    fn shown(&mut self, at: Moment, shown: &[Shown]) {
+    fn shown(&mut self, at: Moment, map: Block, shown: &[Shown]) {
         let (allocated, free) = split(shown);
         self.live |= &allocated;
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
@@ -257,6 +264,7 @@ impl RuleE {
         }
         let freed = self.trusted(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
+        let needs_rest = needs_rest || self.comes_again(map);
         let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.unconfirmed.extend(&unconfirmed);
         self.condemn(freed - unconfirmed);
@@ -292,7 +300,9 @@ impl RuleE {
     }
 
     fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        match self.format.geometry(block, old, new) {
+        let change = self.format.geometry(block, old, new);
+        set_member(&mut self.marks, block, change != Geometry::Same);
+        match change {
             Geometry::Same => {}
             Geometry::InUse => self.in_use = true,
             Geometry::Mounted => (self.in_use, self.mount_observed) = (true, true),
@@ -301,6 +311,7 @@ impl RuleE {
             Geometry::Changed => return self.changed = true,
         }
         if self.format.learn(block, new) {
+            self.marks.insert(block);
             self.grown();
         }
     }

@@ -99,6 +99,7 @@ impl Observer for RuleE {
             Observation::Overwriting { extent, content, old_extent, old } => {
                 self.overwriting(extent, content, old_extent, old);
             }
+            Observation::Refused { extent, was_shown } => self.refused(at.now, extent, was_shown),
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Read(extent) => self.may_be_opened(extent),
             Observation::Clients => self.clients_changed(at.now),

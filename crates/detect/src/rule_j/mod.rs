@@ -20,6 +20,7 @@ mod parts;
 mod place;
 mod reads;
 mod receiving;
+mod refused;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason};
@@ -29,7 +30,7 @@ use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, Rule, overlaid, split};
+use crate::rule::{Grid, Rule, overlaid, set_member, split};
 use commits::{Commits, Map};
 use log::Log;
 use place::Place;
@@ -75,6 +76,8 @@ pub struct RuleJ {
     resumes: Option<(Tid, u32)>,
     /// The file system is mounted, by its own mark.
     in_use: bool,
+    /// Blocks of geometry whose last write that was shown meant a change.
+    marks: RoaringBitmap,
     attached: Attached,
     changed: bool,
     broken: Option<Reason>,
@@ -132,6 +135,7 @@ impl RuleJ {
             reads: Reads::default(),
             resumes: None,
             in_use: !format.was_clean(),
+            marks: RoaringBitmap::new(),
             attached: Attached::Direct,
             format,
             live,
@@ -303,7 +307,9 @@ impl RuleJ {
     }
 
     fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        match self.format.geometry(block, old, new) {
+        let change = self.format.geometry(block, old, new);
+        set_member(&mut self.marks, block, change != Geometry::Same);
+        match change {
             Geometry::Same => {}
             Geometry::InUse | Geometry::Mounted => self.in_use = true,
             Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
@@ -430,6 +436,7 @@ impl Observer for RuleJ {
             Observation::Overwriting { extent, content, old_extent, old } => {
                 self.overwriting(extent, content, old_extent, old);
             }
+            Observation::Refused { extent, was_shown } => self.refused(at.now, extent, was_shown),
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Attached => self.attached_so(at),
             Observation::Tick => self.tick(at.now),

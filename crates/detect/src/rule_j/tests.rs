@@ -3,6 +3,7 @@ use toy::*;
 
 mod cached;
 mod parts;
+mod refused;
 mod toy;
 
 /// Mounted, all of what was dead before handed out.

@@ -71,6 +71,15 @@ impl Scene {
         }
     }
 
+    /// The guest is refused what it would have put at `extent`, and the watcher had seen it coming.
+    fn refuse(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
+        let before = self.image.bytes.clone();
+        self.watch.take_suspicious(extent);
+        self.write(extent, bytes);
+        self.image.bytes = before;
+        self.observe(Observation::Refused { extent, was_shown: true });
+    }
+
     /// The blocks that are dead by durable evidence.
     pub fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
         self.observe(Observation::Cut);
@@ -222,6 +231,64 @@ fn a_map_ahead_of_its_descriptor_is_believed() {
     scene.write(at, Some(&bits));
     let dead = scene.dead(&*format);
     assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
+}
+
+#[test]
+fn data_that_was_refused_is_destroyed_before_it_comes_again() {
+    let mut scene = Scene::new(image("refused_data"));
+    let format = scene.image.ext2();
+    let named = blocks(&scene.image.links(&*format));
+    let owned = named.into_iter().rfind(|it| format.kind(*it) == Kind::Data).unwrap();
+    assert_eq!(scene.watch.take_suspicious(place(owned)), []);
+    scene.refuse(place(owned), Some(&[9; 1024]));
+    assert_eq!(scene.watch.status().state, "watching it");
+    assert_eq!(scene.watch.take_suspicious(place(owned)), [place(owned)]);
+}
+
+#[test]
+fn a_map_that_was_refused_proves_nothing_and_settles_once_it_has_come_again() {
+    let mut scene = Scene::new(image("refused_map"));
+    let format = scene.image.ext2();
+    let block = *scene.dead(&*format).last().unwrap();
+    let map = format.survey(Kind::Map).into_iter().flatten().nth((block as usize - 1) / 1024).unwrap();
+    let shown = scene.image.at(place(map)).to_vec();
+    scene.write(place(block), Some(&[9; 1024]));
+    scene.refuse(place(block), None);
+    scene.be_active();
+    scene.refuse(place(map), Some(&shown));
+    scene.be_active();
+    assert_eq!(scene.dead(&*format), BTreeSet::new());
+    scene.write(place(map), Some(&shown));
+    assert_eq!(scene.dead(&*format), BTreeSet::new(), "it may be as old as it was");
+    scene.be_active();
+    assert_eq!(scene.dead(&*format), BTreeSet::from([block]));
+}
+
+#[test]
+fn names_that_were_refused_are_counted_anew() {
+    let mut scene = Scene::new(image("refused_names"));
+    let format = scene.image.ext2();
+    let named = scene.figure("named by pointers");
+    let (of_a_file, ..) = scene.image.place_of(&*format, 12);
+    scene.refuse(place(of_a_file), Some(&[0; 1024]));
+    scene.settle();
+    assert_eq!(scene.figure("named by pointers"), named);
+    scene.write(place(of_a_file), Some(&[0; 1024]));
+    assert!(scene.figure("named by pointers") + 293 <= named);
+}
+
+#[test]
+fn a_mark_that_was_refused_is_looked_for_again() {
+    let mut scene = Scene::new(image("refused_mark"));
+    let mut bytes = scene.image.at(place(1)).to_vec();
+    bytes[0x3A] ^= 1;
+    scene.refuse(place(1), Some(&bytes));
+    assert_eq!(scene.watch.status().file_system, None);
+    scene.settle();
+    assert_eq!(scene.watch.status().state, "watching it");
+    let same = scene.image.at(place(1)).to_vec();
+    scene.refuse(place(1), Some(&same));
+    assert_eq!(scene.watch.status().state, "searching it", "it meant nothing, and may have held names");
 }
 
 /// A file system with an external journal, and the blocks of one file.

@@ -3,6 +3,7 @@
 use super::Files;
 use super::sent::Sent;
 use crate::server::Above;
+use quietus_detect::format::Block;
 
 impl Files {
     /// Loses the connection. Requests on their way may arrive still, while the other connection may
@@ -40,6 +41,19 @@ impl Files {
     fn orphan_all(&mut self) {
         let (at, pending) = (self.at, std::mem::take(&mut self.pending));
         self.orphans.extend(pending.into_iter().map(|(id, sent)| (id, (at, sent))));
+    }
+
+    /// Keeps a change for later that was refused for want of space: it changed nothing. Somebody makes
+    /// room, sooner or later.
+    pub(super) fn try_again(&mut self, block: Block, sent: Sent) {
+        self.server.figures.refused += 1;
+        self.shelves[block as usize].withdraw();
+        self.system.refused(block);
+        let sent = self.renewed(sent);
+        self.wire.push(sent);
+        if self.rng.chance(20) {
+            self.server.fill_host(false);
+        }
     }
 
     fn renewed(&mut self, sent: Sent) -> Sent {

@@ -10,6 +10,7 @@ use quietus_detect::format::Block;
 
 impl Files {
     pub(super) fn shred_now(&mut self) -> Result<(), String> {
+        self.server.fill_host(false);
         self.tell(Event::ShredNow)?;
         self.until(|it| it.server.volume.owes_nothing_due())?;
         match self.server.unproven() {
@@ -25,6 +26,7 @@ impl Files {
         self.until_quiet()?;
         self.server.stop(drains)?;
         self.hear()?;
+        self.server.fill_host(false);
         if drains {
             self.until(|it| it.server.is_drained())?;
         }
@@ -53,6 +55,8 @@ impl Files {
             self.arrive_all()?;
         }
         self.wire.clear();
+        // What an earlier connection sent may still land: a commit block, too.
+        self.until(|it| it.orphans.is_empty())?;
         self.until_quiet()?;
         let (found, pages) = self.read_and_judge(false)?;
         self.system.found(&found)?;

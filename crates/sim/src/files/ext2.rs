@@ -3,28 +3,29 @@
 use super::system::System;
 use super::truth::Truth;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
-use crate::rule_e::judge::{inodes, namers};
-use crate::rule_e::toy::{Bytes, MAP, POINTERS, Super, TABLE, Toy};
+use crate::rule_e::guest::{Guest, IS_POINTERS, Mark, Owner, mend};
+use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See [`System::label`].
-pub(super) const LABEL: u8 = 0;
+pub const LABEL: u8 = 0;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Ext2 {
+pub struct Ext2 {
     toy: Toy,
+    /// Most files at once, and the slots that they use.
+    limits: (usize, Vec<usize>),
     guest: Option<Guest>,
     next_generation: u8,
 }
 
 impl Ext2 {
-    /// An empty one, with so many blocks of data.
-    pub(super) fn new(data: Block) -> Self {
-        let toy = Toy { blocks: 3 + data, inode_blocks: 1, journal: 0, was_clean: true };
-        Self { toy, guest: None, next_generation: 1 }
+    /// An empty one, with so many blocks of data, and so many `files` that use `slots`.
+    pub fn new(data: Block, files: usize, slots: Vec<usize>) -> Self {
+        let toy = Toy::new(3 + data);
+        Self { toy, limits: (files, slots), guest: None, next_generation: 1 }
     }
 }
 
@@ -89,8 +90,8 @@ impl System for Ext2 {
     }
 
     fn actions(&self) -> Vec<Action> {
-        let slots: Vec<_> = (0..SLOTS).collect();
-        self.guest.iter().flat_map(|it| it.actions(FILES, &slots, &it.free(), SLOTS)).collect()
+        let (files, slots) = &self.limits;
+        self.guest.iter().flat_map(|it| it.actions(*files, slots, &it.free(), usize::MAX)).collect()
     }
 
     fn does(&mut self, action: Action, truth: &mut Truth) {
@@ -128,14 +129,36 @@ impl System for Ext2 {
         let names = |at: Block, it: &Bytes| {
             it[IS_POINTERS] != 0
                 && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
-                && Mark::of(it).map(|it| it.stay) == truth.latest(at, Some(&owner))
+                && truth.counts(at, &owner, Mark::of(it).map(|it| it.stay))
         };
         let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
         let names_it = |(it, kind): (u8, Kind)| {
             let at = Block::from(it);
             at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
         };
-        truth.latest(block, Some(&owner)) == Some(stay)
-            && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
+        truth.counts(block, &owner, Some(stay)) && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
     }
+}
+
+/// The owners that name each block of `disk`, by what lies there.
+fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
+    let mut namers = vec![BTreeSet::new(); disk.len()];
+    for (owner, inode) in inodes(&disk[TABLE as usize]) {
+        for (block, kind) in inode.owns() {
+            let below = disk.get(block as usize).filter(|_| kind != Kind::Data);
+            let below = below.into_iter().flat_map(|it| it[..POINTERS].to_vec());
+            for it in below.chain([block]).filter(|it| toy.data().contains(&Block::from(*it))) {
+                namers[it as usize].insert(owner);
+            }
+        }
+    }
+    namers
+}
+
+/// The files in a block of inodes.
+fn inodes(bytes: &Bytes) -> Vec<(Owner, Inode)> {
+    let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).enumerate();
+    let inodes = inodes.filter(|(_, inode)| inode.links > 0);
+    let owner = |file: usize, inode: &Inode| Owner { file: file as u8, generation: inode.generation };
+    inodes.map(|(file, inode)| (owner(file, &inode), inode)).collect()
 }

@@ -300,6 +300,12 @@ impl System for Ext4 {
         }
     }
 
+    fn refused(&mut self, block: Block) {
+        if self.area.at(block).is_some() {
+            self.judge.waits();
+        }
+    }
+
     fn flushed(&mut self) {
         let (Some(guest), Some((barrier, true))) = (&mut self.guest, self.barrier.take()) else { return };
         match barrier {

@@ -8,11 +8,12 @@ use crate::rule_e::fat::{DATA, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries};
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::{Bytes, SUPER, Super};
+use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See [`System::label`].
-pub(super) const LABEL: u8 = 1;
+pub const LABEL: u8 = 1;
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
 /// File of an owner that names a block as the next one behind itself.
@@ -20,7 +21,7 @@ const CHAIN: u8 = u8::MAX;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Fat {
+pub struct Fat {
     toy: FatToy,
     memory: Option<Memory>,
     /// Where files begin, as directories have it, which no guest forgets.
@@ -30,9 +31,10 @@ pub(super) struct Fat {
 }
 
 impl Fat {
-    /// An empty one, with so many blocks of data.
-    pub(super) fn new(data: Block) -> Self {
-        let toy = FatToy { blocks: DATA + data + 1, was_clean: true, is_final: true };
+    /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
+    pub fn new(data: Block, is_final: bool) -> Self {
+        let (blocks, block_bytes) = (DATA + data + 1, BLOCK_BYTES as u32);
+        let toy = FatToy { blocks, was_clean: true, is_final, block_bytes };
         Self { toy, memory: None, heads: [None; FILES], noted: BTreeMap::new() }
     }
 }

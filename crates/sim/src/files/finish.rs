@@ -3,7 +3,6 @@
 
 use super::part::Part;
 use super::{Event, Files};
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use quietus_detect::format::Block;
@@ -11,7 +10,8 @@ use quietus_detect::format::Block;
 impl Files {
     /// Unmounts, lets the server do all that it wants, and has the file systems mounted and
     /// unmounted for as long as that takes to settle: time alone proves nothing.
-    pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
+    pub(super) fn settle_everything(&mut self) -> Result<(), String> {
+        self.server.fill_host(false);
         self.everywhere(|it| it.begin(Event::Unmount(false)))?;
         self.until_quiet()?;
         self.everywhere(|it| if it.is_whole() { Ok(()) } else { it.begin(Event::Fsck(false)) })?;

@@ -5,7 +5,6 @@ use super::part::Part;
 use crate::content::Tag;
 use crate::remanence::Trace;
 use crate::rule_e::guest::Owner;
-use crate::rule_e::judge::Excuses;
 use crate::server::found;
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
@@ -16,24 +15,22 @@ use std::collections::BTreeMap;
 type Named = BTreeMap<Block, Owner>;
 
 impl Files {
-    pub(super) fn judge_remains(&mut self) -> Result<Excuses, String> {
-        let mut excuses = Excuses::default();
+    pub(super) fn judge_remains(&mut self) -> Result<(), String> {
         self.everywhere(|it| {
             let named = it.named();
-            it.judge_contents(&named, &mut excuses)?;
-            it.judge_layers(&named, &mut excuses)
-        })?;
-        Ok(excuses)
+            it.judge_contents(&named)?;
+            it.judge_layers(&named)
+        })
     }
 
-    fn judge_layers(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
+    fn judge_layers(&self, named: &Named) -> Result<(), String> {
         let (whole, passes) = (self.extent(), self.server.passes());
         self.server.media.data.inspect(|remains| {
             let mut lacking = remains.iter().filter_map(|(sector, trace)| {
                 Some((sector.is_some(), trace, trace.lacking(whole, passes).next()?))
             });
             lacking.try_for_each(|(is_placed, trace, word)| {
-                let is_well = self.is_excused(is_placed, trace, word, named, excuses);
+                let is_well = self.is_excused(is_placed, trace, word, named);
                 if is_well { Ok(()) } else { Err(self.left(trace, word)) }
             })
         })
@@ -47,16 +44,12 @@ impl Files {
     }
 
     /// Checks that no dead content can be read, unless a crash gave it to somebody.
-    fn judge_contents(&self, named: &Named, excuses: &mut Excuses) -> Result<(), String> {
+    fn judge_contents(&self, named: &Named) -> Result<(), String> {
         for block in self.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
-            match dead {
-                Some(_) if named.contains_key(&block) => excuses.exposed += 1,
-                Some(tag) => {
-                    let mark = self.truth.record(tag).mark;
-                    return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
-                }
-                None => {}
+            if let Some(tag) = dead.filter(|_| !named.contains_key(&block)) {
+                let mark = self.truth.record(tag).mark;
+                return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
             }
         }
         Ok(())
@@ -69,14 +62,7 @@ impl Files {
     }
 
     /// Whether `word` of `trace`, which lacks passes, may lack them.
-    fn is_excused(
-        &self,
-        is_placed: bool,
-        trace: &Trace,
-        word: Extent<Addr>,
-        named: &Named,
-        excuses: &mut Excuses,
-    ) -> bool {
+    fn is_excused(&self, is_placed: bool, trace: &Trace, word: Extent<Addr>, named: &Named) -> bool {
         let (block, record) = (self.touched(word).start, self.truth.record(trace.tag));
         let is_owed = self.is_dead(trace.tag) || self.setup.options.grade == Grade::Content;
         if self.server.is_current(trace.tag, word) || !is_owed {
@@ -92,13 +78,7 @@ impl Files {
         let decided = record.mark.and_then(|mark| self.system.excuse(block, mark));
         let (is_forgotten, is_hidden) =
             decided.unwrap_or_else(|| (record.is_excused, self.truth.is_hidden(block, record)));
-        if is_forgotten {
-            excuses.forgotten += 1;
-            return true;
-        }
-        let hidden = is_hidden && self.setup.options.grade != Grade::Content;
-        excuses.not_observable += u64::from(hidden);
-        hidden
+        is_forgotten || (is_hidden && self.setup.options.grade != Grade::Content)
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! A guest knows the blocks that it owns. Its writes leave in any order within the allowed window,
 //! are under way several at a time, and are done and replied to in any order. The server is stopped
-//! and killed, the power is cut, a guest crashes and is mended, its client loses the connection and
-//! sends again. Oracles:
+//! and killed, the power is cut, the host is full for a while, a guest crashes and is mended, its
+//! client loses the connection and sends again. Oracles:
 //!
 //! - *safety*: whatever is read is what the disk promised to hold ([`shelf`]);
 //!   only what the reader does not own may be gone;
@@ -16,24 +16,24 @@
 
 mod client;
 mod crash;
-mod ext2;
+pub(crate) mod ext2;
 mod ext4;
-mod fat;
+pub(crate) mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
-mod system;
+pub(crate) mod system;
 mod traffic;
-mod truth;
+pub(crate) mod truth;
 mod work;
 
 use crate::history;
 use crate::rng::Rng;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::judge::Excuses;
+use crate::rule_e::guest::{FILES, SLOTS};
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
 use ext2::Ext2;
@@ -48,6 +48,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use system::{PROBER, System};
+
+/// Histories in which the host may become full, in percent.
+const FULL_PERCENT: u64 = 10;
 
 /// Kinds of file systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,11 +98,12 @@ pub struct Setup {
     pub turns_max: u64,
     /// The server may be killed, and the power cut.
     pub crashes: bool,
+    /// The host may become full.
+    pub fills: bool,
 }
 
 impl Setup {
     /// The setup of `seed`, on such a disk, with such partitions.
-    #[must_use]
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
@@ -112,14 +116,15 @@ impl Setup {
             turns_max: rng.pick(&[2, 6, 20]),
             crashes: rng.chance(50),
             disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
+            fills: rng.chance(FULL_PERCENT),
         }
     }
 
     fn systems(&self) -> Vec<Box<dyn System>> {
         let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
             match it {
-                FileSystem::Ext2 => Box::new(Ext2::new(data)),
-                FileSystem::Fat => Box::new(Fat::new(data)),
+                FileSystem::Ext2 => Box::new(Ext2::new(data, FILES, (0..SLOTS).collect())),
+                FileSystem::Fat => Box::new(Fat::new(data, true)),
                 FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
             }
         };
@@ -175,6 +180,8 @@ pub enum Event {
     Kill(bool),
     /// The power is cut; and cut again after so many changes by the start after it.
     CutPower(Option<u32>),
+    /// The host becomes full, or has room again.
+    Fill(bool),
 }
 
 /// A request that is refused, whatever the state of the disk.
@@ -232,7 +239,6 @@ impl Files {
     ///
     /// # Panics
     /// If they cannot be mounted.
-    #[must_use]
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
@@ -272,7 +278,6 @@ impl Files {
     }
 
     /// Events of the history: how much there was to judge.
-    #[must_use]
     pub fn figures(&self) -> Figures {
         self.server.figures
     }
@@ -317,6 +322,10 @@ impl Files {
             Event::Restart(drains) => self.restart(drains),
             Event::Kill(survives) => self.kill(survives),
             Event::CutPower(again_after) => self.cut_power(again_after),
+            Event::Fill(is_full) => {
+                self.server.fill_host(is_full);
+                Ok(())
+            }
         }
     }
 }
@@ -344,15 +353,7 @@ impl Space for Files {
         Ok(())
     }
 
-    fn digest(&self) -> u64 {
-        0
-    }
-
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }

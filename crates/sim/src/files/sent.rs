@@ -18,7 +18,7 @@ pub(super) struct Sent {
 
 /// The purpose of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub enum What {
     Write {
         block: Block,
         bytes: Vec<u8>,

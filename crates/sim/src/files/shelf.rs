@@ -39,6 +39,11 @@ impl Shelf {
         self.versions.push(Version { bytes, stay, done: None });
     }
 
+    /// Forgets the latest write, which was refused.
+    pub fn withdraw(&mut self) {
+        self.versions.pop();
+    }
+
     /// Notes the reply to the latest write. `durable`: and the promise that it lasts.
     pub fn done(&mut self, moment: Moment, durable: bool) {
         let last = self.versions.len() - 1;

@@ -21,6 +21,9 @@ impl Files {
             events.extend([Event::Kill(true), Event::Kill(false)]);
             events.extend([Event::CutPower(None), Event::CutPower(Some(self.count % 25))]);
         }
+        if self.setup.fills {
+            events.extend([true, true, false].map(Event::Fill));
+        }
         events
     }
 

@@ -7,10 +7,9 @@ use crate::rule_e::fat::FatToy;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner};
 use crate::rule_e::toy::{Bytes, Super, Toy};
-use crate::rule_e::wide::Wide;
 use crate::rule_j::judge::Holds;
 use quietus_core::units::{BLOCK_BYTES, Extent};
-use quietus_detect::format::{Block, Format, Probe, Prober};
+use quietus_detect::format::{Block, Probe, Prober};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -23,23 +22,20 @@ pub(super) const PROBER: Prober = |disk_bytes, contents| {
     let place = Extent::new(0, BLOCK_BYTES);
     let Some(bytes) = contents.get(place) else { return Probe::Needs(vec![place]) };
     let Some(Super { is_clean: was_clean, .. }) = Super::from_bytes(bytes) else { return Probe::IsNot };
-    let blocks = (disk_bytes / BLOCK_BYTES) as Block;
-    match bytes[LABEL] {
-        ext2::LABEL => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: 0, was_clean })),
-        fat::LABEL => Probe::Is(wide(FatToy { blocks, was_clean, is_final: true })),
-        journal => Probe::Is(wide(Toy { blocks, inode_blocks: 1, journal: journal.into(), was_clean })),
-    }
+    let (blocks, block_bytes) = ((disk_bytes / BLOCK_BYTES) as Block, BLOCK_BYTES as u32);
+    let toy = Toy { was_clean, block_bytes, ..Toy::new(blocks) };
+    Probe::Is(match bytes[LABEL] {
+        ext2::LABEL => Box::new(toy),
+        fat::LABEL => Box::new(FatToy { blocks, was_clean, is_final: true, block_bytes }),
+        journal => Box::new(Toy { journal: journal.into(), ..toy }),
+    })
 };
 
-fn wide(toy: impl Format + 'static) -> Box<dyn Format> {
-    Box::new(Wide { toy, block_bytes: BLOCK_BYTES as u32, has_external_journal: false })
-}
-
 /// Writes of whole blocks.
-pub(super) type Writes = Vec<(Block, Vec<u8>)>;
+pub type Writes = Vec<(Block, Vec<u8>)>;
 
 /// A file system: in the memory of a guest, if it is mounted.
-pub(super) trait System: Debug {
+pub trait System: Debug {
     /// The byte of the superblock by which [`PROBER`] knows the file system.
     fn label(&self) -> u8;
 
@@ -128,6 +124,9 @@ pub(super) trait System: Debug {
 
     /// The write to `block` was replied to.
     fn replied(&mut self, _block: Block) {}
+
+    /// The write to `block` was refused, and will come again.
+    fn refused(&mut self, _block: Block) {}
 
     /// The journal's flush was replied to.
     fn flushed(&mut self) {}

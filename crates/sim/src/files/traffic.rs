@@ -5,11 +5,12 @@ use super::part::Part;
 use super::sent::{Sent, What};
 use super::system::LABEL;
 use crate::content::Tag;
+use crate::medium::FaultKind;
 use crate::rule_e::guest::{Mark, Stay};
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
-use crate::rule_e::wide::{narrowed, widened};
+use crate::rule_e::wide::{narrowed, tagged};
 use crate::server::{Above, Said, Server};
-use quietus_core::request::{Outcome, RequestId};
+use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::units::{self, Addr, Extent};
 use quietus_detect::format::Block;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ impl Files {
     /// Sends `page` on its way to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.system.is_data(block).then(|| self.truth.tag(page));
-        let (fua, bytes) = (self.rng.chance(5), widened(self.place(block), page, tag));
+        let (fua, bytes) = (self.rng.chance(5), tagged(self.place(block), page, tag));
         self.post(What::Write { block, bytes, tag, fua });
     }
 
@@ -203,7 +204,10 @@ impl Files {
 
     fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
         if let Some((part, sent)) = self.orphans.remove(&id) {
-            outcome.into_iter().for_each(|_| self.within(part, |it| it.freed(&sent.what)));
+            self.within(part, |it| match (outcome, sent.block()) {
+                (Ok(_), _) => it.freed(&sent.what),
+                (Err(_), block) => block.into_iter().for_each(|block| it.system.refused(block)),
+            });
             return Ok(());
         }
         let part = self.parts.iter().position(|it| it.pending.contains_key(&id));
@@ -215,6 +219,13 @@ impl Files {
         let sent = self.pending.remove(&id).ok_or("replies: one that nobody waits for")?;
         if matches!(sent.what, What::InVain(..)) && outcome.is_err() {
             self.server.figures.refused += 1;
+            return Ok(());
+        }
+        if let (Err(Refusal::NoSpace(_)), What::Write { block, .. } | What::Trim(block)) =
+            (&outcome, &sent.what)
+            && self.server.trouble.contains(&FaultKind::Full)
+        {
+            self.try_again(*block, sent);
             return Ok(());
         }
         let bytes = outcome

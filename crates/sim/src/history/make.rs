@@ -14,7 +14,6 @@ const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 
 impl History {
     /// The history of `seed`.
-    #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let setup = Setup::roll(&mut rng).perhaps_overlay(&mut Rng::new(!seed));
@@ -30,7 +29,6 @@ impl History {
 
 impl Setup {
     /// A disk in place, as `seed` has it.
-    #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         Self::roll(&mut Rng::new(seed))
     }

@@ -18,12 +18,10 @@ pub const WINDOW_MS: u64 = 10;
 pub const SETTLE_MS: u64 = 400;
 
 /// Options for small state spaces.
-#[must_use]
 pub fn options(grade: Grade, eager: bool) -> Options {
     Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
 }
 
-/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// All of a block is written.
@@ -119,11 +117,8 @@ pub struct Theme {
     pub seen_from_start: bool,
     /// Of a FAT: is the table final?
     pub is_final: bool,
-    /// How much is inferred.
     pub options: Options,
-    /// Possible steps.
     pub steps: Vec<Step>,
-    /// Both versions begin to watch.
     pub attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
 }
 
@@ -139,7 +134,7 @@ pub struct Fuzz {
 
 /// A disk with one file, block 3, and a map that says so.
 fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let toy = Toy { blocks: BLOCKS, inode_blocks: 1, journal: 0, was_clean: theme.was_clean };
+    let toy = Toy { was_clean: theme.was_clean, ..Toy::new(BLOCKS) };
     let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
     disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
     disk[MAP as usize][..4].fill(1);
@@ -149,14 +144,13 @@ fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
 
 impl Fuzz {
     /// What `theme` is about.
-    #[must_use]
     pub fn new(theme: &Theme) -> Self {
         Self { differential: (theme.attach)(theme), steps: theme.steps.clone() }
     }
 
     fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
         let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
-        self.differential.write(extent, bytes, true).map(drop)
+        self.differential.write(extent, bytes).map(drop)
     }
 }
 
@@ -176,7 +170,7 @@ impl Space for Fuzz {
             Step::Read => drop(self.differential.read_one()?),
             Step::Cut => self.differential.cut(),
             Step::Proven => self.differential.proven(),
-            Step::Act(all) => drop(self.differential.verdicts(true, all)?),
+            Step::Act(all) => drop(self.differential.verdicts(all)?),
             Step::Pass(ms) => self.differential.pass(ms)?,
         }
         Ok(())
@@ -197,7 +191,6 @@ impl Space for Fuzz {
 }
 
 /// Everything at once: for walks.
-#[must_use]
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
     let mut steps = Vec::new();
     for block in 3..BLOCKS {
@@ -210,15 +203,8 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend(supers());
     steps.extend([Step::Read; 6]);
     steps.extend(server());
-    Theme {
-        name: "whatever a guest may write",
-        was_clean,
-        seen_from_start,
-        is_final: true,
-        options,
-        steps,
-        attach,
-    }
+    let name = "whatever a guest may write";
+    Theme { name, was_clean, seen_from_start, is_final: true, options, steps, attach }
 }
 
 /// Steps of the server, in a walk.
@@ -243,7 +229,6 @@ pub(super) fn theme(
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let theme = |name, was_clean, options, steps: &[&[Step]]| theme(attach, name, was_clean, options, steps);
@@ -289,7 +274,7 @@ mod tests {
         for step in [&owners[..], &change, &freed].concat() {
             fuzz.step(step).expect("both versions agree");
         }
-        let verdicts = fuzz.differential.verdicts(true, false).expect("both versions agree");
+        let verdicts = fuzz.differential.verdicts(false).expect("both versions agree");
         assert_eq!(verdicts.get(&3), Some(&Verdict::Dead));
     }
 }

@@ -7,7 +7,6 @@
 //! freed block of pointers is forgotten with its pointers in place.
 
 pub mod actions;
-pub mod system;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, table};
 use quietus_detect::format::Block;
@@ -28,7 +27,6 @@ pub struct Stay(pub u16);
 pub struct Owner {
     /// The inode's number.
     pub file: u8,
-    /// Generation of the file.
     pub generation: u8,
 }
 
@@ -49,14 +47,12 @@ pub const IS_POINTERS: usize = BLOCK_BYTES - 1;
 
 impl Mark {
     /// The mark in `bytes`, if there is one.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mark = &bytes[MARK..];
         let stay = Stay(u16::from_le_bytes([mark[1], mark[2]]));
         (mark[0] == 0xc7).then_some(Self { stay, owner: Owner { file: mark[3], generation: mark[4] } })
     }
 
-    /// Puts the mark into `bytes`.
     pub fn put(self, bytes: &mut Bytes) {
         let [low, high] = self.stay.0.to_le_bytes();
         bytes[MARK..MARK + 5].copy_from_slice(&[0xc7, low, high, self.owner.file, self.owner.generation]);
@@ -80,7 +76,6 @@ pub struct Guest {
 
 impl Guest {
     /// Reads what lies on `disk`.
-    #[must_use]
     pub fn mount(toy: Toy, disk: &[Bytes], next_generation: u8) -> Self {
         let slots = disk[TABLE as usize].chunks_exact(crate::rule_e::toy::INODE_BYTES);
         let mut inodes = slots.map(Inode::from_bytes);
@@ -105,25 +100,20 @@ impl Guest {
     }
 
     /// The superblock that is to be written.
-    #[must_use]
     pub fn superblock(&self, is_clean: bool) -> Bytes {
         Super { is_clean, ..self.found }.bytes()
     }
 
-    /// The generation that the next file gets.
-    #[must_use]
     pub fn next_generation(&self) -> u8 {
         self.next_generation
     }
 
     /// Blocks that may be written back.
-    #[must_use]
     pub fn dirty(&self) -> &BTreeSet<Block> {
         &self.dirty
     }
 
     /// Which blocks files name, and whose they are.
-    #[must_use]
     pub fn named(&self) -> BTreeMap<Block, Owner> {
         let mut named = BTreeMap::new();
         for (file, inode) in self.inodes.iter().enumerate().filter(|(_, it)| it.links > 0) {
@@ -146,26 +136,19 @@ impl Guest {
         named.filter(|it| self.toy.data().contains(it)).collect()
     }
 
-    /// Files that do not exist.
-    #[must_use]
     pub fn absent(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links == 0).collect()
     }
 
-    /// Files that exist.
-    #[must_use]
     pub fn present(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links > 0).collect()
     }
 
-    /// Blocks that are free.
-    #[must_use]
     pub fn free(&self) -> Vec<Block> {
         self.toy.data().filter(|it| !self.bits[*it as usize]).collect()
     }
 
     /// The block in `slot` of `file`, if there is one.
-    #[must_use]
     pub fn at(&self, file: usize, slot: usize) -> Option<Block> {
         let inode = self.inodes[file];
         let block = match slot {
@@ -176,19 +159,11 @@ impl Guest {
     }
 
     /// The block of pointers of `file`, if it has one.
-    #[must_use]
     pub fn indirect(&self, file: usize) -> Option<Block> {
         Some(Block::from(self.inodes[file].indirect)).filter(|it| *it != 0)
     }
 
-    /// The content of `block`, if it is allocated.
-    #[must_use]
-    pub fn page(&self, block: Block) -> Option<&Bytes> {
-        self.pages.get(&block)
-    }
-
     /// The blocks that hold pointers.
-    #[must_use]
     pub fn pointers(&self) -> BTreeSet<Block> {
         self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }
@@ -201,7 +176,6 @@ impl Guest {
     }
 
     /// The owner that `file` is now.
-    #[must_use]
     pub fn owner(&self, file: usize) -> Owner {
         Owner { file: file as u8, generation: self.inodes[file].generation }
     }
@@ -317,7 +291,6 @@ impl Guest {
 }
 
 /// The blocks that fsck writes, given `disk`; the superblock last.
-#[must_use]
 pub fn mend(toy: Toy, disk: &[Bytes]) -> Vec<(Block, Bytes)> {
     let mut fsck = Fsck { guest: Guest::mount(toy, disk, 0), claimed: BTreeMap::new() };
     fsck.claim_all(disk, true);

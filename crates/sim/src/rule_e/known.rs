@@ -2,20 +2,15 @@
 //! is there for.
 
 use crate::cache::Step::{Emit, Sink};
-use crate::rule_e::guest::actions::Action::{self, Create, Delete, Grow, GrowIndirect, Punch, Truncate};
-use crate::rule_e::play;
+use crate::rule_e::guest::actions::Action::{Create, Delete, Grow, GrowIndirect, Punch, Truncate};
 use crate::rule_e::play::Step::{
-    Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep, Unmount,
-    WriteBack,
+    self, Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep,
+    Unmount, WriteBack,
 };
 use crate::rule_e::toy::{MAP, SUPER, TABLE};
 use quietus_detect::format::Block;
 
-/// Steps of the ext2-like file system.
-type Step = play::Step<Action>;
-
 /// All of them: what they show, as a fact, and what happens.
-#[must_use]
 pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
     vec![
         ("pointers_lost_before_they_were_read_are_evidence_that_must_be_durable", lost_before_read()),
@@ -83,7 +78,6 @@ fn renewed() -> Vec<Step> {
 }
 
 /// Histories above a cache in which live data is destroyed if nobody tells the rules of it.
-#[must_use]
 pub fn cached() -> Vec<(&'static str, Vec<Step>)> {
     // The map leaves the guest before block 3 is allocated.
     let early = [Do(Create(0)), Do(Grow(0, 0, 4)), WriteBack(MAP), Cache(Sink(MAP))];

@@ -10,21 +10,22 @@
 //!   something dead is left.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
-//! - [`crate::files`] puts both guests above a whole volume, on media that remember.
+//! - [`crate::files`] has both as a driver takes them, and who owns what in them; it puts them above a
+//!   whole volume, on media that remember.
 //! - [`search`] enumerates all that can happen to either, [`play`] takes
 //!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
 
-pub mod fat;
-pub mod fuzz;
-pub mod guest;
-pub mod judge;
+pub(crate) mod fat;
+pub(crate) mod fuzz;
+pub(crate) mod guest;
+pub(crate) mod judge;
 pub mod known;
-pub mod play;
-pub mod reference;
-pub mod search;
-pub mod toy;
+pub(crate) mod play;
+pub(crate) mod reference;
+pub(crate) mod search;
+pub(crate) mod toy;
 pub mod trial;
-pub mod wide;
+pub(crate) mod wide;
 
 use crate::differential::Differential;
 use quietus_core::units::Millis;
@@ -32,17 +33,16 @@ use quietus_detect::format::Format;
 use quietus_detect::options::Options;
 use quietus_detect::rule_e::RuleE;
 use reference::Reference;
-use toy::{BLOCK_BYTES, Bytes};
 
 /// Both versions of rule E begin to watch `disk`. `seen_from_start` as for
 /// [`RuleE::attach`].
-fn differential<F: Format + Copy + 'static>(
+pub(crate) fn differential<F: Format + Copy + 'static, const BYTES: usize>(
     format: F,
-    disk: Vec<Bytes>,
+    disk: Vec<[u8; BYTES]>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
-) -> Differential<BLOCK_BYTES> {
+) -> Differential<BYTES> {
     let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
     let reference = Box::new(Reference::attach(format, options, now, seen_from_start));
     Differential::new(rule, reference, disk, now)

@@ -7,137 +7,43 @@ mod steps;
 
 use crate::cache::{self, Cache};
 use crate::differential::{Differential, Watchers};
-use crate::rule_e::guest::SLOTS;
-use crate::rule_e::judge::Excuses;
+use crate::files::ext2::Ext2;
+use crate::files::fat::Fat;
+use crate::files::system::System;
+use crate::rule_e::differential;
+use crate::rule_e::fat::FatToy;
+use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::{Owner, SLOTS};
+use crate::rule_e::judge::Judge;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, place};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, Toy, place};
+use crate::rule_e::wide::narrowed;
 use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A file system: in the memory of a guest, if it is mounted, and what its judge knows.
-pub trait System: Debug + Sized {
-    /// Actions of processes on files.
-    type Action: Copy + PartialEq + Debug;
-
-    /// Metadata may be written after the superblock.
-    const MAY_BE_LATE: bool;
-
-    /// An empty one, and how it lies on the disk.
-    fn new(setup: &Setup) -> (Self, Vec<Bytes>);
-
-    /// Both versions of the rules begin to watch `disk`, whose superblock says that it
-    /// `was_clean`.
-    fn attach(
-        &self,
-        disk: Vec<Bytes>,
-        options: Options,
-        now: Millis,
-        was_clean: bool,
-    ) -> Differential<BLOCK_BYTES>;
-
-    /// Reads what lies on `disk` into memory.
-    fn mount(&mut self, disk: &[Bytes]);
-
-    /// Whether it is mounted.
-    fn is_mounted(&self) -> bool;
-
-    /// Memory is gone.
-    fn leave(&mut self);
-
-    /// After [`System::leave`], who has what follows from what lies on `disk`.
-    fn recovered(&mut self, disk: &[Bytes]);
-
-    /// The superblock to write from a mount on, if the disk's said `before`; none: it is not
-    /// written.
-    fn superblock_in_use(&self, before: Super) -> Option<Super>;
-
-    /// The superblock to write at last, after one that said `was_clean` at the mount.
-    fn superblock_at_last(&self, was_clean: bool) -> Option<Bytes>;
-
-    /// Blocks that differ from the disk, or may.
-    fn dirty(&self) -> BTreeSet<Block>;
-
-    /// A block that is dirty, as it is in memory.
-    fn write_back(&mut self, block: Block) -> Bytes;
-
-    /// The blocks that a check writes that finds `disk`; the superblock last.
-    fn mend(&mut self, disk: &[Bytes]) -> Vec<(Block, Bytes)>;
-
-    /// Whether `block` is of data.
-    fn is_data(&self, block: Block) -> bool;
-
-    /// Whether `block` is a map.
-    fn is_map(&self, block: Block) -> bool;
-
-    /// Blocks that are free.
-    fn free(&self) -> Vec<Block>;
-
-    /// Writes a block again, in memory: for each that could be.
-    fn touches(&self) -> Vec<Self::Action>;
-
-    /// All else that can be done to files.
-    fn actions(&self, setup: &Setup) -> Vec<Self::Action>;
-
-    /// Whether `action` frees blocks.
-    fn frees(action: Self::Action) -> bool;
-
-    /// Does `action`, if it can be done.
-    fn does(&mut self, action: Self::Action);
-
-    /// `bytes` have gone to `block` of `disk`.
-    fn written(&mut self, block: Block, bytes: &Bytes, disk: &[Bytes]);
-
-    /// Whether what lies in `block`, and is about to be written over, may be destroyed.
-    ///
-    /// # Errors
-    /// It may not.
-    fn taken(&mut self, block: Block) -> Result<(), String>;
-
-    /// The guest has told of a free block, which reads as zeros.
-    fn freed(&mut self, _block: Block, _disk: &[Bytes]) {}
-
-    /// All but the present content of `block` is destroyed.
-    fn rewritten(&mut self, _block: Block) {}
-
-    /// Safety: whether the content of `block` on `disk` may be destroyed, below a guest that reads
-    /// what is `seen`; it is.
-    ///
-    /// # Errors
-    /// It is owned: by whom.
-    fn dies(&mut self, block: Block, disk: &[Bytes], seen: &[Bytes], eager: bool) -> Result<(), String>;
-
-    /// Evidence begins to be made durable.
-    fn cut(&mut self);
-
-    /// It is.
-    fn proven(&mut self);
-
-    /// The server was killed.
-    fn forgotten(&mut self);
-
-    /// Forensic: nothing dead is left, once everything has settled.
-    ///
-    /// # Errors
-    /// Something is: what.
-    fn is_clean(&self, disk: &[Bytes], grade: Grade) -> Result<Excuses, String>;
-
-    /// Adds all that tells two situations apart.
-    fn digest(&self, hasher: &mut DefaultHasher);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// With a map and inodes.
+    Ext2,
+    /// With a table that is map and pointers in one.
+    Fat {
+        /// The table is final; else it needs rest, as in exFAT.
+        is_final: bool,
+    },
 }
 
 /// A guest, a disk and the limits of a search.
 #[derive(Clone, Debug)]
 pub struct Setup {
+    pub layout: Layout,
     /// Blocks of data.
     pub data: Block,
     /// Files at once.
     pub files: usize,
-    /// Slots that files use.
     pub slots: Vec<usize>,
     /// How much is inferred.
     pub options: Options,
@@ -151,8 +57,6 @@ pub struct Setup {
     pub restarts: bool,
     /// The file system may be unmounted, and frees may be told of.
     pub unmounts: bool,
-    /// Of a FAT: the table is final; else it needs rest, as in exFAT.
-    pub is_final: bool,
     /// A cache stands between the guest and the disk; else only writes that overtake do.
     pub is_cached: bool,
     /// The rules are told of the cache.
@@ -163,9 +67,9 @@ pub struct Setup {
 
 impl Setup {
     /// Everything, for long histories.
-    #[must_use]
     pub fn large(grade: Grade, eager: bool) -> Self {
         Self {
+            layout: Layout::Ext2,
             data: 7,
             files: 3,
             slots: (0..SLOTS).collect(),
@@ -175,7 +79,6 @@ impl Setup {
             crashes: true,
             restarts: true,
             unmounts: true,
-            is_final: true,
             is_cached: false,
             is_told: true,
             watchers: Watchers::Both,
@@ -183,7 +86,6 @@ impl Setup {
     }
 
     /// So little that all of it can be searched.
-    #[must_use]
     pub fn small(options: Options) -> Self {
         Self {
             data: 2,
@@ -195,21 +97,39 @@ impl Setup {
             crashes: false,
             restarts: false,
             unmounts: false,
-            is_final: true,
-            is_cached: false,
-            is_told: true,
-            watchers: Watchers::Both,
+            ..Self::large(options.grade, options.eager)
         }
+    }
+
+    fn system(&self) -> Box<dyn System> {
+        match self.layout {
+            Layout::Ext2 => Box::new(Ext2::new(self.data, self.files, self.slots.clone())),
+            Layout::Fat { is_final } => Box::new(Fat::new(self.data, is_final)),
+        }
+    }
+
+    /// Both versions of the rules begin to watch `disk`.
+    fn attach(&self, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
+        let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
+        let blocks = disk.len() as Block;
+        let differential = match self.layout {
+            Layout::Ext2 => {
+                differential(Toy { was_clean, ..Toy::new(blocks) }, disk, self.options, now, true)
+            }
+            Layout::Fat { is_final } => {
+                let toy = FatToy { blocks, was_clean, is_final, block_bytes: BLOCK_BYTES as u32 };
+                differential(toy, disk, self.options, now, true)
+            }
+        };
+        differential.watched_by(self.watchers)
     }
 }
 
-/// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Step<D> {
-    /// The file system is mounted.
+pub enum Step {
     Mount,
     /// A process does something.
-    Do(D),
+    Do(Action),
     /// A block goes to the disk as it is now.
     WriteBack(Block),
     /// A block goes, and something holds it up.
@@ -255,9 +175,10 @@ const SLEEP_MS: u64 = 10_000_000;
 
 /// A guest and its judge, a disk, a watcher.
 #[derive(Debug)]
-pub struct Play<S> {
+pub struct Play {
     setup: Setup,
-    system: S,
+    system: Box<dyn System>,
+    judge: Judge,
     /// The file system said that it was clean when it was mounted.
     was_clean: bool,
     differential: Differential<BLOCK_BYTES>,
@@ -270,20 +191,20 @@ pub struct Play<S> {
     is_cut: bool,
 }
 
-impl<S: System> Play<S> {
+impl Play {
     /// An empty file system, mounted.
     ///
     /// # Panics
     /// If the versions of the rules disagree on that.
-    #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let (system, disk) = S::new(setup);
-        let differential = attach(setup, &system, disk, Millis(1_000_000));
+        let mut system = setup.system();
+        let disk: Vec<_> = system.disk(0).iter().map(|it| narrowed(it)).collect();
         let mut this = Self {
             setup: setup.clone(),
             system,
+            judge: Judge::new(disk.clone()),
             was_clean: true,
-            differential,
+            differential: setup.attach(disk, Millis(1_000_000)),
             cache: Cache::new(setup.is_cached),
             flights: BTreeMap::new(),
             dirty_since: BTreeMap::new(),
@@ -322,13 +243,13 @@ impl<S: System> Play<S> {
 
     /// `bytes` arrive.
     fn arrive(&mut self, block: Block, bytes: &Bytes) -> Result<(), String> {
-        for taken in self.differential.write(place(block), bytes, true)? {
-            self.system.taken(taken)?;
+        for taken in self.differential.write(place(block), bytes)? {
+            self.judge.destroyed(&*self.system, taken)?;
         }
         if self.differential.is_over() {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
-        self.system.written(block, bytes, self.differential.disk());
+        self.judge.written(&*self.system, block, bytes);
         Ok(())
     }
 
@@ -336,7 +257,7 @@ impl<S: System> Play<S> {
     fn take_off(&mut self, block: Block) -> Result<Option<Bytes>, String> {
         self.land(block)?;
         let is_dirty = self.system.dirty().contains(&block);
-        Ok(is_dirty.then(|| self.system.write_back(block)))
+        Ok(self.system.write_back(block).filter(|_| is_dirty))
     }
 
     fn write_back(&mut self, block: Block) -> Result<(), String> {
@@ -376,6 +297,18 @@ impl<S: System> Play<S> {
         self.differential.pass(ms)
     }
 
+    /// The owner of each block: in memory, or else by what lies on the disk.
+    fn named(&self) -> BTreeMap<Block, Owner> {
+        self.system.owners().unwrap_or_else(|| self.system.owners_on(&self.seen(), &[]))
+    }
+
+    /// Notes who has what, as it follows from what lies on the disk.
+    fn recovered(&mut self) {
+        let (named, seen) = (self.named(), self.seen());
+        let reads = self.setup.is_cached && self.setup.layout == Layout::Ext2;
+        self.judge.recovered(&named, reads.then_some(&seen));
+    }
+
     fn superblock(&self) -> Super {
         Super::from_bytes(&self.seen()[SUPER as usize]).expect("it is a superblock")
     }
@@ -386,10 +319,12 @@ impl<S: System> Play<S> {
         }
         let before = self.superblock();
         self.was_clean = before.is_clean;
-        if let Some(in_use) = self.system.superblock_in_use(before) {
+        if let Some(in_use) = self.system.in_use(before) {
             self.send(SUPER, in_use.bytes())?;
         }
-        self.system.mount(&self.seen());
+        let seen = self.seen();
+        self.system.mount(&seen);
+        self.recovered();
         Ok(())
     }
 
@@ -397,12 +332,12 @@ impl<S: System> Play<S> {
         if !self.system.is_mounted() {
             return Ok(());
         }
-        let superblock = self.system.superblock_at_last(self.was_clean);
+        let superblock = self.system.at_last(self.was_clean);
         let dirty = self.system.dirty().into_iter();
         let (first, last): (Vec<_>, Vec<_>) = dirty.partition(|it| !is_late || self.system.is_data(*it));
         self.land_all()?;
         first.into_iter().try_for_each(|it| self.write_back(it))?;
-        superblock.map_or(Ok(()), |it| self.send(SUPER, it))?;
+        superblock.map_or(Ok(()), |it| self.send(SUPER, it.bytes()))?;
         last.into_iter().try_for_each(|it| self.write_back(it))?;
         self.system.leave();
         Ok(())
@@ -421,7 +356,7 @@ impl<S: System> Play<S> {
             self.land_all()?;
         }
         self.flights.clear();
-        self.system.recovered(&self.seen());
+        self.recovered();
         Ok(())
     }
 
@@ -429,7 +364,7 @@ impl<S: System> Play<S> {
         self.cache.lose();
         self.flights.clear();
         self.system.leave();
-        self.system.recovered(&self.seen());
+        self.recovered();
     }
 
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
@@ -448,18 +383,18 @@ impl<S: System> Play<S> {
             written.rotate_right(1);
         }
         written.into_iter().try_for_each(|(block, bytes)| self.send(block, bytes))?;
-        self.system.recovered(&self.seen());
+        self.recovered();
         Ok(())
     }
 
     fn act(&mut self, all: bool) -> Result<(), String> {
-        let seen = self.seen();
-        for (block, verdict) in self.differential.verdicts(true, all)? {
+        let named = self.named();
+        for (block, verdict) in self.differential.verdicts(all)? {
             if verdict == Verdict::ConservativeOverwrite {
-                self.system.rewritten(block);
+                self.judge.rewritten(block);
                 continue;
             }
-            self.system.dies(block, self.differential.disk(), &seen, self.setup.options.eager)?;
+            self.judge.dies(&mut *self.system, block, &named)?;
             self.differential.destroy(block);
         }
         Ok(())
@@ -467,9 +402,9 @@ impl<S: System> Play<S> {
 
     fn restart(&mut self) {
         let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
-        self.differential = attach(&self.setup, &self.system, disk, now);
+        self.differential = self.setup.attach(disk, now);
         self.tell();
-        self.system.forgotten();
+        self.judge.forgotten();
         self.is_cut = false;
     }
 
@@ -494,15 +429,16 @@ impl<S: System> Play<S> {
             return Ok(());
         }
         self.differential.free(block)?;
-        self.system.freed(block, self.differential.disk());
+        self.judge.destroyed(&*self.system, block)?;
+        self.judge.written(&*self.system, block, &[0; BLOCK_BYTES]);
         Ok(())
     }
 
-    fn does(&mut self, action: S::Action) -> Result<(), String> {
-        if S::frees(action) {
+    fn does(&mut self, action: Action) -> Result<(), String> {
+        if action.frees() {
             self.land_all()?;
         }
-        self.system.does(action);
+        self.system.does(action, &mut self.judge.truth);
         Ok(())
     }
 
@@ -514,7 +450,7 @@ impl<S: System> Play<S> {
         }
     }
 
-    fn happen(&mut self, step: Step<S::Action>) -> Result<(), String> {
+    fn happen(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Mount => self.mount()?,
             Step::Do(action) => self.does(action)?,
@@ -546,31 +482,25 @@ impl<S: System> Play<S> {
     fn cut(&mut self) {
         self.is_cut = true;
         self.differential.cut();
-        self.system.cut();
+        self.judge.cut();
     }
 
     fn proven(&mut self) {
         if std::mem::take(&mut self.is_cut) {
             self.differential.proven();
-            self.system.proven();
+            self.judge.proven();
         }
     }
 }
 
-fn attach<S: System>(setup: &Setup, system: &S, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
-    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
-    let differential = system.attach(disk, setup.options, now, was_clean);
-    differential.watched_by(setup.watchers)
-}
+impl Space for Play {
+    type Step = Step;
 
-impl<S: System> Space for Play<S> {
-    type Step = Step<S::Action>;
-
-    fn steps(&self) -> Vec<Self::Step> {
+    fn steps(&self) -> Vec<Step> {
         self.possible()
     }
 
-    fn step(&mut self, step: Self::Step) -> Result<(), String> {
+    fn step(&mut self, step: Step) -> Result<(), String> {
         self.happen(step)?;
         self.note_dirty();
         Ok(())
@@ -578,7 +508,8 @@ impl<S: System> Space for Play<S> {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.system.digest(&mut hasher);
+        format!("{:?}", self.system).hash(&mut hasher);
+        self.judge.digest(&mut hasher);
         (self.was_clean, self.differential.disk(), &self.cache, &self.flights, self.is_cut).hash(&mut hasher);
         let ages = self.dirty_since.iter().map(|(block, since)| (*block, self.run_ms - since));
         ages.collect::<Vec<_>>().hash(&mut hasher);
@@ -588,11 +519,7 @@ impl<S: System> Space for Play<S> {
         hasher.finish()
     }
 
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }

@@ -427,7 +427,7 @@ impl<F: Format> Version for Reference<F> {
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.cut(),
             Observation::Proven => self.proven(),
-            Observation::Stopping => {}
+            Observation::Refused { .. } | Observation::Stopping => {}
         }
     }
 
@@ -441,7 +441,7 @@ impl<F: Format> Version for Reference<F> {
         sources.map(|(block, _)| *block).chain(self.maps.keys().copied()).collect()
     }
 
-    fn due(&self, layers: bool, all: bool) -> BTreeMap<Block, Verdict> {
+    fn due(&self, all: bool) -> BTreeMap<Block, Verdict> {
         let mut due = BTreeMap::new();
         if self.is_over {
             return due;
@@ -451,7 +451,7 @@ impl<F: Format> Version for Reference<F> {
             if cell.stage == Some(Stage::Confirmed) && is_known {
                 due.insert(*block, Verdict::Dead);
             }
-            if layers && (cell.conservative || (all && cell.unlinked.is_some())) {
+            if cell.conservative || (all && cell.unlinked.is_some()) {
                 due.insert(*block, Verdict::ConservativeOverwrite);
             }
         }

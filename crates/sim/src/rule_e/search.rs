@@ -5,7 +5,6 @@
 //! [`walk`] takes one long way through, by chance.
 
 use crate::rng::Rng;
-use crate::rule_e::judge::Excuses;
 use crate::verdict::message;
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -20,78 +19,68 @@ pub trait Space {
     fn steps(&self) -> Vec<Self::Step>;
 
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
-    ///
-    /// # Errors
-    /// A promise was broken: which.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
-    /// Equal states have equal digests.
-    fn digest(&self) -> u64;
+    /// Equal states have equal digests; of what is not searched all are.
+    fn digest(&self) -> u64 {
+        0
+    }
 
     /// Whether nothing is to be learned from here on.
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// Brings it to an end and judges what is left; it can not be used any more.
-    ///
-    /// # Errors
-    /// A promise was broken: which.
-    fn finish(&mut self) -> Result<Excuses, String> {
-        Ok(Excuses::default())
+    fn finish(&mut self) -> Result<(), String> {
+        Ok(())
     }
 }
 
-/// How far to search.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Steps of a history.
-    pub steps_max: usize,
-    /// Steps tried in all.
-    pub transitions_max: u64,
+/// Result of a search, or of a walk.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name of the part.
+    pub name: String,
+    /// States that differ; 0 where nobody counted.
+    pub states: u64,
+    /// Steps that were tried.
+    pub transitions: u64,
+    /// Steps of the longest history.
+    pub depth: usize,
+    /// The shortest history that broke a promise, a step a line, and which.
+    pub failure: Option<(String, String)>,
 }
 
-/// Result of a search.
-#[derive(Clone, Debug)]
-pub struct Report<S> {
-    /// States that differ.
-    pub states: u64,
-    /// Steps tried from them.
-    pub transitions: u64,
-    /// Steps of the longest history that was tried.
-    pub depth: usize,
-    /// A shortest history that broke a promise, and which.
-    pub failure: Option<(Vec<S>, String)>,
+/// A step a line.
+pub(crate) fn listing<S: Debug>(steps: &[S]) -> String {
+    steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
 
 /// Lets `steps` happen to `space`, and brings it to an end.
-///
-/// # Errors
-/// The first broken promise.
-pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<Excuses, String> {
+pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     happen(space, steps)?;
     let caught = catch_unwind(AssertUnwindSafe(|| space.finish()));
     caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
 /// Lets `steps` happen to `space`; a panic is a broken promise.
-///
-/// # Errors
-/// The first broken promise.
 pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     let all = || steps.iter().try_for_each(|it| space.step(*it));
     let caught = catch_unwind(AssertUnwindSafe(all));
     caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
-/// Tries everything that can happen to what `start` makes.
-pub fn search<P: Space>(start: impl Fn() -> P, limits: Limits) -> Report<P::Step> {
+/// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.
+pub fn search<P: Space>(name: &str, start: impl Fn() -> P, transitions_max: u64) -> Part {
     let mut search = Search {
         start,
-        limits,
+        transitions_max,
         seen: HashSet::new(),
-        report: Report { states: 0, transitions: 0, depth: 0, failure: None },
+        report: Part { name: name.into(), states: 0, transitions: 0, depth: 0, failure: None },
     };
     let mut level = vec![Vec::new()];
-    while !level.is_empty() && search.report.depth < limits.steps_max {
+    while !level.is_empty() {
         search.report.depth += 1;
         level = search.deepen(&level);
     }
@@ -99,14 +88,14 @@ pub fn search<P: Space>(start: impl Fn() -> P, limits: Limits) -> Report<P::Step
     search.report
 }
 
-struct Search<P: Space, F> {
+struct Search<F> {
     start: F,
-    limits: Limits,
+    transitions_max: u64,
     seen: HashSet<u64>,
-    report: Report<P::Step>,
+    report: Part,
 }
 
-impl<P: Space, F: Fn() -> P> Search<P, F> {
+impl<P: Space, F: Fn() -> P> Search<F> {
     /// From histories to those that are a step longer and lead somewhere new.
     fn deepen(&mut self, level: &[Vec<P::Step>]) -> Vec<Vec<P::Step>> {
         let mut longer = Vec::new();
@@ -120,7 +109,7 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
     }
 
     fn is_enough(&self) -> bool {
-        self.report.failure.is_some() || self.report.transitions >= self.limits.transitions_max
+        self.report.failure.is_some() || self.report.transitions >= self.transitions_max
     }
 
     fn extend(&mut self, history: &[P::Step], longer: &mut Vec<Vec<P::Step>>) {
@@ -132,14 +121,14 @@ impl<P: Space, F: Fn() -> P> Search<P, F> {
             let history = [history, &[step]].concat();
             self.report.transitions += 1;
             if let Err(broken) = happen(&mut space, &history) {
-                self.report.failure = Some((history, broken));
+                self.report.failure = Some((listing(&history), broken));
                 return;
             }
             if space.is_over() || !self.seen.insert(space.digest()) {
                 continue;
             }
             if let Err(broken) = happen_and_finish(&mut space, &[]) {
-                self.report.failure = Some((history, broken));
+                self.report.failure = Some((listing(&history), broken));
                 return;
             }
             longer.push(history);

@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | 0 | the superblock: magic, state, by whom it was written last |
 //! | 1 | the map: one byte a block, 0 free |
-//! | 2 .. 2 + inode blocks | inodes of [`INODE_BYTES`] |
-//! | behind them, if there is one | a journal |
+//! | 2 | inodes of [`INODE_BYTES`] |
+//! | behind it, if there is one | a journal |
 //! | the rest | data, and blocks of pointers |
 //!
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
@@ -18,40 +18,25 @@ use quietus_detect::properties::{EXT2, Properties};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a block.
 pub const BLOCK_BYTES: usize = 64;
-/// Bytes of an inode.
 pub const INODE_BYTES: usize = 8;
-/// Inodes in a block.
 pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
 /// Pointers in a block of pointers.
 pub const POINTERS: usize = 4;
-/// The superblock.
 pub const SUPER: Block = 0;
-/// The map.
 pub const MAP: Block = 1;
 /// The first block of inodes.
 pub const TABLE: Block = 2;
 
 const MAGIC: u8 = 0x51;
 
-/// The content of a block.
 pub type Bytes = [u8; BLOCK_BYTES];
 
 /// The bytes of `block`.
-#[must_use]
 pub fn place(block: Block) -> Extent<Addr> {
     Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
 }
 
-/// The blocks that `extent` touches.
-#[must_use]
-pub fn touched(extent: Extent<Addr>) -> Range<Block> {
-    let bytes = BLOCK_BYTES as u64;
-    (extent.start.0 / bytes) as Block..extent.end().div_ceil(bytes) as Block
-}
-
-/// The superblock's fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Super {
     /// The superblock says that the file system is whole.
@@ -64,7 +49,6 @@ pub struct Super {
 
 impl Super {
     /// As it lies on the disk.
-    #[must_use]
     pub fn bytes(self) -> Bytes {
         let mut bytes = [0; BLOCK_BYTES];
         bytes[..4].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended, self.mounts]);
@@ -72,14 +56,12 @@ impl Super {
     }
 
     /// None: it is no superblock.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let read = || Self { is_clean: bytes[1] != 0, mended: bytes[2], mounts: bytes[3] };
         (bytes.first() == Some(&MAGIC)).then(read)
     }
 }
 
-/// An inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Inode {
     /// Changes whenever the inode becomes another file.
@@ -96,14 +78,12 @@ pub struct Inode {
 
 impl Inode {
     /// As it lies on the disk.
-    #[must_use]
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
         [self.generation, self.links, first, second, self.indirect, self.double, 0, 0]
     }
 
     /// From `bytes`, [`INODE_BYTES`] of them.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self {
             generation: bytes[0],
@@ -115,7 +95,6 @@ impl Inode {
     }
 
     /// Blocks that the inode owns, with their kinds.
-    #[must_use]
     pub fn owns(self) -> Vec<(u8, Kind)> {
         if self.links == 0 {
             return Vec::new();
@@ -134,7 +113,6 @@ fn seen(inode: Inode) -> Inode {
 }
 
 /// The block of inodes that holds `inodes`.
-#[must_use]
 pub fn table(inodes: &[Inode]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     for (slot, inode) in bytes.chunks_exact_mut(INODE_BYTES).zip(inodes) {
@@ -148,17 +126,29 @@ pub fn table(inodes: &[Inode]) -> Bytes {
 pub struct Toy {
     /// Blocks of the disk, at most [`BLOCK_BYTES`].
     pub blocks: Block,
-    /// Blocks of inodes.
-    pub inode_blocks: Block,
     /// Blocks of the journal.
     pub journal: Block,
     /// The superblock said that it was clean when it was probed.
     pub was_clean: bool,
+    /// Bytes of a block, which begins with the toy's of [`BLOCK_BYTES`].
+    pub block_bytes: u32,
+    /// The journal lies on another device; that of the toy is never written.
+    pub has_external_journal: bool,
 }
 
 impl Toy {
+    /// A clean one of so many blocks, without a journal.
+    pub const fn new(blocks: Block) -> Self {
+        let block_bytes = BLOCK_BYTES as u32;
+        Self { blocks, journal: 0, was_clean: true, block_bytes, has_external_journal: false }
+    }
+
+    /// The same, as `superblock` has it.
+    pub fn found(self, superblock: &[u8]) -> Self {
+        Self { was_clean: Super::from_bytes(superblock).is_some_and(|it| it.is_clean), ..self }
+    }
+
     /// An empty file system.
-    #[must_use]
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
@@ -167,19 +157,15 @@ impl Toy {
     }
 
     /// The first block that is not metadata in a fixed place.
-    #[must_use]
     pub fn first_data(&self) -> Block {
         self.journal_first() + self.journal
     }
 
     /// The first block of the journal, if there is one.
-    #[must_use]
     pub fn journal_first(&self) -> Block {
-        TABLE + self.inode_blocks
+        TABLE + 1
     }
 
-    /// The blocks of data.
-    #[must_use]
     pub fn data(&self) -> Range<Block> {
         self.first_data()..self.blocks
     }
@@ -230,7 +216,6 @@ fn without(these: &Links, those: &Links) -> Vec<Link> {
 }
 
 /// What changes with the superblock.
-#[must_use]
 pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
     match (Super::from_bytes(old), Super::from_bytes(new)) {
         (_, None) | (None, _) => Geometry::Changed,
@@ -252,7 +237,7 @@ impl Format for Toy {
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK_BYTES as u32
+        self.block_bytes
     }
 
     fn blocks(&self) -> Block {
@@ -283,7 +268,7 @@ impl Format for Toy {
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        let first = (at.start.0 - place(MAP).start.0) as Block;
+        let first = (at.start.0 - u64::from(self.block_bytes)) as Block;
         let shown = bytes.iter().zip(first..self.blocks);
         let shown: Vec<_> =
             shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
@@ -294,14 +279,28 @@ impl Format for Toy {
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        let (old, new) = (self.links(block, kind, old), self.links(block, kind, new));
+        let links = |bytes: &[u8]| self.links(block, kind, &bytes[..BLOCK_BYTES]);
+        let (old, new) = (links(old), links(new));
         let lost = without(&old, &new).into_iter().map(Change::Unlinked);
         lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
     }
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         let first = self.journal_first();
-        (self.journal > 0).then(|| std::iter::once(first..first + self.journal).collect())
+        let is_here = self.journal > 0 && !self.has_external_journal;
+        is_here.then(|| std::iter::once(first..first + self.journal).collect())
+    }
+
+    fn has_external_journal(&self) -> bool {
+        self.has_external_journal
+    }
+
+    fn map_needs_rest(&self) -> bool {
+        self.has_external_journal
+    }
+
+    fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
+        extent.overlaps(Extent::new(0, self.block_bytes.into()))
     }
 
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {

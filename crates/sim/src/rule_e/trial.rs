@@ -2,50 +2,20 @@
 
 use crate::differential::Watchers;
 use crate::rng::Rng;
-use crate::rule_e::fat::{self, system::Fat};
+use crate::rule_e::fat;
 use crate::rule_e::fuzz::{self, Fuzz, Theme, options, themes};
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::system::Ext2;
-use crate::rule_e::play::{self, Play, Setup};
-use crate::rule_e::search::{Limits, Report, Space, cut_down, happen_and_finish, search, walk};
+use crate::rule_e::play::{Layout, Play, Setup, Step};
+pub use crate::rule_e::search::Part;
+use crate::rule_e::search::{Space, cut_down, happen_and_finish, listing, search, walk};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::fmt::Debug;
 
 /// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
 
-/// Result of one part.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// Name of the part.
-    pub name: String,
-    /// States that differ; 0 where nobody counted.
-    pub states: u64,
-    /// Steps that were tried.
-    pub transitions: u64,
-    /// Steps of the longest history.
-    pub depth: usize,
-    /// The shortest history that broke a promise, a step a line, and which.
-    pub failure: Option<(String, String)>,
-}
-
-impl Part {
-    pub(crate) fn of<S: Debug>(name: &str, report: Report<S>) -> Self {
-        let failure = report.failure.map(|(steps, broken)| (listing(&steps), broken));
-        let Report { states, transitions, depth, .. } = report;
-        Self { name: name.into(), states, transitions, depth, failure }
-    }
-}
-
-fn listing<S: Debug>(steps: &[S]) -> String {
-    steps.iter().map(|it| format!("    {it:?}\n")).collect()
-}
-
 /// How many parts [`searched`] has.
-#[must_use]
 pub fn parts() -> usize {
-    all_themes().len() + setups().len() + fat_setups().len()
+    all_themes().len() + all_setups().len()
 }
 
 fn all_themes() -> Vec<Theme> {
@@ -53,21 +23,20 @@ fn all_themes() -> Vec<Theme> {
 }
 
 /// Searches part `n`, up to `transitions_max`.
-#[must_use]
 pub fn searched(n: usize, transitions_max: u64) -> Part {
-    let limits = Limits { steps_max: usize::MAX, transitions_max };
-    let (themes, setups) = (all_themes(), setups());
+    let (themes, setups) = (all_themes(), all_setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
+        return search(theme.name, || Fuzz::new(theme), transitions_max);
     }
-    if let Some((name, setup)) = setups.get(n - themes.len()) {
-        return Part::of(name, search(|| Play::<Ext2>::new(setup), limits));
-    }
-    let (name, setup) = &fat_setups()[n - themes.len() - setups.len()];
-    Part::of(name, search(|| Play::<Fat>::new(setup), limits))
+    let (name, setup) = &setups[n - themes.len()];
+    search(name, || Play::new(setup), transitions_max)
 }
 
 /// Small file systems, of which all is searched.
+fn all_setups() -> Vec<(&'static str, Setup)> {
+    [setups(), fat_setups()].concat()
+}
+
 fn setups() -> Vec<(&'static str, Setup)> {
     let small = Setup::small(options(Grade::Generation, false));
     vec![
@@ -81,27 +50,25 @@ fn setups() -> Vec<(&'static str, Setup)> {
 
 /// The same, of FATs.
 fn fat_setups() -> Vec<(&'static str, Setup)> {
-    let options = options(Grade::Generation, false);
-    let small = Setup { unmounts: true, ..Setup::small(options) };
+    let layout = Layout::Fat { is_final: true };
+    let small = Setup { unmounts: true, layout, ..Setup::small(options(Grade::Generation, false)) };
     let crashes = Setup { crashes: true, restarts: true, ..small.clone() };
     vec![
         ("fat: a guest, two blocks", small.clone()),
         ("fat: a guest that crashes", crashes.clone()),
         ("fat: writes that overtake", Setup { reorders: true, passes_ms: vec![5, 2000], ..small }),
-        ("fat: a guest whose table needs rest", Setup { is_final: false, ..crashes }),
+        ("fat: a guest whose table needs rest", Setup { layout: Layout::Fat { is_final: false }, ..crashes }),
     ]
 }
 
 /// The walk of `seed`: what it is called, its steps, and why it failed. Half of them write
 /// whatever may be written, half are a guest's life; half are of FATs.
-#[must_use]
 pub fn walked(seed: u64) -> Part {
     let n = seed / 2;
     if seed % 4 < 2 { walked_fuzz(n, seed % 2 == 1) } else { lived(n, seed % 2 == 1, Watchers::Both) }
 }
 
 /// The walk of `seed` through a guest's life, which only the judge watches.
-#[must_use]
 pub fn judged(seed: u64) -> Part {
     lived(seed / 2, seed % 2 == 1, Watchers::Product)
 }
@@ -128,15 +95,12 @@ fn lived(seed: u64, is_fat: bool, watchers: Watchers) -> Part {
         reorders: !seed.is_multiple_of(3),
         crashes: seed % 5 < 3,
         restarts: seed % 7 < 4,
-        is_final: seed % 7 < 5,
+        layout: if is_fat { Layout::Fat { is_final: seed % 7 < 5 } } else { Layout::Ext2 },
         watchers,
         ..Setup::large(grade, false)
     };
-    if is_fat {
-        walked_through("a guest with a FAT", seed, || Play::<Fat>::new(&setup))
-    } else {
-        walked_through("a guest with a file system", seed, || Play::<Ext2>::new(&setup))
-    }
+    let name = if is_fat { "a guest with a FAT" } else { "a guest with a file system" };
+    walked_through(name, seed, || Play::new(&setup))
 }
 
 /// A guest above a cache. `is_told`: the rules know of it.
@@ -155,15 +119,14 @@ fn setup_cached(data: Block, is_told: bool, watchers: Watchers) -> Setup {
 }
 
 /// The walk of `seed` through a guest's life above a cache; a quarter of them are of FATs.
-#[must_use]
 pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
     let setup = setup_cached(1 + (seed / 2 % 5) as u32, is_told, watchers);
-    let setup = Setup { crashes: seed % 3 == 1, restarts: seed % 3 == 1, ..setup };
-    if seed % 4 == 3 {
-        walked_through("a guest with a FAT above a cache", seed, || Play::<Fat>::new(&setup))
-    } else {
-        walked_through("a guest above a cache", seed, || Play::<Ext2>::new(&setup))
-    }
+    let (name, layout) = match seed % 4 {
+        3 => ("a guest with a FAT above a cache", Layout::Fat { is_final: true }),
+        _ => ("a guest above a cache", Layout::Ext2),
+    };
+    let setup = Setup { layout, crashes: seed % 3 == 1, restarts: seed % 3 == 1, ..setup };
+    walked_through(name, seed, || Play::new(&setup))
 }
 
 /// The walk of `seed` through what `start` makes; cut down if it fails.
@@ -199,18 +162,12 @@ fn kind(broken: &str) -> &str {
 }
 
 /// Lets `steps` happen to a guest with everything.
-///
-/// # Errors
-/// The first broken promise.
-pub fn retold(steps: &[play::Step<Action>], watchers: Watchers) -> Result<(), String> {
+pub fn retold(steps: &[Step], watchers: Watchers) -> Result<(), String> {
     let setup = Setup { watchers, ..Setup::large(Grade::Generation, false) };
-    happen_and_finish(&mut Play::<Ext2>::new(&setup), steps).map(drop)
+    happen_and_finish(&mut Play::new(&setup), steps)
 }
 
 /// The same above a cache, of which the rules are told or not; only the judge watches.
-///
-/// # Errors
-/// The first broken promise.
-pub fn retold_cached(steps: &[play::Step<Action>], is_told: bool) -> Result<(), String> {
-    happen_and_finish(&mut Play::<Ext2>::new(&setup_cached(3, is_told, Watchers::Product)), steps).map(drop)
+pub fn retold_cached(steps: &[Step], is_told: bool) -> Result<(), String> {
+    happen_and_finish(&mut Play::new(&setup_cached(3, is_told, Watchers::Product)), steps)
 }

@@ -7,15 +7,23 @@
 use crate::content::{CELL_BYTES, Tag, fill};
 use crate::rule_e::toy::{self, Bytes};
 use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Reason, Shown};
-use quietus_detect::properties::Properties;
-use std::ops::Range;
+use quietus_detect::format::Block;
+
+/// The bytes of `block` on a disk of blocks of `block_bytes`.
+pub fn place(block: Block, block_bytes: u32) -> Extent<Addr> {
+    Extent::new(u64::from(block) * u64::from(block_bytes), u64::from(block_bytes))
+}
+
+/// `page` as it lies on the disk.
+pub fn widened(page: &Bytes, block_bytes: u32) -> Vec<u8> {
+    let mut bytes = vec![0; block_bytes as usize];
+    bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
+    bytes
+}
 
 /// `page` as it lies on the disk `at` a block, with content of `tag` behind it.
-#[must_use]
-pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
-    let mut bytes = vec![0; at.len as usize];
-    bytes[..toy::BLOCK_BYTES].copy_from_slice(page);
+pub fn tagged(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
+    let mut bytes = widened(page, at.len as u32);
     if let Some(tag) = tag {
         for from in [CELL_BYTES, at.len - CELL_BYTES] {
             let cell = from as usize..(from + CELL_BYTES) as usize;
@@ -29,86 +37,6 @@ pub fn widened(at: Extent<Addr>, page: &Bytes, tag: Option<Tag>) -> Vec<u8> {
 ///
 /// # Panics
 /// If it is shorter than that.
-#[must_use]
 pub fn narrowed(bytes: &[u8]) -> Bytes {
     bytes[..toy::BLOCK_BYTES].try_into().expect("the lengths are the same")
-}
-
-/// A toy as a format of blocks of any size.
-#[derive(Clone, Copy, Debug)]
-pub struct Wide<F> {
-    /// The toy.
-    pub toy: F,
-    /// Bytes of a block.
-    pub block_bytes: u32,
-    /// The journal lies on another device; that of the toy is never written.
-    pub has_external_journal: bool,
-}
-
-impl<F: Format> Format for Wide<F> {
-    fn name(&self) -> &'static str {
-        self.toy.name()
-    }
-
-    fn properties(&self) -> Properties {
-        self.toy.properties()
-    }
-
-    fn block_bytes(&self) -> u32 {
-        self.block_bytes
-    }
-
-    fn blocks(&self) -> Block {
-        self.toy.blocks()
-    }
-
-    fn was_clean(&self) -> bool {
-        self.toy.was_clean()
-    }
-
-    fn kind(&self, block: Block) -> Kind {
-        self.toy.kind(block)
-    }
-
-    fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        self.toy.survey(kind)
-    }
-
-    fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        assert_eq!(at.len, u64::from(self.block_bytes), "the guest writes whole blocks");
-        let block = (at.start.0 / u64::from(self.block_bytes)) as Block;
-        self.toy.map(toy::place(block), &narrowed(bytes))
-    }
-
-    fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        self.toy.diff(block, kind, &narrowed(old), &narrowed(new))
-    }
-
-    fn journal(&self) -> Option<Vec<Range<Block>>> {
-        self.toy.journal().filter(|_| !self.has_external_journal)
-    }
-
-    fn has_external_journal(&self) -> bool {
-        self.has_external_journal
-    }
-
-    fn map_is_final(&self) -> bool {
-        self.toy.map_is_final()
-    }
-
-    fn map_needs_rest(&self) -> bool {
-        self.has_external_journal || self.toy.map_needs_rest()
-    }
-
-    fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
-        extent.overlaps(Extent::new(0, self.block_bytes.into()))
-    }
-
-    fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {
-        self.toy.geometry(block, old, new)
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
 }

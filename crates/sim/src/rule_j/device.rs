@@ -1,16 +1,9 @@
-//! The journal's own device, as mke2fs makes it of blocks of 1 KiB, and both versions of
-//! rule J below it.
+//! The journal's own device, as mke2fs makes it of blocks of 1 KiB.
 
 use super::log::Area;
-use super::place::place;
-use super::reference::Reference;
-use super::rules::Seen;
-use crate::differential::{Differential, Watchers};
-use quietus_core::units::Millis;
+use crate::rule_e::wide::place;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Block, Contents, Format, Probe};
-use quietus_detect::options::Options;
-use quietus_detect::rule_j::RuleJ;
 
 /// The block of its superblock.
 const SUPER: Block = 1;
@@ -20,11 +13,9 @@ pub const FIRST: Block = 2;
 /// Bytes of a block: the least that a journal may have.
 pub const WIDE_BYTES: u32 = 1024;
 
-/// Content of a block.
 pub type Wider = [u8; WIDE_BYTES as usize];
 
 /// A device with the journal that lies in `area` of `disk`.
-#[must_use]
 pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
     let mut device = vec![[0; WIDE_BYTES as usize]; FIRST as usize];
     device.extend(&disk[area.first as usize..(area.first + area.len) as usize]);
@@ -36,7 +27,10 @@ pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
 }
 
 /// The format for which the product takes `disk`.
-fn found(disk: &[Wider]) -> Box<dyn Format> {
+///
+/// # Panics
+/// If that is no journal's device.
+pub fn found(disk: &[Wider]) -> Box<dyn Format> {
     let mut contents = Contents::default();
     for block in [SUPER, FIRST] {
         contents.insert(place(block, WIDE_BYTES).start, disk[block as usize].to_vec());
@@ -45,25 +39,4 @@ fn found(disk: &[Wider]) -> Box<dyn Format> {
         Probe::Is(format) => format,
         other => panic!("it is a journal's device: {other:?}"),
     }
-}
-
-/// Rule J begins to watch `disk`, with the journal that `area` lies in elsewhere.
-///
-/// # Panics
-/// If that is no journal's device.
-#[must_use]
-pub fn differential(
-    area: Area,
-    (watchers, reading): Seen,
-    disk: Vec<Wider>,
-    options: Options,
-    now: Millis,
-) -> Differential<{ WIDE_BYTES as usize }> {
-    let format = found(&disk);
-    let journal = format.journal().expect("it has nothing else");
-    let rule = RuleJ::attach(format, journal, options, now, true);
-    let area = Area { first: FIRST, ..area };
-    let reference = Reference::attach(found(&disk), area, reading, options, now, true);
-    let differential = Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers);
-    if watchers == Watchers::Product { differential } else { differential.at_once() }
 }

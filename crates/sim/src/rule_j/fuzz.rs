@@ -3,12 +3,12 @@
 
 use super::device::WIDE_BYTES;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
-use super::place::{place, widened};
 use super::reference::RULE;
 use super::rules::differential;
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
+use crate::rule_e::wide::{place, widened};
 use quietus_core::units::{Extent, Millis};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -53,7 +53,6 @@ pub enum Says {
     First(i8),
 }
 
-/// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Step {
     /// All of a block of data is written.
@@ -104,7 +103,6 @@ pub struct Theme {
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
-    /// How much is inferred.
     pub grade: Grade,
     /// How tags are written.
     pub flavour: Flavour,
@@ -112,7 +110,6 @@ pub struct Theme {
     pub tid: Tid,
     /// What has happened before.
     pub before: Vec<Step>,
-    /// What can happen.
     pub steps: Vec<Step>,
 }
 
@@ -135,12 +132,11 @@ impl Fuzz {
     ///
     /// # Panics
     /// If the versions disagree on that.
-    #[must_use]
     pub fn new(theme: &Theme) -> Self {
-        let toy =
-            Toy { blocks: TABLE + 1 + JOURNAL + DATA, inode_blocks: 1, journal: JOURNAL, was_clean: true };
+        let block_bytes = WIDE_BYTES;
+        let toy = Toy { journal: JOURNAL, block_bytes, ..Toy::new(TABLE + 1 + JOURNAL + DATA) };
         let (first, flavour) = (toy.journal_first(), theme.flavour);
-        let area = Area { first, len: JOURNAL, base: 0, block_bytes: WIDE_BYTES, flavour };
+        let area = Area { first, len: JOURNAL, base: 0, block_bytes, flavour };
         let mut disk = vec![[0; WIDE_BYTES as usize]; toy.blocks as usize];
         let is_clean = theme.was_clean;
         disk[SUPER as usize][..BLOCK_BYTES]
@@ -150,7 +146,8 @@ impl Fuzz {
         let options =
             Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
         let differential = differential(
-            (toy, area),
+            |disk| Box::new(toy.found(&disk[SUPER as usize])),
+            area,
             (Watchers::Both, RULE),
             disk,
             options,
@@ -231,48 +228,12 @@ impl Fuzz {
 
     fn write_at(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
         let start = place(block, WIDE_BYTES).start.0 + from as u64;
-        self.differential.write(Extent::new(start, bytes.len() as u64), bytes, true).map(drop)
+        self.differential.write(Extent::new(start, bytes.len() as u64), bytes).map(drop)
     }
 
     fn write_tail(&mut self, says: Says, len: usize) -> Result<(), String> {
         let tail = self.tail(says);
         self.write_log(0, &self.area.superblock(tail)[..len])
-    }
-
-    fn happen(&mut self, step: Step) -> Result<(), String> {
-        match step {
-            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF]),
-            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF]),
-            Step::Free(block) => self.differential.free(block),
-            Step::Piece(n) => self.piece(n),
-            Step::Part(n, second) => self.part(n, second),
-            Step::All => self.all(),
-            Step::Stray(ahead, higher) => self.stray(ahead, higher),
-            Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF]),
-            Step::Tail(says) => self.write_tail(says, 2 * HALF),
-            Step::HalfTail(says) => self.write_tail(says, HALF),
-            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false)),
-            Step::Super(is_clean) => {
-                let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
-                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))
-            }
-            Step::Act(all) => self.differential.verdicts(true, all).map(drop),
-            Step::Pass(ms) => self.differential.pass(ms),
-            Step::Turn | Step::Becomes(_) | Step::Cut | Step::Proven => {
-                self.happen_inside(step);
-                Ok(())
-            }
-        }
-    }
-
-    /// What the two versions do not see at once.
-    fn happen_inside(&mut self, step: Step) {
-        match step {
-            Step::Turn => self.turn(),
-            Step::Becomes(shape) => self.shape = shape,
-            Step::Cut => self.differential.cut(),
-            _ => self.differential.proven(),
-        }
     }
 }
 
@@ -298,7 +259,30 @@ impl Space for Fuzz {
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
-        self.happen(step)
+        match step {
+            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF])?,
+            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF])?,
+            Step::Free(block) => self.differential.free(block)?,
+            Step::Piece(n) => self.piece(n)?,
+            Step::Part(n, second) => self.part(n, second)?,
+            Step::All => self.all()?,
+            Step::Turn => self.turn(),
+            Step::Becomes(shape) => self.shape = shape,
+            Step::Stray(ahead, higher) => self.stray(ahead, higher)?,
+            Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF])?,
+            Step::Tail(says) => self.write_tail(says, 2 * HALF)?,
+            Step::HalfTail(says) => self.write_tail(says, HALF)?,
+            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false))?,
+            Step::Super(is_clean) => {
+                let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
+                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))?;
+            }
+            Step::Cut => self.differential.cut(),
+            Step::Proven => self.differential.proven(),
+            Step::Act(all) => drop(self.differential.verdicts(all)?),
+            Step::Pass(ms) => self.differential.pass(ms)?,
+        }
+        Ok(())
     }
 
     fn digest(&self) -> u64 {
@@ -319,7 +303,6 @@ const FIRST_DATA: Block = TABLE + 1 + JOURNAL;
 const LOG_BLOCK: Block = TABLE + 1 + 2;
 
 /// Everything at once, for walks: a theme of its own for each `seed`.
-#[must_use]
 pub fn everything(seed: u64) -> Theme {
     let grades = [Grade::Generation, Grade::Generation, Grade::Block, Grade::Content];
     let mut steps = Vec::new();
@@ -354,7 +337,6 @@ pub fn everything(seed: u64) -> Theme {
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let theme = |name, before: &[Step], steps: &[&[Step]]| Theme {
         name,

@@ -18,18 +18,16 @@
 //! 7. Freed metadata is revoked, but not under `data=journal`.
 
 use super::log::{Area, At, Logged, Tail, Tid};
-use super::place::{narrowed, place, widened};
 use crate::content::Tag;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Guest, Mark, Owner, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
-use crate::rule_e::wide;
+use crate::rule_e::wide::{narrowed, place, tagged, widened};
 use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tag of data that is `page`: its stay, and how often it was touched.
-#[must_use]
 pub fn tag(page: &Bytes) -> Option<Tag> {
     Mark::of(page).map(|it| Tag(u32::from(it.stay.0) << 8 | u32::from(page[TOUCHED])))
 }
@@ -137,7 +135,6 @@ pub struct Start {
 
 impl Journaled {
     /// Mounts what lies on `disk`, which needs no recovery (any more).
-    #[must_use]
     pub fn mount(
         (toy, area, mode, is_async): (Toy, Area, Mode, bool),
         disk: &[&[u8]],
@@ -164,31 +161,20 @@ impl Journaled {
     }
 
     /// The same guest above a disk that tells content by its tag, with its file system from there on.
-    #[must_use]
     pub fn lies_at(self, start_bytes: u64) -> Self {
         Self { start_bytes: Some(start_bytes), ..self }
     }
 
-    /// The files.
-    #[must_use]
     pub fn files(&self) -> &Guest {
         &self.files
     }
 
     /// Blocks on their way.
-    #[must_use]
     pub fn wire(&self) -> &BTreeMap<Block, Sent> {
         &self.wire
     }
 
-    /// The transaction that runs.
-    #[must_use]
-    pub fn tid(&self) -> Tid {
-        self.running.tid
-    }
-
     /// Blocks that may be allocated.
-    #[must_use]
     pub fn free(&self) -> Vec<Block> {
         let mut free = self.files.free();
         free.retain(|it| !self.busy.contains_key(it) && !self.wire.contains_key(it));
@@ -196,7 +182,6 @@ impl Journaled {
     }
 
     /// Data that may be written to its place.
-    #[must_use]
     pub fn dirty(&self) -> Vec<Block> {
         self.files.dirty().iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
     }
@@ -268,7 +253,7 @@ impl Journaled {
         }
         let Some(start_bytes) = self.start_bytes else { return widened(&page, self.area.block_bytes) };
         let there = place(block, self.area.block_bytes);
-        wide::widened(Extent::new(start_bytes + there.start.0, there.len), &page, tag(&page))
+        tagged(Extent::new(start_bytes + there.start.0, there.len), &page, tag(&page))
     }
 
     /// Sends a block of data to its place.
@@ -280,7 +265,6 @@ impl Journaled {
     }
 
     /// Whether a commit can begin.
-    #[must_use]
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
         is_wanted && (self.is_empty || self.log_len(self.running.logged.len()) < self.room())
@@ -324,7 +308,6 @@ impl Journaled {
     }
 
     /// Whether the commit block may leave.
-    #[must_use]
     pub fn can_send_commit(&self) -> bool {
         let Some(it) = self.committing.as_ref().filter(|it| !it.is_sent) else { return false };
         let is_logged = self.is_async || !self.is_logging();
@@ -347,33 +330,28 @@ impl Journaled {
     }
 
     /// Whether a transaction is on its way to the disk.
-    #[must_use]
     pub fn is_committing(&self) -> bool {
         self.committing.is_some() && self.finished().is_none()
     }
 
     /// The transaction that is on the disk, though the guest may not have been
     /// told.
-    #[must_use]
     pub fn finished(&self) -> Option<Tid> {
         let committing = self.committing.as_ref().filter(|it| it.is_sent);
         committing.filter(|_| !self.is_logging()).map(|it| it.logged.tid)
     }
 
     /// Where the commit block of what commits lies.
-    #[must_use]
     pub fn commit_block(&self) -> Option<Block> {
         self.committing.as_ref().map(|it| it.commit.0)
     }
 
     /// Whether what commits has a map in it.
-    #[must_use]
     pub fn commits_map(&self) -> bool {
         self.committing.as_ref().is_some_and(|it| it.logged.contents.contains_key(&MAP))
     }
 
     /// The commit block, if it may be on its way a second time.
-    #[must_use]
     pub fn sent_commit(&self) -> Option<(Block, Vec<u8>)> {
         self.finished()?;
         self.committing.as_ref().map(|it| it.commit.clone())
@@ -394,7 +372,6 @@ impl Journaled {
     }
 
     /// Metadata that may go to its place.
-    #[must_use]
     pub fn checkpointable(&self) -> BTreeSet<Block> {
         let mut blocks: BTreeSet<_> = self.kept.iter().flat_map(|it| it.contents.keys().copied()).collect();
         blocks.retain(|it| {
@@ -416,7 +393,6 @@ impl Journaled {
     }
 
     /// Where the tail may move.
-    #[must_use]
     pub fn next_tail(&self) -> Tail {
         let kept = self.kept.iter().find(|it| !it.contents.is_empty()).map(|it| (it.start, it.tid));
         let committing = self.committing.as_ref().map(|it| (it.start, it.logged.tid));
@@ -425,7 +401,6 @@ impl Journaled {
     }
 
     /// Whether the tail may move.
-    #[must_use]
     pub fn can_move_tail(&self) -> bool {
         !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
     }
@@ -451,13 +426,11 @@ impl Journaled {
     }
 
     /// Whether all that it knows is in the log.
-    #[must_use]
     pub fn is_committed(&self) -> bool {
         self.running.logged.is_empty() && self.committing.is_none() && self.files.dirty().is_empty()
     }
 
     /// Whether all that it knows is in its place.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         let is_in_place = self.kept.iter().all(|it| it.contents.is_empty());
         self.is_committed() && self.wire.is_empty() && is_in_place
@@ -487,34 +460,24 @@ impl Journaled {
     }
 
     /// The guest is gone: what was on its way, and the next generation.
-    #[must_use]
     pub fn crash(self) -> (BTreeMap<Block, Sent>, u8) {
         (self.wire, self.files.next_generation())
     }
 
     /// The file system's superblock that is to be written.
-    #[must_use]
     pub fn superblock(&self, is_clean: bool) -> Vec<u8> {
         widened(&self.files.superblock(is_clean), self.area.block_bytes)
     }
 
     /// Whether something is on its way to data outside the journal.
-    #[must_use]
     pub fn data_on_its_way(&self) -> Vec<Block> {
         self.wire.iter().filter(|(_, it)| it.what == What::Data).map(|(block, _)| *block).collect()
     }
 
     /// The metadata that is on its way to its place.
-    #[must_use]
     pub fn metadata_on_its_way(&self) -> Vec<Block> {
         let pointers = self.files.pointers();
         let is_metadata = |it: &Block| *it == MAP || *it == TABLE || pointers.contains(it);
         self.wire.keys().copied().filter(is_metadata).collect()
-    }
-
-    /// Where everything lies.
-    #[must_use]
-    pub fn toy(&self) -> Toy {
-        self.toy
     }
 }

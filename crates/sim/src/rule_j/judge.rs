@@ -7,7 +7,6 @@
 
 use super::log::{Area, At, Tail, Tid};
 use crate::rule_e::guest::{Mark, Owner, Stay};
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::toy::{BLOCK_BYTES, Toy};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
@@ -35,7 +34,6 @@ struct Place {
     below: Vec<Layer>,
 }
 
-/// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Judge {
     toy: Toy,
@@ -67,7 +65,6 @@ pub struct Judge {
 
 impl Judge {
     /// An empty file system, and an empty log.
-    #[must_use]
     pub fn new(toy: Toy, area: Area, tail: Tail) -> Self {
         Self {
             toy,
@@ -114,20 +111,16 @@ impl Judge {
         self.newest = tid;
     }
 
-    /// The owner of `stay`.
-    #[must_use]
     pub fn owner(&self, stay: Stay) -> Owner {
         self.stays[stay.0 as usize]
     }
 
     /// The stays in the memory of the guest.
-    #[must_use]
     pub fn holds(&self) -> Holds {
         self.holds.clone()
     }
 
     /// The stays at the end of `tid`, if it may be recovered.
-    #[must_use]
     pub fn end_of(&self, tid: Tid) -> Holds {
         self.ends.get(&tid).cloned().unwrap_or_default()
     }
@@ -149,7 +142,6 @@ impl Judge {
     }
 
     /// The newest transaction that is on the disk.
-    #[must_use]
     pub fn newest(&self) -> Tid {
         self.newest
     }
@@ -200,7 +192,6 @@ impl Judge {
 
     /// Whether a crash of the server forgot what `stay` left below the present content of `block`, and
     /// whether nothing showed in time that it was dead.
-    #[must_use]
     pub fn excuse(&self, block: Block, stay: Stay) -> (bool, bool) {
         let below = self.places.get(&block).and_then(|it| it.below.iter().rev().find(|it| it.stay == stay));
         below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))
@@ -330,14 +321,13 @@ impl Judge {
         }
     }
 
-    /// Forensic: nothing dead is left, once everything has settled and nothing
-    /// is mounted. Layers below content count if the rules know of layers; of the journal what
-    /// transactions up to `last` logged.
+    /// Forensic: nothing dead is left, once everything has settled and nothing is mounted, but for what a
+    /// crash gave to a file that had not written it yet. Layers below content count if the rules know of
+    /// layers; of the journal what transactions up to `last` logged.
     ///
     /// # Errors
     /// Something is: what.
-    pub fn is_clean(&self, knows_layers: bool, last: Tid) -> Result<Excuses, String> {
-        let mut excuses = Excuses::default();
+    pub fn is_clean(&self, knows_layers: bool, last: Tid) -> Result<(), String> {
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {
             return Err(format!("residue: what {tid} logged at {at} lies there"));
@@ -345,29 +335,16 @@ impl Judge {
         for (block, place) in &self.places {
             let held = holds.get(block);
             let exposed = place.top.as_ref().filter(|it| Some(&it.stay) != held);
-            match exposed {
-                Some(_) if held.is_some() => excuses.exposed += 1,
-                Some(top) => {
-                    let owner = self.stays[top.stay.0 as usize];
-                    return Err(format!("forensic: what {owner:?} had in block {block} lies there"));
-                }
-                None if !knows_layers => {}
-                None => place.judge_below(held, &mut excuses).map_err(|it| format!("{it} {block}"))?,
+            if let Some(top) = exposed.filter(|_| held.is_none()) {
+                let owner = self.stays[top.stay.0 as usize];
+                return Err(format!("forensic: what {owner:?} had in block {block} lies there"));
             }
-        }
-        Ok(excuses)
-    }
-}
-
-impl Place {
-    fn judge_below(&self, held: Option<&Stay>, excuses: &mut Excuses) -> Result<(), String> {
-        for layer in self.below.iter().filter(|it| Some(&it.stay) != held) {
-            if layer.is_excused {
-                excuses.forgotten += 1;
-            } else if !layer.was_shown_free {
-                excuses.not_observable += 1;
-            } else {
-                return Err(format!("forensic: what {:?} had is only overwritten in block", layer.stay));
+            let mut below = place.below.iter().filter(|_| exposed.is_none() && knows_layers);
+            if let Some(layer) =
+                below.find(|it| Some(&it.stay) != held && !it.is_excused && it.was_shown_free)
+            {
+                let stay = layer.stay;
+                return Err(format!("forensic: what {stay:?} had is only overwritten in block {block}"));
             }
         }
         Ok(())

@@ -13,7 +13,6 @@ const SUPERBLOCK: Step = Land(3);
 const DATA: u32 = 23;
 
 /// All of them: what they show, as a fact, and what happens.
-#[must_use]
 pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
     vec![
         ("what_is_written_while_the_transaction_before_its_own_commits_outlives_that_commit", early(&[])),

@@ -46,7 +46,6 @@ pub enum Flavour {
 /// Where the journal lies, and how it is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Area {
-    /// Superblock of the log.
     pub first: Block,
     /// Number of blocks of the log, the superblock included.
     pub len: At,
@@ -72,7 +71,6 @@ pub struct Tail {
 pub struct Header {
     /// Of which transaction.
     pub tid: Tid,
-    /// Kind of the block.
     pub kind: Own,
 }
 
@@ -81,7 +79,6 @@ pub struct Header {
 pub enum Own {
     /// Copies follow: of these blocks.
     Descriptor(Vec<Tag>),
-    /// A block that revokes.
     Revoke,
     /// A block that ends the transaction.
     Commit,
@@ -99,7 +96,6 @@ pub struct Tag {
 /// A transaction, as it is logged.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Logged {
-    /// Number of the transaction.
     pub tid: Tid,
     /// Blocks and their new contents.
     pub contents: BTreeMap<Block, Vec<u8>>,
@@ -109,31 +105,26 @@ pub struct Logged {
 
 impl Area {
     /// The block of the disk that is `at`.
-    #[must_use]
     pub fn block(&self, at: At) -> Block {
         self.first + at
     }
 
     /// The block of the journal that is `block`, if it is one of its own.
-    #[must_use]
     pub fn at(&self, block: Block) -> Option<At> {
         block.checked_sub(self.first).filter(|at| *at < self.len)
     }
 
     /// The block of the log `n` behind `at`.
-    #[must_use]
     pub fn ahead(&self, at: At, n: u32) -> At {
         1 + (at - 1 + n) % (self.len - 1)
     }
 
     /// How many blocks of the log lie from `from` up to `to`.
-    #[must_use]
     pub fn between(&self, from: At, to: At) -> u32 {
         (to + self.len - 1 - from) % (self.len - 1)
     }
 
     /// The superblock that says `tail`.
-    #[must_use]
     pub fn superblock(&self, tail: Tail) -> Vec<u8> {
         let mut bytes = self.begun(SUPERBLOCK, 0);
         let incompat = match self.flavour {
@@ -156,7 +147,6 @@ impl Area {
     }
 
     /// The statement of the superblock `bytes`; none: it is no superblock.
-    #[must_use]
     pub fn tail(&self, bytes: &[u8]) -> Option<Tail> {
         let is_one = is_of(bytes, SUPERBLOCK) && get(bytes, 0x10) == self.base + self.len;
         let start = get(bytes, 0x1c).saturating_sub(self.base);
@@ -177,7 +167,6 @@ impl Area {
 
     /// `logged`, from `at` on: each block of the log and its content, the
     /// commit block last.
-    #[must_use]
     pub fn encode(&self, logged: &Logged, at: At) -> Vec<(At, Vec<u8>)> {
         let mut blocks = Vec::new();
         if !logged.revoked.is_empty() {
@@ -246,7 +235,6 @@ impl Area {
     }
 
     /// The header of a block of the log's own, if its checksum is right.
-    #[must_use]
     pub fn header(&self, bytes: &[u8]) -> Option<Header> {
         let kind = match get(bytes, 4) {
             DESCRIPTOR => Own::Descriptor(self.tags(bytes)),
@@ -263,14 +251,12 @@ impl Area {
 
     /// What `copy`, logged by `tid` under `tag`, stands for; none: its checksum
     /// is wrong.
-    #[must_use]
     pub fn content(&self, tid: Tid, tag: Tag, copy: &[u8]) -> Option<Vec<u8>> {
         self.is_sound(tid, copy, tag.sum).then(|| plain(copy, tag.flags))
     }
 
     /// The transaction `tid` that begins at `at`, and what lies behind it; none:
     /// it is not there, or not all of it.
-    #[must_use]
     pub fn decode<'a>(&self, tid: Tid, at: At, content: impl Fn(At) -> &'a [u8]) -> Option<(Logged, At)> {
         let mut logged = Logged { tid, ..Logged::default() };
         let mut n = 0;

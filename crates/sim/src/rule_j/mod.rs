@@ -14,15 +14,14 @@
 //! - [`fuzz`] writes whatever may be written to a journal, in every order: the
 //!   two versions must agree whatever a guest does.
 
-pub mod device;
-pub mod fuzz;
-pub mod guest;
-pub mod judge;
+pub(crate) mod device;
+pub(crate) mod fuzz;
+pub(crate) mod guest;
+pub(crate) mod judge;
 pub mod known;
-pub mod log;
-pub mod place;
+pub(crate) mod log;
 pub mod play;
-pub mod recovery;
+pub(crate) mod recovery;
 pub mod reference;
-pub mod rules;
+pub(crate) mod rules;
 pub mod trial;

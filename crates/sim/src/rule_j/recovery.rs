@@ -4,7 +4,6 @@ use super::log::{Area, Logged, Tid};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
 
-/// Content of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// Blocks that are written to their places.
@@ -18,7 +17,6 @@ pub struct Recovery {
 }
 
 /// Reads the log on `disk`; none: there is no journal.
-#[must_use]
 pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
     if tail.start == 0 {

@@ -60,7 +60,7 @@ enum Stage {
 }
 
 /// Knowledge of one block: of data, or of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Cell {
     live: bool,
     /// By the newest committed map.
@@ -136,7 +136,6 @@ pub struct Reference {
 
 impl Reference {
     /// Begins to watch (1).
-    #[must_use]
     pub fn attach(
         format: Box<dyn Format>,
         area: Area,
@@ -147,15 +146,7 @@ impl Reference {
     ) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
-        let cell = Cell {
-            live: true,
-            free: false,
-            suspicious: false,
-            stage: None,
-            count: 0,
-            written,
-            touched: false,
-        };
+        let cell = Cell { live: true, written, ..Cell::default() };
         let is_cell = |it: &Block| format.kind(*it) == Kind::Data && area.at(*it) != Some(0);
         let cells = (0..format.blocks()).filter(is_cell).map(|it| (it, cell)).collect();
         let whole = format.was_clean();

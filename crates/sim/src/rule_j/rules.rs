@@ -4,18 +4,16 @@
 
 use super::device::{self, WIDE_BYTES, Wider};
 use super::log::Area;
-use super::place::place;
 use super::play::Setup;
 use super::reference::{Reading, Reference};
 use crate::differential::{Differential, Watchers};
-use crate::rule_e::reference::Reference as LiteralE;
-use crate::rule_e::toy::{SUPER, Super, Toy};
-use crate::rule_e::wide::Wide;
+use crate::rule_e;
+use crate::rule_e::toy::{SUPER, Toy};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Extent, Millis};
-use quietus_core::watch::{Attached, Verdict};
+use quietus_core::watch::Verdict;
 use quietus_detect::format::{Block, Format};
 use quietus_detect::options::{Grade, Options};
-use quietus_detect::rule_e::RuleE;
 use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,41 +24,26 @@ pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 /// Who watches, and how the reference reads the page.
 pub type Seen = (Watchers, Reading);
 
-fn wide(toy: Toy, disk: &[Wider], has_external_journal: bool) -> Wide<Toy> {
-    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
-    Wide { toy: Toy { was_clean, ..toy }, block_bytes: WIDE_BYTES, has_external_journal }
-}
-
-/// Rule J begins to watch `disk`, with its journal in `area`.
+/// Rule J begins to watch `disk`, which `format` finds a file system on, with its journal in `area`.
 ///
 /// # Panics
 /// If there is none.
-#[must_use]
 pub fn differential(
-    (toy, area): (Toy, Area),
+    format: impl Fn(&[Wider]) -> Box<dyn Format>,
+    area: Area,
     (watchers, reading): Seen,
     disk: Vec<Wider>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
 ) -> Watched {
-    let format = wide(toy, &disk, false);
-    let journal = format.journal().expect("it has one");
-    let rule = RuleJ::attach(Box::new(format), journal, options, now, seen_from_start);
-    let reference = Reference::attach(Box::new(format), area, reading, options, now, seen_from_start);
+    let journal = format(&disk).journal().expect("it has one");
+    let rule = RuleJ::attach(format(&disk), journal, options, now, seen_from_start);
+    let reference = Reference::attach(format(&disk), area, reading, options, now, seen_from_start);
     let differential = Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers);
     if watchers == Watchers::Product { differential } else { differential.at_once() }
 }
 
-/// Rule E begins to watch `disk`, whose journal lies elsewhere.
-fn without_journal(toy: Toy, watchers: Watchers, disk: Vec<Wider>, options: Options, now: Millis) -> Watched {
-    let format = wide(toy, &disk, true);
-    let rule = RuleE::attach(Box::new(format), options, now, true);
-    let reference = LiteralE::attach(format, options, now, true);
-    Differential::new(Box::new(rule), Box::new(reference), disk, now).watched_by(watchers)
-}
-
-/// See the module's documentation.
 #[derive(Debug)]
 pub struct Rules {
     setup: Setup,
@@ -72,7 +55,6 @@ pub struct Rules {
 
 impl Rules {
     /// The rules, as they begin to watch an empty file system.
-    #[must_use]
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let disk = setup.disk().0;
         let log = setup.external_journal.map(|_| device::disk(setup.area(), &disk));
@@ -82,11 +64,16 @@ impl Rules {
     fn attach(setup: Setup, seen: Seen, disks: (Vec<Wider>, Option<Vec<Wider>>), now: Millis) -> Self {
         let (toy, area, options) = (setup.toy(), setup.area(), setup.options());
         let (disk, log) = disks;
-        let differential = match setup.external_journal {
-            None => differential((toy, area), seen, disk, options, now, true),
-            Some(_) => without_journal(toy, seen.0, disk, options, now),
+        let toy = toy.found(&disk[SUPER as usize]);
+        let differential = match &log {
+            None => self::differential(|_| Box::new(toy), area, seen, disk, options, now, true),
+            Some(_) => {
+                let toy = Toy { has_external_journal: true, ..toy };
+                rule_e::differential(toy, disk, options, now, true).watched_by(seen.0)
+            }
         };
-        let device = log.map(|it| device::differential(area, seen, it, options, now));
+        let area = Area { first: device::FIRST, ..area };
+        let device = log.map(|it| self::differential(device::found, area, seen, it, options, now, true));
         Self { setup, seen, differential, device }
     }
 
@@ -105,12 +92,12 @@ impl Rules {
         }
     }
 
-    fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
+    /// The disk, and the journal's if that is another.
+    pub fn disks(&mut self) -> impl Iterator<Item = &mut Watched> {
         std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
     /// What lies on the disk.
-    #[must_use]
     pub fn disk(&self) -> Vec<&[u8]> {
         let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();
@@ -122,61 +109,34 @@ impl Rules {
     }
 
     /// `block` gets `bytes`, in so many parts. What is to be destroyed before is returned.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn write(&mut self, block: Block, bytes: &[u8], parts: usize) -> Result<Vec<Block>, String> {
         let (disk, there) = self.lies(block);
         let mut taken = Vec::new();
         for (part, from) in bytes.chunks(bytes.len() / parts).zip((0..).step_by(bytes.len() / parts)) {
             let start = place(there, WIDE_BYTES).start.0 + from;
-            taken.extend(disk.write(Extent::new(start, part.len() as u64), part, true)?);
+            taken.extend(disk.write(Extent::new(start, part.len() as u64), part)?);
         }
         Ok(taken.into_iter().map(|it| block + it - there).collect())
     }
 
     /// Somebody who knows nothing of the file system reads its superblock.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn opened(&mut self) -> Result<(), String> {
         let is_observed = self.setup.external_journal.is_some_and(|it| !it.hides_reads);
         if is_observed { self.differential.look(SUPER) } else { Ok(()) }
     }
 
     /// Reads something that is wanted; false: nothing is.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn read_one(&mut self) -> Result<bool, String> {
         self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
     }
 
-    /// Evidence begins to be made durable.
-    pub fn cut(&mut self) {
-        self.disks().for_each(Differential::cut);
-    }
-
-    /// It is durable.
-    pub fn proven(&mut self) {
-        self.disks().for_each(Differential::proven);
-    }
-
-    /// The guest is attached so from now on.
-    pub fn attached(&mut self, attached: Attached) {
-        self.disks().for_each(|it| it.attached(attached));
-    }
-
     /// Takes all verdicts that there are; with `all`, also those that may settle
     /// themselves.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        let mut verdicts = self.differential.verdicts(true, all)?;
+        let mut verdicts = self.differential.verdicts(all)?;
         if let Some(device) = &mut self.device {
             let first = self.setup.area().first;
-            let residue = device.verdicts(true, all)?.into_iter();
+            let residue = device.verdicts(all)?.into_iter();
             verdicts.extend(residue.map(|(block, verdict)| (first + block - device::FIRST, verdict)));
         }
         Ok(verdicts)
@@ -188,34 +148,21 @@ impl Rules {
         disk.destroy(there);
     }
 
-    /// Time passes.
-    ///
-    /// # Errors
-    /// Two versions of the rules disagree.
-    pub fn pass(&mut self, ms: u64) -> Result<(), String> {
-        self.disks().try_for_each(|it| it.pass(ms))
-    }
-
-    /// Whether inference has stopped.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
     /// Whether they have always read what they want.
-    #[must_use]
     pub fn read_at_once(&self) -> bool {
         self.device.is_none() && self.seen.0 != Watchers::Product
     }
 
     /// Whether they know of what lies below content, and a cache leaves them that.
-    #[must_use]
     pub fn knows_layers(&self) -> bool {
         self.device.is_none() && !self.setup.is_cached
     }
 
     /// Equal states have equal digests.
-    #[must_use]
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for differential in std::iter::once(&self.differential).chain(&self.device) {

@@ -7,7 +7,7 @@ use super::log::Flavour;
 use super::play::{ExternalJournal, Play, Setup, Step};
 use super::reference::{RULE, Reading};
 use crate::differential::Watchers;
-use crate::rule_e::search::{Limits, happen_and_finish, search};
+use crate::rule_e::search::{happen_and_finish, search};
 use crate::rule_e::trial::{Part, walked_through};
 
 /// How the data of ext3 and ext4 goes to the disk.
@@ -29,24 +29,21 @@ pub fn setup_of(seed: u64) -> Setup {
 }
 
 /// How many parts [`searched`] has.
-#[must_use]
 pub fn parts() -> usize {
     themes().len() + 2 * setups().len()
 }
 
 /// Searches part `n`, up to `transitions_max`: of what may be written, of guests above both
 /// versions, and of the same above the reference alone.
-#[must_use]
 pub fn searched(n: usize, transitions_max: u64) -> Part {
-    let limits = Limits { steps_max: usize::MAX, transitions_max };
     let (themes, setups) = (themes(), setups());
     if let Some(theme) = themes.get(n) {
-        return Part::of(theme.name, search(|| Fuzz::new(theme), limits));
+        return search(theme.name, || Fuzz::new(theme), transitions_max);
     }
     let n = n - themes.len();
     let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
     let (name, setup) = &setups[n % setups.len()];
-    Part::of(&format!("{name}, {watchers:?}"), search(|| Play::new(setup, (watchers, RULE)), limits))
+    search(&format!("{name}, {watchers:?}"), || Play::new(setup, (watchers, RULE)), transitions_max)
 }
 
 /// Small file systems, of which all is searched.
@@ -64,7 +61,6 @@ fn setups() -> Vec<(String, Setup)> {
 /// The walk of `seed`: a third of them write whatever may be written, a third are
 /// a guest's life above both versions, and a third its life above the product
 /// alone, which reads when chance will have it.
-#[must_use]
 pub fn walked(seed: u64) -> Part {
     match seed % 3 {
         0 => {
@@ -77,14 +73,12 @@ pub fn walked(seed: u64) -> Part {
 }
 
 /// The walk of `seed` through a guest's life.
-#[must_use]
 pub fn lived(seed: u64, watchers: Watchers) -> Part {
     let setup = Setup { splits: seed % 11 < 5, ..setup_of(seed) };
     walked_through("a guest that journals", seed, || Play::new(&setup, (watchers, RULE)))
 }
 
 /// The walk of `seed` through the life of a guest with an external journal.
-#[must_use]
 pub fn external_journal(seed: u64, watchers: Watchers) -> Part {
     let external_journal = ExternalJournal { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
     let setup = Setup { external_journal: Some(external_journal), splits: seed % 11 < 5, ..setup_of(seed) };
@@ -92,14 +86,12 @@ pub fn external_journal(seed: u64, watchers: Watchers) -> Part {
 }
 
 /// The walk of `seed` through the life of a guest above a cache, of which the rules are told or not.
-#[must_use]
 pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
     let setup = Setup { is_cached: true, is_told, ..setup_of(seed) };
     walked_through("a guest that journals above a cache", seed, || Play::new(&setup, (watchers, RULE)))
 }
 
 /// The walk of `seed` above the reference alone, as `reading` has it.
-#[must_use]
 pub fn read(reading: Reading, seed: u64) -> Part {
     let setup = setup_of(seed);
     walked_through("a guest that journals", seed, || Play::new(&setup, (Watchers::Reference, reading)))
@@ -107,9 +99,6 @@ pub fn read(reading: Reading, seed: u64) -> Part {
 
 /// Lets `steps` happen to a guest of `setup`, above the reference as `reading` has it, or the
 /// product, or both.
-///
-/// # Errors
-/// The first broken promise.
 pub fn retold(setup: &Setup, steps: &[Step], watchers: Watchers, reading: Reading) -> Result<(), String> {
-    happen_and_finish(&mut Play::new(setup, (watchers, reading)), steps).map(drop)
+    happen_and_finish(&mut Play::new(setup, (watchers, reading)), steps)
 }

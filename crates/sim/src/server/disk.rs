@@ -58,7 +58,7 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
     if setup.overlay.is_none() {
-        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone());
+        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
         return SimMedia { data, journal, others: Vec::new(), power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
@@ -70,7 +70,6 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
 }
 
 /// The part of the disk whose content is on a medium at first.
-#[must_use]
 pub fn original(setup: &Setup) -> Extent<Addr> {
     let bytes = if setup.overlay.is_some() { setup.base_bytes } else { setup.disk_bytes };
     Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })

@@ -100,7 +100,6 @@ impl Server {
     }
 
     /// The first trace on the data medium that `is_owed` finds part of lacking.
-    #[must_use]
     pub fn survivor(
         &self,
         is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>,
@@ -131,7 +130,6 @@ impl Server {
     }
 
     /// Whether `part` of the disk's medium now has the content of write `tag`.
-    #[must_use]
     pub fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
         let Some(places) = self.place(part) else { return false };
         places.parts().all(|(place, range)| {
@@ -142,7 +140,6 @@ impl Server {
     }
 
     /// The writes whose content can be read in `block`.
-    #[must_use]
     pub fn visible_tags(&self, block: Extent<Addr>) -> Vec<Tag> {
         let bytes = self.place(block).map_or_else(Vec::new, |it| self.read(&it, false));
         marks(&bytes).map(|it| it.tag).collect()
@@ -150,7 +147,6 @@ impl Server {
 
     /// All contents that `block`, one of the store's, may have after a crash: at its place, or by
     /// any map that may be read then.
-    #[must_use]
     pub fn possible_contents(&self, block: Extent<Addr>) -> Vec<Vec<u8>> {
         let in_map = [false, true].map(|durable| self.place_in_map(block, durable));
         let places = self.volume.place(block).into_iter().chain(in_map.into_iter().flatten());
@@ -223,7 +219,6 @@ impl Server {
 }
 
 /// The violation that forbidden content was found.
-#[must_use]
 pub fn found(what: String) -> Violation {
     Violation { oracle: Oracle::Forensic, what }
 }

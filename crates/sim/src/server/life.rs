@@ -71,7 +71,6 @@ impl Server {
         }
     }
 
-    /// Plans a failure.
     pub fn plan(&self, target: MediumId, fault: Fault) {
         self.media.on(target).plan(fault);
     }
@@ -88,18 +87,12 @@ impl Server {
     }
 
     /// Stops the server, which first destroys what is due if it `drains`.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn stop(&mut self, drains: bool) -> Result<(), Violation> {
         self.is_stopping = true;
         self.tell(Event::Stop { drain: drains })
     }
 
     /// Starts the server again after a stop. Says whether the watcher knows again what it knew.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn start_again(&mut self) -> Result<bool, Violation> {
         let mut knows = false;
         if !self.is_latched {
@@ -112,10 +105,6 @@ impl Server {
         Ok(knows)
     }
 
-    /// Kills the server, and starts it again.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn kill(&mut self) -> Result<(), Violation> {
         self.figures.crashes += 1;
         self.lose_process();
@@ -124,9 +113,6 @@ impl Server {
 
     /// Cuts the power, which comes back, and perhaps is cut again by a fuse while the server
     /// starts.
-    ///
-    /// # Errors
-    /// A promise was broken.
     pub fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
         self.figures.crashes += 1;
         self.lose_process();

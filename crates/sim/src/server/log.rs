@@ -6,7 +6,6 @@ use crate::violation::{Oracle, Violation};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use std::collections::VecDeque;
 
-/// Audit log; see the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// Receipts that are durable: their number, and their bytes.

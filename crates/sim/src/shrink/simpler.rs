@@ -1,13 +1,26 @@
 //! Steps and disks that are simpler than a given one. Each proposal is smaller in some measure, so
 //! that simplifying comes to an end.
 
-use crate::history::{Action, Ask, Setup, Step};
+use crate::history::{Action, Ask, History, Setup, Step};
 use crate::remanence::SECTOR_BYTES;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
+/// Histories with one step simpler, or the disk.
+pub(super) fn histories(history: &History) -> Vec<History> {
+    let with_step = |n: usize, step: Step| {
+        let mut simpler = history.clone();
+        simpler.steps[n] = step;
+        simpler
+    };
+    let of_steps = history.steps.iter().enumerate();
+    let of_steps = of_steps.flat_map(|(n, it)| steps(it).into_iter().map(move |step| with_step(n, step)));
+    let of_setup = setups(&history.setup).into_iter();
+    of_steps.chain(of_setup.map(|setup| History { setup, ..history.clone() })).collect()
+}
+
 /// Steps simpler than `step`, the simplest first.
-pub(super) fn steps(step: &Step) -> Vec<Step> {
+fn steps(step: &Step) -> Vec<Step> {
     let mut simpler = Vec::new();
     for turns in [0, step.turns / 2, step.turns.saturating_sub(1)] {
         if turns < step.turns {
@@ -64,7 +77,7 @@ fn extents(extent: Extent<Addr>) -> Vec<Extent<Addr>> {
 }
 
 /// Disks simpler than `setup`, the simplest first.
-pub(super) fn setups(setup: &Setup) -> Vec<Setup> {
+fn setups(setup: &Setup) -> Vec<Setup> {
     let plain = Setup::plain(setup.disk_bytes);
     let now = || setup.clone();
     let all = [

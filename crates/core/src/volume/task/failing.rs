@@ -6,8 +6,9 @@ use crate::request::Buf;
 use crate::volume::{Command, Volume};
 
 impl Volume {
-    /// A job that cannot read gives up, and whatever there is no space for is tried again later. Any other
-    /// failure latches: content that may be in the staging slots only has to be put back.
+    /// A job that cannot read gives up, and whatever there is no space for is tried again later: the whole
+    /// task, or only its present step where content may be in the staging slots alone. Any other failure
+    /// latches.
     pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
         let Some(task) = &mut self.erasing.task else { return };
@@ -16,12 +17,30 @@ impl Volume {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.task_done(Buf::new());
         }
-        let may_wait = no_space && !matches!(task.kind, Kind::Rewrite { .. });
-        if !(is_job && task.steps.is_reading() || may_wait) {
+        if no_space && matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.is_reserving() {
+            task.steps.postponed();
+            return self.rest_tasks();
+        }
+        if !(no_space || is_job && task.steps.is_reading()) {
             return self.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
         if is_job { self.put_off_jobs() } else { self.put_off_tasks(error, out) }
+    }
+
+    /// Lets the task under way go on that lacked space for its present step, once it has rested.
+    pub(in crate::volume) fn retry_task(&mut self) {
+        if !self.tasks_rest()
+            && let Some(task) = &mut self.erasing.task
+        {
+            task.steps.retry();
+        }
+    }
+
+    /// When the task under way goes on that lacked space for its present step, if there is one.
+    pub(in crate::volume) fn retry_wakeup(&self) -> Option<crate::units::Millis> {
+        let rests = self.erasing.task.as_ref().is_some_and(|task| task.steps.is_resting());
+        rests.then(|| self.tasks_rest_until())
     }
 
     /// Gives up a shred for which the map lacks space on the host, until there may be some. Where versions are kept,

@@ -40,8 +40,8 @@ pub(super) struct Puppet {
     pub(super) needs: Vec<Extent<Addr>>,
     /// The first byte of each extent that it was shown, the last one lowest.
     pub(super) shown: Arc<AtomicU64>,
-    /// The last byte of which it was told that its knowledge may be wrong.
-    blind_to: Arc<AtomicU64>,
+    /// The last byte of a change that it was told was refused.
+    refused_to: Arc<AtomicU64>,
 }
 
 impl Observer for Puppet {
@@ -51,8 +51,8 @@ impl Observer for Puppet {
             Observation::Clients => self.clients.store(at.clients as u64, Relaxed),
             Observation::Attached => self.hold_ms.store(at.attached.hold_ms(), Relaxed),
             Observation::Read(_) => drop(self.reads.fetch_add(1, Relaxed)),
-            Observation::Given { extent, content: None } => {
-                self.blind_to.fetch_max(extent.end(), Relaxed);
+            Observation::Refused { extent, .. } => {
+                self.refused_to.fetch_max(extent.end(), Relaxed);
             }
             Observation::Overwriting { old, .. } => {
                 self.shown.store(self.shown.load(Relaxed) << 8 | u64::from(old[0]), Relaxed);
@@ -228,6 +228,27 @@ fn one_more_write_after_a_destruction_has_something_below() {
 }
 
 #[test]
+fn below_what_was_written_after_a_write_that_was_refused_amid_its_passes_lies_that_write() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    bench.write(65536, 7, 65536);
+    puppet.suspects_all.store(true, Relaxed);
+    // The staging slots hold a half of it.
+    let write = bench.ask(Op::Write(vec![8; 131_072].into()), 0, 131_072);
+    while bench.volume.status().counters.rewritten_bytes == 0 {
+        assert!(bench.step());
+    }
+    bench.data.starved.set(true);
+    bench.settle();
+    assert!(matches!(bench.replies.remove(&write), Some(Err(Refusal::NoSpace(_)))));
+    bench.data.starved.set(false);
+    puppet.suspects_all.store(false, Relaxed);
+    bench.now += 60_000;
+    bench.write(0, 9, 4096);
+    assert_eq!(bench.rewritten_below(&puppet, 4096), 4096);
+}
+
+#[test]
 fn below_what_was_written_after_a_shred_lies_nothing() {
     let (mut bench, puppet) = watched();
     bench.write(0, 7, 4096);
@@ -294,7 +315,7 @@ fn of_a_change_that_fails_before_it_begins_the_watcher_hears_all_the_same() {
     puppet.sees_first.store(true, Relaxed);
     bench.data.blind.set(true);
     assert!(matches!(bench.done(Op::Trim, 0, 16384), Err(Refusal::Io(_))));
-    assert_eq!(puppet.blind_to.load(Relaxed), 16384, "some of what did not change is taken for changed");
+    assert_eq!(puppet.refused_to.load(Relaxed), 16384, "some of what did not change is taken for changed");
 }
 
 #[test]

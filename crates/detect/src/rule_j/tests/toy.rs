@@ -186,6 +186,17 @@ impl Disk {
         self.write_at(u64::from(block) * BYTES as u64, bytes)
     }
 
+    /// A write that is refused; returns what was to be destroyed before.
+    pub(super) fn refuse(&mut self, block: Block, bytes: &[u8]) -> Vec<Block> {
+        let (is_lazy, before) = (std::mem::replace(&mut self.is_lazy, true), self.bytes.clone());
+        let taken = self.write(block, bytes);
+        (self.is_lazy, self.bytes) = (is_lazy, before);
+        let extent = Extent::new(u64::from(block) * BYTES as u64, bytes.len() as u64);
+        self.observe(Observation::Refused { extent, was_shown: true });
+        self.read();
+        taken
+    }
+
     /// A block of data of some file.
     pub(super) fn data(&mut self, block: Block) -> Vec<Block> {
         self.write(block, &[7; BYTES])

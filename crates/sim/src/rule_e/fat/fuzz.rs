@@ -19,7 +19,8 @@ const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 
 /// A disk with one file: block 3, then 4.
 fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let toy = FatToy { blocks: BLOCKS, was_clean: theme.was_clean, is_final: theme.is_final };
+    let Theme { was_clean, is_final, .. } = *theme;
+    let toy = FatToy { blocks: BLOCKS, was_clean, is_final, block_bytes: BLOCK_BYTES as u32 };
     let mut disk = toy.disk();
     for (block, entry) in [(3, 4), (4, END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
@@ -33,7 +34,6 @@ fn entry_is(block: Block, entry: u8) -> Step {
 }
 
 /// Everything at once: for walks.
-#[must_use]
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
     for block in DATA..DATA_END {
@@ -44,15 +44,8 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     steps.extend(directories());
     steps.extend(supers());
     steps.extend(server());
-    Theme {
-        name: "whatever a guest may write to a FAT",
-        was_clean,
-        seen_from_start,
-        is_final,
-        options,
-        steps,
-        attach,
-    }
+    let name = "whatever a guest may write to a FAT";
+    Theme { name, was_clean, seen_from_start, is_final, options, steps, attach }
 }
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
@@ -67,7 +60,6 @@ fn directories() -> [Step; 5] {
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
-#[must_use]
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let by = |grade| options(grade, false);

@@ -14,12 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Files at once.
 pub const FILES: usize = 2;
 
-/// The stay in which a block's content was written, as the content says.
-#[must_use]
-pub fn stay_of(bytes: &[u8]) -> Option<u16> {
-    (bytes[8] == 0xC7).then(|| u16::from_le_bytes([bytes[9], bytes[10]]))
-}
-
 /// The memory of a guest that has mounted the file system.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
@@ -37,23 +31,18 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Reads what lies on `disk`, with files that begin at `heads`.
-    #[must_use]
+    /// Reads what lies on `disk`, with files that begin at `heads`; the stays are for the caller to note.
     pub fn mount(toy: FatToy, disk: &[Bytes], heads: [Option<Block>; FILES]) -> Self {
         let entries = entries(disk);
         let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
-        let (stays, dirty) = (BTreeMap::new(), BTreeSet::new());
         let lies = &disk[toy.directory() as usize];
         let generations = std::array::from_fn(|file| lies[file * HEAD_BYTES + 1]);
-        let mut this = Self { toy, entries, heads, generations, stays, dirty, touched: 0 };
-        let blocks = (0..FILES).flat_map(|file| this.chain(file));
-        this.stays = blocks.filter_map(|it| Some((it, stay_of(&disk[it as usize])?))).collect();
-        this
+        let (stays, dirty) = (BTreeMap::new(), BTreeSet::new());
+        Self { toy, entries, heads, generations, stays, dirty, touched: 0 }
     }
 
     /// The blocks of `file`; a chain that goes in circles, or ends in a free
     /// block, ends there.
-    #[must_use]
     pub fn chain(&self, file: usize) -> Vec<Block> {
         let mut chain = Vec::new();
         let mut next = self.heads[file];
@@ -65,13 +54,10 @@ impl Memory {
     }
 
     /// Whether the table has `block` in use.
-    #[must_use]
     pub fn is_allocated(&self, block: Block) -> bool {
         self.toy.data().contains(&block) && self.entries[block as usize] != 0
     }
 
-    /// Blocks that are free.
-    #[must_use]
     pub fn free(&self) -> Vec<Block> {
         self.toy.data().filter(|it| self.entries[*it as usize] == 0).collect()
     }
@@ -123,7 +109,6 @@ impl Memory {
     }
 
     /// What can be done to files, but for writing something again.
-    #[must_use]
     pub fn actions(&self) -> Vec<Action> {
         let free = self.free();
         let of_file = |file| {
@@ -165,9 +150,7 @@ impl Memory {
             return self.directory();
         }
         let mut bytes = [0; BLOCK_BYTES];
-        let [low, high] = self.stays[&block].to_le_bytes();
         bytes[..ENTRIES].copy_from_slice(&[DATA as u8, END, block as u8, self.touched]);
-        bytes[8..11].copy_from_slice(&[0xC7, low, high]);
         bytes
     }
 

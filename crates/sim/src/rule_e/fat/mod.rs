@@ -12,9 +12,8 @@
 
 pub mod fuzz;
 pub mod memory;
-pub mod system;
 
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, place};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::properties::{Properties, VFAT};
@@ -33,7 +32,6 @@ pub const END: u8 = 0xFF;
 pub const HEAD_BYTES: usize = 2;
 
 /// The directory that has `heads`: first blocks, and generations.
-#[must_use]
 pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     bytes.iter_mut().zip(heads.as_flattened()).for_each(|(byte, it)| *byte = *it);
@@ -49,17 +47,11 @@ pub struct FatToy {
     pub was_clean: bool,
     /// The table is final, as in FAT; else it needs rest, as in exFAT.
     pub is_final: bool,
-}
-
-/// The bytes of `block`'s entry.
-#[must_use]
-pub fn entry_at(block: Block) -> Extent<Addr> {
-    let table = place(TABLE + block / ENTRIES as Block);
-    Extent::new(table.start.0 + u64::from(block) % ENTRIES as u64, 1)
+    /// Bytes of a block, as in [`crate::rule_e::toy::Toy`].
+    pub block_bytes: u32,
 }
 
 /// Block `n` of the table that has `entries`, one for each block of the disk.
-#[must_use]
 pub fn table(n: Block, entries: &[u8]) -> Bytes {
     let mut bytes = [0; BLOCK_BYTES];
     let part = entries.iter().skip(n as usize * ENTRIES).take(ENTRIES);
@@ -68,27 +60,21 @@ pub fn table(n: Block, entries: &[u8]) -> Bytes {
 }
 
 /// The entries that lie on `disk`.
-#[must_use]
 pub fn entries(disk: &[Bytes]) -> Vec<u8> {
     let table = disk[TABLE as usize..DATA as usize].iter().flat_map(|it| &it[..ENTRIES]);
     table.copied().take(disk.len()).collect()
 }
 
 impl FatToy {
-    /// The blocks of data.
-    #[must_use]
     pub fn data(&self) -> Range<Block> {
         DATA..self.directory()
     }
 
-    /// The block of the directory.
-    #[must_use]
     pub fn directory(&self) -> Block {
         self.blocks - 1
     }
 
     /// An empty file system.
-    #[must_use]
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0, mounts: 0 }.bytes();
@@ -119,7 +105,7 @@ impl Format for FatToy {
     }
 
     fn block_bytes(&self) -> u32 {
-        BLOCK_BYTES as u32
+        self.block_bytes
     }
 
     fn blocks(&self) -> Block {
@@ -160,8 +146,9 @@ impl Format for FatToy {
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         let byte = |block: Block| {
-            let at = entry_at(block).start.0.checked_sub(at.start.0)?;
-            bytes.get(at as usize).copied()
+            let table = u64::from(TABLE + block / ENTRIES as Block) * u64::from(self.block_bytes);
+            let entry = table + u64::from(block) % ENTRIES as u64;
+            bytes.get(entry.checked_sub(at.start.0)? as usize).copied()
         };
         let shown = (0..self.directory()).filter_map(|block| Some((block, byte(block)?)));
         let shown: Vec<_> =
@@ -175,7 +162,7 @@ impl Format for FatToy {
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
         match kind {
             Kind::Map => {}
-            Kind::Inodes => return self.diff_directory(old, new),
+            Kind::Inodes => return self.diff_directory(&old[..BLOCK_BYTES], &new[..BLOCK_BYTES]),
             _ => return Vec::new(),
         }
         let first = (block - TABLE) as usize * ENTRIES;

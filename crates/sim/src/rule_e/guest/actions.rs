@@ -6,7 +6,6 @@ use quietus_detect::format::Block;
 /// One thing that a process does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
-    /// A file is made.
     Create(usize),
     /// A file gets a block in a slot.
     Grow(usize, usize, Block),
@@ -18,19 +17,14 @@ pub enum Action {
     Punch(usize, usize),
     /// A file loses everything.
     Truncate(usize),
-    /// A file is deleted.
     Delete(usize),
 }
 
 impl Action {
-    /// Whether it frees blocks.
-    #[must_use]
     pub fn frees(self) -> bool {
         matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
     }
 
-    /// The block that it allocates.
-    #[must_use]
     pub fn allocates(self) -> Option<Block> {
         match self {
             Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
@@ -78,7 +72,6 @@ impl Guest {
 
     /// What can be done to files below `files` in `slots`, with the blocks of
     /// `free`. Of the slots that a file has free the first `most` count.
-    #[must_use]
     pub fn actions(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Action> {
         let mut actions = Vec::new();
         for file in self.present() {

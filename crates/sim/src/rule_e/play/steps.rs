@@ -1,10 +1,12 @@
 //! Possible next steps.
 
-use super::{Play, Step, System};
+use super::{Layout, Play, Step};
 use crate::cache;
+use crate::rule_e::guest::actions::Action;
+use quietus_detect::format::Block;
 
-impl<S: System> Play<S> {
-    pub(super) fn possible(&self) -> Vec<Step<S::Action>> {
+impl Play {
+    pub(super) fn possible(&self) -> Vec<Step> {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
         if self.setup.reorders || self.setup.is_cached {
@@ -30,11 +32,15 @@ impl<S: System> Play<S> {
         steps
     }
 
-    fn cached(&self, steps: &mut Vec<Step<S::Action>>) {
+    fn is_map(&self, block: Block) -> bool {
+        !self.system.shown(block, &self.judge.truth.seen()[block as usize]).is_empty()
+    }
+
+    fn cached(&self, steps: &mut Vec<Step>) {
         steps.extend(self.cache.steps().into_iter().map(Step::Cache));
         if self.system.is_mounted() {
             let dirty = self.system.dirty().into_iter();
-            steps.extend(dirty.filter(|it| self.system.is_map(*it)).flat_map(|it| [Step::WriteBack(it); 6]));
+            steps.extend(dirty.filter(|it| self.is_map(*it)).flat_map(|it| [Step::WriteBack(it); 6]));
             steps.push(Step::Sync);
         }
         if self.setup.crashes {
@@ -43,18 +49,18 @@ impl<S: System> Play<S> {
         }
     }
 
-    fn mounted(&self, steps: &mut Vec<Step<S::Action>>) {
+    fn mounted(&self, steps: &mut Vec<Step>) {
         let dirty = self.system.dirty();
-        steps.extend(self.system.actions(&self.setup).into_iter().map(Step::Do));
+        steps.extend(self.system.actions().into_iter().map(Step::Do));
         steps.extend(dirty.iter().map(|it| Step::WriteBack(*it)));
         if self.setup.reorders {
             steps.extend(dirty.iter().map(|it| Step::Delay(*it)));
-            steps.extend(self.system.touches().into_iter().map(Step::Do));
-            let maps = dirty.iter().filter(|it| self.system.is_map(**it));
+            steps.extend(self.named().into_keys().map(|it| Step::Do(Action::Touch(it))));
+            let maps = dirty.iter().filter(|it| self.is_map(**it));
             steps.extend(maps.flat_map(|it| [Step::Delay(*it); 6]));
         }
         if self.setup.unmounts {
-            steps.extend([false, S::MAY_BE_LATE].map(Step::Unmount));
+            steps.extend([false, self.setup.layout == Layout::Ext2].map(Step::Unmount));
             let free = self.system.free().into_iter().filter(|_| !self.setup.is_cached);
             steps.extend(free.take(1).map(Step::Trim));
         }

@@ -4,14 +4,13 @@
 use super::{Play, Step};
 use crate::cache;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
 
 /// Most reads in a row; more than the blocks of any of these disks.
 const READS_MAX: usize = 100;
 
 impl Play {
-    pub(super) fn settle_everything(&mut self) -> Result<Excuses, String> {
+    pub(super) fn settle_everything(&mut self) -> Result<(), String> {
         self.step(Step::Unmount)?;
         let last = self.judge.newest();
         for _ in 0..if self.setup.is_cached { 12 } else { 2 } {

@@ -3,9 +3,9 @@
 use super::Play;
 use crate::rule_e::guest::mend;
 use crate::rule_e::toy::{SUPER, Super};
+use crate::rule_e::wide::{narrowed, widened};
 use crate::rule_j::guest::{Journaled, Start, What};
 use crate::rule_j::log::Tail;
-use crate::rule_j::place::{narrowed, widened};
 use crate::rule_j::recovery::recovery;
 
 /// Most rounds until everything is in its place; the log empties in two.

@@ -8,14 +8,14 @@ use super::device::{FIRST, WIDE_BYTES, Wider};
 use super::guest::{Journaled, Mode, What};
 use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
-use super::place::widened;
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
+use crate::differential::Differential;
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::judge::Excuses;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, Toy};
+use crate::rule_e::toy::Toy;
+use crate::rule_e::wide::widened;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::Block;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,7 +70,6 @@ pub struct ExternalJournal {
 
 impl Setup {
     /// Everything, for long histories.
-    #[must_use]
     pub fn large(mode: Mode) -> Self {
         Self {
             mode,
@@ -94,13 +93,11 @@ impl Setup {
     }
 
     /// The same with the journal on another device.
-    #[must_use]
     pub fn external_journal(self) -> Self {
         Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }
 
     /// So little that all of it can be searched.
-    #[must_use]
     pub fn small(mode: Mode) -> Self {
         Self {
             data: 2,
@@ -117,14 +114,12 @@ impl Setup {
     }
 
     /// Where the toy's parts lie.
-    #[must_use]
     pub fn toy(&self) -> Toy {
         let blocks = 3 + self.journal + self.data;
-        Toy { blocks, inode_blocks: 1, journal: self.journal, was_clean: true }
+        Toy { journal: self.journal, block_bytes: WIDE_BYTES, ..Toy::new(blocks) }
     }
 
     /// Where the journal lies.
-    #[must_use]
     pub fn area(&self) -> Area {
         let (first, len) = (self.toy().journal_first(), self.journal);
         let base = if self.external_journal.is_some() { FIRST } else { 0 };
@@ -132,14 +127,10 @@ impl Setup {
     }
 
     /// An empty file system that was unmounted, and its log.
-    #[must_use]
     pub fn disk(&self) -> (Vec<Wider>, Tail) {
         let (toy, tail) = (self.toy(), Tail { start: 0, tid: 1 });
-        let mut pages = vec![[0; BLOCK_BYTES]; toy.blocks as usize];
-        pages[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-        pages[MAP as usize][..toy.first_data() as usize].fill(1);
         let wider = |it: Vec<u8>| Wider::try_from(it).expect("it is a block");
-        let mut disk: Vec<_> = pages.iter().map(|it| wider(widened(it, WIDE_BYTES))).collect();
+        let mut disk: Vec<_> = toy.disk().iter().map(|it| wider(widened(it, WIDE_BYTES))).collect();
         disk[toy.journal_first() as usize] = wider(self.area().superblock(tail));
         (disk, tail)
     }
@@ -227,7 +218,6 @@ impl Play {
     ///
     /// # Panics
     /// If they cannot.
-    #[must_use]
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let tail = setup.disk().1;
         let mut this = Self {
@@ -253,7 +243,8 @@ impl Play {
     /// Tells the rules how the guest is attached.
     fn tell(&mut self) {
         if self.setup.is_told {
-            self.rules.attached(self.cache.attached());
+            let attached = self.cache.attached();
+            self.rules.disks().for_each(|it| it.attached(attached));
         }
     }
 
@@ -406,7 +397,53 @@ impl Play {
         Ok(more)
     }
 
-    fn happen(&mut self, step: Step) -> Result<(), String> {
+    fn pass(&mut self, ms: u64) -> Result<(), String> {
+        if self.setup.external_journal.is_some() {
+            // Nothing is overtaken for longer than the window.
+            self.land_all()?;
+        }
+        if self.setup.is_cached {
+            // Nothing is on its way to the cache for as long as it takes to settle.
+            self.land_all()?;
+            self.finish_commit()?;
+        }
+        let sent = self.cache.pass(ms);
+        self.arrive_all(sent)?;
+        self.rules.disks().try_for_each(|it| it.pass(ms))
+    }
+
+    fn cut(&mut self) {
+        self.is_cut = true;
+        self.rules.disks().for_each(Differential::cut);
+        self.judge.cut();
+    }
+
+    fn proven(&mut self) {
+        if std::mem::take(&mut self.is_cut) {
+            self.rules.disks().for_each(Differential::proven);
+            self.judge.proven();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.rules.restart();
+        self.tell();
+        self.judge.forgotten();
+        self.is_cut = false;
+        if self.rules.read_at_once() {
+            self.judge.has_seen();
+        }
+    }
+}
+
+impl Space for Play {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        self.possible()
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
             Step::Mount(interrupted) => self.mount(interrupted)?,
             Step::Do(action) => self.does(action)?,
@@ -436,67 +473,13 @@ impl Play {
         Ok(())
     }
 
-    fn pass(&mut self, ms: u64) -> Result<(), String> {
-        if self.setup.external_journal.is_some() {
-            // Nothing is overtaken for longer than the window.
-            self.land_all()?;
-        }
-        if self.setup.is_cached {
-            // Nothing is on its way to the cache for as long as it takes to settle.
-            self.land_all()?;
-            self.finish_commit()?;
-        }
-        let sent = self.cache.pass(ms);
-        self.arrive_all(sent)?;
-        self.rules.pass(ms)
-    }
-
-    fn cut(&mut self) {
-        self.is_cut = true;
-        self.rules.cut();
-        self.judge.cut();
-    }
-
-    fn proven(&mut self) {
-        if std::mem::take(&mut self.is_cut) {
-            self.rules.proven();
-            self.judge.proven();
-        }
-    }
-
-    fn restart(&mut self) {
-        self.rules.restart();
-        self.tell();
-        self.judge.forgotten();
-        self.is_cut = false;
-        if self.rules.read_at_once() {
-            self.judge.has_seen();
-        }
-    }
-}
-
-impl Space for Play {
-    type Step = Step;
-
-    fn steps(&self) -> Vec<Step> {
-        self.possible()
-    }
-
-    fn step(&mut self, step: Step) -> Result<(), String> {
-        self.happen(step)
-    }
-
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.guest, &self.judge, self.rules.digest(), &self.cache, self.is_cut).hash(&mut hasher);
         hasher.finish()
     }
 
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn finish(&mut self) -> Result<Excuses, String> {
+    fn finish(&mut self) -> Result<(), String> {
         self.settle_everything()
     }
 }

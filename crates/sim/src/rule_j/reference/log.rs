@@ -26,7 +26,6 @@ pub(super) enum Next {
     Received(Tid, Vec<(At, Tag)>),
 }
 
-/// See the module's documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Log {
     area: Area,

@@ -92,7 +92,10 @@ impl Version for Reference {
             Observation::Tick => self.tick(at.now),
             Observation::Cut => self.turn(Stage::Unsynced, Stage::Syncing),
             Observation::Proven => self.turn(Stage::Syncing, Stage::Confirmed),
-            Observation::Read(_) | Observation::Clients | Observation::Stopping => {}
+            Observation::Refused { .. }
+            | Observation::Read(_)
+            | Observation::Clients
+            | Observation::Stopping => {}
         }
     }
 
@@ -109,7 +112,7 @@ impl Version for Reference {
         self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
-    fn due(&self, _: bool, _: bool) -> BTreeMap<Block, Verdict> {
+    fn due(&self, _: bool) -> BTreeMap<Block, Verdict> {
         let ready = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Confirmed) && !self.is_over);
         ready.map(|(block, _)| (*block, Verdict::Dead)).collect()
     }
