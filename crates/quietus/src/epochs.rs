@@ -1,13 +1,15 @@
 //! Epochs of a disk that keeps versions, as people see them: by number, by name, and by time; exports of the past; and
-//! the ends of epochs.
+//! the ends of epochs: closing them, and forgetting them by rule.
 
 mod at;
 mod export;
+mod keeper;
 mod names;
 mod timer;
 
 pub use at::{At, Listed};
 pub use export::{Past, Versioned};
+pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};
 pub use names::{HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;
 

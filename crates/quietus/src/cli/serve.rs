@@ -6,11 +6,13 @@ use super::report::Report;
 use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir, EpochEnd};
-use crate::epochs::{Timer, Versioned};
+use crate::engine::Engine;
+use crate::epochs::{self, Clock, Timer, Versioned, carry_out_retention};
 use crate::export::Export;
 use crate::host::Roots;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
+use quietus_core::retention::Retention;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -26,6 +28,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How often the rules of retention are carried out.
+const RETENTION: Duration = Duration::from_secs(60);
 /// Time that clients have at a stop to see the end of their requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -139,14 +143,27 @@ fn export(disk: &Arc<OpenDisk>) -> Arc<dyn Export> {
     Arc::clone(&disk.engine) as Arc<dyn Export>
 }
 
-/// The timers that close epochs.
+/// The timers that close epochs, and those that carry out the rules of retention.
 fn timers(disks: &[Arc<OpenDisk>]) -> io::Result<Vec<Timer>> {
-    let timed = disks.iter().filter(|disk| !disk.dir.is_read_only());
-    let timed = timed.filter_map(|disk| match disk.dir.toml().behaviour.epoch {
-        Some(EpochEnd::After(ms)) => Some((disk, ms)),
-        _ => None,
-    });
-    timed.map(|(disk, ms)| Timer::start(Arc::clone(&disk.engine), ms)).collect()
+    let mut timers = Vec::new();
+    for disk in disks.iter().filter(|disk| !disk.dir.is_read_only()) {
+        let behaviour = &disk.dir.toml().behaviour;
+        if let Some(EpochEnd::After(ms)) = behaviour.epoch {
+            let engine = Arc::clone(&disk.engine);
+            timers.push(Timer::start("epochs", Duration::from_millis(ms), move || close_epoch(&engine))?);
+        }
+        if behaviour.retention.as_ref().is_some_and(Retention::has_rules) {
+            let (disk, clock) = (Arc::clone(disk), Clock::default());
+            timers.push(Timer::start("retention", RETENTION, move || carry_out_retention(&disk, &clock))?);
+        }
+    }
+    Ok(timers)
+}
+
+fn close_epoch(engine: &Engine) {
+    if let Err(refusal) = epochs::close(engine) {
+        tracing::warn!(%refusal, "cannot close the epoch; it goes on until the next time");
+    }
 }
 
 /// The control socket of `disk`. A read-only disk may do without one: its directory may be

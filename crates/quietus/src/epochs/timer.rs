@@ -1,33 +1,32 @@
-//! Closes epochs in time.
+//! What a server does every so often, until it stops.
 
-use super::close;
-use crate::engine::Engine;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Closes an epoch of a disk every so often, until it is dropped. Without a change there is no epoch.
+/// Does something every so often, until it is dropped.
 pub struct Timer {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Timer {
-    /// Closes an epoch of `engine` every `ms` milliseconds.
+    /// Does `body` every so often, first after that time.
     ///
     /// # Errors
     /// The host has no thread.
-    pub fn start(engine: Arc<Engine>, ms: u64) -> std::io::Result<Self> {
+    pub fn start(
+        name: &str,
+        every: Duration,
+        mut body: impl FnMut() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
-        let body = move || {
-            let every = Duration::from_millis(ms);
+        let run = move || {
             while stopped.recv_timeout(every) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Err(refusal) = close(&engine) {
-                    tracing::warn!(%refusal, "cannot close the epoch; trying again in {every:?}");
-                }
+                body();
             }
         };
-        let thread = std::thread::Builder::new().name("epochs".into()).spawn(body)?;
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
