@@ -25,13 +25,13 @@ pub enum Cause {
     Map = 6,
     /// The block may have content of a file that is gone.
     Generation = 7,
-    /// The last epoch that showed the content was forgotten.
+    /// The last epoch that showed the content was forgotten. No obligation has this cause.
     Forget = 8,
 }
 
 impl Cause {
-    /// All causes, in the order of their numbers in the formats.
-    pub const ALL: [Self; 9] = [
+    /// All causes of obligations, in the order of their numbers in the formats.
+    pub const ALL: [Self; 8] = [
         Self::Trim,
         Self::WriteZeroes,
         Self::ZeroBlock,
@@ -40,7 +40,6 @@ impl Cause {
         Self::Creation,
         Self::Map,
         Self::Generation,
-        Self::Forget,
     ];
 
     /// The cause with this number.

@@ -271,7 +271,7 @@ fn a_record_that_is_unknown_is_an_error_that_names_it() {
         (first, &[3, 0], "a record `clear` with an unexpected length of 18 bytes"),
         (first + 2, &[255, 0], "a record that continues behind the end of its frame"),
         (first + 20, &[7], "a record `oblige` with the unknown value 7 in the field `due`"),
-        (first + 21, &[9], "a record `oblige` with the unknown value 9 in the field `cause`"),
+        (first + 21, &[8], "a record `oblige` with the unknown value 8 in the field `cause`"),
         (
             first + 12,
             &[255; 8],
