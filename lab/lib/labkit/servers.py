@@ -236,6 +236,31 @@ class Overlay(Quietus):
         return self._copied()
 
 
+class Versions(Quietus):
+    """Our server, of a disk that keeps every epoch, sealed.
+
+    `medium` holds ciphertext, in any order: the content is told by `flat`."""
+
+    seal = "random-key"
+
+    def create(self, *words):
+        self.key = os.path.join(self.directory, "key")
+        with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
+            key.write(os.urandom(32))
+        credential = ["--key-file", self.key] if self.seal != "none" else []
+        self.serve_options += credential
+        super().create("--store", "versions", "--seal", self.seal, *credential, *words)
+
+    def flat(self):
+        return self._copied()
+
+
+class Unsealed(Versions):
+    """The same, with the seal `none`: what is forgotten is overwritten."""
+
+    seal = "none"
+
+
 class QemuOverlay(QemuNbd):
     """qemu-nbd on a qcow2 file above such an image."""
 
@@ -271,8 +296,8 @@ def _last_json(text):
 
 KINDS = {cls.kind: cls for cls in (Quietus, Nbdkit, QemuNbd)}
 # Ours by where content lives, and what to compare it with.
-STORES = {"in-place": Quietus, "overlay": Overlay}
-PEERS = {"in-place": [Nbdkit, QemuNbd], "overlay": [QemuOverlay]}
+STORES = {"in-place": Quietus, "overlay": Overlay, "versions": Versions, "versions-none": Unsealed}
+PEERS = {"in-place": [Nbdkit, QemuNbd], "overlay": [QemuOverlay], "versions": [Overlay], "versions-none": [Overlay]}
 
 
 def add_store_argument(parser):

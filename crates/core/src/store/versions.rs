@@ -449,7 +449,7 @@ impl Store for Versions {
     }
 
     fn has_residue(&self) -> bool {
-        self.catalog.old_half().is_some() || self.killing.has_torn()
+        self.catalog.old_half().is_some() || self.catalog.log.is_stained()
     }
 
     fn background(&mut self, _: bool) -> Option<Job> {

@@ -6,7 +6,7 @@ mod tests;
 
 use super::history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
 use super::log::{Log, Turned};
-use super::slots::Slots;
+use super::slots::{SLOTS_MAX, Slots};
 use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
@@ -86,7 +86,7 @@ impl Catalog {
             disk,
             layout,
             history: History::open(disk, head, open),
-            slots: Slots::new(layout.per_page(), blocks, (CLUSTERS as u8, root)),
+            slots: Slots::new(layout.per_page().min(SLOTS_MAX), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, session),
             old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
         })
@@ -251,7 +251,7 @@ impl Catalog {
     pub(super) fn abort_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
         self.history.pages.abort_head();
         self.slots.abort_head();
-        self.log.turn_back(checkpoint.old_half.0, &checkpoint.homed, &checkpoint.old_half.1);
+        self.log.turn_back(&checkpoint.homed, &checkpoint.old_half.1);
     }
 
     /// The half of the log that commits go to.

@@ -48,8 +48,6 @@ pub(super) struct Killing {
     committing: BTreeSet<Slot>,
     /// The slots whose stubs are destroyed, and whose space is to be given back.
     killed: BTreeSet<Slot>,
-    /// Where a start found parts of commits that were never durable.
-    torn: Option<Place>,
     /// Where the next look for slots begins.
     next: Slot,
     /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
@@ -62,11 +60,6 @@ pub(super) struct Killing {
 }
 
 impl Killing {
-    /// `torn` may have stubs that nobody knows.
-    pub(super) fn new(torn: Option<Place>) -> Self {
-        Self { torn, ..Self::default() }
-    }
-
     /// Notes that a block leaves `slot`, which the journal names from now on.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
@@ -111,10 +104,6 @@ impl Killing {
     pub(super) fn has_swept(&self, owed: u64) -> bool {
         let is_settled = self.left.len() as u64 == self.left_owed;
         is_settled && (self.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
-    }
-
-    pub(super) fn has_torn(&self) -> bool {
-        self.torn.is_some()
     }
 
     /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
@@ -184,8 +173,10 @@ impl Versions {
         let to_kill = self.killing.to_kill(self.catalog.history.owed());
         let to_give = self.killing.killed.len() as u64;
         let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
-        let is_urgent =
-            self.stuck.is_some() || self.has_torn_half() || is_awaited || to_kill.max(to_give) > PILE_MAX;
+        let is_urgent = self.stuck.is_some()
+            || self.has_half_to_destroy()
+            || is_awaited
+            || to_kill.max(to_give) > PILE_MAX;
         match (is_urgent, to_kill + to_give > 0) {
             (true, _) => Backlog::AtOnce,
             (false, true) if all => Backlog::AtOnce,
@@ -194,16 +185,13 @@ impl Versions {
         }
     }
 
-    fn has_torn_half(&self) -> bool {
-        self.killing.has_torn() || self.catalog.old_half().is_some() && !self.committing.is_under_way
+    fn has_half_to_destroy(&self) -> bool {
+        self.catalog.old_half().is_some() && !self.committing.is_under_way
     }
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(page) = self.stuck {
             return Some(Job::Search(super::page_place(page).extent));
-        }
-        if let Some(torn) = self.killing.torn {
-            return Some(Job::Destroy(vec![torn]));
         }
         if let Some(half) = self.catalog.old_half().filter(|_| !self.committing.is_under_way) {
             return Some(Job::Destroy(vec![Place { on: MediumId::Stubs, extent: half }]));
@@ -259,9 +247,6 @@ impl Versions {
                 }
             }
             Job::Destroy(_) if !slots.is_empty() => self.killed(slots),
-            Job::Destroy(places) if self.killing.torn.is_some_and(|torn| places.contains(&torn)) => {
-                self.killing.torn = None;
-            }
             Job::Destroy(_) => {
                 let dying = self.catalog.old_half_destroyed();
                 let dying = dying.into_iter().filter(|slot| !self.killing.has_left(*slot)).collect();

@@ -55,6 +55,10 @@ pub(super) struct Log {
     /// The half that commits go to, and how many of its sectors are used.
     half: u8,
     used: u64,
+    /// How many of its sectors may lack passes: a start found parts of commits there, and wrote zeros over them.
+    stained: u64,
+    /// Both as they were before the last turn.
+    before: (u64, u64),
     /// The number of the last sector.
     sequence: u64,
     session: Session,
@@ -70,7 +74,8 @@ impl Log {
     /// An empty log, whose sectors go to `half`, the first with the number after `sequence`.
     pub(super) fn new(layout: Layout, half: u8, sequence: u64, session: Session) -> Self {
         let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
-        Self { layout, half, used: 0, sequence, session, pending, changes: 0, homeless, owed }
+        let (used, stained, before, changes) = (0, 0, (0, 0), 0);
+        Self { layout, half, used, stained, before, sequence, session, pending, changes, homeless, owed }
     }
 
     /// The half that commits go to, and the number of the last sector.
@@ -209,19 +214,22 @@ impl Log {
 
     /// Turns to the other half, which is empty.
     pub(super) fn turn(&mut self) -> Turned {
-        let used = Extent::new(self.layout.half(self.half).start.0, self.used * SECTOR_BYTES);
-        (self.half, self.used) = (1 - self.half, 0);
+        let sectors = self.used.max(self.stained);
+        let used = Extent::new(self.layout.half(self.half).start.0, sectors * SECTOR_BYTES);
+        self.before = (self.used, self.stained);
+        (self.half, self.used, self.stained) = (1 - self.half, 0, 0);
         let dying = std::mem::take(&mut self.owed);
         let logged = self.homeless.iter().filter(|(slot, it)| it.at != At::Memory && !dying.contains(slot));
         let to_home = logged.map(|(slot, _)| *slot).collect();
         Turned { used, to_home, dying }
     }
 
-    /// Turns back to the half that was in use, of which `used` bytes are: the checkpoint that turned was given up. Homes
-    /// of `to_home` may have been written.
-    pub(super) fn turn_back(&mut self, used: Extent<Pos>, to_home: &[Slot], dying: &BTreeSet<Slot>) {
+    /// Turns back to the half that was in use: the checkpoint that turned was given up. Homes of `to_home` may have been
+    /// written.
+    pub(super) fn turn_back(&mut self, to_home: &[Slot], dying: &BTreeSet<Slot>) {
         assert!(self.used == 0, "nothing is committed during a checkpoint");
-        (self.half, self.used) = (1 - self.half, used.len / SECTOR_BYTES);
+        self.half = 1 - self.half;
+        (self.used, self.stained) = self.before;
         self.owed.extend(dying);
         for slot in to_home {
             if let Some(it) = self.homeless.get_mut(slot) {
@@ -229,6 +237,16 @@ impl Log {
             }
             self.owed.remove(slot);
         }
+    }
+
+    /// Notes that parts of commits were found in the half, and that zeros were written over them.
+    pub(super) fn stain(&mut self) {
+        self.stained = self.sectors_max();
+    }
+
+    /// Whether parts of commits still lack passes.
+    pub(super) fn is_stained(&self) -> bool {
+        self.stained > 0
     }
 
     /// The bytes of the next sector of the half; none if it is full.

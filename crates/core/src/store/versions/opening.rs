@@ -13,6 +13,8 @@ use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Most blocks that are overwritten at once.
+const ZEROS_MAX: u64 = 256;
 /// Bytes of one of the two heads.
 const HEAD_BYTES: usize = 512;
 
@@ -67,11 +69,14 @@ impl Versions {
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         index.replay()?;
-        let torn = if opening.read_only { None } else { index.erase_torn()? };
+        let is_torn = !opening.read_only && index.erase_torn()?;
         let allocated = match opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok()) {
             Some(allocated) => allocated,
             None => index.allocated(blocks)?,
         };
+        if setup.layout.stub_bytes == 0 && opening.kept.is_none() && !opening.read_only {
+            index.erase_free(data)?;
+        }
         let owed = index.owed(opening.owed)?;
         let catalog = index.catalog;
         let mut versions = Self {
@@ -82,8 +87,9 @@ impl Versions {
             writing: BTreeMap::new(),
             todo: VecDeque::new(),
             stuck: None,
-            committing: super::Committing::default(),
-            killing: Killing::new(torn),
+            // The half with parts of commits is to be turned away from, and destroyed.
+            committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
+            killing: Killing::default(),
             forgetting: super::Forgetting::default(),
             gives_back: data.capabilities().punch,
         };
@@ -147,19 +153,33 @@ impl Index<'_> {
         Ok(())
     }
 
-    /// Overwrites what commits left that were never durable as a whole, so that no later start takes it for part of
-    /// the log. Returns where passes are still to go.
-    fn erase_torn(&mut self) -> Result<Option<Place>, VersionsError> {
-        let Some(Place { extent: next, on }) = self.catalog.next_sector() else { return Ok(None) };
+    /// Writes zeros over what commits left that were never durable as a whole, so that no later start takes it for part of
+    /// the log: whether there was any. The passes follow with those over the whole half.
+    fn erase_torn(&mut self) -> Result<bool, VersionsError> {
+        let Some(Place { extent: next, .. }) = self.catalog.next_sector() else { return Ok(false) };
         let extent = Extent::between(next.start.0, self.catalog.current_half().end());
         let mut bytes = vec![0; extent.len as usize];
         self.stubs.read(extent.start, &mut bytes)?;
         if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(None);
+            return Ok(false);
         }
         bytes.fill(0);
         self.stubs.write(extent.start, &bytes, true)?;
-        Ok(Some(Place { on, extent }))
+        self.catalog.log.stain();
+        Ok(true)
+    }
+
+    /// Overwrites the free slots of a disk without stubs, where a crash may have left content that no commit names.
+    fn erase_free(&mut self, data: &dyn Medium) -> Result<(), VersionsError> {
+        let slots = data.size().div_ceil(BLOCK_BYTES);
+        let zeros = vec![0; (ZEROS_MAX * BLOCK_BYTES) as usize];
+        for (from, to) in self.catalog.slots.free_runs(slots) {
+            let run = Extent::<Pos>::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size()));
+            for piece in run.pieces(ZEROS_MAX * BLOCK_BYTES) {
+                data.overwrite(piece.start, &zeros[..piece.len as usize])?;
+            }
+        }
+        Ok(data.sync()?)
     }
 
     /// The blocks that have content now.

@@ -12,8 +12,8 @@ use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most slots in a cluster.
-const SLOTS_MAX: u64 = 128;
+/// Most slots in a cluster. Where there are no stubs, more homes than that share a page.
+pub(super) const SLOTS_MAX: u64 = 128;
 /// Bytes of a cluster's entry in the index: its zone, and a bit for each slot that is used.
 const ENTRY: usize = NUMBER + 16;
 
@@ -99,6 +99,25 @@ impl Slots {
             self.open.insert((zone, cluster));
         }
         Ok(true)
+    }
+
+    /// The slots below `end` that are free, in runs: the first, and the one behind the last.
+    pub(super) fn free_runs(&self, end: u64) -> Vec<(u64, u64)> {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let is_free = |slot: u64| {
+            let (cluster, bit) = self.place(Slot(slot));
+            let partial = self.partial.get(&cluster);
+            cluster >= self.end
+                || self.empty.contains(cluster.0)
+                || partial.is_some_and(|it| it.free & bit != 0)
+        };
+        for slot in (0..end).filter(|slot| is_free(*slot)) {
+            match runs.last_mut() {
+                Some((_, to)) if *to == slot => *to += 1,
+                _ => runs.push((slot, slot + 1)),
+            }
+        }
+        runs
     }
 
     /// The root of the table, for a head.
