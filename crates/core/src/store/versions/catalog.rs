@@ -133,7 +133,9 @@ impl Catalog {
             // The epoch before is cut; its entry in the log follows when all its changes have ended.
             self.history.close(WallTime(0))?;
         }
-        let Some(dead) = self.history.write(block, slot, epoch)? else { return Ok(None) };
+        let owed = self.history.write(block, slot, epoch)?;
+        slot.into_iter().for_each(|slot| self.slots.written(slot));
+        let Some(dead) = owed else { return Ok(None) };
         if self.log.forget(dead.slot) && !keeps(dead.slot) {
             self.history.completed(dead.slot)?;
             self.slots.free(dead.slot, dead.block);
