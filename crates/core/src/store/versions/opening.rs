@@ -109,6 +109,10 @@ impl Versions {
                 self.killing.leaves(slot);
                 self.killing.decided(slot, found == Found::Owed);
             }
+            Found::Lost(block) => {
+                self.catalog.slots.reserve(slot, block);
+                self.killing.lost(slot, block);
+            }
         }
     }
 }
@@ -122,6 +126,8 @@ enum Found {
     Owed,
     /// A kept epoch shows it.
     Kept,
+    /// It is nothing: the write of this block to it was not durable.
+    Lost(Block),
 }
 
 impl Index<'_> {
@@ -214,7 +220,10 @@ impl Index<'_> {
             return Ok(Found::Shown(block));
         }
         let owed = self.ask(|catalog| catalog.history.owed_from(slot))?;
-        let is_owed = owed.is_some_and(|dead| dead.slot == slot);
-        Ok(if is_owed { Found::Owed } else { Found::Kept })
+        Ok(match owed.filter(|dead| dead.slot == slot) {
+            Some(_) => Found::Owed,
+            None if self.catalog.slots.is_taken(slot) => Found::Kept,
+            None => Found::Lost(block),
+        })
     }
 }

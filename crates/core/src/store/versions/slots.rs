@@ -177,6 +177,19 @@ impl Slots {
         self.changed.insert(cluster);
     }
 
+    /// Whether `slot` is used, or is being written.
+    pub(super) fn is_taken(&self, slot: Slot) -> bool {
+        let (cluster, bit) = self.place(slot);
+        let has_cluster = cluster < self.end && !self.empty.contains(cluster.0);
+        has_cluster && self.partial.get(&cluster).is_none_or(|it| it.free & bit == 0)
+    }
+
+    /// Keeps a slot from being taken that nothing is said of but by the journal: `block` had it.
+    pub(super) fn reserve(&mut self, slot: Slot, block: Block) {
+        self.taken(slot, block);
+        self.fly(slot, true);
+    }
+
     /// Notes that a version lies in `slot`, which was written.
     pub(super) fn written(&mut self, slot: Slot) {
         self.fly(slot, false);
