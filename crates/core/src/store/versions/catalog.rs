@@ -86,7 +86,7 @@ impl Catalog {
             disk,
             layout,
             history: History::open(disk, head, open),
-            slots: Slots::new(layout.per_page(), blocks, (CLUSTERS as u8, root)),
+            slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, session),
             old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
         })
@@ -112,6 +112,11 @@ impl Catalog {
     /// Takes a slot for new content of `block`.
     pub(super) fn begin_write(&mut self, block: Block) -> Slot {
         self.slots.take(block)
+    }
+
+    /// Notes that the content for which `slot` was taken is there.
+    pub(super) fn end_write(&mut self, block: Block, slot: Slot) {
+        self.slots.written(slot, block);
     }
 
     /// Gives a slot back whose content was not written.

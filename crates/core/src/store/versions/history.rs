@@ -333,6 +333,7 @@ impl History {
     }
 
     /// How many entries were looked at for what dies, and how many were moved by merges.
+    #[cfg(test)]
     pub(super) fn work(&self) -> (u64, u64) {
         (self.deaths.looked, self.deaths.merged)
     }

@@ -66,8 +66,15 @@ impl Versions {
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, setup.session);
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
-        index.replay()?;
-        let torn = if opening.read_only { None } else { index.erase_torn()? };
+        let log = index.replay()?;
+        let torn = if opening.read_only {
+            None
+        } else {
+            let bytes = &heads[usize::from(head.position() > 0)];
+            map.write(Pos(head.position()), bytes, true)?;
+            index.make_durable(&log)?;
+            index.erase_torn()?
+        };
         let allocated = match opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok()) {
             Some(allocated) => allocated,
             None => index.allocated(blocks)?,
@@ -135,16 +142,24 @@ impl Index<'_> {
         }
     }
 
-    /// Replays the log up to the first sector that is not whole.
-    fn replay(&mut self) -> Result<(), VersionsError> {
+    /// Replays the log up to the first sector that is not whole. Returns all that was replayed.
+    fn replay(&mut self) -> Result<Vec<u8>, VersionsError> {
+        let mut log = Vec::new();
         while let Some(Place { extent, .. }) = self.catalog.next_sector() {
             let mut bytes = vec![0; extent.len as usize];
             self.stubs.read(extent.start, &mut bytes)?;
             if !self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
                 break;
             }
+            log.extend(bytes);
         }
-        Ok(())
+        Ok(log)
+    }
+
+    /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it
+    /// replaced is destroyed soon.
+    fn make_durable(&self, log: &[u8]) -> Result<(), MediumError> {
+        if log.is_empty() { Ok(()) } else { self.stubs.write(self.catalog.current_half().start, log, true) }
     }
 
     /// Overwrites what commits left that were never durable as a whole, so that no later start takes it for part of

@@ -32,6 +32,8 @@ struct Partial {
     pending: u128,
     /// The same for the head under way.
     releasing: u128,
+    /// A bit for each slot that was taken for content that is not there yet: no head says that it is used.
+    writing: u128,
     /// The first and the last block that took a slot since the cluster was begun.
     span: (u64, u64),
 }
@@ -95,7 +97,7 @@ impl Slots {
         if used != self.all() {
             let span = (zone, self.zone_end(zone) - 1);
             let free = self.all() & !used;
-            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, span });
+            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
             self.open.insert((zone, cluster));
         }
         Ok(true)
@@ -117,6 +119,7 @@ impl Slots {
     }
 
     /// How many slots there are, used or not.
+    #[cfg(test)]
     pub(super) fn len(&self) -> u64 {
         u64::from(self.end.0) * self.per_cluster
     }
@@ -143,7 +146,16 @@ impl Slots {
         let place = self.partial[&cluster].free.trailing_zeros();
         let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
         self.mark(slot, block);
+        let (_, bit) = self.place(slot);
+        self.partial_of(cluster, block).writing |= bit;
         slot
+    }
+
+    /// Notes that the content is there for which the slot was taken.
+    pub(super) fn written(&mut self, slot: Slot, block: Block) {
+        let (cluster, bit) = self.place(slot);
+        self.partial_of(cluster, block).writing &= !bit;
+        self.changed.insert(cluster);
     }
 
     /// Notes that a version of `block` lies in `slot`, which is not used as far as the index says.
@@ -176,7 +188,8 @@ impl Slots {
 
     fn add(&mut self, cluster: Cluster, zone: u64, block: Block) {
         let span = (block.0, block.0);
-        self.partial.insert(cluster, Partial { zone, free: self.all(), pending: 0, releasing: 0, span });
+        let free = self.all();
+        self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
         self.open.insert((zone, cluster));
     }
 
@@ -212,7 +225,9 @@ impl Slots {
     /// Frees a slot that no durable index or log names.
     pub(super) fn free(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
-        self.partial_of(cluster, block).free |= bit;
+        let partial = self.partial_of(cluster, block);
+        partial.free |= bit;
+        partial.writing &= !bit;
         self.freed(cluster);
         self.used -= 1;
     }
@@ -228,7 +243,7 @@ impl Slots {
     fn partial_of(&mut self, cluster: Cluster, block: Block) -> &mut Partial {
         let zone = self.zone_of(block.0);
         let span = (zone, self.zone_end(zone) - 1);
-        let full = Partial { zone, free: 0, pending: 0, releasing: 0, span };
+        let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, span };
         self.partial.entry(cluster).or_insert(full)
     }
 
@@ -249,7 +264,7 @@ impl Slots {
     pub(super) fn tell(&mut self, pages: &mut Pages) -> Result<bool, Absent> {
         let Some(cluster) = self.changed.first().copied() else { return Ok(false) };
         let key = pack(&[u64::from(cluster.0)]);
-        let free = |it: &Partial| it.free | it.pending | it.releasing;
+        let free = |it: &Partial| it.free | it.pending | it.releasing | it.writing;
         match self.partial.get(&cluster) {
             Some(partial) if free(partial) != self.all() => {
                 let mut entry = [0; ENTRY];
