@@ -8,6 +8,7 @@ use crate::medium::FaultKind;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, Extent};
+use quietus_seal::Seal;
 
 /// A disk, and its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,13 +50,25 @@ pub struct Setup {
     pub tells_holes: bool,
     /// Initial content of the medium.
     pub origin: Origin,
-    /// Mode of an overlay, above a base with that content.
-    pub overlay: Option<Mode>,
-    /// Size of that base.
+    /// Place of the disk's content.
+    pub store: Store,
+    /// Size of an overlay's base, which has the initial content.
     pub base_bytes: u64,
 }
 
 impl Setup {
+    /// Whether content lies where the guest put it.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.store == Store::InPlace
+    }
+
+    /// Whether the disk keeps versions.
+    #[must_use]
+    pub fn keeps_versions(&self) -> bool {
+        matches!(self.store, Store::Versions { .. })
+    }
+
     /// The simplest disk.
     pub fn plain(disk_bytes: u64) -> Self {
         Self {
@@ -73,10 +86,26 @@ impl Setup {
             destage_percent: 0,
             tells_holes: false,
             origin: Origin::Empty,
-            overlay: None,
+            store: Store::InPlace,
             base_bytes: 0,
         }
     }
+}
+
+/// Place of a disk's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Store {
+    /// The place where the guest put it.
+    InPlace,
+    /// Slots above a base.
+    Overlay(Mode),
+    /// Slots, sealed; closed epochs are kept.
+    Versions {
+        /// Way of sealing.
+        seal: Seal,
+        /// Size of each half of the log of stubs.
+        log_bytes: u64,
+    },
 }
 
 /// Initial content of a medium on which a disk is created.

@@ -4,6 +4,7 @@ use crate::medium::{Host, Power, SimMedium};
 use quietus_core::media::{Media, MediumId};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Scratch;
+use quietus_core::sealing::Sealer;
 use quietus_core::volume::{Io, IoOp};
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl SimMedia {
     }
 
     /// Leaves `io` torn, as the power or the process went: it may be done in part.
-    pub fn tear(&self, mut io: Io, scratch: &mut Scratch) {
+    pub fn tear(&self, mut io: Io, sealer: Option<&dyn Sealer>, scratch: &mut Scratch) {
         let each = |act: &dyn Fn(&SimMedium, quietus_core::units::Pos, std::ops::Range<usize>)| {
             for (place, part) in io.at.parts().filter(|(place, _)| place.on.is_changed()) {
                 act(self.on(place.on), place.extent.start, part);
@@ -53,7 +54,7 @@ impl SimMedia {
         };
         match &mut io.op {
             IoOp::Write { data, .. } => {
-                let torn = io.at.write::<MediumError>(data, None, |place, part| {
+                let torn = io.at.write::<MediumError>(data, sealer, |place, part| {
                     if place.on.is_changed() {
                         self.on(place.on).tear(place.extent.start, part);
                     }
@@ -68,7 +69,7 @@ impl SimMedia {
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
             IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
-                drop(io.perform(&self.get(), None, scratch));
+                drop(io.perform(&self.get(), sealer, scratch));
             }
             IoOp::Read | IoOp::Prefetch => {}
         }

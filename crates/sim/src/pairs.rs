@@ -20,6 +20,8 @@ pub enum Store {
     Overlay,
     /// Either, as the seed decides.
     Any,
+    /// Sealed slots, with epochs that are kept.
+    Versions,
 }
 
 /// Sender of the requests.
@@ -44,7 +46,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 11] = [
+pub const PAIRS: [Pair; 12] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -56,6 +58,7 @@ pub const PAIRS: [Pair; 11] = [
     files(&[Ext4], Store::Overlay, 2_000),
     files(&[Ext4, Fat, Ext2], Store::InPlace, 1_000),
     files(&[Ext4, Fat, Ext2], Store::Overlay, 1_000),
+    Pair { guest: Guest::Bare, store: Store::Versions, histories: 3_000 },
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -72,6 +75,7 @@ impl fmt::Display for Pair {
             Store::InPlace => "in place",
             Store::Overlay => "overlay",
             Store::Any => "in place or overlay",
+            Store::Versions => "versions",
         };
         write!(f, "{guest}, {store}")
     }
@@ -81,7 +85,7 @@ impl Pair {
     /// Plays the history of `seed`; cut down if it fails.
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
-            Guest::Bare => bare(&self.to_string(), seed),
+            Guest::Bare => bare(&self.to_string(), self.history(seed)),
             Guest::Files(parts) => {
                 let setup = files::Setup::from_seed(seed, self.disk(seed), parts);
                 let mut figures = Figures::default();
@@ -90,6 +94,12 @@ impl Pair {
                 (part, figures)
             }
         }
+    }
+
+    /// The history of bare requests of `seed`.
+    #[must_use]
+    pub fn history(&self, seed: u64) -> History {
+        if self.store == Store::Versions { History::of_versions(seed) } else { History::from_seed(seed) }
     }
 
     /// The disk of `seed` below a file system.
@@ -101,7 +111,10 @@ impl Pair {
             policy: if rng.chance(20) { "random,ff" } else { disk.policy },
             origin: history::Origin::Adopted,
             tells_holes: true,
-            overlay: (self.store == Store::Overlay).then_some(mode),
+            store: match self.store {
+                Store::Overlay => history::Store::Overlay(mode),
+                _ => history::Store::InPlace,
+            },
             ..disk
         }
     }
@@ -112,8 +125,8 @@ pub fn listed(seed: u64) -> String {
     History::from_seed(seed).to_string()
 }
 
-fn bare(name: &str, seed: u64) -> (Part, Figures) {
-    let history = History::from_seed(seed);
+fn bare(name: &str, history: History) -> (Part, Figures) {
+    let seed = history.seed;
     let steps = history.steps.len();
     let (failure, figures) = match verdict(&history) {
         Ok(figures) => (None, figures),

@@ -10,6 +10,7 @@
 
 pub mod disk;
 mod forensic;
+mod keys;
 mod life;
 mod log;
 
@@ -64,6 +65,8 @@ pub struct Server {
     policy: Policy,
     watched: Option<Watched>,
     pub(crate) media: SimMedia,
+    /// Keys of a disk that seals its content.
+    keys: keys::Keys,
     /// Places where the guest keeps copies of content, by its own leave: no receipt says a word of those.
     pub(crate) copies: Vec<Extent<Addr>>,
     /// Initial content of the part of the disk that has content on a medium at first.
@@ -274,7 +277,7 @@ impl Server {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
-        self.done.push(io.perform(&self.media.get(), None, &mut self.scratch));
+        self.done.push(io.perform(&self.media.get(), self.keys.sealer(), &mut self.scratch));
         let journal = self.media.journal.take_fired();
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
         self.has_sync_failed |= content.contains(&FaultKind::Sync);

@@ -180,7 +180,7 @@ impl World {
         self.pending.clear();
         match () {
             () if is_clean => self.model.restarted(),
-            () if self.server.setup.overlay.is_some() => self.model.forgotten(|_| true),
+            () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }
         self.hear()
@@ -217,7 +217,7 @@ impl World {
 fn first_page(setup: &Setup) -> Model {
     let mut model = Model::new(setup.disk_bytes, Value::Zeros);
     let whole = Extent::new(0, setup.disk_bytes);
-    if setup.overlay.is_none() && setup.origin == Origin::Foreign {
+    if setup.is_in_place() && setup.origin == Origin::Foreign {
         model.died(Tag(ORIGIN.0 + 1), whole);
     } else if !original(setup).is_empty() {
         model.begin(ORIGIN, original(setup), Value::Content(ORIGIN));

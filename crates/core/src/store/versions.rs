@@ -38,7 +38,7 @@ use history::{Version, WallTime};
 use killing::Killing;
 pub use opening::{VersionsError, format_index};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stubs::Entry;
 pub use stubs::Layout;
 
@@ -122,6 +122,9 @@ struct Committing {
     index: Option<IndexCheckpoint>,
     /// Whether the next commit has to have a checkpoint of the index.
     wants_index: bool,
+    /// The blocks that were written since the last commit began, and those of that commit.
+    fresh: BTreeSet<Block>,
+    blocks: BTreeSet<Block>,
 }
 
 fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
@@ -346,6 +349,8 @@ impl Store for Versions {
         for ((block, _), Sealing { number, stub, .. }) in blocks(extent).zip(sealings) {
             let Some((slot, epoch)) = self.writing.remove(&block) else { continue };
             self.allocated.insert(outline(block));
+            self.committing.fresh.insert(block);
+            self.catalog.end_write(block, slot);
             self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.into() });
             self.change(Change::Written(block, slot, epoch));
         }
@@ -395,12 +400,12 @@ impl Store for Versions {
         }
     }
 
-    fn is_durable(&self, _: Extent<Addr>) -> bool {
-        !self.catalog.log.is_pending() && !self.committing.is_open()
+    fn is_durable(&self, extent: Extent<Addr>) -> bool {
+        !blocks(extent).any(|(block, _)| self.committing.has(block))
     }
 
     fn begin_checkpoint(&mut self) -> Vec<Phase> {
-        self.committing.is_under_way = true;
+        self.committing.begin();
         self.killing.begin_commit();
         let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
         if self.is_index_due() && self.may_write_index() {
@@ -426,7 +431,7 @@ impl Store for Versions {
 
     fn end_checkpoint(&mut self) {
         let committing = std::mem::take(&mut self.committing);
-        self.committing.wants_index = committing.wants_index;
+        (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
         self.killing.end_commit();
         if let Some(index) = committing.index {
             self.catalog.end_checkpoint(&index);
@@ -435,7 +440,7 @@ impl Store for Versions {
     }
 
     fn abort_checkpoint(&mut self) {
-        self.committing.is_under_way = false;
+        self.committing.abort();
         self.killing.abort_commit();
         if let Some(index) = self.committing.index.take() {
             self.catalog.abort_checkpoint(&index);
@@ -478,6 +483,21 @@ impl Store for Versions {
 }
 
 impl Committing {
+    fn begin(&mut self) {
+        self.is_under_way = true;
+        self.blocks.append(&mut self.fresh);
+    }
+
+    fn abort(&mut self) {
+        self.is_under_way = false;
+        self.fresh.append(&mut self.blocks);
+    }
+
+    /// Whether a write of `block` has ended that is not durable.
+    fn has(&self, block: Block) -> bool {
+        self.fresh.contains(&block) || self.blocks.contains(&block)
+    }
+
     fn is_open(&self) -> bool {
         self.is_under_way || self.again.is_some()
     }

@@ -571,7 +571,7 @@ pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
 }
 
 /// `data` with zeros behind it, as long as its places: the last block of a disk may be written as a whole.
-fn padded(data: Buf, bytes: u64) -> Buf {
+pub(super) fn padded(data: Buf, bytes: u64) -> Buf {
     if data.len() as u64 == bytes {
         return data;
     }

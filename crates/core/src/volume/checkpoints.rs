@@ -207,6 +207,11 @@ impl Volume {
 }
 
 impl Checkpoints {
+    /// Whether none is under way, and nobody waits for one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.step == Step::Rest && self.next.is_empty()
+    }
+
     /// Forgets who waits: the medium failed.
     pub(super) fn give_up(&mut self) {
         (self.waiters, self.next) = (Vec::new(), Vec::new());

@@ -10,7 +10,10 @@
 //!    does not name it. The place is used again only once the journal does not name
 //!    it either. Otherwise a start after a crash would destroy new content.
 //! 3. An address leaves its place only while nobody reads there.
+//! 4. Where versions are kept, an address leaves its place only once the durable store says that the content is there:
+//!    a start after a crash would not know the place, and would show the content before it.
 
+use super::checkpoints::Waiter;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
@@ -113,8 +116,13 @@ impl Volume {
         let dead = self.state.ledger.dead().iter();
         let blocks = dead.flat_map(|(run, it)| run.pieces(BLOCK_BYTES).map(|block| (block, it.cause)));
         let mut left = ExtentMap::<Addr, ()>::default();
+        let mut wants_checkpoint = false;
         for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
             if self.requests.running.reads(block) || self.must_wait(block) {
+                continue;
+            }
+            if !self.store.is_durable(block) {
+                wants_checkpoint = true;
                 continue;
             }
             let has_room = self.entries() + ENTRIES_NEEDED <= self.commits.journal.shape().entries_max();
@@ -134,6 +142,9 @@ impl Volume {
         }
         if !left.is_empty() {
             self.settle(out);
+        }
+        if wants_checkpoint && self.checkpoints.is_empty() {
+            self.want_checkpoint(Waiter::Nobody, out);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Changes of parts of blocks, where a store writes whole blocks only: the rest of a block is read, and
 //! written together with the part.
 
+use super::admit::padded;
 use super::checkpoints::Waiter;
 use super::running::{Deaths, Stage};
 use super::waiting::{Obstacle, Unseen};
@@ -122,7 +123,8 @@ impl Volume {
         let needs_map = self.store.missing(block).is_some() || self.store.lacks_space(block, false).is_some();
         match if needs_map { WritePlan::CopyUp(block) } else { self.allocate(id, block) } {
             WritePlan::To(places) => {
-                let op = IoOp::Write { data: content.into(), durable: false };
+                let data = padded(content.into(), places.bytes());
+                let op = IoOp::Write { data, durable: false };
                 self.io(Purpose::Request(id), places, op, out);
             }
             WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),

@@ -67,7 +67,7 @@ impl Files {
     /// Kills the server. Below an overlay that is to the guests like a power cut: unflushed content
     /// may be gone, so that none of them `survives`.
     pub(super) fn kill(&mut self, survives: bool) -> Result<(), String> {
-        let is_overlay = self.setup.disk.overlay.is_some();
+        let is_overlay = !self.setup.disk.is_in_place();
         self.server.kill()?;
         self.orphans.clear();
         self.parts.iter_mut().for_each(|it| it.is_cold = true);

@@ -38,7 +38,7 @@ impl Files {
         events.extend(dirty.iter().flat_map(|it| [Event::WriteBack(*it); 3]));
         events.extend(named.keys().flat_map(|it| [Event::Read(*it), Event::Do(Action::Touch(*it))]));
         events.extend(system.free().first().map(|it| Event::Trim(*it)));
-        if self.setup.disk.overlay.is_none() {
+        if self.setup.disk.is_in_place() {
             events.extend(named.keys().map(|it| Event::AskInVain(*it, Vain::FastZeros)));
         }
         let other = named.into_keys().next().into_iter();

@@ -1,6 +1,6 @@
 //! Histories made from a seed.
 
-use super::{Action, Ask, History, Origin, Setup, Step};
+use super::{Action, Ask, History, Origin, Setup, Step, Store};
 use crate::content::{CELL_BYTES, Tag};
 use crate::medium::FaultKind;
 use crate::remanence::SECTOR_BYTES;
@@ -8,6 +8,7 @@ use crate::rng::Rng;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_seal::Seal;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
@@ -18,11 +19,27 @@ impl History {
         let mut rng = Rng::new(seed);
         let setup = Setup::roll(&mut rng).perhaps_overlay(&mut Rng::new(!seed));
         let mut mood = Mood::roll(&mut rng, &setup);
-        if setup.overlay.is_some() {
+        if !setup.is_in_place() {
             mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
         }
         let count = rng.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
+        Self { seed, setup, steps }
+    }
+}
+
+impl History {
+    /// The history of `seed` of a disk that keeps versions, whose host always has space.
+    #[must_use]
+    pub fn of_versions(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let setup = Setup::roll(&mut rng).with_versions(&mut Rng::new(!seed));
+        let mut mood = Mood::roll(&mut rng, &setup);
+        mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 0, 4]);
+        let count = rng.range(5, 70) as u32;
+        let needs_no_space =
+            |step: &Step| !matches!(step.action, Action::Full | Action::Fault { kind: FaultKind::Space, .. });
+        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).filter(needs_no_space).collect();
         Self { seed, setup, steps }
     }
 }
@@ -51,19 +68,27 @@ impl Setup {
             destage_percent: rng.pick(&[0, 5, 30]),
             tells_holes: rng.chance(50),
             origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
-            overlay: None,
+            store: Store::InPlace,
             base_bytes: 0,
         }
     }
 
+    /// The same disk with versions.
+    fn with_versions(self, rng: &mut Rng) -> Self {
+        let seal = rng.pick(&[Seal::RandomKey, Seal::RandomKey, Seal::RandomKey, Seal::Aon, Seal::None]);
+        let store = Store::Versions { seal, log_bytes: rng.pick(&[16_384, 16_384, 32_768, 65_536]) };
+        Self { store, origin: Origin::Empty, ..self }
+    }
+
     /// The same disk as an overlay, more often than not.
     fn perhaps_overlay(self, rng: &mut Rng) -> Self {
-        let modes = [None, None, Some(Mode::Packed), Some(Mode::Lazy), Some(Mode::Lazy), Some(Mode::Punch)];
+        let [packed, lazy, punch] = [Mode::Packed, Mode::Lazy, Mode::Punch].map(Store::Overlay);
+        let stores = [Store::InPlace, Store::InPlace, packed, lazy, lazy, punch];
         let base_bytes =
             if rng.chance(50) { self.disk_bytes } else { rng.range(1, self.disk_bytes / SECTOR) * SECTOR };
-        let overlay = rng.pick(&modes);
-        let policy = if overlay.is_some() && rng.chance(15) { "none" } else { self.policy };
-        Self { overlay, policy, base_bytes, ..self }
+        let store = rng.pick(&stores);
+        let policy = if store != Store::InPlace && rng.chance(15) { "none" } else { self.policy };
+        Self { store, policy, base_bytes, ..self }
     }
 }
 
@@ -97,10 +122,12 @@ impl Mood {
             fault_weight: rng.pick(&[0, 0, 0, 2]),
             full_weight: 0,
             turns_max: rng.pick(&[2, 8, 40]),
-            targets: if setup.overlay.is_some() {
-                &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base]
-            } else {
-                &[MediumId::Data, MediumId::Journal]
+            targets: match setup.store {
+                Store::InPlace => &[MediumId::Data, MediumId::Journal],
+                Store::Overlay(_) => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base],
+                Store::Versions { .. } => {
+                    &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs]
+                }
             },
         }
     }

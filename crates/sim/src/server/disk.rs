@@ -1,7 +1,8 @@
 //! The parts of a disk: its media, its store, and the way it is created and opened. Nothing else in
 //! the simulator knows how `core` wants them.
 
-use crate::history::{Origin, Setup};
+use super::keys::Keys;
+use crate::history::{Origin, Setup, Store};
 use crate::media::SimMedia;
 use crate::medium::{Host, Power, SimMedium};
 use crate::rng::Rng;
@@ -10,25 +11,36 @@ use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::policy::Policy;
-use quietus_core::store::{Kind, overlay};
+use quietus_core::sealing::Slot;
+use quietus_core::store::{Kind, overlay, versions};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
+use quietus_seal::Seal;
 use std::error::Error;
 use std::sync::Arc;
 
-const DISK: [u8; 16] = *b"a simulated disk";
+pub(super) const DISK: [u8; 16] = *b"a simulated disk";
 /// Most space of an overlay, in multiples of the disk's size.
 const GROWTH_MAX: u64 = 6;
 /// Space beyond that for places of refused writes, bytes: those are destroyed before they are used
 /// again, which has to wait while the host is full.
 const REFUSED_BYTES_MAX: u64 = 2 << 20;
+/// Slots of a disk that keeps versions: more than any history writes blocks.
+const SLOTS: u64 = 2048;
+/// Space of an index of versions.
+const INDEX_BYTES: u64 = 4 << 20;
+
+/// Where things lie on the medium of stubs.
+pub(super) fn layout(seal: Seal, half_bytes: u64) -> versions::Layout {
+    versions::Layout { stub_bytes: seal.stub_bytes(), half_bytes }
+}
 
 /// Everything that is needed to open the disk of `setup`.
 pub(super) fn opening(
     setup: &Setup,
     policy: &Policy,
     checkpoint: Option<&Checkpoint>,
-    (now, media): (Millis, &SimMedia),
+    (now, media, keys): (Millis, &SimMedia, &mut Keys),
     rng: &mut Rng,
 ) -> Opening {
     let config = Config {
@@ -42,8 +54,14 @@ pub(super) fn opening(
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&rng.roll().to_le_bytes());
     let size = setup.disk_bytes;
-    let overlay = |mode| Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) });
-    let store = setup.overlay.map_or(Kind::InPlace, overlay);
+    let store = match setup.store {
+        Store::InPlace => Kind::InPlace,
+        Store::Overlay(mode) => Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) }),
+        Store::Versions { seal, log_bytes } => {
+            let session = keys.begin_session(seal);
+            Kind::Versions(versions::Setup { layout: layout(seal, log_bytes), session })
+        }
+    };
     let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());
     Opening { config, disk: DISK, size, session, entropy, now, checkpoint, store }
 }
@@ -57,9 +75,16 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     let (power, host) = (Power::default(), Host::default());
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
     let journal = fixed(shape(setup).bytes());
-    if setup.overlay.is_none() {
+    if setup.is_in_place() {
         let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
         return SimMedia { data, journal, others: Vec::new(), power, host };
+    }
+    if let Store::Versions { seal, log_bytes } = setup.store {
+        let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, setup.punch, power.clone()).on_host(&host);
+        let map = fixed(INDEX_BYTES).on_host(&host);
+        let stubs = fixed(layout(seal, log_bytes).home(Slot(SLOTS)).end().next_multiple_of(BLOCK_BYTES));
+        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs.on_host(&host))];
+        return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
     let data = SimMedium::growing(data_max, passes, true, power.clone()).on_host(&host);
@@ -71,7 +96,11 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
 
 /// The part of the disk whose content is on a medium at first.
 pub fn original(setup: &Setup) -> Extent<Addr> {
-    let bytes = if setup.overlay.is_some() { setup.base_bytes } else { setup.disk_bytes };
+    let bytes = match setup.store {
+        Store::InPlace => setup.disk_bytes,
+        Store::Overlay(_) => setup.base_bytes,
+        Store::Versions { .. } => 0,
+    };
     Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })
 }
 
@@ -85,11 +114,17 @@ fn base_data(setup: &Setup) -> BlockSet {
 pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<Checkpoint, Box<dyn Error>> {
     let whole = Some(Extent::new(0, setup.disk_bytes));
     let (journal, shape) = (&media.journal, shape(setup));
-    if setup.overlay.is_none() {
+    if setup.is_in_place() {
         media.data.write(Pos(0), content, true)?;
         let held = whole.filter(|_| setup.origin == Origin::Adopted);
         let dead = whole.filter(|_| setup.origin == Origin::Foreign);
         return Ok(Volume::format(journal, shape, DISK, held, dead)?);
+    }
+    if let Store::Versions { seal, log_bytes } = setup.store {
+        let log = Extent::between(0, layout(seal, log_bytes).half(1).end());
+        media.on(MediumId::Stubs).reserve(log)?;
+        media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
+        return Ok(Volume::format(journal, shape, DISK, None, None)?);
     }
     media.on(MediumId::Base).write(Pos(0), content, true)?;
     overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;

@@ -14,6 +14,7 @@
 
 use super::Server;
 use crate::content::{Tag, is_content, marks};
+use crate::history::Store;
 use crate::remanence::{SECTOR_BYTES, Trace};
 use crate::violation::{Oracle, Violation};
 use quietus_core::media::MediumId;
@@ -65,9 +66,8 @@ impl Server {
         }
         match self.volume.status().store {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
-            StoreStatus::InPlace | StoreStatus::Versions(_) => {
-                self.judge_dead(whole).and_then(|()| self.judge_taken())
-            }
+            StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
+            StoreStatus::Versions(_) => Ok(()),
         }
     }
 
@@ -113,7 +113,7 @@ impl Server {
     /// Whether `sector`, of a disk in place, is one where the guest keeps copies.
     fn is_copy(&self, sector: Option<usize>) -> bool {
         let there = |it: usize| Extent::new((it * SECTOR_BYTES) as u64, SECTOR_BYTES as u64);
-        let there = sector.filter(|_| self.setup.overlay.is_none()).map(there);
+        let there = sector.filter(|_| self.setup.is_in_place()).map(there);
         there.is_some_and(|there| self.copies.iter().any(|it| it.overlaps(there)))
     }
 
@@ -170,7 +170,7 @@ impl Server {
 
     /// Places of `part` of one block, as the map on its medium says, in its cache or below it.
     fn place_in_map(&self, part: Extent<Addr>, durable: bool) -> Option<Places> {
-        self.setup.overlay?;
+        let Store::Overlay(_) = self.setup.store else { return None };
         let map = self.media.on(MediumId::Map);
         let at = Extent::new(4096 + 4 * (part.start.0 / BLOCK_BYTES), 4);
         let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("an entry has four bytes"));

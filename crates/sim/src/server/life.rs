@@ -1,5 +1,6 @@
 //! The start, the stop and the death of a server.
 
+use super::keys::Keys;
 use super::{Figures, Server, Watched, bad_reply, disk, overdue};
 use crate::history::Setup;
 use crate::medium::{Fault, SimMedium};
@@ -31,13 +32,16 @@ impl Server {
         let media = disk::media(setup, policy.passes().len());
         let checkpoint = disk::create(setup, &content, &media).map_err(|error| cannot("created", &*error))?;
         let mut rng = Rng::new(seed);
-        let opening = disk::opening(setup, &policy, Some(&checkpoint), (BEGINNING, &media), &mut rng);
+        let mut keys = Keys::new(seed);
+        let host = (BEGINNING, &media, &mut keys);
+        let opening = disk::opening(setup, &policy, Some(&checkpoint), host, &mut rng);
         let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
         let mut this = Self {
             setup: setup.clone(),
             policy,
             watched,
             media,
+            keys,
             origin: content,
             copies: Vec::new(),
             volume,
@@ -124,7 +128,7 @@ impl Server {
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
             if self.rng.chance(50) {
-                self.media.tear(io, &mut self.scratch);
+                self.media.tear(io, self.keys.sealer(), &mut self.scratch);
             }
         }
         self.done.clear();
@@ -140,7 +144,7 @@ impl Server {
         if let Some(changes) = fuse {
             self.media.power.light_fuse(changes);
         }
-        let (checkpoint, host) = (self.checkpoint.as_ref(), (self.now, &self.media));
+        let (checkpoint, host) = (self.checkpoint.as_ref(), (self.now, &self.media, &mut self.keys));
         let opening = disk::opening(&self.setup, &self.policy, checkpoint, host, &mut self.rng);
         let opened = Volume::open(opening, &self.media.get());
         if self.media.power.is_off() {
@@ -153,7 +157,7 @@ impl Server {
         self.watch();
         let unknown = self.volume.status().holes_unknown;
         self.is_space_known = false;
-        let searches = unknown || self.setup.overlay.is_none();
+        let searches = unknown || self.setup.is_in_place();
         self.search_from = (searches && self.setup.tells_holes).then_some(0);
         self.resume_log()
     }

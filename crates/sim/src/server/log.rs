@@ -59,7 +59,7 @@ impl Server {
     pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
         // Newer content may be there.
         let is_late =
-            self.setup.overlay.is_some() || number < self.log.late_before || receipt.act == Done::Overwritten;
+            !self.setup.is_in_place() || number < self.log.late_before || receipt.act == Done::Overwritten;
         if is_late {
             self.count(&receipt)?;
             self.say(Said::Late(receipt));

@@ -1,10 +1,14 @@
 //! Steps and disks that are simpler than a given one. Each proposal is smaller in some measure, so
 //! that simplifying comes to an end.
 
-use crate::history::{Action, Ask, History, Setup, Step};
+use crate::history::{Action, Ask, History, Setup, Step, Store};
 use crate::remanence::SECTOR_BYTES;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_seal::Seal;
+
+/// Largest half of a log of stubs.
+const LOG_BYTES_MAX: u64 = 65_536;
 
 /// Histories with one step simpler, or the disk.
 pub(super) fn histories(history: &History) -> Vec<History> {
@@ -93,9 +97,17 @@ fn setups(setup: &Setup) -> Vec<Setup> {
         Setup { destage_percent: plain.destage_percent, ..now() },
         Setup { tells_holes: plain.tells_holes, ..now() },
         Setup { origin: plain.origin, ..now() },
-        Setup { overlay: plain.overlay, ..now() },
-        Setup { overlay: setup.overlay.map(|_| Mode::Lazy), ..now() },
+        Setup { store: plain.store, ..now() },
+        Setup { store: simpler_store(setup.store), ..now() },
         Setup { base_bytes: plain.base_bytes, ..now() },
     ];
     all.into_iter().filter(|it| it != setup).collect()
+}
+
+fn simpler_store(store: Store) -> Store {
+    match store {
+        Store::InPlace => store,
+        Store::Overlay(_) => Store::Overlay(Mode::Lazy),
+        Store::Versions { .. } => Store::Versions { seal: Seal::RandomKey, log_bytes: LOG_BYTES_MAX },
+    }
 }

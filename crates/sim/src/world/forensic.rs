@@ -11,6 +11,7 @@
 
 use super::{ORIGIN, World};
 use crate::content::Tag;
+use crate::history::Store;
 use crate::remanence::Trace;
 use crate::violation::Violation;
 use quietus_core::units::{Addr, Extent};
@@ -20,6 +21,9 @@ impl World {
     /// Checks that the content that the receipt names is destroyed, unless there was another death
     /// since.
     pub(super) fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
+        if self.server.setup.keeps_versions() {
+            return Ok(());
+        }
         let dies_again =
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));
         // Content that a write destroys had died; content below other content is left to its own
@@ -31,6 +35,9 @@ impl World {
     }
 
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
+        if self.server.setup.keeps_versions() {
+            return self.server.judge_drained();
+        }
         let whole = Extent::new(0, self.server.setup.disk_bytes);
         let doomed = self.server.survivor(|trace| self.doomed_part(trace, whole, true));
         self.server.report(doomed, "all obligations are completed")?;
@@ -42,7 +49,7 @@ impl World {
         runs.find_map(|(run, dead_before, rewritten_before)| {
             let is_below = |tag: Option<Tag>| tag.is_some_and(|tag| trace.tag < tag);
             // Content that the base holds for ever can be overwritten without a pass.
-            let is_base = self.server.setup.overlay.is_some() && trace.tag == ORIGIN;
+            let is_base = matches!(self.server.setup.store, Store::Overlay(_)) && trace.tag == ORIGIN;
             let (is_dead, is_below) =
                 (is_below(dead_before), rewrites && !is_base && is_below(rewritten_before));
             if !is_dead && !is_below {

@@ -67,7 +67,8 @@ impl World {
         let may_be = match refusal {
             Refusal::NotSupported(_) => {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
-                    || pending.ask == Ask::ConservativeOverwrite && self.server.passes() == 0
+                    || pending.ask == Ask::ConservativeOverwrite
+                        && (self.server.passes() == 0 || self.server.setup.keeps_versions())
             }
             // An answered write has its space: nothing is left to be refused at a flush.
             Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),

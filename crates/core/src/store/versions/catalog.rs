@@ -6,7 +6,7 @@ mod tests;
 
 use super::history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
 use super::log::{Log, Turned};
-use super::slots::{SLOTS_MAX, Slots};
+use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
@@ -86,7 +86,7 @@ impl Catalog {
             disk,
             layout,
             history: History::open(disk, head, open),
-            slots: Slots::new(layout.per_page().min(SLOTS_MAX), blocks, (CLUSTERS as u8, root)),
+            slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, session),
             old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
         })
@@ -114,6 +114,11 @@ impl Catalog {
         self.slots.take(block)
     }
 
+    /// Notes that the content for which `slot` was taken is there.
+    pub(super) fn end_write(&mut self, block: Block, slot: Slot) {
+        self.slots.written(slot, block);
+    }
+
     /// Gives a slot back whose content was not written.
     pub(super) fn cancel_write(&mut self, block: Block, slot: Slot) {
         self.slots.free(slot, block);
@@ -134,7 +139,7 @@ impl Catalog {
             self.history.close(WallTime(0))?;
         }
         let owed = self.history.write(block, slot, epoch)?;
-        slot.into_iter().for_each(|slot| self.slots.written(slot));
+        slot.into_iter().for_each(|slot| self.slots.written(slot, block));
         let Some(dead) = owed else { return Ok(None) };
         if self.log.forget(dead.slot) && !keeps(dead.slot) {
             self.history.completed(dead.slot)?;

@@ -12,7 +12,7 @@ use super::catalog::Catalog;
 use super::{Change, Versions};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::{Block, Slot};
+use crate::sealing::Slot;
 use crate::store::{Backlog, Job, JobEnd, Residue, Store};
 use crate::tree::Absent;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
@@ -34,8 +34,6 @@ enum Fate {
     Owed,
     /// A kept epoch shows it.
     Kept,
-    /// A crash took what named it: this block had it.
-    Lost(Block),
 }
 
 /// See the module's documentation.
@@ -65,11 +63,6 @@ impl Killing {
     /// Notes that a block leaves `slot`, which the journal names from now on.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
-    }
-
-    /// Notes that the journal names `slot`, which a crash left without a version.
-    pub(super) fn lost(&mut self, slot: Slot, block: Block) {
-        self.left.insert(slot, Fate::Lost(block));
     }
 
     pub(super) fn has_left(&self, slot: Slot) -> bool {
@@ -121,9 +114,7 @@ impl Killing {
             let part = Place { extent, ..place };
             match self.left.get(&Slot(slot))? {
                 Fate::Open => None,
-                Fate::Owed | Fate::Lost(_) => {
-                    Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false })
-                }
+                Fate::Owed => Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false }),
                 Fate::Kept => Some(Residue { part, at: Vec::new(), is_kept: true }),
             }
         };
@@ -148,13 +139,9 @@ impl Versions {
     pub(super) fn reclaim_slots(&mut self, place: Extent<Pos>) {
         for slot in place.start.0 / BLOCK_BYTES..place.end() / BLOCK_BYTES {
             let slot = Slot(slot);
-            match self.killing.left.remove(&slot) {
-                Some(Fate::Owed) => {
-                    self.killing.left_owed -= 1;
-                    self.killed(BTreeSet::from([slot]));
-                }
-                Some(Fate::Lost(block)) => self.catalog.slots.free(slot, block),
-                Some(Fate::Open | Fate::Kept) | None => {}
+            if self.killing.left.remove(&slot) == Some(Fate::Owed) {
+                self.killing.left_owed -= 1;
+                self.killed(BTreeSet::from([slot]));
             }
         }
     }

@@ -68,8 +68,14 @@ impl Versions {
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, setup.session);
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
-        index.replay()?;
-        let is_torn = !opening.read_only && index.erase_torn()?;
+        let log = index.replay()?;
+        let mut is_torn = false;
+        if !opening.read_only {
+            let bytes = &heads[usize::from(head.position() > 0)];
+            map.write(Pos(head.position()), bytes, true)?;
+            index.make_durable(&log)?;
+            is_torn = index.erase_torn()?;
+        }
         let allocated = match opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok()) {
             Some(allocated) => allocated,
             None => index.allocated(blocks)?,
@@ -109,10 +115,6 @@ impl Versions {
                 self.killing.leaves(slot);
                 self.killing.decided(slot, found == Found::Owed);
             }
-            Found::Lost(block) => {
-                self.catalog.slots.reserve(slot, block);
-                self.killing.lost(slot, block);
-            }
         }
     }
 }
@@ -126,8 +128,6 @@ enum Found {
     Owed,
     /// A kept epoch shows it.
     Kept,
-    /// It is nothing: the write of this block to it was not durable.
-    Lost(Block),
 }
 
 impl Index<'_> {
@@ -147,16 +147,24 @@ impl Index<'_> {
         }
     }
 
-    /// Replays the log up to the first sector that is not whole.
-    fn replay(&mut self) -> Result<(), VersionsError> {
+    /// Replays the log up to the first sector that is not whole. Returns all that was replayed.
+    fn replay(&mut self) -> Result<Vec<u8>, VersionsError> {
+        let mut log = Vec::new();
         while let Some(Place { extent, .. }) = self.catalog.next_sector() {
             let mut bytes = vec![0; extent.len as usize];
             self.stubs.read(extent.start, &mut bytes)?;
             if !self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
                 break;
             }
+            log.extend(bytes);
         }
-        Ok(())
+        Ok(log)
+    }
+
+    /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it
+    /// replaced is destroyed soon.
+    fn make_durable(&self, log: &[u8]) -> Result<(), MediumError> {
+        if log.is_empty() { Ok(()) } else { self.stubs.write(self.catalog.current_half().start, log, true) }
     }
 
     /// Writes zeros over what commits left that were never durable as a whole, so that no later start takes it for part of
@@ -220,10 +228,7 @@ impl Index<'_> {
             return Ok(Found::Shown(block));
         }
         let owed = self.ask(|catalog| catalog.history.owed_from(slot))?;
-        Ok(match owed.filter(|dead| dead.slot == slot) {
-            Some(_) => Found::Owed,
-            None if self.catalog.slots.is_taken(slot) => Found::Kept,
-            None => Found::Lost(block),
-        })
+        let is_owed = owed.is_some_and(|dead| dead.slot == slot);
+        Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
 }

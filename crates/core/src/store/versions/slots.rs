@@ -12,8 +12,8 @@ use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most slots in a cluster. Where there are no stubs, more homes than that share a page.
-pub(super) const SLOTS_MAX: u64 = 128;
+/// Most slots in a cluster.
+const SLOTS_MAX: u64 = 128;
 /// Bytes of a cluster's entry in the index: its zone, and a bit for each slot that is used.
 const ENTRY: usize = NUMBER + 16;
 
@@ -32,8 +32,8 @@ struct Partial {
     pending: u128,
     /// The same for the head under way.
     releasing: u128,
-    /// A bit for each slot that is being written: no head names it as used, since no version may come of it.
-    flying: u128,
+    /// A bit for each slot that was taken for content that is not there yet: no head says that it is used.
+    writing: u128,
     /// The first and the last block that took a slot since the cluster was begun.
     span: (u64, u64),
 }
@@ -97,7 +97,7 @@ impl Slots {
         if used != self.all() {
             let span = (zone, self.zone_end(zone) - 1);
             let free = self.all() & !used;
-            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, flying: 0, span });
+            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
             self.open.insert((zone, cluster));
         }
         Ok(true)
@@ -165,34 +165,16 @@ impl Slots {
         let place = self.partial[&cluster].free.trailing_zeros();
         let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
         self.mark(slot, block);
-        self.fly(slot, true);
+        let (_, bit) = self.place(slot);
+        self.partial_of(cluster, block).writing |= bit;
         slot
     }
 
-    /// Notes whether `slot` is being written.
-    fn fly(&mut self, slot: Slot, flies: bool) {
+    /// Notes that the content is there for which the slot was taken.
+    pub(super) fn written(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
-        let Some(partial) = self.partial.get_mut(&cluster) else { return };
-        partial.flying = if flies { partial.flying | bit } else { partial.flying & !bit };
+        self.partial_of(cluster, block).writing &= !bit;
         self.changed.insert(cluster);
-    }
-
-    /// Whether `slot` is used, or is being written.
-    pub(super) fn is_taken(&self, slot: Slot) -> bool {
-        let (cluster, bit) = self.place(slot);
-        let has_cluster = cluster < self.end && !self.empty.contains(cluster.0);
-        has_cluster && self.partial.get(&cluster).is_none_or(|it| it.free & bit == 0)
-    }
-
-    /// Keeps a slot from being taken that nothing is said of but by the journal: `block` had it.
-    pub(super) fn reserve(&mut self, slot: Slot, block: Block) {
-        self.taken(slot, block);
-        self.fly(slot, true);
-    }
-
-    /// Notes that a version lies in `slot`, which was written.
-    pub(super) fn written(&mut self, slot: Slot) {
-        self.fly(slot, false);
     }
 
     /// Notes that a version of `block` lies in `slot`, which is not used as far as the index says.
@@ -225,8 +207,8 @@ impl Slots {
 
     fn add(&mut self, cluster: Cluster, zone: u64, block: Block) {
         let span = (block.0, block.0);
-        self.partial
-            .insert(cluster, Partial { zone, free: self.all(), pending: 0, releasing: 0, flying: 0, span });
+        let free = self.all();
+        self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
         self.open.insert((zone, cluster));
     }
 
@@ -264,7 +246,7 @@ impl Slots {
         let (cluster, bit) = self.place(slot);
         let partial = self.partial_of(cluster, block);
         partial.free |= bit;
-        partial.flying &= !bit;
+        partial.writing &= !bit;
         self.freed(cluster);
         self.used -= 1;
     }
@@ -280,7 +262,7 @@ impl Slots {
     fn partial_of(&mut self, cluster: Cluster, block: Block) -> &mut Partial {
         let zone = self.zone_of(block.0);
         let span = (zone, self.zone_end(zone) - 1);
-        let full = Partial { zone, free: 0, pending: 0, releasing: 0, flying: 0, span };
+        let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, span };
         self.partial.entry(cluster).or_insert(full)
     }
 
@@ -301,7 +283,7 @@ impl Slots {
     pub(super) fn tell(&mut self, pages: &mut Pages) -> Result<bool, Absent> {
         let Some(cluster) = self.changed.first().copied() else { return Ok(false) };
         let key = pack(&[u64::from(cluster.0)]);
-        let free = |it: &Partial| it.free | it.pending | it.releasing | it.flying;
+        let free = |it: &Partial| it.free | it.pending | it.releasing | it.writing;
         match self.partial.get(&cluster) {
             Some(partial) if free(partial) != self.all() => {
                 let mut entry = [0; ENTRY];

@@ -45,8 +45,14 @@ impl Layout {
         PAGE_BYTES / SECTOR_BYTES * self.per_sector() as u64
     }
 
+    /// Slots in a cluster: those with a home in a page; in half a page where there are no stubs, and homes are small.
+    pub(super) fn cluster_slots(self) -> u64 {
+        if self.stub_bytes == 0 { self.per_page() / 2 } else { self.per_page() }
+    }
+
     /// A half of the log.
-    pub(super) fn half(self, half: u8) -> Extent<Pos> {
+    #[must_use]
+    pub fn half(self, half: u8) -> Extent<Pos> {
         Extent::new(PAGE_BYTES + u64::from(half) * self.half_bytes, self.half_bytes)
     }
 
@@ -57,7 +63,8 @@ impl Layout {
     }
 
     /// The home of a slot's entry: its record, then its stub.
-    pub(super) fn home(self, slot: Slot) -> Extent<Pos> {
+    #[must_use]
+    pub fn home(self, slot: Slot) -> Extent<Pos> {
         let (sector, entry) = (slot.0 / self.per_sector() as u64, slot.0 % self.per_sector() as u64);
         let homes = self.half(1).end();
         let at = homes + sector * SECTOR_BYTES + SECTOR_HEAD_BYTES as u64 + entry * self.entry_bytes() as u64;
@@ -209,6 +216,7 @@ mod tests {
         for (stub_bytes, per_page) in LAYOUTS {
             let layout = layout(stub_bytes);
             assert_eq!(layout.per_page(), per_page);
+            assert!(layout.cluster_slots() <= 128 && per_page.is_multiple_of(layout.cluster_slots()));
             let sector = sector(layout);
             let bytes = layout.sector_bytes(&sector);
             assert_eq!((bytes.len(), layout.parse_sector(&bytes)), (512, Some(sector)));

@@ -113,6 +113,7 @@ fn two_writes_of_parts_of_one_block_at_once_are_both_there() {
 fn what_is_merged_with_dead_parts_gets_zeros_and_waits_until_they_have_left() {
     let (mut bench, _) = versions();
     bench.write(0, 7, 2 * BLOCK);
+    bench.done(Op::Flush, 0, 0).unwrap();
     let (_, read) = bench.held_read(0, 2 * BLOCK);
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     assert_eq!(bench.dead(), BLOCK, "somebody still reads there");
@@ -193,6 +194,7 @@ fn a_block_of_which_nothing_is_left_dies_as_a_whole() {
 fn what_dies_leaves_its_place_at_once_and_is_destroyed_there() {
     let (mut bench, _) = versions();
     bench.write(0, 7, 8 * BLOCK);
+    bench.done(Op::Flush, 0, 0).unwrap();
     bench.ask(Op::Trim, BLOCK, 4 * BLOCK);
     assert_eq!((bench.dead(), bench.owed()), (0, 4 * BLOCK));
     bench.settle();
@@ -210,10 +212,30 @@ fn what_dies_leaves_its_place_at_once_and_is_destroyed_there() {
 }
 
 #[test]
+fn what_dies_leaves_its_place_only_once_the_store_knows_durably_that_it_is_there() {
+    let (mut bench, book) = versions();
+    bench.write(0, 7, BLOCK);
+    bench.done(Op::Flush, 0, 0).unwrap();
+    bench.write(0, 8, BLOCK);
+    let place = book.get().now.shown(0, Epoch(1));
+    assert_ne!(book.get().durable.shown(0, Epoch(1)), place);
+    let id = bench.ask(Op::Trim, 0, BLOCK);
+    assert_eq!((bench.dead(), bench.owed()), (BLOCK, 0), "a start would not know the place");
+    while bench.owed() == 0 {
+        let io = bench.todo.pop_front().expect("a checkpoint comes");
+        bench.carry_out(io);
+    }
+    assert_eq!((book.get().durable.shown(0, Epoch(1)), bench.dead()), (place, 0));
+    bench.settle();
+    assert!(bench.replies[&id].is_ok());
+}
+
+#[test]
 fn more_than_a_quarter_of_the_disk_can_leave_a_thousand_blocks_in_one_event() {
     const SIZE: u64 = 1500 * BLOCK;
     let (mut bench, _) = of_size(SIZE, 1 << 20);
     bench.write(0, 7, SIZE);
+    bench.done(Op::Flush, 0, 0).unwrap();
     bench.ask(Op::Trim, 0, SIZE);
     assert_eq!((bench.dead(), bench.owed()), (SIZE - 1024 * BLOCK, 1024 * BLOCK));
     bench.settle();

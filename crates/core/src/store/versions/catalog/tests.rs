@@ -146,6 +146,7 @@ impl Rig {
         if self.rng.next_u32().is_multiple_of(30) {
             return self.store.cancel_write(Block(block), slot);
         }
+        self.store.end_write(Block(block), slot);
         self.content.insert(slot, version);
         let stub = stub_of(version);
         let (block, number) = (Block(block), version);
@@ -439,6 +440,7 @@ impl Large {
             for _ in 0..4 {
                 let block = Block(near + rng.next_u64() % spread);
                 let (slot, open) = (it.store.begin_write(block), it.store.open_epoch());
+                it.store.end_write(block, slot);
                 it.store.log.push(open, Entry::Version { block, slot, number: epoch, stub: vec![1; 64] });
                 it.store.note(block, Some(slot), open, |_| false).expect("all is in memory");
             }

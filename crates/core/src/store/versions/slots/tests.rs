@@ -25,6 +25,25 @@ fn reopened(slots: &Slots, pages: &Pages) -> Slots {
 }
 
 #[test]
+fn a_head_does_not_say_that_a_slot_is_used_whose_content_is_not_there_yet() {
+    let (mut slots, mut pages) = (Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())), pages());
+    let [there, under_way, given_up] = [1, 2, 3].map(|block| (slots.take(Block(block)), Block(block)));
+    slots.written(there.0, there.1);
+    let head = |slots: &mut Slots, pages: &mut Pages| {
+        tell(slots, pages);
+        slots.begin_head();
+        slots.end_head();
+        reopened(slots, pages)
+    };
+    let mut crashed = head(&mut slots, &mut pages);
+    assert_eq!(crashed.used(), 1);
+    crashed.taken(under_way.0, under_way.1);
+    slots.written(under_way.0, under_way.1);
+    slots.free(given_up.0, given_up.1);
+    assert_eq!(head(&mut slots, &mut pages).used(), 2);
+}
+
+#[test]
 fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
     for seed in 0..21 {
         let (mut rng, mut pages) = (ChaCha8Rng::seed_from_u64(seed), pages());
@@ -46,7 +65,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
                     assert!(flying.insert(slot, block).is_none());
                     // Most writes have ended when the next head is made.
                     for slot in flying.keys().copied().filter(|slot| slot.0 % 7 > 0).collect::<Vec<_>>() {
-                        slots.written(slot);
+                        slots.written(slot, flying[&slot]);
                         used.extend(flying.remove_entry(&slot));
                     }
                 }

@@ -230,8 +230,10 @@ impl Store for Book {
         if it.is_changed || it.taken.is_some() { MapState::Behind } else { MapState::Durable }
     }
 
-    fn is_durable(&self, _: Extent<Addr>) -> bool {
-        self.map_state() == MapState::Durable
+    fn is_durable(&self, extent: Extent<Addr>) -> bool {
+        let it = self.get();
+        let mut blocks = extent.start.0 / BLOCK_BYTES..extent.end().div_ceil(BLOCK_BYTES);
+        blocks.all(|block| it.now.versions.get(&block) == it.durable.versions.get(&block))
     }
 
     fn can_leave(&self, _: Extent<Addr>) -> bool {
