@@ -236,6 +236,32 @@ class Overlay(Quietus):
         return self._copied()
 
 
+class Versions(Quietus):
+    """Our server, of a store that keeps versions, with `seal`. Epochs close only on command."""
+
+    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="random-key"):
+        self.seal = seal
+        super().__init__(work, name, size, create_options, serve_options)
+
+    def create(self, *words):
+        key = os.path.join(self.directory, "key")
+        with open(key, "wb", opener=_private) as file:
+            file.write(os.urandom(32))
+        self.credential = [] if self.seal == "none" else ["--key-file", key]
+        super().create("--store", "versions", "--epoch", "manual", "--seal", self.seal, *self.credential, *words)
+        self.stubs = os.path.join(self.disk, "stubs")
+
+    def argv(self):
+        return [*super().argv(), *self.credential]
+
+    def forget(self, epoch):
+        """Forgets an epoch; returns when what only it showed is destroyed."""
+        subprocess.run([self.binary, "forget", f"{self.disk}@{epoch}", "--wait"], check=True, stdout=subprocess.DEVNULL)
+
+    def flat(self):
+        return self._copied()
+
+
 class QemuOverlay(QemuNbd):
     """qemu-nbd on a qcow2 file above such an image."""
 
@@ -258,6 +284,11 @@ class QemuOverlay(QemuNbd):
 
     def flat(self):
         return self._copied()
+
+
+def _private(path, flags):
+    """Opens a file that only its owner reads: others are refused as keys."""
+    return os.open(path, flags, 0o600)
 
 
 def _last_json(text):
