@@ -38,8 +38,9 @@ def fio_nbd(server, *arguments, beside=()):
 
 def fill(server, offset=0, length=None):
     """Writes random content, so that every block of the range holds data."""
-    fio("--ioengine=nbd", f"--uri={server.uri}", "--rw=write", "--bs=1M", "--iodepth=8", "--refill_buffers",
-        f"--offset={offset}", f"--size={length or server.size}", "--end_fsync=1")
+    length = length or server.size
+    fio("--ioengine=nbd", f"--uri={server.uri}", "--rw=write", f"--bs={min(length, 1 << 20)}", "--iodepth=8", "--refill_buffers",
+        f"--offset={offset}", f"--size={length}", "--end_fsync=1")
 
 
 def random_file(path, size):

@@ -237,19 +237,28 @@ class Overlay(Quietus):
 
 
 class Versions(Quietus):
-    """Our server, of a disk that keeps every epoch, sealed.
+    """Our server, of a store that keeps versions, with `seal`. Epochs close only on command, unless an option of
+    `create` says otherwise."""
 
-    `medium` holds ciphertext, in any order: the content is told by `flat`."""
-
-    seal = "random-key"
+    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="random-key"):
+        self.seal = seal
+        super().__init__(work, name, size, create_options, serve_options)
 
     def create(self, *words):
-        self.key = os.path.join(self.directory, "key")
-        with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
-            key.write(os.urandom(32))
-        credential = ["--key-file", self.key] if self.seal != "none" else []
-        self.serve_options += credential
-        super().create("--store", "versions", "--seal", self.seal, *credential, *words)
+        key = os.path.join(self.directory, "key")
+        with open(key, "wb", opener=_private) as file:
+            file.write(os.urandom(32))
+        self.credential = [] if self.seal == "none" else ["--key-file", key]
+        epoch = [] if "--epoch" in self.create_options else ["--epoch", "manual"]
+        super().create("--store", "versions", *epoch, "--seal", self.seal, *self.credential, *words)
+        self.stubs = os.path.join(self.disk, "stubs")
+
+    def argv(self):
+        return [*super().argv(), *self.credential]
+
+    def forget(self, epoch):
+        """Forgets an epoch; returns when what only it showed is destroyed."""
+        subprocess.run([self.binary, "forget", f"{self.disk}@{epoch}", "--wait"], check=True, stdout=subprocess.DEVNULL)
 
     def flat(self):
         return self._copied()
@@ -258,7 +267,8 @@ class Versions(Quietus):
 class Unsealed(Versions):
     """The same, with the seal `none`: what is forgotten is overwritten."""
 
-    seal = "none"
+    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="none"):
+        super().__init__(work, name, size, create_options, serve_options, seal)
 
 
 class QemuOverlay(QemuNbd):
@@ -283,6 +293,11 @@ class QemuOverlay(QemuNbd):
 
     def flat(self):
         return self._copied()
+
+
+def _private(path, flags):
+    """Opens a file that only its owner reads: others are refused as keys."""
+    return os.open(path, flags, 0o600)
 
 
 def _last_json(text):

@@ -53,7 +53,10 @@ fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskErro
     let (path, bytes) = (draft.dir().join(&versions.stubs), versions.log_bytes());
     let failed = |error| DirectoryErrorKind::Io("make the stub medium").of(&path, error);
     let Ok(about) = std::fs::metadata(&path) else {
-        return Ok(draft.make_file(&versions.stubs, bytes).map(drop).map_err(failed)?);
+        draft.make_file(&versions.stubs, bytes).map_err(failed)?;
+        // A full host must not keep a commit from its place in the log.
+        let reserved = FileMedium::open(&path, false).map_err(failed)?.reserve(Extent::new(0, bytes));
+        return Ok(reserved.map_err(|error| failed(io::Error::other(error)))?);
     };
     if about.is_file() {
         let what = "--stub-medium names a file that already exists; name one to make, or remove it";

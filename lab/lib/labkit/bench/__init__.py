@@ -20,11 +20,11 @@ from ..servers import STORES, Quietus, parse_size
 from ..wire import Disconnected
 from ..workspace import LabError, Workspace, end, need
 
-NAMES = ["io", "detect", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "latency", "seal"]
+NAMES = ["io", "detect", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "latency", "seal", "forget"]
 # A benchmark has those of these options that it gives a default.
 SHARED = {
     "size": {"help": "of the disk (default %(default)s)"},
-    "store": {"choices": sorted(STORES), "help": "where quietus keeps content (default %(default)s)"},
+    "store": {"help": "where quietus keeps content (default %(default)s)"},
     "seconds": {"type": float, "help": "of one repetition of the load (default %(default)g)"},
     "repetitions": {"type": int, "help": "of each case, in turns (default %(default)s)"},
 }
@@ -37,6 +37,7 @@ class Benchmark:
 
     Sample = None      # a named tuple: one repetition of one case
     defaults = {}      # of the options
+    stores = STORES    # that it can measure
     short = {}         # the same with --short
     programs = ()      # that every case needs
     note = ""          # what a reader of the tables is to know
@@ -172,7 +173,8 @@ class Run:
         counts = sorted({len(found) for found in self.samples.values()})
         repetitions = " to ".join(map(str, sorted({counts[0], counts[-1]})))
         left_out = "".join(f"\n\nNot measured: {peer} ({why})." for peer, why in self.out.items())
-        store = "-overlay" if getattr(self.options, "store", None) == "overlay" else ""
+        store = getattr(self.options, "store", "in-place")
+        store = "" if store == "in-place" else f"-{store}"
         tell(self.options, f"bench-{self.name}{store}", self.bench.render(self.samples) + left_out,
              f"Medians of {repetitions} interleaved repetitions.{self.bench.note}", f"bench {self.name}", "" if self.failed else None)
 
@@ -215,7 +217,8 @@ def arguments(name, words):
     bench = module.Bench
     parser = command(module.__doc__, f"bench-{name}", prog=f"bench {name}")
     for option in filter(bench.defaults.__contains__, SHARED):
-        parser.add_argument(f"--{option}", **SHARED[option])
+        choices = {"choices": sorted(bench.stores)} if option == "store" else {}
+        parser.add_argument(f"--{option}", **choices, **SHARED[option])
     if "fs" in bench.defaults:
         add_file_systems(parser, bench.defaults["fs"], several=True)
     bench.add_arguments(parser)

@@ -9,18 +9,23 @@ Where a job trims and writes, requests and latencies are those of the writes. Pl
 fair measure for those, since half of the requests are others; so each of the two jobs also runs beside the other one,
 at the same time, each at depth 16 on its own half of the disk: what makes the one wait and not the other is the TRIM.
 
-The bar: as fast as the better peer.
+With --store versions: the seals of a store that keeps versions beside each other and beside an overlay above zeros,
+all of one binary; the overlay takes the place of a peer.
+
+The bar: as fast as the better peer; of versions, `none` as fast as the overlay in first writes, reads and flushes,
+and random-key and r-aon 85 % of `none`.
 """
 
 import os
 import subprocess
 import time
 from collections import namedtuple
+from functools import partial
 
 from ..bases import Base
 from ..measure import fill, fio_nbd, random_file, table
 from ..options import add_more_options
-from ..servers import OFF, PEERS, STORES, Quietus, parse_size
+from ..servers import OFF, PEERS, STORES, Overlay, Quietus, Versions, parse_size
 from ..workspace import LabError
 from . import Benchmark, medians, ratio
 
@@ -53,6 +58,8 @@ FRESH = {
     "read of the base 4 KiB, depth 32": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=32"]),
 }
 COPIES = {"nbdcopy out": ("mib_s", None), "nbdcopy in": ("mib_s", None)}
+SEALS = ["none", "random-key", "r-aon", "aon"]
+SEALED_BAR = {"random-key": 0.85, "r-aon": 0.85}
 ALL = {**PROFILES, **FRESH, **COPIES}
 
 
@@ -61,6 +68,7 @@ class Bench(Benchmark):
 
     # Requests or MiB a second; the 99th percentile; processor time a request.
     Sample = namedtuple("Sample", "value p99_us cpu_us", defaults=(0.0, 0.0))
+    stores = sorted(STORES)
     defaults = {"store": "in-place", "size": "4G", "seconds": 3.0, "repetitions": 5}
     short = {"size": "64M", "seconds": 0.5, "repetitions": 1, "first": "16M"}
     programs = ("fio", "nbdcopy")
@@ -69,8 +77,9 @@ class Bench(Benchmark):
     def __init__(self, options, work):
         super().__init__(options, work)
         size = parse_size(options.size)
-        self.kinds = {cls.kind: cls for cls in (STORES[options.store], *PEERS[options.store])}
-        self.is_overlay = options.store == "overlay"
+        self.is_overlay, self.has_seals = options.store == "overlay", options.store == "versions"
+        self.kinds = {"overlay": Overlay, **{seal: partial(Versions, seal=seal) for seal in SEALS}} if self.has_seals \
+            else {cls.kind: cls for cls in (STORES[options.store], *PEERS[options.store])}
         self.more = {"base": Base(random_file(work.file("base"), size)).path} if self.is_overlay else {}
         self.source = random_file(work.file("source"), min(size, 1 << 30))
         self.full = {}
@@ -81,16 +90,17 @@ class Bench(Benchmark):
         parser.add_argument("--first", default="256M", help="of a fresh overlay, how much is written (default %(default)s)")
 
     def peers(self):
-        return {kind: cls.programs for kind, cls in self.kinds.items() if kind != Quietus.kind}
+        return {} if self.has_seals else {kind: cls.programs for kind, cls in self.kinds.items() if kind != Quietus.kind}
 
     def cases(self):
-        profiles = [*PROFILES, *(FRESH if self.is_overlay else []), *COPIES]
+        fresh = [profile for profile in FRESH if self.is_overlay or self.has_seals and "first write" in profile]
+        profiles = [*PROFILES, *fresh, *COPIES]
         return [(profile, kind) for profile in profiles for kind in self.kinds]
 
     def start(self, kind):
         """A server of a new disk."""
         # The peers infer nothing; and with one connection at a time nbdcopy would compare that.
-        words = ([self.options.create, OFF] if kind == Quietus.kind else [])
+        words = ([self.options.create, OFF] if self.has_seals or kind == Quietus.kind else [])
         return self.server(self.kinds[kind], *words, **self.more)
 
     def sample(self, profile, kind):
@@ -130,12 +140,17 @@ class Bench(Benchmark):
 
     def render(self, samples):
         kinds = [kind for kind in self.kinds if any(case[1] == kind for case in samples)]
+        if self.has_seals:
+            return seals_table(samples, kinds)
         rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
                  "-" if (found := compared(samples, profile)) is None else f"{found:.2f}"]
                 for profile in dict.fromkeys(case[0] for case in samples)]
         return table(["profile", *kinds, "ours / better peer"], rows)
 
     def missed(self, samples):
+        if self.has_seals:
+            yield from seals_missed(samples)
+            return
         for profile in dict.fromkeys(case[0] for case in samples):
             found = compared(samples, profile)
             if found is None and self.options.require:
@@ -159,3 +174,28 @@ def compared(samples, profile):
     found = [ratio(samples, (profile, Quietus.kind), case, "value") for case in samples
              if case[0] == profile and case[1] != Quietus.kind]
     return min((it for it in found if it is not None), default=None)
+
+
+def seals_table(samples, kinds):
+    """A profile a row: every seal, then `none` over the overlay, and the other seals over `none`."""
+    pairs = [(kind, "overlay" if kind == "none" else "none") for kind in kinds if kind != "overlay"]
+    rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
+             *(share(samples, profile, *pair) for pair in pairs)]
+            for profile in dict.fromkeys(case[0] for case in samples)]
+    return table(["profile", *kinds, *(f"{kind} / {base}" for kind, base in pairs)], rows)
+
+
+def share(samples, profile, kind, base):
+    """One median over another, in words."""
+    found = ratio(samples, (profile, kind), (profile, base), "value")
+    return "-" if found is None else f"{found:.2f}"
+
+
+def seals_missed(samples):
+    """The bars of a store that keeps versions that are missed."""
+    for profile in dict.fromkeys(case[0] for case in samples):
+        for kind, base, bar in (("none", "overlay", 1), *((seal, "none", bar) for seal, bar in SEALED_BAR.items())):
+            found = ratio(samples, (profile, kind), (profile, base), "value")
+            is_bar = base == "none" or not profile.startswith(("random write", "write 1 MiB", "TRIM"))
+            if found is not None and is_bar and found < bar:
+                yield f"{profile}: {kind} has {found:.2f} of {base}, the bar is {bar:g}"
