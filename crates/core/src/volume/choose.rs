@@ -80,7 +80,8 @@ impl Volume {
         if self.schedule.halting {
             return false;
         }
-        if self.is_due_since(self.schedule.now) {
+        // A forget waits for what the journal owes of the versions that it has found.
+        if self.is_due_since(self.schedule.now) || self.has_forgets() {
             return true;
         }
         if !self.is_overdue() {
