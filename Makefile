@@ -42,6 +42,7 @@ test:
 	lab/kill9 --rounds 20 --search-every 5
 	lab/demo --store overlay
 	lab/kill9 --store overlay --rounds 10
+	lab/kill9 --store versions --rounds 10 --size 16M
 	lab/full-host
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. What replaced a version is durable before a job destroys its stub: else a crash could take both.
-//! 2. A slot that the journal names is not taken again before [`Killing::reclaim`]: else a start could take
-//!    the new content of the same block for the dead one.
+//! 2. A slot that the journal names is not taken again before [`Store::reclaim`]: else a start could take the new
+//!    content of the same block for the dead one.
 //! 3. A slot is taken again once its stub is destroyed, its space is given back, and the next head of the
 //!    index is durable.
 

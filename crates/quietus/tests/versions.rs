@@ -1,0 +1,244 @@
+//! A judge with all keys: after an epoch is forgotten, nobody opens what only that epoch showed, and all that is kept
+//! stays as it was.
+
+use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::epochs;
+use quietus::export::carry_out;
+use quietus::keys::{Keys, Source};
+use quietus::open_disk::OpenDisk;
+use quietus_core::request::{Op, Request};
+use quietus_core::sealing::{Block, Context, Sealer, Sealing, Session, Slot};
+use quietus_core::units::{Epoch, EpochRange, Extent};
+use quietus_seal::Seal;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+const BLOCK: u64 = 4096;
+const LOG_AT: usize = 4096;
+const HALF: usize = 4 << 20;
+const SECTOR: usize = 512;
+const SECTOR_HEAD: usize = 32;
+const RECORD: usize = 16;
+
+/// The content of `block` in write number `round`.
+fn content(block: u64, round: u64) -> Vec<u8> {
+    (0..BLOCK / 8).flat_map(|word| (block << 40 | round << 32 | word << 8 | 0x5a).to_le_bytes()).collect()
+}
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    source: Source,
+    seal: Seal,
+}
+
+impl Bench {
+    fn new(seal: Seal) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let key = dir.path().join("key");
+        std::fs::write(&key, [7; 32]).expect("a key");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        let source = Source::KeyFile(key);
+        let versions = VersionsOptions {
+            seal: Some(seal),
+            epoch: Some("manual".parse().expect("an end of epochs")),
+            source: seal.has_keys().then(|| source.clone()),
+            ..VersionsOptions::default()
+        };
+        let options = CreateOptions {
+            size: Some(1 << 20),
+            store: StoreKind::Versions,
+            policy: "clear".into(),
+            versions,
+            ..CreateOptions::default()
+        };
+        let path = dir.path().join("disk");
+        DiskDir::create(&path, &options).expect("a disk");
+        Self { _dir: dir, path, source, seal }
+    }
+
+    fn open(&self) -> OpenDisk {
+        let mut dir = DiskDir::open(&self.path).expect("it opens");
+        dir.unlock(&self.source).expect("the keys open");
+        OpenDisk::start(dir).expect("it starts")
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path.join(name)).expect("a file")
+    }
+
+    /// What seals and opens, for one who has all keys.
+    fn sealer(&self) -> impl Sealer {
+        let dir = DiskDir::open_with(&self.path, Access::ReadOnly, &mut |_, _| true).expect("it opens");
+        let keys = Keys::unlock(&dir, &self.source).expect("the keys open").expect("it has keys");
+        keys.into_sealer(self.seal).expect("keys")
+    }
+
+    /// The contents (block and round) that open, with every sealing in `stubs`, in the slots of `data`.
+    fn opened(&self, data: &[u8], stubs: &[u8]) -> BTreeSet<(u64, u64)> {
+        let (sealer, mut opened) = (self.sealer(), BTreeSet::new());
+        for (block, slot, sealing) in sealings(stubs, self.seal.stub_bytes()) {
+            let Some(there) =
+                data.get(slot as usize * BLOCK as usize..).and_then(|it| it.get(..BLOCK as usize))
+            else {
+                continue;
+            };
+            for born in 1..=3 {
+                let (mut bytes, context) =
+                    (there.to_vec(), Context { block: Block(block), born: Epoch(born), slot: Slot(slot) });
+                if sealer.open(&context, &sealing, &mut bytes).is_ok() {
+                    let round = (1..=3).find(|round| bytes == content(block, *round));
+                    opened.insert((block, round.expect("what opens is what was written")));
+                }
+            }
+        }
+        opened
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn sealing(session: &[u8], sealed: &[u8], stub: &[u8]) -> Sealing {
+    Sealing {
+        session: Session(u16::from_le_bytes([session[0], session[1]])),
+        number: u32::from_le_bytes([sealed[0], sealed[1], sealed[2], sealed[3]]),
+        stub: stub.into(),
+    }
+}
+
+/// Every sealing in the bytes of a stub medium, as `docs/formats/stubs.md` has them, whether a checksum fits or not: its
+/// block, its slot, and itself.
+fn sealings(bytes: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
+    let entry = RECORD + stub_bytes;
+    let per_sector = (SECTOR - SECTOR_HEAD) / entry;
+    let (log, homes) = bytes[LOG_AT..].split_at(2 * HALF);
+    let entries = |sector: &[u8]| -> Vec<Vec<u8>> {
+        sector[SECTOR_HEAD..].chunks_exact(entry).take(per_sector).map(<[u8]>::to_vec).collect()
+    };
+    let mut found = Vec::new();
+    for sector in log.chunks_exact(SECTOR) {
+        for it in entries(sector) {
+            let (record, stub) = it.split_at(RECORD);
+            found.push((
+                number(&record[1..6]),
+                number(&record[6..11]),
+                sealing(&sector[15..17], &record[11..15], stub),
+            ));
+        }
+    }
+    let mut homes = homes.to_vec();
+    homes.resize(homes.len().next_multiple_of(SECTOR), 0);
+    for (n, sector) in homes.chunks_exact(SECTOR).enumerate() {
+        for (m, it) in entries(sector).into_iter().enumerate() {
+            let (record, stub) = it.split_at(RECORD);
+            let slot = (n * per_sector + m) as u64;
+            found.push((number(&record[..5]), slot, sealing(&record[5..7], &record[7..11], stub)));
+        }
+    }
+    found.retain(|(.., it)| it.stub.iter().any(|byte| *byte != 0));
+    found
+}
+
+fn ask(disk: &OpenDisk, op: Op, start: u64, blocks: u64) -> Vec<u8> {
+    let extent = Extent::new(start * BLOCK, blocks * BLOCK);
+    carry_out(&*disk.engine, Request { op, extent, fua: false }).expect("an answer").into_vec()
+}
+
+fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {
+    blocks.for_each(|block| _ = ask(disk, Op::Write(content(block, round).into()), block, 1));
+}
+
+fn wait_until_forgotten(disk: &OpenDisk) {
+    while !disk.engine.status().owed.forgets.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Three rounds of writes with an epoch after each of the first two; the disk, and what only the first epoch shows.
+fn filled(bench: &Bench) -> (OpenDisk, BTreeSet<(u64, u64)>) {
+    let disk = bench.open();
+    write(&disk, 0..64, 1);
+    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(1)));
+    write(&disk, 0..16, 2);
+    ask(&disk, Op::Trim, 32, 8);
+    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(2)));
+    write(&disk, 0..8, 3);
+    ask(&disk, Op::Flush, 0, 0);
+    let only = (0..16).chain(32..40).map(|block| (block, 1)).collect();
+    (disk, only)
+}
+
+/// What every block shows in epoch 2, and now.
+fn check_kept(disk: &OpenDisk) {
+    for block in 0..64 {
+        let is_free = (32..40).contains(&block);
+        let past = if block < 16 { 2 } else { 1 };
+        let now = if block < 8 { 3 } else { past };
+        let wanted = |round| if is_free { vec![0; BLOCK as usize] } else { content(block, round) };
+        assert!(ask(disk, Op::ReadPast(Epoch(2)), block, 1) == wanted(past), "block {block} in epoch 2");
+        assert!(ask(disk, Op::Read, block, 1) == wanted(now), "block {block} now");
+    }
+}
+
+fn forget_first(disk: &OpenDisk) {
+    epochs::forget(&disk.engine, EpochRange { from: Epoch(1), to: Epoch(1) }).expect("it is forgotten");
+    wait_until_forgotten(disk);
+}
+
+#[test]
+fn with_all_keys_nobody_opens_what_only_a_forgotten_epoch_showed() {
+    for seal in [Seal::RandomKey, Seal::Aon, Seal::Aon2005, Seal::RAon] {
+        let bench = Bench::new(seal);
+        let (disk, only) = filled(&bench);
+        let (data, stubs) = (bench.file("data"), bench.file("stubs"));
+        forget_first(&disk);
+        check_kept(&disk);
+        disk.close(true, |_| true);
+        drop(disk);
+        let before = bench.opened(&data, &stubs);
+        assert!(before.is_superset(&only), "{seal:?}: the judge is blind");
+        let after = bench.opened(&data, &bench.file("stubs"));
+        let left: Vec<_> = after.intersection(&only).collect();
+        assert!(left.is_empty(), "{seal:?}: {left:?} can be opened");
+        assert!(after.contains(&(20, 1)) && after.contains(&(10, 2)) && after.contains(&(3, 3)), "{seal:?}");
+        check_kept(&bench.open());
+    }
+}
+
+#[test]
+fn without_a_seal_the_content_itself_is_gone() {
+    let bench = Bench::new(Seal::None);
+    let (disk, only) = filled(&bench);
+    let is_there = |data: &[u8], (block, round): &(u64, u64)| {
+        let wanted = content(*block, *round);
+        data.chunks_exact(BLOCK as usize).any(|slot| slot == wanted)
+    };
+    let before = bench.file("data");
+    assert!(only.iter().all(|it| is_there(&before, it)), "the judge is blind");
+    forget_first(&disk);
+    check_kept(&disk);
+    disk.close(true, |_| true);
+    let after = bench.file("data");
+    assert!(!only.iter().any(|it| is_there(&after, it)));
+    assert!(is_there(&after, &(20, 1)) && is_there(&after, &(10, 2)) && is_there(&after, &(3, 3)));
+}
+
+#[test]
+fn a_forgotten_epoch_is_refused_also_after_a_start_and_its_receipt_names_it() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    forget_first(&disk);
+    disk.engine.recorder().flush().expect("the log is written");
+    disk.close(true, |_| true);
+    drop(disk);
+    let disk = bench.open();
+    let request = Request { op: Op::ReadPast(Epoch(1)), extent: Extent::new(0, BLOCK), fua: false };
+    let refusal = carry_out(&*disk.engine, request).expect_err("it is forgotten");
+    assert!(refusal.to_string().contains("epoch 1 is not kept"), "{refusal}");
+    assert_eq!(epochs::list(&disk.engine, Epoch(0)).expect("a list").len(), 1);
+    let log = std::fs::read_to_string(Path::new(&bench.path).join("audit.jsonl")).expect("the log");
+    assert!(log.contains(r#""epochs":{"from":1,"to":1}"#), "{log}");
+}
