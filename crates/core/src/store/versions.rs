@@ -130,8 +130,8 @@ struct Committing {
 fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
     let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
     (first..end).filter_map(move |block| {
-        let whole = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
-        Some((Block(block), whole.overlap(extent)?))
+        let block = Block(block);
+        Some((block, outline(block).overlap(extent)?))
     })
 }
 

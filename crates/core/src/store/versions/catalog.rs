@@ -5,6 +5,7 @@
 mod tests;
 
 use super::history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
+use super::in_slot;
 use super::log::{Log, Turned};
 use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
@@ -12,7 +13,7 @@ use crate::media::MediumId;
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot, home_bytes};
 use crate::tree::{Absent, Head, PAGE_BYTES};
-use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
+use crate::units::{Epoch, Extent, Pos};
 use std::collections::BTreeSet;
 
 /// See the module's documentation.
@@ -134,19 +135,23 @@ impl Catalog {
         epoch: Epoch,
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
-        while epoch > self.open_epoch() {
-            // The epoch before is cut; its entry in the log follows when all its changes have ended.
-            self.history.close(WallTime(0))?;
-        }
-        let owed = self.history.write(block, slot, epoch)?;
-        slot.into_iter().for_each(|slot| self.slots.written(slot, block));
-        let Some(dead) = owed else { return Ok(None) };
+        self.cut_before(epoch)?;
+        let Some(dead) = self.history.write(block, slot, epoch)? else { return Ok(None) };
         if self.log.forget(dead.slot) && !keeps(dead.slot) {
             self.history.completed(dead.slot)?;
             self.slots.free(dead.slot, dead.block);
             return Ok(None);
         }
         Ok(Some(dead.slot))
+    }
+
+    /// Opens `epoch`, whose first change comes. The entry of the epoch before follows in the log when all its changes have
+    /// ended.
+    fn cut_before(&mut self, epoch: Epoch) -> Result<(), Absent> {
+        while epoch > self.open_epoch() {
+            self.history.close(WallTime(0))?;
+        }
+        Ok(())
     }
 
     /// The epoch that takes the writes that arrive.
@@ -182,7 +187,7 @@ impl Catalog {
         if self.layout.stub_bytes > 0 {
             return self.log.places(slot);
         }
-        vec![Place { on: MediumId::Data, extent: Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES) }]
+        vec![in_slot(slot)]
     }
 
     /// Notes that the stub in `slot` is destroyed.
@@ -286,9 +291,7 @@ impl Catalog {
     }
 
     fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {
-        while sector.epoch > self.open_epoch() {
-            self.history.close(WallTime(0))?;
-        }
+        self.cut_before(sector.epoch)?;
         match entry {
             Entry::Version { block, slot, .. } => {
                 let is_new = self.history.shown(*block, sector.epoch)?.is_none_or(|it| it.slot != *slot);

@@ -174,7 +174,7 @@ impl Versions {
         let to_give = self.killing.killed.len() as u64;
         let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
         let is_urgent = self.stuck.is_some()
-            || self.has_half_to_destroy()
+            || self.half_to_destroy().is_some()
             || is_awaited
             || to_kill.max(to_give) > PILE_MAX;
         match (is_urgent, to_kill + to_give > 0) {
@@ -185,15 +185,16 @@ impl Versions {
         }
     }
 
-    fn has_half_to_destroy(&self) -> bool {
-        self.catalog.old_half().is_some() && !self.committing.is_under_way
+    /// The half of the log to destroy, once no commit goes there any more.
+    fn half_to_destroy(&self) -> Option<Extent<Pos>> {
+        self.catalog.old_half().filter(|_| !self.committing.is_under_way)
     }
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(page) = self.stuck {
             return Some(Job::Search(super::page_place(page).extent));
         }
-        if let Some(half) = self.catalog.old_half().filter(|_| !self.committing.is_under_way) {
+        if let Some(half) = self.half_to_destroy() {
             return Some(Job::Destroy(vec![Place { on: MediumId::Stubs, extent: half }]));
         }
         if !self.killing.killed.is_empty() {
