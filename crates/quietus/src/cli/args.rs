@@ -2,6 +2,7 @@
 
 mod epochs;
 mod keys;
+mod past;
 
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
 use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
+pub use past::DiffArgs;
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
@@ -60,6 +62,8 @@ pub enum Command {
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
     Versions(VersionsListArgs),
+    /// List the ranges in which an epoch differs from another one, or from the current state.
+    Diff(DiffArgs),
     /// Forget epochs: destroy what only they show, so that nobody can ever read it again.
     Forget(ForgetArgs),
     /// Refuse to forget epochs until the hold is released, as the law may demand.

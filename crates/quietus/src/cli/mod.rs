@@ -3,6 +3,7 @@
 mod args;
 mod epochs;
 mod key;
+mod past;
 mod report;
 mod serve;
 mod stop;
@@ -127,6 +128,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Forget(args) => epochs::forget(&args, &out),
         Command::Hold(args) => epochs::hold(&args, &out),
         Command::Release(args) => epochs::release(&args, &out),
+        Command::Diff(args) => past::diff(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());

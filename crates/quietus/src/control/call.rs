@@ -69,6 +69,17 @@ pub enum Call {
         /// The epoch, in words.
         at: String,
     },
+    /// The ranges in which an epoch differs from another one, or from the current state.
+    Diff {
+        /// The epoch, in words.
+        from: String,
+        /// The other epoch; none for the current state.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+        /// Where on the disk to begin.
+        #[serde(default)]
+        start: u64,
+    },
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
@@ -92,6 +103,7 @@ impl Call {
             | Self::Export
             | Self::Versions { .. }
             | Self::ExportPast { .. }
+            | Self::Diff { .. }
             | Self::Verify
             | Self::Prove => false,
         }

@@ -12,6 +12,7 @@ mod hostile;
 mod memory;
 mod online;
 mod order;
+mod past;
 mod places;
 mod program;
 mod serving;

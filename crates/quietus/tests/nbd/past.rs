@@ -1,0 +1,137 @@
+//! States of the past, as the program shows them: compared, restored, and backed up by clients.
+
+use crate::client::*;
+use crate::program::{Disk, Served, quietus};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::Output;
+
+const BLOCK: u64 = 4096;
+
+/// A disk that keeps versions, and the key that opens it.
+struct Past {
+    disk: Disk,
+    key: String,
+}
+
+impl Past {
+    fn new(size: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("disk.key");
+        std::fs::write(&key, [7; 32]).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let key = key.to_str().unwrap().to_string();
+        let args = ["--store", "versions", "--size", size, "--epoch", "manual", "--key-file", &key];
+        Self { disk: Disk::made(dir, &args), key }
+    }
+
+    /// The disk's path, and an epoch behind it.
+    fn at(&self, epoch: &str) -> String {
+        format!("{}@{epoch}", self.disk.path().display())
+    }
+
+    fn text(&self) -> String {
+        self.disk.path().to_str().unwrap().to_string()
+    }
+
+    fn serve(&self) -> Served {
+        self.disk.serve(&["--key-file", &self.key, "--detect", "off"])
+    }
+
+    /// Closes an epoch.
+    fn close(&self) -> u64 {
+        ran(&["epoch", &self.text()])["epoch"].as_u64().unwrap()
+    }
+}
+
+fn run(args: &[&str]) -> Output {
+    quietus().arg("--json").args(args).output().unwrap()
+}
+
+/// What a command answers that succeeds.
+fn ran(args: &[&str]) -> Value {
+    let output = run(args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What a command says that fails.
+fn refused(args: &[&str]) -> (Option<i32>, String) {
+    let output = run(args);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A client that has begun.
+fn client(served: &Served) -> Client<UnixStream> {
+    let mut client = served.connect();
+    client.agree(Style::Structured);
+    client
+}
+
+fn put(client: &mut Client<UnixStream>, block: u64, blocks: u64, byte: u8) {
+    let payload = vec![byte; (blocks * BLOCK) as usize];
+    assert_eq!(client.write(0, block * BLOCK, &payload), 0);
+}
+
+#[test]
+fn diff_names_the_ranges_that_were_written_or_freed_in_between_served_or_not() {
+    let past = Past::new("64M");
+    let served = past.serve();
+    let mut guest = client(&served);
+    put(&mut guest, 0, 4, 1);
+    put(&mut guest, 100, 2, 1);
+    assert_eq!(past.close(), 1);
+    put(&mut guest, 1, 2, 2);
+    put(&mut guest, 16383, 1, 2);
+    ran(&["epoch", &past.text(), "--name", "before-upgrade"]);
+    assert_eq!(guest.request(TRIM, 0, 100 * BLOCK, 2 * BLOCK), 0);
+    put(&mut guest, 2, 1, 3);
+    let ranges = |from: &str, to: Option<&str>| {
+        let (from, to) = (past.at(from), to.map(|to| past.at(to)));
+        let args: Vec<&str> = ["diff", &from].into_iter().chain(to.as_deref()).collect();
+        let diff = ran(&args);
+        assert_eq!(diff["next"], Value::Null);
+        let runs = diff["ranges"].as_array().unwrap().iter();
+        let blocks = runs.map(|run| [0, 1].map(|n| run[n].as_u64().unwrap() / BLOCK)).collect::<Vec<_>>();
+        assert_eq!(diff["differing_bytes"], blocks.iter().map(|it| it[1]).sum::<u64>() * BLOCK);
+        blocks
+    };
+    let check = || {
+        assert_eq!(ranges("1", Some("2")), [[1, 2], [16383, 1]]);
+        assert_eq!(ranges("before-upgrade", Some("1")), [[1, 2], [16383, 1]]);
+        assert_eq!(ranges("2", None), [[2, 1], [100, 2]]);
+        assert_eq!(ranges("1", None), [[1, 2], [100, 2], [16383, 1]]);
+        assert_eq!(ranges("1", Some("1")), [[0; 2]; 0]);
+    };
+    check();
+    assert_eq!(guest.request(FLUSH, 0, 0, 0), 0);
+    drop(guest);
+    drop(served);
+    check();
+    let text = quietus().args(["diff", &past.at("1"), &past.at("2")]).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("            4096             8192\n"), "{text}");
+    assert!(text.ends_with("epoch 1 and epoch 2 differ in 2 ranges: 12.00 KiB\n"), "{text}");
+}
+
+#[test]
+fn diff_says_which_epoch_it_lacks_and_compares_one_disk_with_itself_only() {
+    let (past, other) = (Past::new("1M"), Past::new("1M"));
+    let served = past.serve();
+    put(&mut client(&served), 0, 1, 1);
+    assert_eq!(past.close(), 1);
+    for (args, words) in [
+        (&[past.at("2")][..], "epoch 2 is not kept"),
+        (&[past.at("1"), past.at("no-such-name")], "no epoch has the name"),
+        (&[past.text()], "names no epoch; use"),
+        (&[past.at("1"), other.at("1")], "are two disks"),
+    ] {
+        let args: Vec<&str> = ["diff"].into_iter().chain(args.iter().map(String::as_str)).collect();
+        let (code, error) = refused(&args);
+        assert!(code == Some(1) && error.contains(words), "{args:?}: {error}");
+    }
+    let plain = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"]);
+    let (code, error) = refused(&["diff", &format!("{}@1", plain.path().display())]);
+    assert!(code == Some(1) && error.contains("keeps no epochs"), "{error}");
+}
