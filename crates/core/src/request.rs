@@ -100,6 +100,46 @@ pub struct RequestId(pub u64);
 /// Most epochs in the reply to one [`Op::ListEpochs`].
 pub const EPOCHS_MAX: usize = 256;
 
+/// A state of the disk that others are compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AsOf {
+    /// Before the first epoch: all zeros.
+    Beginning,
+    /// The end of a kept epoch.
+    End(Epoch),
+    /// The current state.
+    Now,
+}
+
+/// The reply to [`Op::Compare`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compared {
+    /// The address up to which the states were compared.
+    pub end: u64,
+    /// The runs before `end` whose blocks differ, in order.
+    pub differing: Vec<Extent<Addr>>,
+}
+
+impl Compared {
+    /// The bytes of a reply: numbers of 8 bytes, little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let runs = self.differing.iter().flat_map(|run| [run.start.0, run.len]);
+        std::iter::once(self.end).chain(runs).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads a reply; none if the bytes are no reply.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.as_chunks();
+        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
+        let (end, runs) = numbers.split_first().filter(|_| rest.is_empty())?;
+        let (runs, rest) = runs.as_chunks();
+        let differing = runs.iter().map(|[start, len]| Extent::new(*start, *len)).collect();
+        rest.is_empty().then_some(Self { end: *end, differing })
+    }
+}
+
 /// One request of a front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
@@ -143,6 +183,10 @@ pub enum Op {
     ConservativeOverwrite,
     /// Read the bytes as the disk had them at the end of this epoch, for the owner of the disk.
     ReadPast(Epoch),
+    /// Tell where two states of the disk differ, as the index says it, for the owner of the disk: blocks that were
+    /// written in between differ, also if they got the same bytes again. The reply is a [`Compared`], which may end
+    /// before the extent does, but not at its start.
+    Compare([AsOf; 2]),
     /// List the kept epochs from this one on, for the owner of the disk. The reply has 16 bytes for each: its number, and
     /// when it closed in milliseconds since 1970 (0 if a crash came first), little-endian. At most [`EPOCHS_MAX`] in one
     /// reply.
@@ -169,6 +213,7 @@ impl Op {
                 | Self::Copy
                 | Self::ReadForInference
                 | Self::ReadPast(_)
+                | Self::Compare(_)
                 | Self::ListEpochs(_)
                 | Self::Cache
                 | Self::Flush
@@ -186,7 +231,12 @@ impl Op {
     pub fn is_of_guest(&self) -> bool {
         !matches!(
             self,
-            Self::Copy | Self::ReadPast(_) | Self::ListEpochs(_) | Self::CloseEpoch { .. } | Self::Forget(_)
+            Self::Copy
+                | Self::ReadPast(_)
+                | Self::Compare(_)
+                | Self::ListEpochs(_)
+                | Self::CloseEpoch { .. }
+                | Self::Forget(_)
         )
     }
 
@@ -228,6 +278,9 @@ pub enum Refusal {
     /// The epoch was forgotten, or never closed.
     #[error("epoch {} is not kept; list the epochs of the disk to see which are", .0.0)]
     Forgotten(Epoch),
+    /// The current state is being replaced by that of an epoch.
+    #[error("the disk is being restored; try again when that is done")]
+    Restoring,
     /// The disk is being stopped.
     #[error("the disk is shutting down")]
     ShuttingDown,

@@ -18,6 +18,7 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
+use crate::request::AsOf;
 use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
 use allocated::{edges, outward};
@@ -165,6 +166,18 @@ pub trait Epochs {
     /// That part.
     fn list(&self, from: Epoch, most: usize) -> Result<Vec<(Epoch, u64)>, Place>;
 
+    /// The blocks of `extent` that the two states show in different versions, and up to which address that is known:
+    /// after a look at `looks_max` blocks, or where metadata is missing.
+    ///
+    /// # Errors
+    /// [`Incomparable`], at the first look.
+    fn compare(
+        &self,
+        extent: Extent<Addr>,
+        states: [AsOf; 2],
+        looks_max: usize,
+    ) -> Result<(BlockSet, u64), Incomparable>;
+
     /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
     fn forget(&mut self, epochs: EpochRange);
 
@@ -173,6 +186,15 @@ pub trait Epochs {
 
     /// Where the content lies that `extent` had at the end of `epoch`; none if that epoch is not kept.
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places>;
+}
+
+/// Why two states of the disk cannot be compared now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Incomparable {
+    /// This metadata has to be read first.
+    Missing(Place),
+    /// The epoch is not kept.
+    NotKept(Epoch),
 }
 
 /// The outcome of one step of a forget.

@@ -37,6 +37,7 @@ impl Plain {
             | Op::ConservativeOverwrite
             | Op::ReadForInference
             | Op::ReadPast(_)
+            | Op::Compare(_)
             | Op::ListEpochs(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {

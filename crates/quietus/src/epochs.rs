@@ -2,13 +2,17 @@
 //! the ends of epochs: closing them, and forgetting them by rule.
 
 mod at;
+mod comparing;
 mod export;
+mod gate;
 mod keeper;
 mod names;
 mod timer;
 
 pub use at::{At, Listed};
+pub use comparing::{States, differences};
 pub use export::{Past, Versioned};
+pub use gate::{Closed, Gate};
 pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};
 pub use names::{HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;

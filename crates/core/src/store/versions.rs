@@ -12,6 +12,7 @@
 //! 4. A slot is taken again only once its stub is destroyed, and the durable index and log do not name it.
 
 mod catalog;
+mod comparing;
 mod deaths;
 mod forgetting;
 mod history;
@@ -23,12 +24,13 @@ mod slots;
 mod stubs;
 
 use super::{
-    Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
-    StoreStatus, WritePlan, Written,
+    Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
+    Store, StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
+use crate::request::AsOf;
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
@@ -529,11 +531,7 @@ impl Epochs for Versions {
     }
 
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
-        let kept = self.catalog.history.kept_at_or_after(epoch).expect("nothing is missing");
-        let is_kept = kept.is_some_and(|(kept, _)| kept == epoch)
-            && epoch < self.open
-            && !self.forgetting.contains(epoch);
-        is_kept.then(|| self.places(extent, epoch, false))
+        self.is_kept(epoch).expect("nothing is missing").then(|| self.places(extent, epoch, false))
     }
 
     fn list(&self, from: Epoch, most: usize) -> Result<Vec<(Epoch, u64)>, Place> {
@@ -550,6 +548,15 @@ impl Epochs for Versions {
             from = Epoch(epoch.0 + 1);
         }
         Ok(found)
+    }
+
+    fn compare(
+        &self,
+        extent: Extent<Addr>,
+        states: [AsOf; 2],
+        looks_max: usize,
+    ) -> Result<(BlockSet, u64), Incomparable> {
+        self.compare_states(extent, states, looks_max)
     }
 
     fn forget(&mut self, epochs: EpochRange) {

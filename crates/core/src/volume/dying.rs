@@ -34,6 +34,7 @@ impl Volume {
             | Op::Flush
             | Op::ReadForInference
             | Op::ReadPast(_)
+            | Op::Compare(_)
             | Op::ListEpochs(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,

@@ -25,6 +25,7 @@ mod bytes;
 mod checkpoints;
 mod choose;
 mod commit;
+mod comparing;
 mod copy_up;
 mod dying;
 mod epochs;

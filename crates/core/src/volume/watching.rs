@@ -459,6 +459,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::Copy
         | Op::ReadForInference
         | Op::ReadPast(_)
+        | Op::Compare(_)
         | Op::ListEpochs(_)
         | Op::Cache
         | Op::Flush

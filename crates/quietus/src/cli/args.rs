@@ -2,6 +2,7 @@
 
 mod epochs;
 mod keys;
+mod past;
 
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
 use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
+pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
@@ -60,6 +62,10 @@ pub enum Command {
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
     Versions(VersionsListArgs),
+    /// List the ranges in which an epoch differs from another one, or from the current state.
+    Diff(DiffArgs),
+    /// Make the state of an epoch the current one; the state before is kept as an epoch.
+    Restore(RestoreArgs),
     /// Forget epochs: destroy what only they show, so that nobody can ever read it again.
     Forget(ForgetArgs),
     /// Refuse to forget epochs until the hold is released, as the law may demand.
@@ -111,6 +117,10 @@ pub struct CreateArgs {
     /// into the directory once.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: Option<PathBuf>,
+    /// Raw image whose content a disk with `--store versions` begins with. Holes and blocks of zeros take up no space.
+    /// Default of --size: the size of the image.
+    #[arg(long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub from: Option<PathBuf>,
     /// How the file of an overlay is kept small. Default: lazy.
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
@@ -393,6 +403,9 @@ pub struct ExportArgs {
     /// Format of the image.
     #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
     pub format: ImageFormat,
+    /// What opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 /// `rebase`.

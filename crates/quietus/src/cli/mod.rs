@@ -3,6 +3,7 @@
 mod args;
 mod epochs;
 mod key;
+mod past;
 mod report;
 mod serve;
 mod stop;
@@ -10,7 +11,8 @@ mod stop;
 use crate::audit_log::{self, Directory, HostDirectory};
 use crate::control::{self, Call};
 use crate::disk::{CreateOptions, DiskDir, Step};
-use crate::offline::{self, ImageFormat};
+use crate::keys::Source;
+use crate::offline::{self, ExportOf, ImageFormat};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -99,14 +101,17 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
         Command::Purge(args) => purge(&args, &out),
-        Command::Export(args) => export(&args.disk, &args.image, args.format, &out),
+        Command::Export(args) => {
+            let source = args.credential.source();
+            export(&args.disk, &args.image, args.format, Some(&source), &out)
+        }
         Command::Rebase(args) => {
             let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?))?;
             out.rebased(&done);
             Ok(())
         }
         Command::Commit(args) => match &args.to {
-            Some(image) => export(&args.disk, image, ImageFormat::Raw, &out),
+            Some(image) => export(&args.disk, image, ImageFormat::Raw, None, &out),
             None => {
                 out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
                 Ok(())
@@ -127,6 +132,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Forget(args) => epochs::forget(&args, &out),
         Command::Hold(args) => epochs::hold(&args, &out),
         Command::Release(args) => epochs::release(&args, &out),
+        Command::Diff(args) => past::diff(&args, &out),
+        Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
@@ -153,7 +160,10 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
         versions: args.versions.options(&args.credential),
     };
-    let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
+    let toml = with_bar(|step| match &args.from {
+        Some(image) => Ok(offline::create_from(&args.disk, &options, image, step)?),
+        None => Ok(DiskDir::create_with(&args.disk, &options, step)?),
+    })?;
     let guarantees = toml.guarantees(&args.disk);
     out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())
@@ -166,9 +176,16 @@ fn whole_blocks(bytes: u64) -> u64 {
     if bytes.is_multiple_of(SECTOR_BYTES) { bytes } else { blocks }
 }
 
-fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {
+fn export(
+    disk: &Path,
+    image: &Path,
+    format: ImageFormat,
+    source: Option<&Source>,
+    out: &Report,
+) -> Result<(), Failure> {
     let (disk, at) = epochs::split(disk);
-    out.exported(&with_bar(|step| Ok(offline::export(&disk, at.as_deref(), image, format, step)?))?);
+    let what = ExportOf { disk: &disk, at: at.as_deref(), source };
+    out.exported(&with_bar(|step| Ok(offline::export(what, image, format, step)?))?);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Reports: for people, or as JSON, a line each.
 
 mod epochs;
+mod past;
 mod status;
 
 use crate::audit_log::Batch;

@@ -50,6 +50,10 @@ impl OpenDisk {
                     .ok_or("no file came with the call `export-past`; send a descriptor of an empty file")?;
                 self.export_past(at, file, step)
             }
+            Call::Diff { from, to, start } => {
+                value(serde_json::to_value(self.diff(from, to.as_deref(), *start, step)?))
+            }
+            Call::Restore { at } => value(serde_json::to_value(self.restore(at, step)?)),
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let guarantees = value(serde_json::to_value(self.dir.guarantees()))?;

@@ -69,6 +69,22 @@ pub enum Call {
         /// The epoch, in words.
         at: String,
     },
+    /// The ranges in which an epoch differs from another one, or from the current state.
+    Diff {
+        /// The epoch, in words.
+        from: String,
+        /// The other epoch; none for the current state.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+        /// Where on the disk to begin.
+        #[serde(default)]
+        start: u64,
+    },
+    /// Write the state of an epoch over the current one.
+    Restore {
+        /// The epoch, in words.
+        at: String,
+    },
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
@@ -84,6 +100,7 @@ impl Call {
             | Self::Compact
             | Self::Purge { .. }
             | Self::Epoch { .. }
+            | Self::Restore { .. }
             | Self::Forget { .. }
             | Self::Hold { .. }
             | Self::Release { .. } => true,
@@ -92,6 +109,7 @@ impl Call {
             | Self::Export
             | Self::Versions { .. }
             | Self::ExportPast { .. }
+            | Self::Diff { .. }
             | Self::Verify
             | Self::Prove => false,
         }

@@ -9,6 +9,8 @@
 //!
 //! Each method changes nothing if it returns [`Absent`].
 
+mod comparing;
+
 use super::deaths::{Dead, Deaths};
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::sealing::{Block, Slot};

@@ -1,6 +1,7 @@
 //! The history against the dullest model, on a medium with few pages in memory and crashes between heads.
 
 use super::*;
+use crate::blocks::BlockSet;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,6 +143,23 @@ impl Disk {
         self.ask(|it| it.reach(|_, _| Ok(())));
     }
 
+    /// The blocks that two states show in different versions: by the index, a few at a time, and by the model.
+    fn check_compared(&mut self, blocks: u64, states: [u64; 2]) {
+        let (mut differing, mut at) = (BlockSet::default(), 0);
+        while at < blocks {
+            let compared = self.ask(|it| it.compare(at..blocks, states.map(Epoch), 3));
+            assert!(compared.1 > at, "no step forward");
+            differing.union(&compared.0);
+            at = compared.1;
+            self.history.pages.evict(self.memory_max);
+        }
+        for block in 0..blocks {
+            let [one, other] = states.map(|state| self.model.shown(block, state));
+            assert_eq!(differing.contains(block), one != other, "{block} at {states:?}");
+        }
+        assert!(differing.runs().all(|run| run.end() <= blocks * crate::units::BLOCK_BYTES));
+    }
+
     fn check(&mut self, blocks: u64) {
         assert_eq!(
             self.ask(|it| it.versions.check(&it.pages).map_err(|_| Absent(crate::tree::PageNo(0)))),
@@ -153,6 +171,11 @@ impl Disk {
                 let shown = self.ask(|it| it.shown(Block(block), Epoch(epoch)));
                 assert_eq!(shown.map(|it| it.slot.0), self.model.shown(block, epoch), "{block} at {epoch}");
             }
+        }
+        let states: Vec<u64> = self.model.kept.iter().copied().chain([0, self.model.open]).collect();
+        for pair in states.windows(2).chain(states.rchunks(2).filter(|it| it.len() == 2)) {
+            self.check_compared(blocks, [pair[0], pair[1]]);
+            self.check_compared(blocks, [pair[1], self.model.open]);
         }
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));

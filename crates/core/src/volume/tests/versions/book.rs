@@ -5,9 +5,10 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
+use crate::request::AsOf;
 use crate::store::{
-    Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
-    StoreStatus, WritePlan, Written,
+    Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
+    Store, StoreStatus, WritePlan, Written,
 };
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet};
@@ -305,6 +306,42 @@ impl Epochs for Book {
 
     fn list(&self, _: Epoch, _: usize) -> Result<Vec<(Epoch, u64)>, Place> {
         unreachable!("no test lists the epochs of this store")
+    }
+
+    fn compare(
+        &self,
+        extent: Extent<Addr>,
+        states: [AsOf; 2],
+        looks_max: usize,
+    ) -> Result<(BlockSet, u64), Incomparable> {
+        let it = self.get();
+        let by = |state| match state {
+            AsOf::Beginning => Epoch(0),
+            AsOf::End(epoch) => epoch,
+            AsOf::Now => it.now.open(),
+        };
+        for state in states {
+            if let AsOf::End(epoch) = state
+                && !it.now.is_kept(epoch)
+            {
+                return Err(Incomparable::NotKept(epoch));
+            }
+        }
+        let (mut differing, mut end) = (BlockSet::default(), extent.start.0);
+        for block in blocks(extent).take(looks_max) {
+            if it.absent.contains(&block) {
+                break;
+            }
+            let [one, other] = states.map(|state| it.now.shown(block, by(state)));
+            if one != other {
+                differing.insert(Extent::new(block * BLOCK_BYTES, BLOCK_BYTES));
+            }
+            end = extent.end().min((block + 1) * BLOCK_BYTES);
+        }
+        if end > extent.start.0 {
+            return Ok((differing, end));
+        }
+        Err(Incomparable::Missing(Inner::page(extent.start.0 / BLOCK_BYTES)))
     }
 
     fn forget(&mut self, _: EpochRange) {

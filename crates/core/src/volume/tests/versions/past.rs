@@ -1,6 +1,7 @@
 //! Reads of the past, and reads whose places are used again.
 
 use super::*;
+use crate::request::{AsOf, Compared};
 use std::sync::atomic::Ordering::Relaxed;
 
 const UNREADABLE: MediumErrorKind = MediumErrorKind::Io;
@@ -159,4 +160,59 @@ fn a_merge_that_cannot_read_changes_nothing_and_is_one_refusal() {
         assert!(matches!(bench.replies[&id], Err(Refusal::Io(_))));
     }
     assert_eq!((bench.latched.clone(), bench.reads(0, BLOCK)), (None, vec![7; 4096]));
+}
+
+impl Bench {
+    /// The blocks that differ, as the replies to as many requests as it takes say.
+    fn differing(&mut self, states: [AsOf; 2]) -> Vec<u64> {
+        let (mut blocks, mut at) = (Vec::new(), 0);
+        while at < ODD_SIZE {
+            let reply = self.done(Op::Compare(states), at, ODD_SIZE - at).unwrap();
+            let compared = Compared::from_bytes(&reply).unwrap();
+            assert!(compared.end > at && compared.end <= ODD_SIZE);
+            let runs = compared.differing.iter();
+            blocks.extend(runs.flat_map(|run| run.start.0 / BLOCK..run.end().div_ceil(BLOCK)));
+            at = compared.end;
+        }
+        blocks
+    }
+}
+
+#[test]
+fn what_was_written_or_freed_between_two_states_differs() {
+    let (mut bench, book) = versions();
+    let last = ODD_SIZE / BLOCK;
+    bench.epoch_with(1);
+    bench.write(2 * BLOCK, 7, BLOCK);
+    bench.write(last * BLOCK, 7, ODD_SIZE % BLOCK);
+    bench.done(Op::CloseEpoch { when: 2 }, 0, 0).unwrap();
+    bench.done(Op::Trim, 0, BLOCK).unwrap();
+    let [one, two] = [1, 2].map(|epoch| AsOf::End(Epoch(epoch)));
+    assert_eq!(bench.differing([one, two]), [2, last]);
+    assert_eq!(bench.differing([AsOf::Beginning, two]), [0, 2, last]);
+    assert_eq!(bench.differing([one, AsOf::Now]), [0, 2, last]);
+    book.get().absent.extend([0, 1, 2, 5]);
+    assert_eq!(bench.differing([AsOf::Now, two]), [0]);
+    book.get().now.forgotten.insert(Epoch(1));
+    for states in [[one, two], [AsOf::Now, one], [AsOf::End(Epoch(3)), AsOf::Now]] {
+        let refused = bench.done(Op::Compare(states), 0, BLOCK);
+        assert!(matches!(refused, Err(Refusal::Forgotten(_))), "{states:?}: {refused:?}");
+    }
+}
+
+#[test]
+fn what_is_dead_and_has_not_left_its_place_differs_from_a_state_that_shows_it() {
+    let (mut bench, _) = versions();
+    bench.epoch_with(1);
+    bench.write(BLOCK, 7, 2 * BLOCK);
+    bench.done(Op::Flush, 0, 0).unwrap();
+    let (_, read) = bench.held_read(0, 3 * BLOCK);
+    bench.done(Op::Trim, 0, 2 * BLOCK).unwrap();
+    assert_eq!(bench.dead(), 2 * BLOCK, "somebody still reads there");
+    assert_eq!(bench.differing([AsOf::End(Epoch(1)), AsOf::Now]), [0, 2]);
+    assert_eq!(bench.differing([AsOf::Now, AsOf::Beginning]), [2]);
+    bench.carry_out(read);
+    bench.settle();
+    assert_eq!(bench.dead(), 0);
+    assert_eq!(bench.differing([AsOf::End(Epoch(1)), AsOf::Now]), [0, 2]);
 }

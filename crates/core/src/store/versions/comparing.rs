@@ -1,0 +1,51 @@
+//! Which states of the disk can be compared, and where they differ.
+
+use super::key::NUMBER_MAX;
+use super::{Versions, page_place};
+use crate::blocks::BlockSet;
+use crate::request::AsOf;
+use crate::store::Incomparable;
+use crate::tree::Absent;
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
+
+impl Versions {
+    /// Whether `epoch` is kept, and can be shown.
+    pub(super) fn is_kept(&self, epoch: Epoch) -> Result<bool, Absent> {
+        let kept = self.catalog.history.kept_at_or_after(epoch)?;
+        Ok(kept.is_some_and(|(kept, _)| kept == epoch)
+            && epoch < self.open
+            && !self.forgetting.contains(epoch))
+    }
+
+    /// See [`Epochs::compare`](crate::store::Epochs::compare).
+    pub(super) fn compare_states(
+        &self,
+        extent: Extent<Addr>,
+        states: [AsOf; 2],
+        looks_max: usize,
+    ) -> Result<(BlockSet, u64), Incomparable> {
+        let missing = |Absent(page)| Incomparable::Missing(page_place(page));
+        for state in states {
+            if let AsOf::End(epoch) = state
+                && !self.is_kept(epoch).map_err(missing)?
+            {
+                return Err(Incomparable::NotKept(epoch));
+            }
+        }
+        // The index does not know yet what waits for this page.
+        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))?;
+        let blocks = extent.start.0 / BLOCK_BYTES..extent.end().div_ceil(BLOCK_BYTES);
+        let compared = self.catalog.history.compare(blocks, states.map(last_birth), looks_max);
+        let (differing, end) = compared.map_err(missing)?;
+        Ok((differing, extent.end().min(end * BLOCK_BYTES)))
+    }
+}
+
+/// The last epoch in which something can be born that the state shows.
+fn last_birth(state: AsOf) -> Epoch {
+    match state {
+        AsOf::Beginning => Epoch(0),
+        AsOf::End(epoch) => epoch,
+        AsOf::Now => Epoch(NUMBER_MAX),
+    }
+}
