@@ -36,6 +36,10 @@ struct Bench {
 
 impl Bench {
     fn new(seal: Seal) -> Self {
+        Self::with_size(seal, 1 << 20)
+    }
+
+    fn with_size(seal: Seal, size: u64) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
         std::fs::write(&key, [7; 32]).expect("a key");
@@ -48,7 +52,7 @@ impl Bench {
             ..VersionsOptions::default()
         };
         let options = CreateOptions {
-            size: Some(1 << 20),
+            size: Some(size),
             store: StoreKind::Versions,
             policy: "clear".into(),
             versions,
@@ -283,4 +287,24 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
         };
         assert!(is_it, "block {block} in epoch 3");
     }
+}
+
+#[test]
+fn a_forget_destroys_each_stub_with_its_half_of_the_log_or_in_its_home_and_not_in_both() {
+    const BLOCKS: u64 = 3000;
+    let bench = Bench::with_size(Seal::RandomKey, 2 * BLOCKS * BLOCK);
+    let disk = bench.open();
+    write(&disk, 0..BLOCKS, 1);
+    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(1)));
+    ask(&disk, Op::Trim, 0, BLOCKS);
+    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(2)));
+    ask(&disk, Op::Flush, 0, 0);
+    let passed = || disk.engine.status().counters.passed_bytes;
+    let log = &bench.file("stubs")[LOG_AT..][..2 * HALF];
+    let used = log.chunks_exact(SECTOR).filter(|sector| sector.iter().any(|byte| *byte != 0)).count();
+    let before = passed();
+    forget_first(&disk);
+    let at_most = (used + 8) * SECTOR;
+    assert!(passed() - before <= at_most as u64, "{} bytes of at most {at_most}", passed() - before);
+    disk.close(true, |_| true);
 }

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// Most epochs in one answer.
 const LISTED_MAX: usize = 1000;
-/// How often a call looks whether a forget has completed.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a call waits before it first looks again whether a forget has completed, and at most: each time twice as long.
+const LOOK_AGAIN_MIN: Duration = Duration::from_micros(250);
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(20);
 
 /// Some epochs, in words: the first, and the last if there are several.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -90,6 +91,7 @@ impl OpenDisk {
 
     /// Waits until all that died with `epochs` is destroyed; whether it is.
     fn wait_until_forgotten(&self, epochs: EpochRange, step: Step<'_>) -> Result<bool, String> {
+        let mut pause = LOOK_AGAIN_MIN;
         loop {
             let status = self.engine.status();
             if let Some(reason) = status.latched {
@@ -101,7 +103,8 @@ impl OpenDisk {
             if !step(0, 1) {
                 return Ok(false);
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LOOK_AGAIN_MAX);
         }
     }
 

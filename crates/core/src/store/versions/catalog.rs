@@ -190,6 +190,25 @@ impl Catalog {
         vec![in_slot(slot)]
     }
 
+    /// The same for several slots; homes that are neighbours are one place.
+    pub(super) fn places_of(&self, slots: &BTreeSet<Slot>) -> Vec<Place> {
+        let mut all: Vec<Place> = Vec::new();
+        for place in slots.iter().flat_map(|slot| self.places(*slot)) {
+            let joined = all.last().and_then(|last| self.layout.joined(last.extent, place.extent));
+            match (joined, all.last_mut()) {
+                (Some(extent), Some(last)) if last.on == place.on => last.extent = extent,
+                _ => all.push(place),
+            }
+        }
+        all
+    }
+
+    /// Whether the only stub in `slot` is owed, and in the half of the log that `next` turns away from, or else the next
+    /// checkpoint of the index.
+    pub(super) fn dies_with_half(&self, slot: Slot, next: Option<&IndexCheckpoint>) -> bool {
+        self.log.is_dying(slot) || next.is_some_and(|next| next.old_half.1.contains(&slot))
+    }
+
     /// Notes that the stub in `slot` is destroyed.
     pub(super) fn destroyed(&mut self, slot: Slot) -> Result<(), Absent> {
         let Some(dead) = self.history.owed_from(slot)?.filter(|dead| dead.slot == slot) else {

@@ -33,6 +33,11 @@ impl Forgetting {
         self.queue.iter().any(|epochs| epochs.contains(epoch))
     }
 
+    /// Whether what dies is being found: the half of the log is turned away from after that.
+    pub(super) fn is_searching(&self) -> bool {
+        matches!(self.stage, Stage::Search(_))
+    }
+
     /// Whether stubs are being destroyed that a receipt waits for.
     pub(super) fn awaits_stubs(&self) -> bool {
         matches!(self.stage, Stage::Stubs)

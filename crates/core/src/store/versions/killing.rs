@@ -204,7 +204,11 @@ impl Versions {
             return Some(Job::Punch(space));
         }
         match self.stubs_to_kill() {
-            Ok(places) => (!places.is_empty()).then_some(Job::Destroy(places)),
+            Ok(places) if places.is_empty() => {
+                self.killing.swept = self.killing.looked;
+                None
+            }
+            Ok(places) => Some(Job::Destroy(places)),
             Err(Absent(page)) => {
                 self.stuck = Some(page);
                 Some(Job::Search(super::page_place(page).extent))
@@ -212,9 +216,10 @@ impl Versions {
         }
     }
 
-    /// Where the stubs are that the next job destroys.
+    /// Where the stubs are that the next job destroys. Those that die with their half of the log soon are left to that.
     fn stubs_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
         let (mut slots, mut from) = (BTreeSet::new(), self.killing.next);
+        let turns_soon = self.committing.has_index_to_write() || self.forgetting.is_searching();
         for _ in 0..LOOKS_MAX {
             let Some(dead) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
@@ -222,7 +227,9 @@ impl Versions {
                 break;
             };
             from = Slot(dead.slot.0 + 1);
-            if self.killing.may_kill(dead.slot) {
+            let dies_soon =
+                turns_soon && self.catalog.dies_with_half(dead.slot, self.committing.index.as_ref());
+            if self.killing.may_kill(dead.slot) && !dies_soon {
                 slots.insert(dead.slot);
             }
             if slots.len() == STUBS_MAX {
@@ -230,7 +237,7 @@ impl Versions {
             }
         }
         self.killing.next = from;
-        let places = slots.iter().flat_map(|slot| self.catalog.places(*slot)).collect();
+        let places = self.catalog.places_of(&slots);
         self.killing.under_way = slots;
         Ok(places)
     }

@@ -155,6 +155,11 @@ impl Log {
         logged.into_iter().chain(home).map(|extent| Place { on: MediumId::Stubs, extent }).collect()
     }
 
+    /// Whether the stub of a version that is owed is in the current half, and nowhere else.
+    pub(super) fn is_dying(&self, slot: Slot) -> bool {
+        self.owed.contains(&slot)
+    }
+
     /// Notes that the stub of a version was destroyed, or has its home.
     /// Whether it was not destroyed before, and had none.
     pub(super) fn settle(&mut self, slot: Slot) -> bool {

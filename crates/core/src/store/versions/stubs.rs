@@ -70,6 +70,16 @@ impl Layout {
         let at = homes + sector * SECTOR_BYTES + SECTOR_HEAD_BYTES as u64 + entry * self.entry_bytes() as u64;
         Extent::new(at, self.entry_bytes() as u64)
     }
+
+    /// One extent for two neighbours among the homes, in order; none if anything but heads of sectors, which homes leave
+    /// empty, lies between them. What lies between the stubs of the log is still read.
+    pub(super) fn joined(self, before: Extent<Pos>, next: Extent<Pos>) -> Option<Extent<Pos>> {
+        let are_homes = before.start.0 >= self.half(1).end();
+        let is_next = next.start == Pos(before.end());
+        let begins_sector = before.end().is_multiple_of(SECTOR_BYTES)
+            && next.start.0 == before.end() + SECTOR_HEAD_BYTES as u64;
+        (are_homes && (is_next || begins_sector)).then(|| Extent::between(before.start.0, next.end()))
+    }
 }
 
 /// An entry of the log.
@@ -246,6 +256,22 @@ mod tests {
             assert!(homes.windows(2).all(|pair| pair[0].end() <= pair[1].start.0));
             assert!(homes.iter().all(|home| home.start.0 / 512 == (home.end() - 1) / 512));
             assert_eq!(homes[per_page as usize].start.0 / 4096, homes[0].start.0 / 4096 + 1);
+        }
+    }
+
+    #[test]
+    fn neighbours_among_the_homes_are_joined_and_stubs_of_the_log_never() {
+        for (stub_bytes, _) in LAYOUTS {
+            let layout = layout(stub_bytes);
+            let home = |slot| layout.home(Slot(slot));
+            for slot in 0..100 {
+                let both = Extent::between(home(slot).start.0, home(slot + 1).end());
+                assert_eq!(layout.joined(home(slot), home(slot + 1)), Some(both));
+                assert_eq!(layout.joined(home(slot), home(slot + 2)), None);
+                assert_eq!(layout.joined(home(slot + 1), home(slot)), None);
+            }
+            let stub = |n| layout.stub_in_sector(Pos(4096), n);
+            assert_eq!(layout.joined(stub(0), stub(1)), None);
         }
     }
 }
