@@ -7,7 +7,11 @@
 //! This crate does no I/O and has no clock, no thread and no entropy of its own.
 #![forbid(unsafe_code)]
 
+pub mod chunk;
+pub mod container;
 pub mod live;
+#[cfg(test)]
+mod testing;
 mod units;
 
-pub use units::{Fingerprint, Ordinal, Reference};
+pub use units::{ContainerSequence, Fingerprint, Ordinal, Reference, VaultId};

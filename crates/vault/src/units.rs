@@ -18,6 +18,14 @@ impl Fingerprint {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ordinal(pub u64);
 
+/// A vault: 16 random bytes drawn at its creation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct VaultId(pub [u8; 16]);
+
+/// Number of a container: each that is written has the next one, wherever it lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ContainerSequence(pub u64);
+
 /// How a recipe names a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reference {

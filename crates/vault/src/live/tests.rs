@@ -1,29 +1,21 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::testing::Noise;
 use crate::{Fingerprint, Ordinal};
 
-/// Numbers that look random: SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut value = *state;
-    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
-}
-
-fn fingerprint(state: &mut u64) -> Fingerprint {
+fn fingerprint(noise: &mut Noise) -> Fingerprint {
     let mut bytes = [0; 32];
     for word in bytes.chunks_mut(8) {
-        word.copy_from_slice(&next(state).to_be_bytes());
+        word.copy_from_slice(&noise.next().to_be_bytes());
     }
     Fingerprint(bytes)
 }
 
 /// `count` chunks in the order of their fingerprints, with ordinals in another.
 fn chunks(count: u64, seed: u64) -> Vec<Reference> {
-    let mut state = seed;
-    let fingerprints: BTreeSet<Fingerprint> = (0..count).map(|_| fingerprint(&mut state)).collect();
+    let mut noise = Noise(seed);
+    let fingerprints: BTreeSet<Fingerprint> = (0..count).map(|_| fingerprint(&mut noise)).collect();
     assert_eq!(fingerprints.len() as u64, count);
     let ordinal = |at: usize| Ordinal((at as u64 * 7919 + seed) % count);
     fingerprints
@@ -97,9 +89,9 @@ fn a_fingerprint_of_no_chunk_does_no_harm_but_to_the_dead() {
     let chunks = chunks(50_000, 11);
     let mut set = perfect(&chunks, Cover::all(50_000), 12);
     set.mark(&chunks);
-    let mut state = 13;
+    let mut noise = Noise(13);
     let strangers: Vec<Reference> = (0..10_000)
-        .map(|_| Reference { fingerprint: fingerprint(&mut state), ordinal: Ordinal(u64::MAX) })
+        .map(|_| Reference { fingerprint: fingerprint(&mut noise), ordinal: Ordinal(u64::MAX) })
         .collect();
     set.mark(&strangers);
     let mut found = Vec::new();
