@@ -70,7 +70,15 @@ fn cargo(args: &[&str]) -> Vec<String> {
 
 fn tidy(root: &Path) -> Vec<String> {
     let mut complaints = Vec::new();
-    for krate in ["crates/core", "crates/detect", "crates/seal", "crates/sim", "crates/quietus", "xtask"] {
+    for krate in [
+        "crates/core",
+        "crates/detect",
+        "crates/seal",
+        "crates/sim",
+        "crates/vault",
+        "crates/quietus",
+        "xtask",
+    ] {
         let mut lengths = Vec::new();
         for path in sources(&root.join(krate)) {
             let text = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,0 +1,44 @@
+//! The vault's key, and what is derived from it.
+
+use crate::Fingerprint;
+
+/// Bytes of a vault's key.
+pub const KEY_BYTES: usize = 32;
+
+/// A vault's secret: without it nobody can tell from fingerprints or from the lengths of chunks what
+/// a vault holds.
+#[derive(Clone)]
+pub struct VaultKey {
+    fingerprints: [u8; KEY_BYTES],
+    gear: [u8; KEY_BYTES],
+}
+
+impl VaultKey {
+    /// `key` is random.
+    pub fn new(key: &[u8; KEY_BYTES]) -> VaultKey {
+        let derived = |context| blake3::derive_key(context, key);
+        VaultKey {
+            fingerprints: derived("quietus vault 1 fingerprints"),
+            gear: derived("quietus vault 1 gear table"),
+        }
+    }
+
+    /// The fingerprint of a chunk: BLAKE3, keyed.
+    pub fn fingerprint(&self, content: &[u8]) -> Fingerprint {
+        Fingerprint(*blake3::keyed_hash(&self.fingerprints, content).as_bytes())
+    }
+
+    /// The 256 numbers that decide where content is cut.
+    pub(super) fn gear(&self) -> [u64; 256] {
+        let mut bytes = [0; 256 * 8];
+        blake3::Hasher::new_keyed(&self.gear).finalize_xof().fill(&mut bytes);
+        let (words, _) = bytes.as_chunks::<8>();
+        std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+    }
+}
+
+impl std::fmt::Debug for VaultKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("VaultKey")
+    }
+}

@@ -1,0 +1,69 @@
+//! Filling a container, in memory.
+
+use super::{Class, ENTRY_BYTES, HEAD_BYTES, Head, SLOT_BYTES, Stored};
+use crate::chunk::Codec;
+use crate::{ContainerSequence, Reference, VaultId};
+
+/// A container that takes chunks until it is full, and is then written as a whole.
+#[derive(Debug)]
+pub struct Builder {
+    vault: VaultId,
+    sequence: ContainerSequence,
+    class: Class,
+    directory: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl Builder {
+    /// An empty container.
+    pub fn new(vault: VaultId, sequence: ContainerSequence, class: Class) -> Builder {
+        Builder { vault, sequence, class, directory: Vec::new(), payload: Vec::new() }
+    }
+
+    /// Adds a chunk of `raw_bytes` that `codec` has made `stored` of; false if it has no room here.
+    pub fn add(&mut self, chunk: Reference, codec: Codec, stored: &[u8], raw_bytes: usize) -> bool {
+        let payload_start = (HEAD_BYTES + self.directory.len() + ENTRY_BYTES).next_multiple_of(HEAD_BYTES);
+        if payload_start + (self.payload.len() + stored.len()).next_multiple_of(HEAD_BYTES) > SLOT_BYTES {
+            return false;
+        }
+        let entry = Stored {
+            chunk,
+            offset: self.payload.len() as u32,
+            stored_bytes: stored.len() as u32,
+            raw_bytes: raw_bytes as u32,
+            codec,
+            checksum: crc32c::crc32c(stored),
+        };
+        self.directory.extend(entry.to_bytes());
+        self.payload.extend(stored);
+        true
+    }
+
+    /// Whether there is no chunk in it.
+    pub fn is_empty(&self) -> bool {
+        self.directory.is_empty()
+    }
+
+    /// The head, as things are.
+    pub fn head(&self) -> Head {
+        Head {
+            vault: self.vault,
+            sequence: self.sequence,
+            class: self.class,
+            chunks: (self.directory.len() / ENTRY_BYTES) as u32,
+            payload_bytes: self.payload.len() as u32,
+        }
+    }
+
+    /// The container's bytes, as many as [`Head::container_bytes`] says.
+    pub fn finish(self) -> Vec<u8> {
+        let head = self.head();
+        let mut bytes = Vec::with_capacity(head.container_bytes());
+        bytes.extend(head.to_bytes());
+        bytes.extend(&self.directory);
+        bytes.resize(head.payload_start(), 0);
+        bytes.extend(&self.payload);
+        bytes.resize(head.container_bytes(), 0);
+        bytes
+    }
+}

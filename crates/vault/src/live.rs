@@ -1,0 +1,29 @@
+//! Which chunks are live: one mark for each chunk that was stored when a sanitization began.
+//!
+//! A set is exact for the chunks that it was made of: one of them is live if and only if it was
+//! marked. What it does not cover counts as live, and marking that has no effect. (The paper's
+//! section 4 compares the ways; a Bloom filter, its 4.4, would leave dead chunks.)
+
+mod ordinals;
+mod perfect;
+
+#[cfg(test)]
+mod tests;
+
+pub use ordinals::Ordinals;
+pub use perfect::{BuildError, Builder, Cover, Perfect};
+
+use crate::Reference;
+
+/// A set of marks. Batches let it wait for several places of memory at once.
+pub trait LiveSet {
+    /// Marks chunks as live. A chunk that the set does not cover must not be passed to a set by
+    /// fingerprint, unless it is outside of what the set [covers](Perfect): it would mark another one.
+    fn mark(&mut self, chunks: &[Reference]);
+
+    /// Appends to `out`, for each of the chunks, whether it is live.
+    fn look_up(&self, chunks: &[Reference], out: &mut Vec<bool>);
+
+    /// Bytes of memory.
+    fn bytes(&self) -> usize;
+}

@@ -1,0 +1,36 @@
+//! The names of chunks.
+
+/// Keyed hash of a chunk's content: equal content has equal fingerprints within one vault, and
+/// nobody without the vault's key can tell which content has which.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// The 64 bits at byte 8 × `number`, as a number that orders like the bytes; `number` is below 4.
+    pub(crate) fn word(&self, number: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[8 * number..8 * number + 8]);
+        u64::from_be_bytes(bytes)
+    }
+}
+
+/// Number of a chunk: given once, when the chunk is stored, and kept when the chunk moves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ordinal(pub u64);
+
+/// A vault: 16 random bytes drawn at its creation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct VaultId(pub [u8; 16]);
+
+/// Number of a container: each that is written has the next one, wherever it lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ContainerSequence(pub u64);
+
+/// How a recipe names a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reference {
+    /// What the chunk contains.
+    pub fingerprint: Fingerprint,
+    /// Its number.
+    pub ordinal: Ordinal,
+}
