@@ -9,6 +9,7 @@
 
 pub mod chunk;
 pub mod container;
+pub mod index;
 pub mod live;
 #[cfg(test)]
 mod testing;

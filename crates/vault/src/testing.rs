@@ -1,5 +1,7 @@
 //! Content for tests.
 
+use crate::Fingerprint;
+
 /// Numbers that look random: SplitMix64.
 pub(crate) struct Noise(pub(crate) u64);
 
@@ -24,4 +26,12 @@ pub(crate) fn text(length: usize) -> Vec<u8> {
         .flat_map(|number| format!("{number:08} a line of a log that says little\n").into_bytes())
         .take(length)
         .collect()
+}
+
+pub(crate) fn fingerprint(noise: &mut Noise) -> Fingerprint {
+    let mut bytes = [0; 32];
+    for word in bytes.chunks_mut(8) {
+        word.copy_from_slice(&noise.next().to_be_bytes());
+    }
+    Fingerprint(bytes)
 }

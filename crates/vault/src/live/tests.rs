@@ -1,16 +1,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::testing::Noise;
+use crate::testing::{Noise, fingerprint};
 use crate::{Fingerprint, Ordinal};
-
-fn fingerprint(noise: &mut Noise) -> Fingerprint {
-    let mut bytes = [0; 32];
-    for word in bytes.chunks_mut(8) {
-        word.copy_from_slice(&noise.next().to_be_bytes());
-    }
-    Fingerprint(bytes)
-}
 
 /// `count` chunks in the order of their fingerprints, with ordinals in another.
 fn chunks(count: u64, seed: u64) -> Vec<Reference> {

@@ -1,0 +1,50 @@
+//! The part of the index that is in memory.
+
+use std::collections::BTreeMap;
+
+use super::{IndexEntry, Location};
+use crate::Fingerprint;
+
+/// What was stored or moved since the last merge.
+#[derive(Debug)]
+pub struct Recent {
+    entries: BTreeMap<Fingerprint, Location>,
+    entries_max: usize,
+}
+
+impl Recent {
+    /// An empty one, which is full with so many entries; each takes some 80 bytes.
+    pub fn new(entries_max: usize) -> Recent {
+        Recent { entries: BTreeMap::new(), entries_max }
+    }
+
+    /// Notes where a chunk is now.
+    pub fn insert(&mut self, entry: IndexEntry) {
+        self.entries.insert(entry.fingerprint, entry.location);
+    }
+
+    /// Where a chunk is, if that was noted here.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<Location> {
+        self.entries.get(fingerprint).copied()
+    }
+
+    /// Whether it is time to merge.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() >= self.entries_max
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All entries, by fingerprint.
+    pub fn entries(&self) -> impl Iterator<Item = IndexEntry> + '_ {
+        self.entries.iter().map(|(&fingerprint, &location)| IndexEntry { fingerprint, location })
+    }
+}
