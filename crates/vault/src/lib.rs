@@ -13,6 +13,7 @@ pub mod index;
 pub mod live;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 mod units;
 
 pub use units::{ContainerSequence, Fingerprint, Ordinal, Reference, VaultId};

@@ -1,0 +1,37 @@
+//! What a snapshot is made of: files, folders, and the recipes of both (the paper's section 3).
+//!
+//! Recipes and folders are chunks themselves, of a class of their own. They are cut where their entries say
+//! so, not after a number of them: a file that changes costs a few chunks of its recipe and of
+//! its folder, and the rest is shared with the snapshot before.
+
+mod folder;
+mod group;
+mod recipe;
+
+#[cfg(test)]
+mod tests;
+
+pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, nodes};
+pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
+
+/// Why a chunk of metadata cannot be understood, though its content is what was stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "metadata chunk of {bytes} bytes: no {wanted}; a newer quietus wrote it, or run `quietus vault verify`"
+)]
+pub struct BadMetadata {
+    bytes: usize,
+    wanted: &'static str,
+}
+
+/// The `wanted` things that `bytes` consist of.
+fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], wanted: &'static str) -> Result<Vec<T>, BadMetadata> {
+    let bad = BadMetadata { bytes: bytes.len(), wanted };
+    let (mut found, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let (item, after) = postcard::take_from_bytes(rest).map_err(|_| bad)?;
+        found.push(item);
+        rest = after;
+    }
+    Ok(found)
+}

@@ -1,0 +1,190 @@
+//! Recipes: which chunks a file is made of, in order.
+
+use serde::{Deserialize, Serialize};
+
+use super::group::Group;
+use super::{BadMetadata, decode};
+use crate::{Fingerprint, Ordinal, Reference};
+
+/// Spans that a recipe has at its top; with more, the upper ones name chunks of spans.
+const SPANS_MAX: usize = 32;
+/// Layers at most: 32 × 128⁷ spans, more than any file has.
+const LAYERS_MAX: u8 = 8;
+
+/// Bytes that follow one another in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Span {
+    /// How many.
+    pub bytes: u64,
+    chunk: Option<([u8; 32], u64)>,
+}
+
+impl Span {
+    /// The content of a chunk; in an upper layer: that of all spans that a chunk has.
+    pub fn chunk(chunk: Reference, bytes: u64) -> Span {
+        Span { bytes, chunk: Some((chunk.fingerprint.0, chunk.ordinal.0)) }
+    }
+
+    /// Zeros that take no space.
+    pub fn hole(bytes: u64) -> Span {
+        Span { bytes, chunk: None }
+    }
+
+    /// The chunk; None for a hole.
+    pub fn reference(&self) -> Option<Reference> {
+        let (fingerprint, ordinal) = self.chunk?;
+        Some(Reference { fingerprint: Fingerprint(fingerprint), ordinal: Ordinal(ordinal) })
+    }
+}
+
+/// What the spans of a recipe are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    /// Chunks of content, and holes.
+    Content,
+    /// Chunks of spans of the layer below.
+    Spans,
+}
+
+/// A file's content, or a folder's entries.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Recipe {
+    /// Layers of spans above the content, besides `spans`.
+    layers: u8,
+    spans: Vec<Span>,
+}
+
+impl Recipe {
+    /// Bytes of the content.
+    pub fn bytes(&self) -> u64 {
+        self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.bytes))
+    }
+
+    /// The spans at the top, and what they are.
+    pub fn top(&self) -> (&[Span], Layer) {
+        (&self.spans, if self.layers == 0 { Layer::Content } else { Layer::Spans })
+    }
+
+    /// Calls `visit` with each span of every layer, from the top down and in order, and enters a chunk of spans if that is
+    /// true and `fetch` has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fetch`, and [`BadMetadata`] for what is no recipe.
+    pub fn walk<E: From<BadMetadata>>(
+        &self,
+        fetch: &mut dyn FnMut(&Reference) -> Result<Vec<u8>, E>,
+        visit: &mut dyn FnMut(&Span, Layer) -> bool,
+    ) -> Result<(), E> {
+        if self.layers >= LAYERS_MAX {
+            return Err(BadMetadata { bytes: 0, wanted: "recipe of at most 8 layers" }.into());
+        }
+        walk(&self.spans, self.layers, fetch, visit)
+    }
+}
+
+fn walk<E: From<BadMetadata>>(
+    all: &[Span],
+    layers: u8,
+    fetch: &mut dyn FnMut(&Reference) -> Result<Vec<u8>, E>,
+    visit: &mut dyn FnMut(&Span, Layer) -> bool,
+) -> Result<(), E> {
+    let layer = if layers == 0 { Layer::Content } else { Layer::Spans };
+    for span in all {
+        let is_entered = visit(span, layer);
+        if let (Layer::Spans, true, Some(chunk)) = (layer, is_entered, span.reference()) {
+            walk(&spans(&fetch(&chunk)?)?, layers - 1, fetch, visit)?;
+        }
+    }
+    Ok(())
+}
+
+/// The spans that a chunk of a recipe has.
+///
+/// # Errors
+///
+/// [`BadMetadata`] if it is none.
+pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
+    decode(bytes, "spans of a recipe")
+}
+
+/// Makes a recipe of spans as they come.
+#[derive(Default, Debug)]
+pub struct RecipeBuilder {
+    /// From the content upwards: what the next chunk of that layer will have.
+    layers: Vec<Unfinished>,
+}
+
+#[derive(Default, Debug)]
+struct Unfinished {
+    group: Group,
+    /// The spans in `group`.
+    spans: Vec<Span>,
+    /// Whether any chunk of this layer was stored.
+    has_chunks: bool,
+}
+
+impl RecipeBuilder {
+    /// Adds the next span; `store` takes what is complete by that, and names it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `store`.
+    pub fn push<E>(
+        &mut self,
+        span: Span,
+        store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>,
+    ) -> Result<(), E> {
+        self.push_to(0, span, store)
+    }
+
+    /// The recipe.
+    ///
+    /// # Errors
+    ///
+    /// Those of `store`.
+    pub fn finish<E>(mut self, store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>) -> Result<Recipe, E> {
+        let mut layer = 0;
+        while let Some(top) = self.layers.get(layer) {
+            if !top.has_chunks && top.spans.len() <= SPANS_MAX {
+                let spans = std::mem::take(&mut self.layers[layer].spans);
+                return Ok(Recipe { layers: layer as u8, spans });
+            }
+            if let Some(rest) = self.layers[layer].group.take() {
+                self.end_chunk(layer, &rest, store)?;
+            }
+            layer += 1;
+        }
+        Ok(Recipe::default())
+    }
+
+    fn push_to<E>(
+        &mut self,
+        layer: usize,
+        span: Span,
+        store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>,
+    ) -> Result<(), E> {
+        if self.layers.len() == layer {
+            self.layers.push(Unfinished::default());
+        }
+        let entry = postcard::to_allocvec(&span).expect("a span has a length that is known");
+        let unfinished = &mut self.layers[layer];
+        let complete: Vec<_> = unfinished.group.push(&entry).collect();
+        unfinished.spans.push(span);
+        complete.iter().try_for_each(|chunk| self.end_chunk(layer, chunk, store))
+    }
+
+    /// Stores a chunk of a layer, and names it in the layer above.
+    fn end_chunk<E>(
+        &mut self,
+        layer: usize,
+        chunk: &[u8],
+        store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>,
+    ) -> Result<(), E> {
+        let unfinished = &mut self.layers[layer];
+        unfinished.has_chunks = true;
+        let bytes = unfinished.spans.drain(..).map(|span| span.bytes).sum();
+        let reference = store(chunk)?;
+        self.push_to(layer + 1, Span::chunk(reference, bytes), store)
+    }
+}
