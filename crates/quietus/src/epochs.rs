@@ -7,7 +7,7 @@ mod keeper;
 mod names;
 mod timer;
 
-pub use at::{At, Listed};
+pub use at::{At, FindError, Listed};
 pub use export::{Past, Versioned};
 pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};
 pub use names::{HoldOf, NAMES_FILE, Names, NamesError};

@@ -2,12 +2,13 @@
 //!
 //! A call is one line of JSON; the answer is any number of lines
 //! `{"progress": [done, of]}`, and then one line
-//! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
+//! `{"ok": …}`, `{"forgotten": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
 mod answer;
 mod call;
 mod client;
 mod epochs;
+mod refused;
 mod server;
 mod waiting;
 mod wire;
@@ -15,5 +16,6 @@ mod wire;
 pub use call::{Call, Space, StatusAnswer};
 pub use client::ask;
 pub use epochs::Epochs;
+pub use refused::Refused;
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};

@@ -76,7 +76,8 @@ impl Versioned {
     }
 
     fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
-        let epoch = at.parse::<At>()?.find(&self.0.engine, &self.0.names)?;
+        let found = at.parse::<At>()?.find(&self.0.engine, &self.0.names);
+        let epoch = found.map_err(|error| error.to_string())?;
         let name = format!("{}@{at}", self.0.dir.name());
         Ok(Arc::new(Past::new(Arc::clone(&self.0.engine), name, epoch)))
     }

@@ -60,7 +60,8 @@ pub fn export(
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
     let call = at_epoch.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
     let answer = control::ask(path, &call, Some(&raw), step).map_err(OfflineError::Answered)?;
-    let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
+    let copied =
+        serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string().into()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), format, copied, host_bytes })
 }

@@ -14,6 +14,7 @@ pub use commit::{Committed, commit};
 pub use export::{Exported, ImageFormat, export};
 pub use rebase::{Rebased, rebase};
 
+use crate::control::Refused;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};
 use crate::engine::StartError;
 use crate::export::{Export, carry_out, liveness_runs};
@@ -58,7 +59,7 @@ pub enum OfflineError {
     OldBase(DiskError),
     /// The server of the disk, or the disk itself, answered with an error.
     #[error("{0}")]
-    Answered(String),
+    Answered(Refused),
     /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),

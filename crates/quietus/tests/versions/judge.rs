@@ -237,7 +237,7 @@ fn a_forgotten_epoch_is_refused_also_after_a_start_and_its_receipt_names_it() {
     let disk = bench.open();
     let request = Request { op: Op::ReadPast(Epoch(1)), extent: Extent::new(0, BLOCK), fua: false };
     let refusal = carry_out(&*disk.engine, request).expect_err("it is forgotten");
-    assert!(refusal.to_string().contains("epoch 1 is not kept"), "{refusal}");
+    assert!(refusal.to_string().contains("epoch 1 is forgotten"), "{refusal}");
     assert_eq!(epochs::list(&disk.engine, Epoch(0)).expect("a list").len(), 1);
     let log = std::fs::read_to_string(Path::new(&bench.path).join("audit.jsonl")).expect("the log");
     assert!(log.contains(r#""epochs":{"from":1,"to":1}"#), "{log}");
