@@ -9,7 +9,7 @@ mod keeper;
 mod names;
 mod timer;
 
-pub use at::{At, Listed};
+pub use at::{At, FindError, Listed};
 pub use comparing::{States, differences};
 pub use export::{Past, Versioned};
 pub use gate::{Closed, Gate};

@@ -150,7 +150,9 @@ fn part_of(span: Place, home: Place) -> Option<Range<usize>> {
 fn with_keys(sealer: Option<&dyn Sealer>) -> Result<&dyn Sealer, MediumError> {
     sealer.ok_or_else(|| MediumError {
         kind: MediumErrorKind::Io,
-        message: "cannot read or write sealed blocks: the disk was opened without its keys; unlock it".into(),
+        message: "cannot read or write sealed blocks: the disk was opened without its keys; serve it, and \
+                  run the command again"
+            .into(),
     })
 }
 

@@ -155,6 +155,9 @@ impl Volume {
         epoch: Epoch,
         out: &mut Vec<Command>,
     ) {
+        if epoch >= self.open_epoch() {
+            return out.push(Command::Reply(id, Err(Refusal::Invalid("the epoch has not closed yet"))));
+        }
         let Some(places) = self.store.epochs().and_then(|it| it.locate(extent, epoch)) else {
             return out.push(Command::Reply(id, Err(Refusal::Forgotten(epoch))));
         };

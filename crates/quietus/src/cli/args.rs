@@ -16,7 +16,8 @@ use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
 const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why and what to do\n  \
-    2  invalid command line\n  3  success with a bad result: a check failed, or dead content was found";
+    2  invalid command line\n  3  success with a bad result: a check failed, dead content was found, or an epoch \
+     that was named is forgotten";
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;

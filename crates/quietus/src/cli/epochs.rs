@@ -2,9 +2,13 @@
 
 use super::args::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
 use super::report::Report;
-use super::{Failure, ask};
-use crate::control::{Call, Epochs};
+use super::{Failure, ask, with_bar};
+use crate::control::{self, Call, Epochs, Refused};
 use std::path::{Path, PathBuf};
+
+/// The state after Ctrl-C during `forget --wait`.
+const INTERRUPTED: &str = "interrupted: the epochs cannot be read any more, and what only they showed is destroyed while \
+                           the disk is served; `quietus status` shows when it is";
 
 /// A disk, and what follows the last `@`, if no directory has the whole name.
 pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
@@ -43,7 +47,12 @@ pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Fail
 
 pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     let (disk, epochs) = named(&args.target)?;
-    out.forgotten(&ask(&disk, &Call::Forget { epochs, wait: args.wait })?);
+    let call = Call::Forget { epochs, wait: args.wait };
+    let answer = with_bar(|step| match control::ask(&disk, &call, None, step) {
+        Err(Refused::Interrupted) => Err(Failure::Error(INTERRUPTED.into())),
+        answer => Ok(answer?),
+    });
+    out.forgotten(&answer?);
     Ok(())
 }
 

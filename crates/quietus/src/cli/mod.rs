@@ -9,10 +9,10 @@ mod serve;
 mod stop;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call};
+use crate::control::{self, Call, Refused};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
-use crate::offline::{self, ExportOf, ImageFormat};
+use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -29,6 +29,8 @@ use stop::Stop;
 
 /// Divisor of every disk's size, bytes.
 const SECTOR_BYTES: u64 = 512;
+/// Exit code of a success with a bad result.
+const BAD: u8 = 3;
 /// How often `status --watch` asks.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often `deaths --follow` looks for new lines.
@@ -42,6 +44,17 @@ pub(crate) enum Failure {
     /// The command was done, and the answer is bad (a check failed, dead content was found): exit
     /// code 3.
     Bad,
+    /// An epoch to read is forgotten: exit code 3.
+    Forgotten(String),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Forgotten(text) => Self::Forgotten(text),
+            Refused::Interrupted | Refused::Error(_) => Self::Error(refused.to_string()),
+        }
+    }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -62,17 +75,17 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
     let json = cli.json;
-    match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Bad) => ExitCode::from(3),
-        Err(Failure::Error(error)) => {
-            if json {
-                println!("{}", json!({ "error": error }));
-            }
-            eprintln!("quietus: {error}");
-            ExitCode::FAILURE
-        }
+    let (error, code) = match run(cli) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Bad) => return ExitCode::from(BAD),
+        Err(Failure::Forgotten(error)) => (error, ExitCode::from(BAD)),
+        Err(Failure::Error(error)) => (error, ExitCode::FAILURE),
+    };
+    if json {
+        println!("{}", json!({ "error": error }));
     }
+    eprintln!("quietus: {error}");
+    code
 }
 
 /// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
@@ -185,7 +198,11 @@ fn export(
 ) -> Result<(), Failure> {
     let (disk, at) = epochs::split(disk);
     let what = ExportOf { disk: &disk, at: at.as_deref(), source };
-    out.exported(&with_bar(|step| Ok(offline::export(what, image, format, step)?))?);
+    let exported = with_bar(|step| match offline::export(what, image, format, step) {
+        Err(OfflineError::Answered(refused)) => Err(refused.into()),
+        exported => Ok(exported?),
+    });
+    out.exported(&exported?);
     Ok(())
 }
 
@@ -311,7 +328,7 @@ fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
 
 /// Asks with a progress bar, until Ctrl-C.
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    with_bar(|step| control::ask(disk, call, None, step).map_err(Failure::Error))
+    with_bar(|step| Ok(control::ask(disk, call, None, step)?))
 }
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.

@@ -55,11 +55,9 @@ pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
             !is_interrupted
         };
         let answer = control::ask_unlocked(&disk, &call, None, Some(&source), &mut step);
-        answer.map_err(|error| {
-            Failure::Error(match is_interrupted {
-                true => stopped(&disk, &at),
-                false => error,
-            })
+        answer.map_err(|refused| match is_interrupted {
+            true => Failure::Error(stopped(&disk, &at)),
+            false => refused.into(),
         })
     })?;
     out.restored(&serde_json::from_value::<Restored>(answer)?);

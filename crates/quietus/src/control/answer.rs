@@ -1,6 +1,7 @@
 //! The answers to calls, by the disk that is open in this process.
 
 use super::call::{Call, Space, StatusAnswer};
+use super::refused::Refused;
 use super::waiting;
 use crate::attached::Finding;
 use crate::audit_log::Checked;
@@ -21,46 +22,39 @@ use std::time::SystemTime;
 const OBLIGATIONS_MAX: usize = 1000;
 /// Most sizes that one answer lists.
 const SIZES_MAX: usize = 100;
+
 impl OpenDisk {
     /// Answers `call`, which came with `file`. `step` says whether to go on.
     ///
     /// # Errors
-    /// The reason for the refusal, in words.
-    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
-        let value = |it: Result<Value, serde_json::Error>| it.map_err(|error| error.to_string());
-        match call {
-            Call::Status => value(serde_json::to_value(self.status())),
-            Call::Deaths => Ok(self.deaths()),
-            Call::Shred => self.shred(step),
-            Call::Purge { ranges, conservative } => self.purge(ranges, *conservative),
-            Call::Compact => self.compact(step),
-            Call::Export => {
-                let file =
-                    file.ok_or("no file came with the call `export`; send a descriptor of an empty file")?;
-                let copied = copy(&self.engine, file, step).map_err(|error| error.to_string())?;
-                value(serde_json::to_value(copied))
-            }
-            Call::Epoch { name } => self.close_epoch(name.as_deref()),
-            Call::Versions { from, unique } => self.versions(*from, *unique, step),
-            Call::Forget { epochs, wait } => self.forget(epochs, *wait, step),
-            Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why),
-            Call::Release { name } => self.release(name),
-            Call::ExportPast { at } => {
-                let file = file
-                    .ok_or("no file came with the call `export-past`; send a descriptor of an empty file")?;
-                self.export_past(at, file, step)
-            }
-            Call::Diff { from, to, start } => {
-                value(serde_json::to_value(self.diff(from, to.as_deref(), *start, step)?))
-            }
-            Call::Restore { at } => value(serde_json::to_value(self.restore(at, step)?)),
-            Call::Verify => Ok(self.verify()),
+    /// The reason for the refusal.
+    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
+        let sent = |name: &str| {
+            let refused =
+                || format!("no file came with the call `{name}`; send a descriptor of an empty file");
+            file.ok_or_else(refused)
+        };
+        Ok(match call {
+            Call::Status => json!(self.status()),
+            Call::Deaths => self.deaths(),
+            Call::Shred => self.shred(step)?,
+            Call::Purge { ranges, conservative } => self.purge(ranges, *conservative)?,
+            Call::Compact => self.compact(step)?,
+            Call::Export => json!(copy(&self.engine, sent("export")?, step)?),
+            Call::Epoch { name } => self.close_epoch(name.as_deref())?,
+            Call::Versions { from, unique } => self.versions(*from, *unique, step)?,
+            Call::Forget { epochs, wait } => self.forget(epochs, *wait, step)?,
+            Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?,
+            Call::Release { name } => self.release(name)?,
+            Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?,
+            Call::Diff { from, to, start } => json!(self.diff(from, to.as_deref(), *start, step)?),
+            Call::Restore { at } => json!(self.restore(at, step)?),
+            Call::Verify => self.verify(),
             Call::Prove => {
-                let guarantees = value(serde_json::to_value(self.dir.guarantees()))?;
-                let receipt = proof::prove(&self.engine, &self.dir, guarantees, step);
-                value(serde_json::to_value(receipt.map_err(|error| error.to_string())?))
+                let receipt = proof::prove(&self.engine, &self.dir, json!(self.dir.guarantees()), step);
+                json!(receipt.map_err(|error| error.to_string())?)
             }
-        }
+        })
     }
 
     fn status(&self) -> StatusAnswer {

@@ -1,12 +1,13 @@
 //! The asking end: the server of a disk answers, or without one the disk itself.
 
 use super::call::Call;
+use super::refused::Refused;
 use super::wire::{self, Answer, through_fd};
 use crate::directory::DirectoryErrorKind;
 use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
 use crate::keys::Source;
-use crate::open_disk::OpenDisk;
+use crate::open_disk::{OpenDisk, backlog_bytes};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -17,22 +18,22 @@ use std::path::Path;
 /// goes with the call.
 ///
 /// # Errors
-/// The reason why there is no answer, in words.
-pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
+/// The reason why there is no answer.
+pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
     ask_unlocked(path, call, file, None, step)
 }
 
 /// As [`ask`]; without a server, the credential of `source` opens the keys of the disk, if it has some.
 ///
 /// # Errors
-/// The reason why there is no answer, in words.
+/// The reason why there is no answer.
 pub fn ask_unlocked(
     path: &Path,
     call: &Call,
     file: Option<&File>,
     source: Option<&Source>,
     step: Step<'_>,
-) -> Result<Value, String> {
+) -> Result<Value, Refused> {
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);
     }
@@ -48,7 +49,9 @@ pub fn ask_unlocked(
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, file, step);
-    open.close(matches!(call, Call::Shred | Call::Compact | Call::Forget { .. }), |_| true);
+    let drains = matches!(call, Call::Shred | Call::Compact | Call::Forget { .. });
+    let total = backlog_bytes(&open.engine.status()).max(1);
+    open.close(drains, |status| step(total.saturating_sub(backlog_bytes(status)), total));
     answer
 }
 
@@ -61,7 +64,7 @@ fn ask_server(
     call: &Call,
     file: Option<&File>,
     step: Step<'_>,
-) -> Result<Value, String> {
+) -> Result<Value, Refused> {
     let failed = |error: io::Error| format!("cannot ask the server of the disk: {error}; see its log");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
     wire::send(stream, &text, file).map_err(failed)?;
@@ -70,9 +73,10 @@ fn ask_server(
             serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
         match line {
             Answer::Ok(value) => return Ok(value),
-            Answer::Error(error) => return Err(error),
+            Answer::Error(error) => return Err(Refused::Error(error)),
+            Answer::Forgotten(text) => return Err(Refused::Forgotten(text)),
             Answer::Progress(done, of) if step(done, of) => {}
-            Answer::Progress(..) => return Err("interrupted".into()),
+            Answer::Progress(..) => return Err(Refused::Interrupted),
         }
     }
     Err("the server of the disk ended before it answered; see its log".into())

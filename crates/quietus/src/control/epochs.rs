@@ -1,5 +1,6 @@
 //! The answers to calls about epochs.
 
+use super::refused::Refused;
 use crate::copy;
 use crate::disk::Step;
 use crate::epochs::{self, At, HoldOf, Listed, Past, now_ms};
@@ -34,24 +35,23 @@ impl Epochs {
 }
 
 impl OpenDisk {
-    pub(super) fn close_epoch(&self, name: Option<&str>) -> Result<Value, String> {
-        let refused = |error: crate::epochs::NamesError| error.to_string();
-        name.map_or(Ok(()), |name| self.names.check_free(name)).map_err(refused)?;
-        let epoch = epochs::close(&self.engine).map_err(|refusal| refusal.to_string())?;
+    pub(super) fn close_epoch(&self, name: Option<&str>) -> Result<Value, Refused> {
+        name.map_or(Ok(()), |name| self.names.check_free(name))?;
+        let epoch = epochs::close(&self.engine)?;
         if epoch == Epoch(0) {
             return Err("nothing was ever written: there is no epoch to close".into());
         }
         if let Some(name) = name {
-            self.names.name(self.dir.directory(), name, epoch).map_err(refused)?;
+            self.names.name(self.dir.directory(), name, epoch)?;
         }
         Ok(json!({ "epoch": epoch.0, "name": name }))
     }
 
     /// The kept epochs from `from` on; with `count_unique`, also what forgetting each alone would destroy.
-    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Value, String> {
+    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Value, Refused> {
         let (mut listed, mut next, mut more) = (Vec::<Listed>::new(), from, false);
         while listed.len() < LISTED_MAX && !more {
-            let part = epochs::list(&self.engine, Epoch(next)).map_err(|refusal| refusal.to_string())?;
+            let part = epochs::list(&self.engine, Epoch(next))?;
             let Some(last) = part.last() else { break };
             next = last.epoch + 1;
             listed.extend(part);
@@ -75,66 +75,69 @@ impl OpenDisk {
         Ok(json!({ "versions": versions, "more": more, "holds": self.names.holds() }))
     }
 
-    fn range(&self, epochs: &Epochs) -> Result<EpochRange, String> {
-        let find = |text: &str| text.parse::<At>()?.find(&self.engine, &self.names);
-        let first = || {
-            let kept = epochs::list(&self.engine, Epoch(0)).map_err(|refusal| refusal.to_string())?;
-            kept.first().map(|it| Epoch(it.epoch)).ok_or_else(|| "no epoch is kept".to_string())
+    fn range(&self, epochs: &Epochs) -> Result<EpochRange, Refused> {
+        let find =
+            |text: &str| -> Result<_, Refused> { Ok(text.parse::<At>()?.find(&self.engine, &self.names)?) };
+        let first = || -> Result<_, Refused> {
+            let kept = epochs::list(&self.engine, Epoch(0))?;
+            Ok(kept.first().map(|it| Epoch(it.epoch)).ok_or("no epoch is kept")?)
         };
         let from = if epochs.from == Epochs::FIRST { first()? } else { find(&epochs.from)? };
         let to = epochs.to.as_deref().map_or(Ok(from), find)?;
         if from > to {
-            return Err(format!("epoch {} is after epoch {}; name the earlier one first", from.0, to.0));
+            let refused = format!("epoch {} is after epoch {}; name the earlier one first", from.0, to.0);
+            return Err(refused.into());
         }
         Ok(EpochRange { from, to })
     }
 
-    pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Value, String> {
+    pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Value, Refused> {
         let range = self.range(epochs)?;
-        self.names.check_held(range).map_err(|error| error.to_string())?;
-        epochs::forget(&self.engine, range).map_err(|refusal| refusal.to_string())?;
-        self.names.forget(self.dir.directory(), range).map_err(|error| error.to_string())?;
-        let is_done = !wait || self.wait_until_forgotten(range, step)?;
-        Ok(json!({ "from": range.from.0, "to": range.to.0, "done": wait && is_done }))
+        self.names.check_held(range)?;
+        epochs::forget(&self.engine, range)?;
+        self.names.forget(self.dir.directory(), range)?;
+        if wait {
+            self.wait_until_forgotten(range, step)?;
+        }
+        Ok(json!({ "from": range.from.0, "to": range.to.0, "done": wait }))
     }
 
-    /// Waits until all that died with `epochs` is destroyed; whether it is.
-    fn wait_until_forgotten(&self, epochs: EpochRange, step: Step<'_>) -> Result<bool, String> {
+    /// Waits until all that died with `epochs` is destroyed.
+    fn wait_until_forgotten(&self, epochs: EpochRange, step: Step<'_>) -> Result<(), Refused> {
         let mut pause = LOOK_AGAIN_MIN;
         loop {
             let status = self.engine.status();
             if let Some(reason) = status.latched {
-                return Err(format!("the disk is read-only: {reason}"));
+                return Err(format!("the disk is read-only: {reason}").into());
             }
             if !status.owed.forgets.contains(&epochs) {
-                return Ok(true);
+                return Ok(());
             }
             if !step(0, 1) {
-                return Ok(false);
+                return Err(Refused::Interrupted);
             }
             std::thread::sleep(pause);
             pause = (2 * pause).min(LOOK_AGAIN_MAX);
         }
     }
 
-    pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Value, String> {
+    pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Value, Refused> {
         let EpochRange { from: Epoch(from), to: Epoch(to) } = self.range(epochs)?;
         let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: now_ms() };
-        self.names.hold(self.dir.directory(), name, hold.clone()).map_err(|error| error.to_string())?;
-        let held = BTreeMap::from([(name, hold)]);
-        serde_json::to_value(json!({ "holds": held })).map_err(|error| error.to_string())
+        self.names.hold(self.dir.directory(), name, hold.clone())?;
+        Ok(json!({ "holds": BTreeMap::from([(name, hold)]) }))
     }
 
-    pub(super) fn release(&self, name: &str) -> Result<Value, String> {
-        let hold = self.names.release(self.dir.directory(), name).map_err(|error| error.to_string())?;
+    pub(super) fn release(&self, name: &str) -> Result<Value, Refused> {
+        let hold = self.names.release(self.dir.directory(), name)?;
         Ok(json!({ "released": name, "hold": hold }))
     }
 
     /// Copies the disk as it was at an epoch to `file`.
-    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Value, String> {
+    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Value, Refused> {
         let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
         let past = Past::new(Arc::clone(&self.engine), format!("{}@{at}", self.dir.name()), epoch);
-        let copied = copy::copy_past(&past, file, step).map_err(|error| error.to_string())?;
-        serde_json::to_value(copied).map_err(|error| error.to_string())
+        let copied = copy::copy_past(&past, file, step)?;
+        Ok(json!(copied))
     }
 }

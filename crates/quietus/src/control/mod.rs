@@ -2,13 +2,14 @@
 //!
 //! A call is one line of JSON; the answer is any number of lines
 //! `{"progress": [done, of]}`, and then one line
-//! `{"ok": …}` or `{"error": …}`. Documented in `docs/control.md`.
+//! `{"ok": …}`, `{"forgotten": …}` or `{"error": …}`. Documented in `docs/control.md`.
 
 mod answer;
 mod call;
 mod client;
 mod epochs;
 mod past;
+mod refused;
 mod restoring;
 mod server;
 mod waiting;
@@ -18,6 +19,7 @@ pub use call::{Call, Space, StatusAnswer};
 pub use client::{ask, ask_unlocked};
 pub use epochs::Epochs;
 pub use past::Diff;
+pub use refused::Refused;
 pub use restoring::Restored;
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};

@@ -1,13 +1,14 @@
 //! Writing the state of an epoch over the current one, as a guest would: nothing that is kept changes, and what is
 //! replaced is the last epoch that is kept.
 
+use super::refused::Refused;
 use crate::disk::Step;
 use crate::engine::Engine;
 use crate::epochs::{Closed, Past, close, differences};
 use crate::export::{Export, carry_out};
 use crate::open_disk::OpenDisk;
 use crate::zeros::runs_where;
-use quietus_core::request::{AsOf, Op, Refusal, Request};
+use quietus_core::request::{AsOf, Op, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -29,11 +30,10 @@ pub struct Restored {
 }
 
 impl OpenDisk {
-    pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, String> {
-        let words = |refusal: Refusal| refusal.to_string();
+    pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, Refused> {
         let _closed = self.keep_clients_out()?;
         let epoch = self.epoch_at(at)?;
-        let before = close(&self.engine).map_err(words)?;
+        let before = close(&self.engine)?;
         let stopped = |why: String| {
             format!(
                 "{why}: the disk is in part as epoch {} and in part as before; restore epoch {} to go on, or epoch {} to \
@@ -44,8 +44,7 @@ impl OpenDisk {
         let restoring = Restoring { engine: &self.engine, past: self.past(epoch), epoch };
         let restored = Restored { epoch: epoch.0, before: before.0, written_bytes: 0, zeroed_bytes: 0 };
         let restored = restoring.run(restored, step).map_err(stopped)?;
-        carry_out(&*self.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })
-            .map_err(words)?;
+        carry_out(&*self.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })?;
         Ok(restored)
     }
 

@@ -131,7 +131,7 @@ fn answer_on(stream: &UnixStream, open: &OpenDisk) -> io::Result<()> {
     };
     let answer = match serde_json::from_str::<Call>(&line) {
         Ok(call) => open.answer(&call, file.as_ref(), &mut tell),
-        Err(error) => Err(format!("unknown call on the control socket: {error}")),
+        Err(error) => Err(format!("unknown call on the control socket: {error}").into()),
     };
-    say(&answer.map_or_else(Answer::Error, Answer::Ok))
+    say(&answer.into())
 }

@@ -1,5 +1,6 @@
 //! The socket, and what goes through it: a call is a line, and perhaps an open file.
 
+use super::refused::Refused;
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
 use rustix::net::{
@@ -24,7 +25,18 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 pub(super) enum Answer {
     Progress(u64, u64),
     Ok(Value),
+    Forgotten(String),
     Error(String),
+}
+
+impl From<Result<Value, Refused>> for Answer {
+    fn from(answer: Result<Value, Refused>) -> Self {
+        match answer {
+            Ok(value) => Self::Ok(value),
+            Err(Refused::Forgotten(text)) => Self::Forgotten(text),
+            Err(refused) => Self::Error(refused.to_string()),
+        }
+    }
 }
 
 /// The path of the socket in the disk directory, short however long that is.

@@ -2,7 +2,7 @@
 
 use super::{Names, list};
 use crate::engine::Engine;
-use quietus_core::request::KeptEpoch;
+use quietus_core::request::{KeptEpoch, Refusal};
 use quietus_core::units::Epoch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -35,6 +35,23 @@ pub enum At {
     Time(u64),
     /// The name.
     Name(String),
+}
+
+/// Why there is no such epoch to read or to name.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FindError {
+    /// The epoch is forgotten, or the disk refuses to list its epochs.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The epoch is open, or later than that.
+    #[error("epoch {0} has not closed yet; `quietus epoch` closes the open one")]
+    Open(u64),
+    /// The name is nobody's.
+    #[error("no epoch has the name {0:?}; `quietus versions` lists those that are kept")]
+    NoName(String),
+    /// All kept epochs are later.
+    #[error("no kept epoch had closed by {0}; `quietus versions` lists those that are kept")]
+    NoneBy(At),
 }
 
 impl FromStr for At {
@@ -88,27 +105,27 @@ impl At {
     /// The kept epoch that is meant.
     ///
     /// # Errors
-    /// There is none: why, in words.
-    pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, String> {
+    /// [`FindError`].
+    pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
         let wanted = match self {
             Self::Number(epoch) => *epoch,
-            Self::Name(name) => names.epoch(name).ok_or_else(|| format!("no epoch has the name {name:?}"))?,
-            Self::Time(ms) => {
-                return closed_by(engine, *ms)?.ok_or_else(|| format!("no kept epoch had closed by {self}"));
-            }
+            Self::Name(name) => names.epoch(name).ok_or_else(|| FindError::NoName(name.clone()))?,
+            Self::Time(ms) => return closed_by(engine, *ms)?.ok_or_else(|| FindError::NoneBy(self.clone())),
         };
-        let kept = list(engine, wanted).map_err(|refusal| refusal.to_string())?;
-        let is_kept = kept.first().is_some_and(|first| first.epoch == wanted.0);
-        if is_kept { Ok(wanted) } else { Err(format!("epoch {} is not kept", wanted.0)) }
+        if engine.open_epoch().is_some_and(|open| wanted >= open) {
+            return Err(FindError::Open(wanted.0));
+        }
+        let is_kept = list(engine, wanted)?.first().is_some_and(|first| first.epoch == wanted.0);
+        if is_kept { Ok(wanted) } else { Err(Refusal::Forgotten(wanted).into()) }
     }
 }
 
 /// The last kept epoch that had closed by `ms`. Epochs close in the order of their numbers.
-fn closed_by(engine: &Engine, ms: u64) -> Result<Option<Epoch>, String> {
+fn closed_by(engine: &Engine, ms: u64) -> Result<Option<Epoch>, Refusal> {
     let (mut low, mut high, mut found) = (0, engine.open_epoch().map_or(0, |open| open.0), None);
     while low < high {
         let middle = low.midpoint(high);
-        let next = list(engine, Epoch(middle)).map_err(|refusal| refusal.to_string())?;
+        let next = list(engine, Epoch(middle))?;
         match next.first().filter(|it| it.epoch < high) {
             Some(it) if it.closed_ms <= ms => (low, found) = (it.epoch + 1, Some(Epoch(it.epoch))),
             _ => high = middle,

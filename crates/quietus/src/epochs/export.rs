@@ -105,7 +105,7 @@ impl Export for PastOf {
 impl OpenDisk {
     /// Where the epoch `at` differs from another state.
     fn changes(&self, at: &str, other: AsOf) -> Result<Arc<dyn Changes>, String> {
-        let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
+        let epoch = at.parse::<At>()?.find(&self.engine, &self.names).map_err(|error| error.to_string())?;
         Ok(Arc::new(States { engine: Arc::clone(&self.engine), states: [AsOf::End(epoch), other] }))
     }
 
@@ -125,7 +125,8 @@ impl Versioned {
     }
 
     fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
-        let epoch = at.parse::<At>()?.find(&self.0.engine, &self.0.names)?;
+        let found = at.parse::<At>()?.find(&self.0.engine, &self.0.names);
+        let epoch = found.map_err(|error| error.to_string())?;
         let name = format!("{}@{at}", self.0.dir.name());
         let past = Past::new(Arc::clone(&self.0.engine), name, epoch);
         Ok(Arc::new(PastOf { disk: Arc::clone(&self.0), past }))

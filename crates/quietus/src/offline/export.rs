@@ -70,7 +70,8 @@ pub fn export(
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
     let answer = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
     let answer = answer.map_err(OfflineError::Answered)?;
-    let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
+    let copied =
+        serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string().into()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), format, copied, host_bytes })
 }

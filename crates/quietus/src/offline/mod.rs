@@ -16,6 +16,7 @@ pub use export::{ExportOf, Exported, ImageFormat, export};
 pub use import::create_from;
 pub use rebase::{Rebased, rebase};
 
+use crate::control::Refused;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};
 use crate::engine::StartError;
 use crate::export::{Export, carry_out, liveness_runs};
@@ -60,7 +61,7 @@ pub enum OfflineError {
     OldBase(DiskError),
     /// The server of the disk, or the disk itself, answered with an error.
     #[error("{0}")]
-    Answered(String),
+    Answered(Refused),
     /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),

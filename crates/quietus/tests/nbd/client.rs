@@ -1,7 +1,6 @@
 //! A client that can say anything. It knows the protocol by itself, so that
 //! client and server do not share an error.
 
-use crate::disk::Disk;
 use quietus::export::Export;
 use quietus::nbd::{Config, Exports, Listener, Server};
 use std::io::{self, Read, Write};
@@ -66,19 +65,19 @@ pub enum Style {
 pub const STYLES: [Style; 3] = [Style::Simple, Style::Structured, Style::Extended];
 
 /// A server of `disks` with one client, connected by a pair of sockets.
-pub fn connect(disks: &[Arc<Disk>], config: Config) -> (Server, Client<UnixStream>) {
+pub fn connect<E: Export + 'static>(disks: &[Arc<E>], config: Config) -> (Server, Client<UnixStream>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let listener = Listener::inherited(theirs.into()).unwrap();
     let server = Server::start(vec![listener], exports(disks), config).unwrap();
     (server, Client::new(ours))
 }
 
-pub fn exports(disks: &[Arc<Disk>]) -> Exports {
+pub fn exports<E: Export + 'static>(disks: &[Arc<E>]) -> Exports {
     Exports::new(disks.iter().map(|disk| Arc::clone(disk) as Arc<dyn Export>).collect())
 }
 
 /// The same, with transmission begun.
-pub fn transmit(disk: &Arc<Disk>, style: Style) -> (Server, Client<UnixStream>) {
+pub fn transmit<E: Export + 'static>(disk: &Arc<E>, style: Style) -> (Server, Client<UnixStream>) {
     let (server, mut client) = connect(std::slice::from_ref(disk), Config::default());
     client.begin(style);
     (server, client)
