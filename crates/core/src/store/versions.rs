@@ -22,6 +22,8 @@ mod log;
 mod opening;
 mod slots;
 mod stubs;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
@@ -38,6 +40,7 @@ use catalog::{Catalog, IndexCheckpoint};
 use forgetting::Forgetting;
 use history::{Version, WallTime};
 use killing::Killing;
+use log::Stubs;
 pub use opening::{VersionsError, format_index};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,6 +51,8 @@ pub use stubs::Layout;
 const PAGES_MAX: usize = 12 << 10;
 /// With so many changed pages in memory, the index is due to be written.
 const CHANGED_PAGES_MAX: usize = 4 << 10;
+/// Most bytes of the index, or of homes of stubs, that are written with one operation.
+const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// What the store needs to be opened, besides its media.
 #[derive(Clone, Copy, Debug)]
@@ -146,20 +151,25 @@ fn page_place(page: PageNo) -> Place {
 }
 
 impl Versions {
-    /// The place of `part` of a block, whose content is that of `version`.
-    fn place_version(&self, block: Block, part: Extent<Addr>, version: Option<Version>) -> Places {
+    /// The place of `part` of a block, whose content is that of `version`, if it has any.
+    fn place_version(
+        &self,
+        stubs: &mut Stubs<'_>,
+        (block, part): (Block, Extent<Addr>),
+        version: Option<Version>,
+    ) -> (Place, Option<Sealed>) {
         let Some(Version { born, slot }) = version else {
-            return Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }.into();
+            return (Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }, None);
         };
-        let sealing = match self.catalog.stub(slot) {
+        let sealing = match stubs.of(slot) {
             Some((session, Entry::Version { number, stub, .. })) => {
-                SealingAt::Known(Sealing { session, number: *number, stub: stub.clone().into() })
+                SealingAt::Known(Sealing { session, number: *number, stub: stub[..].into() })
             }
             _ => SealingAt::Home(Place { on: MediumId::Stubs, extent: self.catalog.layout.home(slot) }),
         };
         let sealed = Sealed { context: Context { block, born, slot }, sealing };
         let from = slot.0 * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
-        (Place { on: MediumId::Data, extent: Extent::new(from, part.len) }, sealed).into()
+        (Place { on: MediumId::Data, extent: Extent::new(from, part.len) }, Some(sealed))
     }
 
     /// The places of `extent` as `epoch` shows it.
@@ -167,22 +177,24 @@ impl Versions {
     /// # Panics
     /// If something is missing.
     fn places(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Places {
+        let (mut shown, mut stubs) = (self.catalog.history.shown_by(epoch), self.catalog.log.stubs());
         let place = |(block, part): (Block, Extent<Addr>)| {
             let is_free = is_current && !self.allocated.contains(block.0);
-            let version = if is_free { Ok(None) } else { self.catalog.shown(block, epoch) };
-            self.place_version(block, part, version.expect("nothing is missing"))
+            let version = if is_free { Ok(None) } else { shown.of(block) };
+            self.place_version(&mut stubs, (block, part), version.expect("nothing is missing"))
         };
-        blocks(extent).map(place).collect()
+        Places::of(blocks(extent).map(place))
     }
 
     /// The page that is missing to know what `epoch` shows in `extent`.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
-        let absent = |block: Block| match self.catalog.shown(block, epoch) {
-            Err(Absent(page)) => Some(page),
-            Ok(_) => None,
-        };
+        if self.stuck.is_none() && self.catalog.history.pages.is_whole() {
+            return None;
+        }
+        let mut shown = self.catalog.history.shown_by(epoch);
         let mut blocks = blocks(extent).filter(|(block, _)| !is_current || self.allocated.contains(block.0));
-        self.stuck.or_else(|| blocks.find_map(|(block, _)| absent(block))).map(page_place)
+        let absent = || blocks.find_map(|(block, _)| shown.of(block).err().map(|Absent(page)| page));
+        self.stuck.or_else(absent).map(page_place)
     }
 
     /// Makes a change: at once, or once the pages that it needs are in memory.
@@ -270,6 +282,23 @@ fn outline(block: Block) -> Extent<Addr> {
     Extent::new(block.0 * BLOCK_BYTES, BLOCK_BYTES)
 }
 
+/// Writes of any order as few operations: each is an event, and homes of stubs come by the ten thousand.
+fn together(writes: Vec<(Place, Vec<u8>)>) -> Phase {
+    let mut phase = Phase::new();
+    for (place, bytes) in writes {
+        match phase.last_mut() {
+            Some((places, content))
+                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
+            {
+                places.push(place);
+                content.extend(bytes);
+            }
+            _ => phase.push((place.into(), bytes)),
+        }
+    }
+    phase
+}
+
 impl Store for Versions {
     fn geometry(&self) -> Geometry {
         Geometry {
@@ -334,9 +363,9 @@ impl Store for Versions {
             let slot = self.catalog.begin_write(block);
             self.writing.insert(block, (slot, epoch));
             let context = Context { block, born: epoch, slot };
-            (in_slot(slot), Sealed { context, sealing: SealingAt::ToCome })
+            (in_slot(slot), Some(Sealed { context, sealing: SealingAt::ToCome }))
         };
-        WritePlan::To(blocks(extent).map(place).collect())
+        WritePlan::To(Places::of(blocks(extent).map(place)))
     }
 
     fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
@@ -353,7 +382,7 @@ impl Store for Versions {
             self.allocated.insert(outline(block));
             self.committing.fresh.insert(block);
             self.catalog.end_write(block, slot);
-            self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.into() });
+            self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.to_vec() });
             self.change(Change::Written(block, slot, epoch));
         }
     }
@@ -413,7 +442,7 @@ impl Store for Versions {
         if self.is_index_due() && self.may_write_index() {
             self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
-            let writes = std::mem::take(&mut index.writes).into_iter().map(all).collect();
+            let writes = together(std::mem::take(&mut index.writes));
             let log = index.log.clone().into_iter().map(all).collect();
             let head = vec![all(index.head.clone())];
             self.committing.index = Some(index);
