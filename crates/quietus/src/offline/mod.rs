@@ -1,4 +1,4 @@
-//! Operations on whole disks: export, rebase, commit. All but the first need a disk that nobody
+//! Operations on whole disks: export, import, rebase, commit. All but the first need a disk that nobody
 //! serves.
 //!
 //! Invariant: each of them can be stopped at any point, by a signal or a crash, and begun again,
@@ -6,6 +6,7 @@
 
 mod commit;
 mod export;
+mod import;
 mod rebase;
 #[cfg(test)]
 mod tests;
