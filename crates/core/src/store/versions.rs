@@ -51,8 +51,6 @@ pub use stubs::Layout;
 const PAGES_MAX: usize = 12 << 10;
 /// With so many changed pages in memory, the index is due to be written.
 const CHANGED_PAGES_MAX: usize = 4 << 10;
-/// Most bytes of the index, or of homes of stubs, that are written with one operation.
-const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// What the store needs to be opened, besides its media.
 #[derive(Clone, Copy, Debug)]
@@ -282,23 +280,6 @@ fn outline(block: Block) -> Extent<Addr> {
     Extent::new(block.0 * BLOCK_BYTES, BLOCK_BYTES)
 }
 
-/// Writes of any order as few operations: each is an event, and homes of stubs come by the ten thousand.
-fn together(writes: Vec<(Place, Vec<u8>)>) -> Phase {
-    let mut phase = Phase::new();
-    for (place, bytes) in writes {
-        match phase.last_mut() {
-            Some((places, content))
-                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
-            {
-                places.push(place);
-                content.extend(bytes);
-            }
-            _ => phase.push((place.into(), bytes)),
-        }
-    }
-    phase
-}
-
 impl Store for Versions {
     fn geometry(&self) -> Geometry {
         Geometry {
@@ -442,7 +423,7 @@ impl Store for Versions {
         if self.is_index_due() && self.may_write_index() {
             self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
-            let writes = together(std::mem::take(&mut index.writes));
+            let writes = index.take_writes();
             let log = index.log.clone().into_iter().map(all).collect();
             let head = vec![all(index.head.clone())];
             self.committing.index = Some(index);

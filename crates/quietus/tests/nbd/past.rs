@@ -136,7 +136,7 @@ fn diff_says_which_epoch_it_lacks_and_compares_one_disk_with_itself_only() {
     put(&mut client(&served), 0, 1, 1);
     assert_eq!(past.close(), 1);
     for (args, words) in [
-        (&[past.at("2")][..], "epoch 2 is not kept"),
+        (&[past.at("2")][..], "epoch 2 has not closed yet"),
         (&[past.at("1"), past.at("no-such-name")], "no epoch has the name"),
         (&[past.text()], "names no epoch; use"),
         (&[past.at("1"), other.at("1")], "are two disks"),
@@ -209,7 +209,7 @@ fn restore_refuses_a_disk_that_clients_use_or_whose_writes_are_watched() {
     let mut reader = served.connect();
     assert_eq!(reader.verdict(OPT_GO, &info_request("disk@1", &[])), ACK);
     let (code, error) = refused(&["restore", &past.at("5")]);
-    assert!(code == Some(1) && error.contains("epoch 5 is not kept"), "{error}");
+    assert!(code == Some(1) && error.contains("epoch 5 has not closed yet"), "{error}");
     ran(&["restore", &past.at("1")]);
     assert_eq!(client(&served).read(0, 0, 1), Ok(vec![1]));
     drop(served);
