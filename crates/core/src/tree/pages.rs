@@ -17,7 +17,7 @@ const PAGES_MAX: u32 = u32::MAX;
 /// 1. A page that the durable head can reach is never changed, and never used for something else: a change
 ///    goes to a copy in a free page. A page written since the durable head has the generation of the next
 ///    head, and can be changed where it is.
-/// 2. Inner pages and pages that are not written stay in memory.
+/// 2. Inner pages stay in memory, and so do pages until a durable head reaches them.
 #[derive(Debug)]
 pub struct Pages {
     owner: [u8; 12],
@@ -28,6 +28,8 @@ pub struct Pages {
     /// How many pages are in memory.
     in_memory: usize,
     unwritten: BTreeSet<PageNo>,
+    /// Pages that were taken to be written, and that no durable head reaches yet: the medium may refuse them.
+    taken: BTreeSet<PageNo>,
     free: RoaringBitmap,
     /// Pages that an earlier head reaches, and the next one does not.
     released: Vec<PageNo>,
@@ -35,6 +37,8 @@ pub struct Pages {
     releasing: Vec<PageNo>,
     /// The first page behind all that were ever used.
     end: PageNo,
+    /// All pages before this one have space on the host.
+    room: PageNo,
     /// Where eviction goes on to look.
     hand: usize,
 }
@@ -57,10 +61,12 @@ impl Pages {
             nodes: Vec::new(),
             in_memory: 0,
             unwritten: BTreeSet::new(),
+            taken: BTreeSet::new(),
             free: RoaringBitmap::new(),
             released: Vec::new(),
             releasing: Vec::new(),
             end: PageNo(HEADS),
+            room: PageNo(0),
             hand: 0,
         }
     }
@@ -157,11 +163,51 @@ impl Pages {
     pub(super) fn release(&mut self, page: PageNo) {
         let cached = self.remove(page).expect("a page is released while it is in memory");
         self.unwritten.remove(&page);
+        self.taken.remove(&page);
         if cached.node.generation() == self.generation {
             self.free.insert(page.0);
         } else {
             self.released.push(page);
         }
+    }
+
+    /// Notes that all pages before `page` have space on the host.
+    pub fn reserved(&mut self, page: PageNo) {
+        self.room = self.room.max(page);
+    }
+
+    /// The part of the medium that lacks space so that `needed` pages are [spare](Pages::spare): from the first page to
+    /// the one behind the last.
+    #[must_use]
+    pub fn lacking(&self, needed: u64) -> Option<(PageNo, u64)> {
+        let end = (self.used() + needed).max(u64::from(self.end.0));
+        (self.spare() < needed).then_some((self.room, end))
+    }
+
+    /// Whether it is known where pages have space on the host.
+    #[must_use]
+    pub fn knows_room(&self) -> bool {
+        self.room > PageNo(0)
+    }
+
+    /// How many pages changes can take before the next head is durable, and have space on the host.
+    #[must_use]
+    pub fn spare(&self) -> u64 {
+        let free =
+            if self.room < self.end { self.free.range_cardinality(..self.room.0) } else { self.free.len() };
+        free + u64::from(self.room.0.saturating_sub(self.end.0))
+    }
+
+    /// How many pages come back with the next head.
+    #[must_use]
+    pub fn released(&self) -> u64 {
+        self.released.len() as u64
+    }
+
+    /// How many pages the trees have, changed ones twice.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        u64::from(self.end.0) - self.free.len()
     }
 
     /// How many changed pages were not taken to be written.
@@ -176,6 +222,7 @@ impl Pages {
         let taken: Vec<_> = self.unwritten.iter().copied().take(max).collect();
         let write = |page: PageNo| {
             self.unwritten.remove(&page);
+            self.taken.insert(page);
             (page.position(), self.node(page).to_bytes(page, self.owner))
         };
         taken.into_iter().map(write).collect()
@@ -196,15 +243,21 @@ impl Pages {
 
     /// Notes that the head is durable: returns the pages that are free from now on.
     pub fn end_head(&mut self) -> Vec<PageNo> {
+        let (nodes, next) = (&self.nodes, self.generation);
+        let is_of_next = |page: &PageNo| {
+            nodes[page.0 as usize].as_ref().is_some_and(|cached| cached.node.generation() == next)
+        };
+        self.taken.retain(is_of_next);
         let freed = std::mem::take(&mut self.releasing);
         freed.iter().for_each(|page| _ = self.free.insert(page.0));
         freed
     }
 
     /// Gives the head up, whose pages could not all be written: the next head does what it was for, and goes
-    /// to the same place. The other place has the durable head.
+    /// to the same place. The other place has the durable head. All its pages are to be written again.
     pub fn abort_head(&mut self) {
         self.released.append(&mut self.releasing);
+        self.unwritten.append(&mut self.taken);
         self.generation += 1;
     }
 
@@ -225,7 +278,7 @@ impl Pages {
     /// Bytes of all pages in use, and of the heads.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        (u64::from(self.end.0) - self.free.len()) * PAGE_BYTES as u64
+        self.used() * PAGE_BYTES as u64
     }
 
     /// Evicts leaves that were not used lately until at most `max` pages are in memory, or no more can be
@@ -238,7 +291,8 @@ impl Pages {
             self.hand = (self.hand + 1) % self.nodes.len();
             let page = PageNo(self.hand as u32);
             let Some(cached) = self.cached(page) else { continue };
-            if !cached.used.take() && cached.node.level() == 0 && !self.unwritten.contains(&page) {
+            let is_written = !self.unwritten.contains(&page) && !self.taken.contains(&page);
+            if !cached.used.take() && cached.node.level() == 0 && is_written {
                 self.remove(page);
             }
         }

@@ -104,6 +104,7 @@ impl Index {
 
     /// Makes a head durable, during which `meanwhile` changes what is no part of that head.
     fn make_durable_while(&mut self, meanwhile: impl Fn(&mut Self, u32)) {
+        let before = self.medium.clone();
         self.write(usize::MAX);
         let generation = self.pages.begin_head();
         let head = Head { generation, roots: vec![self.tree.root()], note: vec![9] };
@@ -111,6 +112,8 @@ impl Index {
         meanwhile(self, generation as u32);
         assert_ne!(head.position(), self.head.position(), "the durable head is kept");
         if generation.is_multiple_of(5) {
+            // The medium took none of these writes.
+            self.medium = before;
             return self.pages.abort_head();
         }
         self.pages.end_head();
