@@ -144,14 +144,15 @@ pub enum Op {
     /// Read the bytes as the disk had them at the end of this epoch, for the owner of the disk.
     ReadPast(Epoch),
     /// List the kept epochs from this one on, for the owner of the disk. The reply has 16 bytes for each: its number, and
-    /// when it closed in milliseconds since 1970 (0 if a crash came first), little-endian. At most [`EPOCHS_MAX`] in one
-    /// reply.
+    /// when it closed in milliseconds since 1970, little-endian. At most [`EPOCHS_MAX`] in one reply.
     ListEpochs(Epoch),
-    /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later.
-    /// Without such a change no epoch is made. The reply has the number of the last closed epoch, in 8 bytes,
+    /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
+    /// another close is under way, the end of that one counts, not the arrival of the request.
+    /// Without such a change no epoch is made. After a crash before the reply, the epoch is kept as a whole or not at
+    /// all. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
     CloseEpoch {
-        /// The wall clock's time, in milliseconds since 1970.
+        /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
     },
     /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.

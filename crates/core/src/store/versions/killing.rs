@@ -114,6 +114,7 @@ impl Killing {
             let part = Place { extent, ..place };
             match self.left.get(&Slot(slot))? {
                 Fate::Open => None,
+                Fate::Owed if catalog.log.is_moving(Slot(slot)) => None,
                 Fate::Owed => Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false }),
                 Fate::Kept => Some(Residue { part, at: Vec::new(), is_kept: true }),
             }
@@ -147,7 +148,7 @@ impl Versions {
     }
 
     /// Notes that the stubs of these slots are destroyed.
-    fn killed(&mut self, slots: BTreeSet<Slot>) {
+    pub(super) fn killed(&mut self, slots: BTreeSet<Slot>) {
         for slot in &slots {
             self.killing.fresh.remove(slot);
             self.killing.committing.remove(slot);
@@ -222,7 +223,7 @@ impl Versions {
                 break;
             };
             from = Slot(dead.slot.0 + 1);
-            if self.killing.may_kill(dead.slot) {
+            if self.killing.may_kill(dead.slot) && !self.catalog.log.is_moving(dead.slot) {
                 slots.insert(dead.slot);
             }
             if slots.len() == STUBS_MAX {
