@@ -83,7 +83,8 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
         let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, setup.punch, power.clone()).on_host(&host);
         let map = fixed(INDEX_BYTES).on_host(&host);
         let stubs = fixed(layout(seal, log_bytes).home(Slot(SLOTS)).end().next_multiple_of(BLOCK_BYTES));
-        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs.on_host(&host))];
+        let others =
+            vec![(MediumId::Map, map), (MediumId::Stubs, stubs.of_stubs(seal.stub_bytes()).on_host(&host))];
         return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
