@@ -56,6 +56,28 @@ pub enum Mutant {
     PassBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
+    /// A slot is taken again though the stub of the version that it had is not destroyed.
+    StubOverStub,
+    /// The receipt for forgotten epochs does not wait for the last sync of the stubs.
+    ForgottenUnsynced,
+    /// The half of the log that a checkpoint has turned away from is not destroyed.
+    KeepLog,
+    /// A close lets writes that arrive later into its epoch.
+    LateWrite,
+    /// A forget takes versions that an earlier epoch shows too.
+    ForgetShared,
+    /// A start replays all but the last entry of a sector of the log.
+    SkipReplay,
+    /// A version that is owed gets a home for its stub, which a job may just have destroyed.
+    HouseOwed,
+    /// A stub is destroyed while it is on its way to its home.
+    KillMoving,
+    /// An epoch is shown before its close is durable.
+    ShowUndurable,
+    /// An epoch is kept though a crash cut its close off.
+    KeepUnclosed,
+    /// The receipt of one forget counts for another one of the same epochs.
+    MergeForgets,
     /// Bytes under a conservative overwrite get an obligation at once, which the end of
     /// the overwrite then removes.
     DieDuringOverwrite,
@@ -64,6 +86,21 @@ pub enum Mutant {
 impl Mutant {
     /// The mutants that show below a watcher only.
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
+
+    /// The mutants that show where versions are kept only.
+    pub const OF_VERSIONS: [Self; 11] = [
+        Self::StubOverStub,
+        Self::ForgottenUnsynced,
+        Self::KeepLog,
+        Self::LateWrite,
+        Self::ForgetShared,
+        Self::SkipReplay,
+        Self::HouseOwed,
+        Self::KillMoving,
+        Self::ShowUndurable,
+        Self::KeepUnclosed,
+        Self::MergeForgets,
+    ];
 
     /// All other mutants.
     pub const ALL: [Self; 24] = [

@@ -267,11 +267,13 @@ pub enum Op {
     /// Count the blocks of which only this kept epoch shows a version: what forgetting it alone would destroy. From a place
     /// on, which is [`UniqueAt::START`] at first. The reply is a [`Unique`].
     CountUnique(Epoch, UniqueAt),
-    /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later.
-    /// Without such a change no epoch is made. The reply has the number of the last closed epoch, in 8 bytes,
+    /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
+    /// another close is under way, the end of that one counts, not the arrival of the request.
+    /// Without such a change no epoch is made. After a crash before the reply, the epoch is kept as a whole or not at
+    /// all. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
     CloseEpoch {
-        /// The wall clock's time, in milliseconds since 1970.
+        /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
     },
     /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.

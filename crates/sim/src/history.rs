@@ -183,4 +183,35 @@ pub enum Ask {
     /// Bring into the cache.
     Cache,
     Flush,
+    CloseEpoch,
+    /// Read what an epoch showed: so many before the open one.
+    ReadPast {
+        back: u8,
+    },
+    /// List the epochs from there on.
+    ListEpochs {
+        back: u8,
+    },
+    /// Forget epochs up to that one.
+    Forget {
+        back: u8,
+        count: u8,
+    },
+}
+
+impl Ask {
+    /// Whether the request is about epochs, which some stores keep.
+    #[must_use]
+    pub fn is_about_epochs(self) -> bool {
+        matches!(
+            self,
+            Self::CloseEpoch | Self::ReadPast { .. } | Self::ListEpochs { .. } | Self::Forget { .. }
+        )
+    }
+
+    /// Whether the request reads, and nothing else.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::ReadPast { .. } | Self::ListEpochs { .. })
+    }
 }

@@ -196,7 +196,7 @@ fn bar(len: u64) -> ProgressBar {
 #[cfg(feature = "mutants")]
 fn hunt_core(seeds_max: u64, name: &str) -> bool {
     use quietus_core::mutant::Mutant;
-    let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED);
+    let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
     let named = all.filter(|it| format!("{it:?}").contains(name));
     let missed = named.filter(|it| !found(&format!("{it:?}"), hunt(*it, seeds_max)));
     missed.count() == 0

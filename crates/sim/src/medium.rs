@@ -167,6 +167,15 @@ impl SimMedium {
         self
     }
 
+    /// The medium of stubs of so many bytes, which begin like cells.
+    pub fn of_stubs(self, bytes: usize) -> Self {
+        if bytes > 0 {
+            let mut inner = self.inner.borrow_mut();
+            inner.remains = inner.remains.clone().of_heads(bytes);
+        }
+        self
+    }
+
     pub fn reseed(&self, seed: u64) {
         self.inner.borrow_mut().rng = Rng::new(seed);
     }

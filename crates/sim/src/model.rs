@@ -152,6 +152,50 @@ impl Model {
         Reading { extent, since, newest }
     }
 
+    /// The model of content that changes no more: a closed epoch's. What is not sure yet is what the first read shows.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let mut kept = self.clone();
+        (kept.life, kept.reads_open) = (u32::MAX / 2, 0);
+        kept.pieces.values_mut().for_each(Piece::tidy);
+        kept
+    }
+
+    /// Takes what a read of content that changes no more has shown.
+    ///
+    /// # Errors
+    /// If a promise, or an earlier read, excludes these bytes.
+    pub fn read_kept(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Result<(), Violation> {
+        let reading = self.begin_read(extent, Moment::MAX, Tag(u32::MAX));
+        self.end_read(&reading, bytes, Moment::MAX)?;
+        self.pieces.values_mut().for_each(Piece::tidy);
+        Ok(())
+    }
+
+    /// Whether `extent` may hold these bytes.
+    #[must_use]
+    pub fn allows(&self, extent: Extent<Addr>, bytes: &[u8]) -> bool {
+        self.parts(extent).into_iter().all(|part| {
+            let (values, own) = (self.values(part), &bytes[indices(part, extent.start.0)]);
+            values.iter().any(|it| it.is(part.start.0, own))
+                || !self.is_even && is_mixed(&values, part.start.0, own)
+        })
+    }
+
+    /// Whether `extent` holds these bytes, and nothing else.
+    #[must_use]
+    pub fn has_only(&self, extent: Extent<Addr>, bytes: &[u8]) -> bool {
+        self.parts(extent).into_iter().all(|part| {
+            let (values, own) = (self.values(part), &bytes[indices(part, extent.start.0)]);
+            values.iter().all(|it| it.is(part.start.0, own))
+        })
+    }
+
+    /// What `part` of a piece may hold by now.
+    fn values(&self, part: Extent<Addr>) -> Vec<Value> {
+        self.piece(part.start.0).visible(Moment::MAX).collect()
+    }
+
     /// Notes that a read failed.
     pub fn abandon_read(&mut self) {
         self.reads_open -= 1;

@@ -1,7 +1,7 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
 use crate::differential::Watchers::{Both, Product};
-use crate::pairs::{Guest, PAIRS, Pair};
+use crate::pairs::{Guest, PAIRS, Pair, Store};
 use crate::rule_e::known;
 use crate::rule_e::trial::{Part, cached, judged, parts, retold, retold_cached, searched, walked};
 use crate::rule_j::guest::Mode;
@@ -25,7 +25,11 @@ const WALKS_MAX: u64 = 8_000;
 /// it.
 pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
-    let mut pairs = PAIRS.iter().filter(|it| (it.guest != Guest::Bare) == is_watched);
+    let needs_versions = Mutant::OF_VERSIONS.contains(&mutant);
+    let may_show = |it: &&Pair| {
+        (it.guest != Guest::Bare) == is_watched && (!needs_versions || it.store == Store::Versions)
+    };
+    let mut pairs = PAIRS.iter().filter(may_show);
     pairs.find_map(|pair| play(pair, seeds_max, || activate(Some(mutant))))
 }
 

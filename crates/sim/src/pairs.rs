@@ -58,7 +58,7 @@ pub const PAIRS: [Pair; 12] = [
     files(&[Ext4], Store::Overlay, 2_000),
     files(&[Ext4, Fat, Ext2], Store::InPlace, 1_000),
     files(&[Ext4, Fat, Ext2], Store::Overlay, 1_000),
-    Pair { guest: Guest::Bare, store: Store::Versions, histories: 3_000 },
+    Pair { guest: Guest::Bare, store: Store::Versions, histories: 10_000 },
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {

@@ -65,6 +65,8 @@ pub struct Trace {
     pub tag: Tag,
     /// The cell of the disk whose content it is.
     pub cell: Cell,
+    /// Bytes of the trace, if the sector does not end before.
+    bytes: usize,
     passes: Passes,
 }
 
@@ -78,8 +80,9 @@ enum Passes {
 impl Trace {
     /// The trace of `mark`, which was found in the layer `bytes`. Words that are not of the mark
     /// never were there.
-    fn new(mark: Mark, bytes: &[u8]) -> Self {
-        let mut trace = Self { at: mark.at, tag: mark.tag, cell: mark.cell, passes: Passes::All(0) };
+    fn new(mark: Mark, bytes: &[u8], most: usize) -> Self {
+        let Mark { at, tag, cell } = mark;
+        let mut trace = Self { at, tag, cell, bytes: most, passes: Passes::All(0) };
         let (own, len) = (trace.cell.bytes(trace.tag), trace.len());
         let there = &bytes[trace.at..trace.at + len];
         if there != &own[..len] {
@@ -132,7 +135,7 @@ impl Trace {
 
     /// Length of the trace in its sector, bytes.
     fn len(&self) -> usize {
-        (CELL_BYTES as usize).min(SECTOR_BYTES - self.at)
+        self.bytes.min(SECTOR_BYTES - self.at)
     }
 
     fn is_of(&self, mark: &Mark) -> bool {
@@ -142,7 +145,7 @@ impl Trace {
     /// Covers the trace with a layer: `bytes`, of which `touched` were written. `content`: whether
     /// that is a pass.
     fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark], content: bool) {
-        let mut near = found.iter().filter(|mark| mark.at.abs_diff(self.at) < CELL_BYTES as usize);
+        let mut near = found.iter().filter(|mark| mark.at.abs_diff(self.at) < self.bytes);
         let hit = (self.at..self.at + self.len()).filter(|at| touched.has(*at)).count();
         match near.next() {
             _ if hit == 0 => {}
@@ -195,6 +198,8 @@ fn is_word(from: usize, len: usize) -> bool {
 #[derive(Clone, Debug)]
 pub struct Remains {
     passes_min: u8,
+    /// Bytes of each trace, at most.
+    trace_bytes: usize,
     sectors: Vec<Vec<Trace>>,
     adrift: Vec<Trace>,
 }
@@ -204,7 +209,14 @@ impl Remains {
     /// after `passes_min` passes.
     pub fn new(sectors: usize, passes_min: usize) -> Self {
         let passes_min = u8::try_from(passes_min).unwrap_or(u8::MAX);
-        Self { passes_min, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }
+        let trace_bytes = CELL_BYTES as usize;
+        Self { passes_min, trace_bytes, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }
+    }
+
+    /// The same, where content is recognised that has only the first bytes of each cell.
+    pub fn of_heads(self, trace_bytes: usize) -> Self {
+        assert!((HEAD_BYTES..=CELL_BYTES as usize).contains(&trace_bytes), "a head is recognised as a whole");
+        Self { trace_bytes, ..self }
     }
 
     /// Adds a layer of `sector`, which is `bytes` now, `touched` of them written.
@@ -226,7 +238,7 @@ impl Remains {
         traces.retain(|trace| trace.fewest() < self.passes_min);
         for mark in found {
             if !traces.iter().any(|trace| trace.is_of(mark)) {
-                traces.push(Trace::new(*mark, bytes));
+                traces.push(Trace::new(*mark, bytes, self.trace_bytes));
             }
         }
     }

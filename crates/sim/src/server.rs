@@ -13,8 +13,10 @@ mod forensic;
 mod keys;
 mod life;
 mod log;
+mod stubs;
 
 pub use forensic::found;
+pub use keys::Made;
 
 use crate::history::Setup;
 use crate::media::SimMedia;
@@ -26,6 +28,7 @@ use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Outcome, Refusal, Request, RequestId};
+use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
 use quietus_detect::format::Prober;
@@ -92,6 +95,8 @@ pub struct Server {
     has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
+    /// The disk had content when it was opened.
+    had_content: bool,
     /// Progress of the search for holes, or for space; none when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.
@@ -126,6 +131,12 @@ pub struct Figures {
     pub no_space: u64,
     /// Times that all obligations were completed and the media were examined.
     pub examined: u64,
+    /// Epochs that were closed.
+    pub closed: u64,
+    /// Reads of what a kept epoch showed.
+    pub past: u64,
+    /// Receipts for forgotten epochs.
+    pub forgotten: u64,
 }
 
 impl Figures {
@@ -143,6 +154,9 @@ impl Figures {
         self.full += other.full;
         self.no_space += other.no_space;
         self.examined += other.examined;
+        self.closed += other.closed;
+        self.past += other.past;
+        self.forgotten += other.forgotten;
     }
 }
 
@@ -150,6 +164,19 @@ impl Server {
     /// Number of passes that are due.
     pub fn passes(&self) -> usize {
         self.policy.passes().len()
+    }
+
+    /// The epoch that takes changes; 0 where the disk keeps none.
+    pub fn open_epoch(&self) -> u64 {
+        match self.volume.status().store {
+            StoreStatus::Versions(store) => store.open_epoch,
+            StoreStatus::InPlace | StoreStatus::Overlay(_) => 0,
+        }
+    }
+
+    /// Whether the open epoch may have changes of an earlier life of the server, for all that a start knows.
+    pub fn may_have_changed(&self) -> bool {
+        self.had_content || self.open_epoch() > 1
     }
 
     /// Whether a file system was found in `extent`, or in the partition there.
@@ -190,6 +217,11 @@ impl Server {
     /// Sends request `id` to the volume.
     pub fn send(&mut self, id: RequestId, request: Request) -> Result<(), Violation> {
         self.tell(Event::Request(id, request))
+    }
+
+    /// Whether request `id` was refused by the last event.
+    pub fn has_refused(&self, id: RequestId) -> bool {
+        self.said.iter().any(|(_, said)| matches!(said, Said::Reply(it, Err(_)) if *it == id))
     }
 
     /// Connects one client more, or one less.

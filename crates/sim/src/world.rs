@@ -1,7 +1,9 @@
 //! A guest whose requests know no file system, above a server, and the oracles that watch both
 //! while a history happens to them.
 
+mod epochs;
 mod forensic;
+mod forgotten;
 mod replies;
 
 use crate::content::{Tag, fill};
@@ -12,8 +14,10 @@ pub use crate::server::Figures;
 use crate::server::disk::original;
 use crate::server::{Above, Moment, Said, Server};
 use crate::violation::Violation;
+use epochs::{About, Book};
+use forgotten::Dying;
 use quietus_core::request::{Op, Request, RequestId};
-use quietus_core::units::{Addr, Extent};
+use quietus_core::units::{Addr, EpochRange, Extent};
 use quietus_core::volume::Event;
 use std::collections::BTreeMap;
 
@@ -25,6 +29,9 @@ pub struct World {
     newest: Tag,
     pending: BTreeMap<RequestId, Pending>,
     model: Model,
+    book: Book,
+    /// What has to be gone of forgotten epochs.
+    dying: Vec<Dying>,
 }
 
 /// A request that was sent and not replied to.
@@ -34,6 +41,7 @@ struct Pending {
     fua: bool,
     since: Moment,
     reading: Option<Reading>,
+    about: About,
 }
 
 /// Lets `history` happen.
@@ -60,6 +68,7 @@ impl Above for World {
         if self.server.take_sync_failed() {
             self.model.sync_failed();
         }
+        self.look_at_epochs();
         for (moment, said) in self.server.take_said() {
             match said {
                 Said::Reply(id, outcome) => self.replied(moment, id, outcome)?,
@@ -83,7 +92,15 @@ impl World {
         let mut content = vec![0; original(setup).len as usize];
         fill(ORIGIN, 0, &mut content);
         let server = Server::new(setup, content, None, history.seed)?;
-        Ok(Self { server, newest: ORIGIN, pending: BTreeMap::new(), model: first_page(setup) })
+        let book = Book::new(&server);
+        Ok(Self {
+            server,
+            newest: ORIGIN,
+            pending: BTreeMap::new(),
+            model: first_page(setup),
+            book,
+            dying: Vec::new(),
+        })
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Violation> {
@@ -122,17 +139,19 @@ impl World {
         self.server.heal();
         self.drain()?;
         self.flush()?;
-        self.read_everything()?;
+        self.read_all_epochs()?;
+        self.judge_opened()?;
         self.cut_power(None)?;
-        self.read_everything()?;
-        self.drain()
+        self.read_all_epochs()?;
+        self.drain()?;
+        self.judge_opened()
     }
 
     fn send(&mut self, tag: Tag, ask: Ask, extent: Extent<Addr>, fua: bool) -> Result<(), Violation> {
         self.make_room()?;
         self.newest = tag;
         let since = self.server.next_moment();
-        if ask != Ask::Read {
+        if !ask.is_read() && !ask.is_about_epochs() {
             self.model.arrived(extent);
         }
         if let Some(value) = ask.value(tag) {
@@ -140,9 +159,21 @@ impl World {
         }
         let reading = (ask == Ask::Read).then(|| self.model.begin_read(extent, since, tag));
         let id = RequestId(u64::from(tag.0));
-        self.pending.insert(id, Pending { ask, extent, fua, since, reading });
-        self.server.send(id, Request { op: ask.op(tag, extent), extent, fua })?;
+        let about = self.book.about(ask);
+        let op = ask.op(tag, extent, about.epochs);
+        self.pending.insert(id, Pending { ask, extent, fua, since, reading, about });
+        self.server.send(id, Request { op, extent, fua })?;
+        if !self.server.has_refused(id) {
+            self.note_for_epochs(tag, ask, since);
+        }
         self.hear()
+    }
+
+    /// Sends a request of the judge's own, and waits for the reply.
+    fn ask(&mut self, ask: Ask, extent: Extent<Addr>) -> Result<(), Violation> {
+        self.newest = Tag(self.newest.0 + 1);
+        self.send(self.newest, ask, extent, false)?;
+        self.until(|world| world.pending.is_empty())
     }
 
     /// Waits until there are not too many requests under way.
@@ -170,6 +201,8 @@ impl World {
         self.server.cut_power(again_after)?;
         self.pending.clear();
         self.model.power_cut();
+        self.receipts_lost();
+        self.book.restarted(&self.server, false)?;
         self.hear()
     }
 
@@ -183,6 +216,8 @@ impl World {
             () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }
+        self.receipts_lost();
+        self.book.restarted(&self.server, is_clean)?;
         self.hear()
     }
 
@@ -201,16 +236,11 @@ impl World {
     }
 
     fn flush(&mut self) -> Result<(), Violation> {
-        self.newest = Tag(self.newest.0 + 1);
-        self.send(self.newest, Ask::Flush, Extent::default(), false)?;
-        self.until(|world| world.pending.is_empty())
+        self.ask(Ask::Flush, Extent::default())
     }
 
     fn read_everything(&mut self) -> Result<(), Violation> {
-        let whole = Extent::new(0, self.server.setup.disk_bytes);
-        self.newest = Tag(self.newest.0 + 1);
-        self.send(self.newest, Ask::Read, whole, false)?;
-        self.until(|world| world.pending.is_empty())
+        self.ask(Ask::Read, Extent::new(0, self.server.setup.disk_bytes))
     }
 }
 
@@ -232,11 +262,18 @@ impl Ask {
         match self {
             Self::Write => Some(Value::Content(tag)),
             Self::WriteZeros | Self::Trim | Self::Zero { .. } | Self::Purge => Some(Value::Zeros),
-            Self::Read | Self::ConservativeOverwrite | Self::Cache | Self::Flush => None,
+            Self::Read
+            | Self::ConservativeOverwrite
+            | Self::Cache
+            | Self::Flush
+            | Self::CloseEpoch
+            | Self::ReadPast { .. }
+            | Self::ListEpochs { .. }
+            | Self::Forget { .. } => None,
         }
     }
 
-    fn op(self, tag: Tag, extent: Extent<Addr>) -> Op {
+    fn op(self, tag: Tag, extent: Extent<Addr>, epochs: EpochRange) -> Op {
         match self {
             Self::Read => Op::Read,
             Self::Write => {
@@ -251,6 +288,10 @@ impl Ask {
             Self::ConservativeOverwrite => Op::ConservativeOverwrite,
             Self::Cache => Op::Cache,
             Self::Flush => Op::Flush,
+            Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag) },
+            Self::ReadPast { .. } => Op::ReadPast(epochs.from),
+            Self::ListEpochs { .. } => Op::ListEpochs(epochs.from),
+            Self::Forget { .. } => Op::Forget(epochs),
         }
     }
 }

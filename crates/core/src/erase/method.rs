@@ -117,7 +117,10 @@ impl<S: Clone> Destroy<S> {
         if let Some(zeros) = zeros.filter(|it| !it.is_empty()) {
             steps.extend([zeros, sync]);
         }
-        if self.record && mutant::is(Mutant::ReceiptBeforeSync) {
+        let is_job = !self.record && !self.checkpoint;
+        if self.record && mutant::is(Mutant::ReceiptBeforeSync)
+            || is_job && mutant::is(Mutant::ForgottenUnsynced)
+        {
             steps.pop();
         }
         steps.push(Step::at(Action::Forget, self.forget));

@@ -188,7 +188,13 @@ impl State {
     }
 
     fn forgotten(&mut self, epochs: EpochRange, bytes: u64, passes: u16) {
-        self.forgets.retain(|it| *it != epochs);
+        let same = |it: &EpochRange| *it == epochs;
+        if let Some(first) = self.forgets.iter().position(same) {
+            self.forgets.remove(first);
+        }
+        if mutant::is(Mutant::MergeForgets) {
+            self.forgets.retain(|it| !same(it));
+        }
         self.give(forget_receipt(epochs, bytes, passes));
     }
 

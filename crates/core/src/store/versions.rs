@@ -32,6 +32,7 @@ use super::{
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
 use crate::request::{AsOf, KeptEpoch, UniqueAt};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
@@ -109,6 +110,9 @@ pub struct Versions {
     writing: BTreeMap<Block, (Slot, Epoch)>,
     /// The epoch that takes the changes that arrive.
     open: Epoch,
+    /// The epochs before this one have closed durably. The others are not shown: a crash would give their numbers to
+    /// other epochs.
+    undurable: Epoch,
     /// What the index has not taken yet, in order; and the page that the first change needs.
     todo: VecDeque<Change>,
     stuck: Option<PageNo>,
@@ -125,6 +129,8 @@ pub struct Versions {
 struct Committing {
     /// Whether a commit is under way.
     is_under_way: bool,
+    /// The open epoch when it began.
+    open: Epoch,
     /// The last commit, if it was given up: the next one has it too.
     again: Option<(Place, Vec<u8>)>,
     /// The checkpoint of the index that is part of it.
@@ -188,6 +194,11 @@ impl Versions {
         Places::of(blocks(extent).map(place))
     }
 
+    /// The epochs before this one can be shown, if they are kept.
+    fn shown_before(&self) -> Epoch {
+        if mutant::is(Mutant::ShowUndurable) { self.open } else { self.undurable }
+    }
+
     /// The page that is missing to know what `epoch` shows in `extent`.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
         if self.stuck.is_none() && self.catalog.history.pages.is_whole() {
@@ -221,7 +232,11 @@ impl Versions {
         match change {
             Change::Written(block, slot, epoch) => {
                 let replaced = self.catalog.note(block, Some(slot), epoch, |_| false)?;
-                replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
+                if mutant::is(Mutant::StubOverStub) {
+                    self.killed(replaced.into_iter().collect());
+                } else {
+                    replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
+                }
                 Ok(())
             }
             Change::Freed(block, left, epoch) => {
@@ -425,7 +440,7 @@ impl Store for Versions {
     }
 
     fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
-        self.committing.begin();
+        self.committing.begin(self.open);
         self.killing.begin_commit();
         let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
         if !short && self.is_index_due() && self.may_write_index() {
@@ -451,6 +466,7 @@ impl Store for Versions {
 
     fn end_checkpoint(&mut self) {
         let committing = std::mem::take(&mut self.committing);
+        self.undurable = committing.open;
         (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
         self.killing.end_commit();
         if let Some(index) = committing.index {
@@ -463,7 +479,7 @@ impl Store for Versions {
         self.committing.abort();
         self.killing.abort_commit();
         let Some(index) = self.committing.index.take() else { return false };
-        self.catalog.abort_checkpoint(&index);
+        self.catalog.abort_checkpoint();
         self.committing.again = index.log;
         self.committing.wants_index = true;
         true
@@ -503,8 +519,8 @@ impl Store for Versions {
 }
 
 impl Committing {
-    fn begin(&mut self) {
-        self.is_under_way = true;
+    fn begin(&mut self, open: Epoch) {
+        (self.is_under_way, self.open) = (true, open);
         self.blocks.append(&mut self.fresh);
     }
 
@@ -564,7 +580,7 @@ impl Epochs for Versions {
         while found.len() < most {
             let next = self.catalog.history.kept_at_or_after(from);
             let Some((epoch, end)) = next.map_err(|Absent(page)| page_place(page))? else { break };
-            if epoch >= self.open {
+            if epoch >= self.shown_before() {
                 break;
             }
             if !self.forgetting.contains(epoch) {

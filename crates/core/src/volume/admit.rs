@@ -27,7 +27,7 @@ impl Volume {
             return;
         }
         if let Op::CloseEpoch { when } = request.op {
-            return self.close_epoch(id, when, out);
+            return self.close_epoch(id, when.max(1), out);
         }
         if let Op::Forget(epochs) = request.op {
             self.run(id, Extent::new(0, 0), false, Stage::Forget(epochs));

@@ -13,6 +13,7 @@ use super::checkpoints::Waiter;
 use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
 use crate::request::{EPOCHS_MAX, Refusal, RequestId};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
@@ -73,7 +74,8 @@ impl Volume {
 
     /// The epoch of a change that arrives now.
     pub(super) fn arriving_epoch(&self) -> Epoch {
-        Epoch(self.open_epoch().0 + u64::from(self.requests.closes.cut.is_some()))
+        let is_cut = self.requests.closes.cut.is_some() && !mutant::is(Mutant::LateWrite);
+        Epoch(self.open_epoch().0 + u64::from(is_cut))
     }
 
     /// Whether change `id` belongs to an epoch that is not open yet.

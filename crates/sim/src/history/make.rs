@@ -11,6 +11,8 @@ use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_seal::Seal;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
+/// Chosen so that the seeds that found a defect before histories had epochs have none, and stay the same histories.
+const EPOCHS_SALT: u64 = 5490 << 32;
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 
 impl History {
@@ -36,10 +38,16 @@ impl History {
         let setup = Setup::roll(&mut rng).with_versions(&mut Rng::new(!seed));
         let mut mood = Mood::roll(&mut rng, &setup);
         mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+        mood.epochs_weight = epochs_weight(seed);
         let count = rng.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
         Self { seed, setup, steps }
     }
+}
+
+/// How often the history of `seed` is about epochs.
+fn epochs_weight(seed: u64) -> u64 {
+    Rng::new(seed ^ EPOCHS_SALT).pick(&[0, 10, 30, 60])
 }
 
 impl Setup {
@@ -102,6 +110,8 @@ struct Mood {
     fault_weight: u64,
     /// Weight of a full host, and of space on it again.
     full_weight: u64,
+    /// Weight of requests about epochs.
+    epochs_weight: u64,
     turns_max: u64,
     /// Media that can fail.
     targets: &'static [MediumId],
@@ -119,6 +129,7 @@ impl Mood {
             crash_weight: rng.pick(&[0, 1, 5]),
             fault_weight: rng.pick(&[0, 0, 0, 2]),
             full_weight: 0,
+            epochs_weight: 0,
             turns_max: rng.pick(&[2, 8, 40]),
             targets: match setup.store {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
@@ -138,7 +149,7 @@ impl Mood {
 
     fn action(&self, rng: &mut Rng) -> Action {
         let [crash, full] = [self.crash_weight, self.full_weight];
-        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full];
+        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, self.epochs_weight];
         match weighted(rng, &weights) {
             0 => self.request(rng),
             1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
@@ -149,7 +160,8 @@ impl Mood {
             6 => Action::PowerCut { again_after: rng.chance(30).then(|| rng.below(25) as u32) },
             7 => self.fault(rng),
             8 => Action::Full,
-            _ => Action::Room,
+            9 => Action::Room,
+            _ => self.epoch_request(rng),
         }
     }
 
@@ -157,6 +169,19 @@ impl Mood {
         let (ask, fua) = self.ask(rng);
         let extent = if ask == Ask::Flush { Extent::default() } else { self.extent(rng) };
         Action::Send { ask, extent, fua }
+    }
+
+    fn epoch_request(&self, rng: &mut Rng) -> Action {
+        // Few are near the newest, where most happens; some never closed.
+        let back = rng.pick(&[0, 1, 1, 1, 2, 2, 3, 4, 6]);
+        let ask = match weighted(rng, &[10, 7, 1, 5]) {
+            0 => Ask::CloseEpoch,
+            1 => Ask::ReadPast { back },
+            2 => Ask::ListEpochs { back },
+            _ => Ask::Forget { back, count: rng.pick(&[1, 1, 2, 4]) },
+        };
+        let extent = if matches!(ask, Ask::ReadPast { .. }) { self.extent(rng) } else { Extent::default() };
+        Action::Send { ask, extent, fua: false }
     }
 
     fn ask(&self, rng: &mut Rng) -> (Ask, bool) {

@@ -231,3 +231,17 @@ fn equal_versions_of_different_age_decide_nothing_between_them() {
     scene.model.power_cut();
     assert!(scene.clone_shows(written) && scene.clone_shows(Value::Zeros));
 }
+
+#[test]
+fn what_a_closed_epoch_has_shown_once_it_shows_for_ever() {
+    let mut scene = Scene::new();
+    let first = scene.write();
+    let second = Value::Content(scene.begin(false));
+    let mut kept = scene.model.kept();
+    assert!(kept.allows(spot(), &bytes(first)) && kept.allows(spot(), &bytes(second)));
+    assert!(!kept.has_only(spot(), &bytes(first)));
+    let third = scene.write();
+    assert!(!kept.allows(spot(), &bytes(third)), "a later write is not there");
+    assert!(kept.read_kept(spot(), &bytes(first)).is_ok() && kept.has_only(spot(), &bytes(first)));
+    assert!(kept.read_kept(spot(), &bytes(second)).is_err());
+}

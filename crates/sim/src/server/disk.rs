@@ -86,7 +86,8 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
                 .next_multiple_of(BLOCK_BYTES),
         );
-        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs.on_host(&host))];
+        let stubs = stubs.of_stubs(seal.stub_bytes()).on_host(&host);
+        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs)];
         return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;

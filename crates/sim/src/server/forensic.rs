@@ -67,7 +67,7 @@ impl Server {
         match self.volume.status().store {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
             StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
-            StoreStatus::Versions(_) => Ok(()),
+            StoreStatus::Versions(_) => self.judge_sealed(),
         }
     }
 

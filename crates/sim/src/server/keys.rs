@@ -1,64 +1,120 @@
-//! The keys of a disk that seals its content. The key file itself is durable at once, and never lost.
+//! The keys of a disk that seals its content, and what a judge with all of them can open. They are durable at once, and
+//! never lost.
+//!
+//! The sealing is an ideal one: ciphertext and stub open only together, in their own place, and as they were made. All
+//! sealings are on record, and each stub says whose it is, so that it is recognised wherever it turns up
+//! ([`crate::content`]).
 
-use super::disk::DISK;
-use quietus_core::sealing::{self, Sealer};
-use quietus_seal::keys::{Credential, KeyFile, Stretch};
-use quietus_seal::{DiskId, DiskSealer, Generator, Random, SEED_BYTES, Seal, Session};
-use std::sync::Mutex;
+use crate::content::{Cell, Tag};
+use crate::rng::mix;
+use quietus_core::sealing::{Context, Sealer, Sealing, Session, Stub, Unauthentic};
+use quietus_seal::Seal;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const PHRASE: Credential<'_> = Credential::Passphrase(b"a simulated phrase");
-const QUICK: Stretch = Stretch { memory_kib: 8, passes: 1, lanes: 1 };
-
-/// Random bytes that follow from a seed.
-pub(super) struct Draws(Mutex<Generator>);
-
-impl Random for &Draws {
-    fn fill(&mut self, out: &mut [u8]) {
-        self.0.lock().expect("a generator does not panic").fill(out);
-    }
-}
+/// Tags from here on are those of stubs.
+const STUBS_FROM: u32 = 1 << 31;
 
 /// Keys; see the module's documentation.
+#[derive(Debug, Default)]
 pub(super) struct Keys {
-    draw: Generator,
-    file: Option<KeyFile>,
-    sealer: Option<DiskSealer<Draws>>,
+    /// The session under way, and its way of sealing; none if the disk seals nothing.
+    session: Option<(Session, Seal)>,
+    record: Mutex<Record>,
 }
 
-impl std::fmt::Debug for Keys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("sealer", &self.sealer).finish_non_exhaustive()
-    }
+#[derive(Debug, Default)]
+struct Record {
+    /// All sealings, by their numbers.
+    made: Vec<Made>,
+    /// The sealings that were opened.
+    opened: BTreeSet<u32>,
+}
+
+/// A block that was sealed.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub context: Context,
+    pub content: Vec<u8>,
+    session: Session,
 }
 
 impl Keys {
-    /// No keys yet; those of later sessions follow from `seed`.
-    pub(super) fn new(seed: u64) -> Self {
-        let mut bytes = [0; SEED_BYTES];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        Self { draw: Generator::new(&bytes), file: None, sealer: None }
-    }
-
     /// Begins another session of a disk that seals by `seal`; returns its number.
-    pub(super) fn begin_session(&mut self, seal: Seal) -> sealing::Session {
-        let draw = &mut self.draw;
-        let file = self.file.get_or_insert_with(|| {
-            let made = KeyFile::create(DiskId(DISK), &PHRASE, QUICK, draw);
-            made.expect("the phrase can open something").0
-        });
-        let unlocked = file.unlock(&PHRASE).expect("the phrase is right");
-        let mut session = [0; 16];
-        self.draw.fill(&mut session);
-        let (index, _) =
-            file.add_session(Session(session), unlocked.newest().0).expect("there is room for a session");
-        let draws = Draws(Mutex::new(Generator::seeded_by(&mut self.draw)));
-        let sealer = DiskSealer::new(seal, file, unlocked, Some(index), draws);
-        self.sealer = Some(sealer.expect("the session was added just now"));
-        sealing::Session(index.0)
+    pub(super) fn begin_session(&mut self, seal: Seal) -> Session {
+        let session = Session(self.session.map_or(0, |(last, _)| last.0 + 1));
+        self.session = Some((session, seal));
+        session
     }
 
     /// The sealer of the present session.
     pub(super) fn sealer(&self) -> Option<&dyn Sealer> {
-        self.sealer.as_ref().map(|it| it as &dyn Sealer)
+        self.session.map(|_| self as &dyn Sealer)
+    }
+
+    /// The sealings of which something is among these stubs.
+    pub(super) fn made(&self, numbers: &BTreeSet<u32>) -> Vec<(u32, Made)> {
+        let record = self.record();
+        let known = numbers.iter().filter_map(|it| Some((*it, record.made.get(*it as usize)?.clone())));
+        known.collect()
+    }
+
+    /// The sealings that were opened since this was last called.
+    pub(super) fn take_opened(&self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.record().opened)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of the sealing that a stub is of, if `tag` is that of a stub.
+pub(super) fn number_of(tag: Tag) -> Option<u32> {
+    tag.0.checked_sub(STUBS_FROM)
+}
+
+fn stub(number: u32, seal: Seal) -> Stub {
+    Cell(number).bytes(Tag(STUBS_FROM + number))[..seal.stub_bytes()].into()
+}
+
+/// Turns content into ciphertext, or back.
+fn scramble(number: u32, content: &mut [u8]) {
+    for (n, word) in content.chunks_exact_mut(8).enumerate() {
+        let key = mix(!(u64::from(number) << 16 | n as u64)).to_le_bytes();
+        word.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+    }
+}
+
+impl Sealer for Keys {
+    fn close(&self, context: &Context, content: &mut [u8]) -> Result<Sealing, String> {
+        let (session, seal) = self.session.ok_or("there is no session")?;
+        let mut record = self.record();
+        let number = record.made.len() as u32;
+        record.made.push(Made { context: *context, content: content.to_vec(), session });
+        if seal != Seal::None {
+            scramble(number, content);
+        }
+        Ok(Sealing { session, number, stub: stub(number, seal) })
+    }
+
+    fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {
+        let (_, seal) = self.session.ok_or(Unauthentic(*context))?;
+        if seal == Seal::None {
+            return Ok(());
+        }
+        scramble(sealing.number, content);
+        let mut record = self.record();
+        let is_right = record.made.get(sealing.number as usize).is_some_and(|made| {
+            (made.context, made.session) == (*context, sealing.session)
+                && sealing.stub == stub(sealing.number, seal)
+                && made.content == content
+        });
+        if !is_right {
+            content.fill(0);
+            return Err(Unauthentic(*context));
+        }
+        record.opened.insert(sealing.number);
+        Ok(())
     }
 }

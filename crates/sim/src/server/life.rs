@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use crate::violation::Violation;
 use quietus_core::media::MediumId;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::units::Millis;
+use quietus_core::units::{Extent, Millis};
 use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
 use std::error::Error;
@@ -32,7 +32,7 @@ impl Server {
         let media = disk::media(setup, policy.passes().len());
         let checkpoint = disk::create(setup, &content, &media).map_err(|error| cannot("created", &*error))?;
         let mut rng = Rng::new(seed);
-        let mut keys = Keys::new(seed);
+        let mut keys = Keys::default();
         let host = (BEGINNING, &media, &mut keys);
         let opening = disk::opening(setup, &policy, Some(&checkpoint), host, &mut rng);
         let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
@@ -60,6 +60,7 @@ impl Server {
             has_sync_failed: false,
             is_latched: false,
             is_stopping: false,
+            had_content: false,
             search_from: None,
             is_space_known: false,
             figures: Figures::default(),
@@ -154,6 +155,7 @@ impl Server {
         }
         self.media.power.restore();
         self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
+        self.had_content = self.volume.first_allocated(Extent::new(0, self.setup.disk_bytes)).is_some();
         self.watch();
         let unknown = self.volume.status().holes_unknown;
         self.is_space_known = false;

@@ -20,9 +20,9 @@ use quietus_core::volume::{Done, Receipt};
 impl World {
     /// Checks that the content that the receipt names is destroyed, unless there was another death
     /// since.
-    pub(super) fn judge_late(&self, receipt: &Receipt) -> Result<(), Violation> {
+    pub(super) fn judge_late(&mut self, receipt: &Receipt) -> Result<(), Violation> {
         if self.server.setup.keeps_versions() {
-            return Ok(());
+            return receipt.epochs.map_or(Ok(()), |epochs| self.judge_forgotten(epochs));
         }
         let dies_again =
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));
@@ -36,6 +36,7 @@ impl World {
 
     pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
         if self.server.setup.keeps_versions() {
+            self.judge_all_forgotten()?;
             return self.server.judge_drained();
         }
         let whole = Extent::new(0, self.server.setup.disk_bytes);

@@ -34,21 +34,29 @@ impl World {
                 let reading = pending.reading.as_ref().expect("a read has a reading");
                 self.model.end_read(reading, buf, moment)?;
             }
-            Ask::Write => self.model.settle(tag, extent, moment, pending.fua),
+            Ask::Write => self.settle(tag, extent, moment, pending.fua),
             Ask::WriteZeros => {
-                self.model.settle(tag, extent, moment, pending.fua);
+                self.settle(tag, extent, moment, pending.fua);
                 self.zeros_written(moment, tag, extent);
             }
             Ask::Trim | Ask::Zero { .. } | Ask::Purge => self.died(moment, tag, extent),
             Ask::ConservativeOverwrite => self.model.rewritten(tag, extent),
             Ask::Flush => self.model.flushed(pending.since),
             Ask::Cache => {}
+            Ask::CloseEpoch | Ask::ReadPast { .. } | Ask::ListEpochs { .. } | Ask::Forget { .. } => {
+                self.epochs_done(tag, pending, buf)?;
+            }
         }
         Ok(())
     }
 
+    fn settle(&mut self, tag: Tag, extent: Extent<Addr>, moment: Moment, durable: bool) {
+        self.model.settle(tag, extent, moment, durable);
+        self.book.settle(tag, extent, moment, durable);
+    }
+
     fn died(&mut self, moment: Moment, tag: Tag, extent: Extent<Addr>) {
-        self.model.settle(tag, extent, moment, true);
+        self.settle(tag, extent, moment, true);
         self.model.died(tag, extent);
     }
 
@@ -63,27 +71,7 @@ impl World {
 
     fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Result<(), Violation> {
         self.server.figures.refused += 1;
-        let failed = |kind| self.server.trouble.contains(&kind);
-        let may_be = match refusal {
-            Refusal::NotSupported(_) => {
-                matches!(pending.ask, Ask::Zero { fast: true, .. })
-                    || pending.ask == Ask::ConservativeOverwrite
-                        && (self.server.passes() == 0 || self.server.setup.keeps_versions())
-            }
-            // An answered write has its space: nothing is left to be refused at a flush.
-            Refusal::NoSpace(_) if matches!(pending.ask, Ask::Read | Ask::Flush) => failed(FaultKind::Space),
-            Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
-            Refusal::Io(_) if pending.ask == Ask::Read => failed(FaultKind::Read),
-            Refusal::Io(_) => self.server.has_failed(),
-            Refusal::Latched(_) => self.server.is_latched,
-            Refusal::ShuttingDown => self.server.is_stopping,
-            Refusal::ReadOnly
-            | Refusal::Invalid(_)
-            | Refusal::Unauthentic(_)
-            | Refusal::Forgotten(_)
-            | Refusal::Restoring => false,
-        };
-        if !may_be {
+        if !self.may_refuse(pending, refusal) {
             return Err(bad_reply(format!(
                 "{:?} of {:?} was refused: {refusal}",
                 pending.ask, pending.extent
@@ -94,7 +82,42 @@ impl World {
         }
         if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::ConservativeOverwrite {
             self.model.withdraw(tag, pending.extent);
+            self.book.withdraw(tag, pending.extent);
         }
         Ok(())
+    }
+
+    fn may_refuse(&mut self, pending: &Pending, refusal: &Refusal) -> bool {
+        let failed = |kind| self.server.trouble.contains(&kind);
+        let keeps_versions = self.server.setup.keeps_versions();
+        match refusal {
+            Refusal::NotSupported(_) => {
+                matches!(pending.ask, Ask::Zero { fast: true, .. })
+                    || pending.ask == Ask::ConservativeOverwrite
+                        && (self.server.passes() == 0 || keeps_versions)
+                    || pending.ask.is_about_epochs() && !keeps_versions
+            }
+            // An answered write has its space: nothing is left to be refused at a flush.
+            Refusal::NoSpace(_) if pending.ask.is_read() || pending.ask == Ask::Flush => {
+                failed(FaultKind::Space)
+            }
+            Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
+            Refusal::Io(_) if pending.ask.is_read() => failed(FaultKind::Read),
+            Refusal::Io(_) => self.server.has_failed(),
+            Refusal::Latched(_) => self.server.is_latched,
+            Refusal::ShuttingDown => self.server.is_stopping,
+            Refusal::Forgotten(epoch) => {
+                matches!(pending.ask, Ask::ReadPast { .. })
+                    && *epoch == pending.about.epochs.from
+                    && self.book.may_refuse(pending)
+            }
+            Refusal::Invalid(_) => match pending.ask {
+                Ask::Forget { .. } => pending.about.is_open,
+                // An epoch that has not closed yet.
+                Ask::ReadPast { .. } => self.book.may_refuse(pending),
+                _ => false,
+            },
+            Refusal::ReadOnly | Refusal::Unauthentic(_) | Refusal::Restoring => false,
+        }
     }
 }

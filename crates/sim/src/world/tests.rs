@@ -96,10 +96,15 @@ fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 
+fn flush(world: &World) -> Pending {
+    let about = world.book.about(Ask::Flush);
+    Pending { ask: Ask::Flush, extent: Extent::default(), fua: false, since: 1, reading: None, about }
+}
+
 #[test]
 fn a_request_that_is_never_replied_to_is_found() {
     let mut world = world();
-    let lost = Pending { ask: Ask::Flush, extent: Extent::default(), fua: false, since: 1, reading: None };
+    let lost = flush(&world);
     world.pending.insert(RequestId(9), lost);
     assert_eq!(objection(world.drain()), Oracle::Liveness);
 }
@@ -109,8 +114,7 @@ fn replies_must_have_a_request_and_refusals_a_reason() {
     let mut world = written();
     assert_eq!(objection(world.replied(2, RequestId(1), Ok(Buf::new()))), Oracle::Replies);
     for refusal in [Refusal::Io("?".into()), Refusal::ReadOnly, Refusal::ShuttingDown] {
-        let pending =
-            Pending { ask: Ask::Flush, extent: Extent::default(), fua: false, since: 1, reading: None };
+        let pending = flush(&world);
         world.pending.insert(RequestId(9), pending);
         assert_eq!(objection(world.replied(2, RequestId(9), Err(refusal))), Oracle::Replies);
     }

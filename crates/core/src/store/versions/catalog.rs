@@ -10,6 +10,7 @@ use super::log::{Log, Turned};
 use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot, home_bytes};
 use crate::store::Phase;
@@ -41,7 +42,7 @@ pub(super) struct IndexCheckpoint {
     pub(super) writes: Vec<(Place, Vec<u8>)>,
     /// The head.
     pub(super) head: (Place, Vec<u8>),
-    /// The slots whose stubs have their home then.
+    /// The slots whose stubs have their home then, if anywhere.
     homed: Vec<Slot>,
     /// The half of the log that is not needed any more then, and the slots whose only stubs are in it.
     old_half: (Extent<Pos>, BTreeSet<Slot>),
@@ -267,7 +268,7 @@ impl Catalog {
     pub(super) fn begin_checkpoint(&mut self) -> IndexCheckpoint {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
-        let Turned { used, to_home, dying } = self.log.turn();
+        let Turned { used, to_home, at_home, dying } = self.log.turn();
         let mut writes: Vec<_> = to_home.iter().filter_map(|slot| self.home_of(*slot)).collect();
         let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
         let pages = self.history.pages.take_writes(usize::MAX);
@@ -281,7 +282,8 @@ impl Catalog {
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);
-        IndexCheckpoint { log, writes, head, homed: to_home, old_half: (used, dying) }
+        let homed = [to_home, at_home].concat();
+        IndexCheckpoint { log, writes, head, homed, old_half: (used, dying) }
     }
 
     /// The write that gives a stub its home.
@@ -295,15 +297,16 @@ impl Catalog {
     pub(super) fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
         self.history.pages.end_head();
         self.slots.end_head();
-        checkpoint.homed.iter().for_each(|slot| _ = self.log.settle(*slot));
-        self.old_half = Some(checkpoint.old_half.clone()).filter(|(half, _)| !half.is_empty());
+        self.log.end_turn(&checkpoint.homed);
+        let is_used = |half: &Extent<Pos>| !half.is_empty() && !mutant::is(Mutant::KeepLog);
+        self.old_half = Some(checkpoint.old_half.clone()).filter(|(half, _)| is_used(half));
     }
 
     /// Gives up a checkpoint, of which perhaps some writes were carried out. The next one does what it was for.
-    pub(super) fn abort_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
+    pub(super) fn abort_checkpoint(&mut self) {
         self.history.pages.abort_head();
         self.slots.abort_head();
-        self.log.turn_back(&checkpoint.homed, &checkpoint.old_half.1);
+        self.log.turn_back();
     }
 
     /// The half of the log that commits go to.
@@ -323,7 +326,8 @@ impl Catalog {
         if sector.sequence != last + 1 {
             return Ok(false);
         }
-        for entry in &sector.entries {
+        let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
+        for entry in &sector.entries[..sector.entries.len() - skipped] {
             self.replay_entry(&sector, entry)?;
         }
         self.log.replay(at, &sector);
@@ -336,17 +340,23 @@ impl Catalog {
             Entry::Version { block, slot, .. } => {
                 let is_new = self.history.shown(*block, sector.epoch)?.is_none_or(|it| it.slot != *slot);
                 if is_new {
-                    self.history.write(*block, Some(*slot), sector.epoch)?;
+                    self.replay_change(*block, Some(*slot), sector.epoch)?;
                     self.slots.taken(*slot, *block);
                 }
             }
             Entry::Freed { block, blocks } => {
                 for block in block.0..block.0 + blocks {
-                    self.history.write(Block(block), None, sector.epoch)?;
+                    self.replay_change(Block(block), None, sector.epoch)?;
                 }
             }
             Entry::Closed { when } => self.history.close_again(sector.epoch, WallTime(*when))?,
         }
+        Ok(())
+    }
+
+    fn replay_change(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
+        let dead = self.history.write(block, slot, epoch)?;
+        dead.into_iter().for_each(|dead| self.log.owes(dead.slot));
         Ok(())
     }
 }

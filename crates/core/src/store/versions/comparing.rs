@@ -13,7 +13,7 @@ impl Versions {
     pub(super) fn is_kept(&self, epoch: Epoch) -> Result<bool, Absent> {
         let kept = self.catalog.history.kept_at_or_after(epoch)?;
         Ok(kept.is_some_and(|(kept, _)| kept == epoch)
-            && epoch < self.open
+            && epoch < self.shown_before()
             && !self.forgetting.contains(epoch))
     }
 

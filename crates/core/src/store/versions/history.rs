@@ -13,6 +13,7 @@ mod comparing;
 
 use super::deaths::{Dead, Deaths};
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
+use crate::mutant::{self, Mutant};
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
 use crate::units::Epoch;
@@ -346,7 +347,8 @@ impl History {
 
     /// Takes the next step of a forget.
     pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        let before = self.kept_before(Some(forget.from))?.unwrap_or(Epoch(0));
+        let before = self.kept_before(Some(forget.from).filter(|_| !mutant::is(Mutant::ForgetShared)))?;
+        let before = before.unwrap_or(Epoch(0));
         let first = self.kept_at_or_after(forget.from)?.map(|(epoch, _)| epoch);
         let first = first.filter(|first| *first <= forget.to);
         let heir = self.kept_at_or_after(Epoch(forget.to.0 + 1))?.map_or(self.open, |(epoch, _)| epoch);

@@ -114,6 +114,7 @@ impl Killing {
             let part = Place { extent, ..place };
             match self.left.get(&Slot(slot))? {
                 Fate::Open => None,
+                Fate::Owed if catalog.log.is_moving(Slot(slot)) => None,
                 Fate::Owed => Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false }),
                 Fate::Kept => Some(Residue { part, at: Vec::new(), is_kept: true }),
             }
@@ -147,7 +148,7 @@ impl Versions {
     }
 
     /// Notes that the stubs of these slots are destroyed.
-    fn killed(&mut self, slots: BTreeSet<Slot>) {
+    pub(super) fn killed(&mut self, slots: BTreeSet<Slot>) {
         for slot in &slots {
             self.killing.fresh.remove(slot);
             self.killing.committing.remove(slot);
@@ -229,7 +230,8 @@ impl Versions {
             from = Slot(dead.slot.0 + 1);
             let dies_soon =
                 turns_soon && self.catalog.dies_with_half(dead.slot, self.committing.index.as_ref());
-            if self.killing.may_kill(dead.slot) && !dies_soon {
+            let is_moving = self.catalog.log.is_moving(dead.slot);
+            if self.killing.may_kill(dead.slot) && !dies_soon && !is_moving {
                 slots.insert(dead.slot);
             }
             if slots.len() == STUBS_MAX {

@@ -2,6 +2,7 @@
 
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
@@ -43,6 +44,8 @@ pub(super) struct Turned {
     pub(super) used: Extent<Pos>,
     /// The slots of the versions whose stubs need a home.
     pub(super) to_home: Vec<Slot>,
+    /// The slots of versions that are owed, and whose homes may have a copy of the stub.
+    pub(super) at_home: Vec<Slot>,
     /// The slots of versions that are owed, and whose stubs are in the half and nowhere else.
     pub(super) dying: BTreeSet<Slot>,
 }
@@ -68,16 +71,32 @@ pub(super) struct Log {
     /// How often the epoch changes in there.
     changes: u64,
     homeless: BTreeMap<Slot, Homeless>,
-    /// The homeless stubs that are owed: they die with their half of the log, and get no home.
+    /// The homeless stubs that are owed: they get no home, since a job may be destroying them; and they die with their
+    /// half of the log, unless their home may have a copy.
     owed: BTreeSet<Slot>,
+    /// The stubs that are on their way to their homes. Nothing destroys them meanwhile: the home would be written later.
+    moving: BTreeSet<Slot>,
 }
 
 impl Log {
     /// An empty log, whose sectors go to `half`, the first with the number after `sequence`.
     pub(super) fn new(layout: Layout, half: u8, sequence: u64, session: Session) -> Self {
         let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
-        let (used, stained, before, changes) = (0, 0, (0, 0), 0);
-        Self { layout, half, used, stained, before, sequence, session, pending, changes, homeless, owed }
+        let (used, stained, before, changes, moving) = (0, 0, (0, 0), 0, BTreeSet::new());
+        Self {
+            layout,
+            half,
+            used,
+            stained,
+            before,
+            sequence,
+            session,
+            pending,
+            changes,
+            homeless,
+            owed,
+            moving,
+        }
     }
 
     /// The half that commits go to, and the number of the last sector.
@@ -135,10 +154,22 @@ impl Log {
         let is_in_memory = it.at == At::Memory && self.layout.stub_bytes > 0;
         if is_in_memory {
             self.homeless.remove(&slot);
-        } else if !it.may_be_home {
-            self.owed.insert(slot);
+        } else {
+            self.owes(slot);
         }
         is_in_memory
+    }
+
+    /// Notes that a version is owed whose stub is in the log.
+    pub(super) fn owes(&mut self, slot: Slot) {
+        if self.layout.stub_bytes > 0 {
+            self.owed.insert(slot);
+        }
+    }
+
+    /// Whether the stub of a version is on its way to its home.
+    pub(super) fn is_moving(&self, slot: Slot) -> bool {
+        self.moving.contains(&slot) && !mutant::is(Mutant::KillMoving)
     }
 
     /// Where the stub of a version is, and what it is, if it has no home yet.
@@ -165,6 +196,7 @@ impl Log {
     /// Whether the stub of a version that is owed is in the current half, and nowhere else.
     pub(super) fn is_dying(&self, slot: Slot) -> bool {
         self.owed.contains(&slot)
+            && self.homeless.get(&slot).is_some_and(|it| !it.may_be_home && it.at != At::Memory)
     }
 
     /// Notes that the stub of a version was destroyed, or has its home.
@@ -230,24 +262,34 @@ impl Log {
         let used = Extent::new(self.layout.half(self.half).start.0, sectors * SECTOR_BYTES);
         self.before = (self.used, self.stained);
         (self.half, self.used, self.stained) = (1 - self.half, 0, 0);
-        let dying = std::mem::take(&mut self.owed);
-        let logged = self.homeless.iter().filter(|(slot, it)| it.at != At::Memory && !dying.contains(slot));
-        let to_home = logged.map(|(slot, _)| *slot).collect();
-        Turned { used, to_home, dying }
+        let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for (slot, it) in self.homeless.iter().filter(|(_, it)| it.at != At::Memory) {
+            let is_owed = self.owed.contains(slot) && !mutant::is(Mutant::HouseOwed);
+            match (is_owed, it.may_be_home) {
+                (false, _) => to_home.push(*slot),
+                (true, true) => at_home.push(*slot),
+                (true, false) => drop(dying.insert(*slot)),
+            }
+        }
+        self.moving = to_home.iter().copied().collect();
+        Turned { used, to_home, at_home, dying }
     }
 
-    /// Turns back to the half that was in use: the checkpoint that turned was given up. Homes of `to_home` may have been
-    /// written.
-    pub(super) fn turn_back(&mut self, to_home: &[Slot], dying: &BTreeSet<Slot>) {
+    /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
+    pub(super) fn end_turn(&mut self, homed: &[Slot]) {
+        self.moving.clear();
+        homed.iter().for_each(|slot| _ = self.settle(*slot));
+    }
+
+    /// Turns back to the half that was in use: the checkpoint that turned was given up. Its homes may have been written.
+    pub(super) fn turn_back(&mut self) {
         assert!(self.used == 0, "nothing is committed during a checkpoint");
         self.half = 1 - self.half;
         (self.used, self.stained) = self.before;
-        self.owed.extend(dying);
-        for slot in to_home {
-            if let Some(it) = self.homeless.get_mut(slot) {
+        for slot in std::mem::take(&mut self.moving) {
+            if let Some(it) = self.homeless.get_mut(&slot) {
                 it.may_be_home = true;
             }
-            self.owed.remove(slot);
         }
     }
 
@@ -317,5 +359,51 @@ impl Pending {
         match self {
             Self::Version(epoch, ..) | Self::Other(epoch, _) => *epoch,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of stubs of so many bytes, with a version in slot 1 that is owed.
+    fn log(stub_bytes: usize, may_be_home: bool) -> Log {
+        let layout = Layout { stub_bytes, half_bytes: 64 * SECTOR_BYTES };
+        let version = |slot| Entry::Version {
+            block: Block(slot),
+            slot: Slot(slot),
+            number: 7,
+            stub: vec![1; stub_bytes],
+        };
+        let mut log = Log::new(layout, 0, 0, Session(3));
+        [1, 2].into_iter().for_each(|slot| log.push(Epoch(1), version(slot)));
+        assert!(log.commit().is_some());
+        log.homeless.values_mut().for_each(|it| it.may_be_home = may_be_home);
+        assert!(!log.forget(Slot(1)));
+        log
+    }
+
+    #[test]
+    fn a_stub_that_is_owed_dies_with_its_half_of_the_log() {
+        let Turned { to_home, at_home, dying, .. } = log(64, false).turn();
+        assert_eq!((to_home, at_home, dying), (vec![Slot(2)], vec![], BTreeSet::from([Slot(1)])));
+    }
+
+    #[test]
+    fn a_stub_that_is_owed_and_may_be_at_home_is_not_written_there_once_more() {
+        let mut log = log(64, true);
+        let Turned { to_home, at_home, dying, .. } = log.turn();
+        assert_eq!((&to_home[..], &at_home[..], dying), (&[Slot(2)][..], &[Slot(1)][..], BTreeSet::new()));
+        assert!(log.is_moving(Slot(2)) && !log.is_moving(Slot(1)));
+        log.turn_back();
+        assert_eq!(log.turn().at_home, [Slot(1)], "a turn that was given up changes nothing of that");
+        log.end_turn(&[to_home, at_home].concat());
+        assert!(!log.is_moving(Slot(2)) && log.stub(Slot(1)).is_none());
+    }
+
+    #[test]
+    fn content_without_a_stub_does_not_die_with_the_log() {
+        let Turned { to_home, dying, .. } = log(0, false).turn();
+        assert_eq!((to_home, dying), (vec![Slot(1), Slot(2)], BTreeSet::new()));
     }
 }

@@ -1,10 +1,12 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
 use super::catalog::Catalog;
+use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
+use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::sealing::{Block, Slot};
@@ -68,7 +70,10 @@ impl Versions {
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, setup.session);
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
+        // The epoch before the open one may have been closing when the head was taken.
+        let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
+        index.drop_unclosed(closing)?;
         let mut is_torn = false;
         if !opening.read_only {
             let bytes = &heads[usize::from(head.position() > 0)];
@@ -88,6 +93,7 @@ impl Versions {
         let mut versions = Self {
             size: opening.size,
             open: catalog.open_epoch(),
+            undurable: catalog.open_epoch(),
             catalog,
             allocated,
             writing: BTreeMap::new(),
@@ -160,6 +166,20 @@ impl Index<'_> {
             log.extend(bytes);
         }
         Ok(log)
+    }
+
+    /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some
+    /// of their own changes may be missing, and nobody was told of them. Their numbers are not used again.
+    fn drop_unclosed(&mut self, first: Epoch) -> Result<(), VersionsError> {
+        let mut from = first;
+        while let Some((epoch, end)) = self.ask(|catalog| catalog.history.kept_at_or_after(from))? {
+            if end.when == WallTime(0) && !mutant::is(Mutant::KeepUnclosed) {
+                let mut forget = Forget::new(epoch, epoch);
+                while self.ask(|catalog| catalog.forget_step(&mut forget))? != Forgotten::All {}
+            }
+            from = Epoch(epoch.0 + 1);
+        }
+        Ok(())
     }
 
     /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it

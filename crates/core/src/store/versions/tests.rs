@@ -114,10 +114,10 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     for n in 0..TIMES {
         store.write(n * LONG, LONG);
     }
-    store.begin_checkpoint();
+    store.begin_checkpoint(false);
     store.end_checkpoint();
     store.committing.wants_index = true;
-    let phases = store.begin_checkpoint();
+    let phases = store.begin_checkpoint(false);
     let writes = phases.first().expect("homes and pages come before the head");
     let homes = |places: &Places| places.iter().filter(|place| place.on == MediumId::Stubs).count() as u64;
     let sectors = (TIMES * LONG).div_ceil(store.catalog.layout.per_sector() as u64);

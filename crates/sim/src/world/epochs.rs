@@ -1,0 +1,407 @@
+//! The promises about epochs.
+//!
+//! 1. The epoch that a close ends has all changes that arrived before it, and none that arrives later: so what it
+//!    showed is the [`Model`] at that moment, and what becomes known of the changes before it. Where another close is
+//!    under way, the moment is that close's end.
+//! 2. A close without a change since the one before makes no epoch.
+//! 3. The number of an epoch that was told to anybody stays the number of that epoch. No crash takes it away, and what
+//!    it shows stays the same to the last byte, until it is forgotten. An epoch that nobody was told of is kept by a crash
+//!    as a whole, or not at all.
+//! 4. A forget that was replied to lasts: the epochs are refused for ever. One that was not replied to may have been
+//!    noted or not; after a crash the first answer decides that for good.
+
+use super::{Pending, World};
+use crate::content::Tag;
+use crate::history::Ask;
+use crate::model::Model;
+use crate::server::{Moment, Server, bad_reply};
+use crate::violation::{Oracle, Violation};
+use quietus_core::units::{Addr, Epoch, EpochRange, Extent};
+use std::collections::BTreeMap;
+
+/// What is known of a disk's epochs.
+#[derive(Default)]
+pub(super) struct Book {
+    /// The epochs that have closed, by number.
+    pub(super) closed: BTreeMap<u64, Closed>,
+    /// The epoch that takes changes.
+    open: u64,
+    /// The close under way, which is the end of the open epoch.
+    cut: Option<Cut>,
+    /// The closes that wait for that.
+    later: Vec<Tag>,
+    /// A change has arrived since the last cut.
+    is_changed: bool,
+}
+
+/// The end of an epoch.
+struct Cut {
+    /// What the epoch shows.
+    model: Model,
+    /// The latest request before it.
+    newest: Tag,
+    moment: Moment,
+    /// The requests that asked for it.
+    waiters: Vec<Tag>,
+}
+
+/// An epoch that has closed.
+pub(super) struct Closed {
+    cut: Cut,
+    /// Somebody was told of the epoch.
+    is_told: bool,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Kept,
+    /// A forget was sent in this life, and has not been replied to.
+    Asked,
+    /// In an earlier life a forget, or the close itself, was not replied to.
+    Perhaps,
+    Forgotten,
+}
+
+/// What a request is about, and what was known of that when it was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct About {
+    pub(super) epochs: EpochRange,
+    /// What was known of the first of them.
+    knowledge: Knowledge,
+    /// Not all of them had closed.
+    pub(super) is_open: bool,
+    /// The epochs that somebody had been told of.
+    told: Vec<u64>,
+}
+
+/// What is known of an epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Knowledge {
+    /// Nobody was told that it has closed.
+    Unknown,
+    /// It has closed; nobody has asked to forget it.
+    Told,
+    /// It may be refused or not.
+    InDoubt,
+    Forgotten,
+}
+
+impl Cut {
+    fn new(model: &Model, newest: Tag, moment: Moment, waiters: Vec<Tag>) -> Self {
+        Self { model: model.kept(), newest, moment, waiters }
+    }
+}
+
+impl Closed {
+    fn knowledge(&self) -> Knowledge {
+        match self.fate {
+            Fate::Forgotten => Knowledge::Forgotten,
+            Fate::Asked | Fate::Perhaps => Knowledge::InDoubt,
+            Fate::Kept if self.is_told => Knowledge::Told,
+            Fate::Kept => Knowledge::Unknown,
+        }
+    }
+
+    fn tell(&mut self) {
+        self.is_told = true;
+    }
+}
+
+impl Book {
+    /// The epochs of a disk that was just made.
+    pub(super) fn new(server: &Server) -> Self {
+        Self { open: server.open_epoch(), is_changed: server.may_have_changed(), ..Self::default() }
+    }
+
+    /// The epochs that `ask` is about.
+    fn meant(&self, ask: Ask) -> EpochRange {
+        let epoch = |back: u8| self.open.saturating_sub(u64::from(back));
+        let (from, to) = match ask {
+            Ask::ReadPast { back } | Ask::ListEpochs { back } => (epoch(back), epoch(back)),
+            Ask::Forget { back, count } => (epoch(back).saturating_sub(u64::from(count) - 1), epoch(back)),
+            _ => (0, 0),
+        };
+        EpochRange { from: Epoch(from), to: Epoch(to) }
+    }
+
+    /// What is known of the epochs that `ask` is about.
+    pub(super) fn about(&self, ask: Ask) -> About {
+        let epochs = self.meant(ask);
+        let (knowledge, is_open) = (self.knowledge(epochs.from.0), epochs.to.0 >= self.open);
+        let told =
+            self.closed.iter().filter(|(_, closed)| closed.is_told).map(|(number, _)| *number).collect();
+        About { epochs, knowledge, is_open, told }
+    }
+
+    fn knowledge(&self, epoch: u64) -> Knowledge {
+        self.closed.get(&epoch).map_or(Knowledge::Unknown, Closed::knowledge)
+    }
+
+    /// Notes that a close is sent.
+    pub(super) fn close_sent(&mut self, tag: Tag, model: &Model, moment: Moment) {
+        match &mut self.cut {
+            Some(_) if self.is_changed => self.later.push(tag),
+            Some(cut) => cut.waiters.push(tag),
+            None if std::mem::take(&mut self.is_changed) => {
+                self.cut = Some(Cut::new(model, tag, moment, vec![tag]));
+            }
+            // No epoch is made, and the number is that of the last one.
+            None => {
+                let last = self.closed.get_mut(&(self.open - 1));
+                last.into_iter().for_each(|closed| closed.cut.waiters.push(tag));
+            }
+        }
+    }
+
+    /// Notes that a change is sent.
+    pub(super) fn change_sent(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Notes that a forget is sent.
+    pub(super) fn forget_sent(&mut self, epochs: EpochRange) {
+        self.each(epochs, |closed| {
+            if closed.fate != Fate::Forgotten {
+                closed.fate = Fate::Asked;
+            }
+        });
+    }
+
+    /// Notes the reply to a forget.
+    pub(super) fn forgotten(&mut self, epochs: EpochRange) {
+        self.closed.range_mut(..=epochs.to.0).for_each(|(_, closed)| closed.tell());
+        self.each(epochs, |closed| closed.fate = Fate::Forgotten);
+    }
+
+    fn each(&mut self, epochs: EpochRange, change: impl FnMut(&mut Closed)) {
+        let within = self.closed.range_mut(epochs.from.0..=epochs.to.0.max(epochs.from.0));
+        within.map(|(_, closed)| closed).for_each(change);
+    }
+
+    /// What each of these epochs showed.
+    pub(super) fn of(&self, epochs: EpochRange) -> impl Iterator<Item = &Model> {
+        self.closed.range(epochs.from.0..=epochs.to.0).map(|(_, closed)| &closed.cut.model)
+    }
+
+    /// What each epoch shows that was not forgotten for sure, and the one that is closing.
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Model> {
+        let kept = self.closed.values().filter(|closed| closed.fate != Fate::Forgotten);
+        kept.map(|closed| &closed.cut).chain(&self.cut).map(|cut| &cut.model)
+    }
+
+    /// What may still learn of a change `tag`: the epochs that it belongs to.
+    fn cuts_after(&mut self, tag: Tag) -> impl Iterator<Item = &mut Cut> {
+        let closed = self.closed.values_mut().map(|closed| &mut closed.cut);
+        closed.chain(&mut self.cut).filter(move |cut| tag < cut.newest)
+    }
+
+    pub(super) fn settle(&mut self, tag: Tag, extent: Extent<Addr>, moment: Moment, durable: bool) {
+        self.cuts_after(tag).for_each(|cut| cut.model.settle(tag, extent, moment, durable));
+    }
+
+    pub(super) fn withdraw(&mut self, tag: Tag, extent: Extent<Addr>) {
+        self.cuts_after(tag).for_each(|cut| cut.model.withdraw(tag, extent));
+    }
+
+    /// Notes how many epochs have closed by now.
+    pub(super) fn look(&mut self, open: u64, model: &Model, (newest, moment): (Tag, Moment)) {
+        while self.open < open
+            && let Some(cut) = self.cut.take()
+        {
+            self.closed.insert(self.open, Closed { cut, is_told: false, fate: Fate::Kept });
+            self.open += 1;
+            let waiters = std::mem::take(&mut self.later);
+            if !waiters.is_empty() {
+                self.is_changed = false;
+                self.cut = Some(Cut::new(model, newest, moment, waiters));
+            }
+        }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Checks the number that close `tag` was replied to with. Returns the moment of the epoch's end.
+    fn number_told(&mut self, tag: Tag, number: u64) -> Result<Option<Moment>, Violation> {
+        let own = self.closed.iter().find(|(_, closed)| closed.cut.waiters.contains(&tag));
+        let own = own.map_or(0, |(own, _)| *own);
+        if own != number {
+            return Err(bad_reply(format!("the close {tag:?} of epoch {own} was given the number {number}")));
+        }
+        self.closed.range_mut(..=number).for_each(|(_, closed)| closed.tell());
+        Ok(self.closed.get(&number).map(|closed| closed.cut.moment))
+    }
+
+    /// Notes a start of the disk, after a stop that was `clean` or not.
+    pub(super) fn restarted(&mut self, server: &Server, is_clean: bool) -> Result<(), Violation> {
+        let open = server.open_epoch();
+        if let Some(cut) = self.cut.take().filter(|_| open > self.open) {
+            self.closed.insert(self.open, Closed { cut, is_told: false, fate: Fate::Kept });
+            self.open += 1;
+        }
+        let told = self.closed.iter().rfind(|(_, closed)| closed.is_told).map_or(0, |(number, _)| number + 1);
+        let least = if is_clean { self.open } else { told };
+        if open < least || open > self.open {
+            return Err(broken(format!(
+                "epoch {open} is open after a start, allowed: {least} to {}",
+                self.open
+            )));
+        }
+        self.closed.retain(|number, _| *number < open);
+        for closed in self.closed.values_mut() {
+            let is_told = std::mem::replace(&mut closed.is_told, true);
+            if closed.fate == Fate::Asked || !is_told && !is_clean {
+                closed.fate = Fate::Perhaps;
+            }
+        }
+        (self.open, self.is_changed, self.later) = (open, server.may_have_changed(), Vec::new());
+        Ok(())
+    }
+
+    /// Notes whether `epoch` is still there.
+    fn seen(&mut self, epoch: u64, is_there: bool) {
+        let Some(closed) = self.closed.get_mut(&epoch) else { return };
+        if is_there {
+            closed.tell();
+        }
+        if closed.fate == Fate::Perhaps {
+            closed.fate = if is_there { Fate::Kept } else { Fate::Forgotten };
+        }
+    }
+
+    /// Checks what a read of the past showed.
+    fn read(&mut self, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
+        let epoch = pending.about.epochs.from;
+        if pending.about.knowledge == Knowledge::Forgotten {
+            return Err(broken(format!("{epoch:?} was forgotten, and can be read")));
+        }
+        self.seen(epoch.0, true);
+        let Some(closed) = self.closed.get_mut(&epoch.0) else {
+            return Err(broken(format!("{epoch:?} never closed, and can be read")));
+        };
+        let read = closed.cut.model.read_kept(pending.extent, bytes);
+        read.map_err(|it| Violation { what: format!("{epoch:?}: {}", it.what), ..it })
+    }
+
+    /// Checks that a read of the past may be refused: nobody has the epoch any more, or yet.
+    pub(super) fn may_refuse(&mut self, pending: &Pending) -> bool {
+        let epoch = pending.about.epochs.from.0;
+        let now = self.knowledge(epoch);
+        self.seen(epoch, false);
+        pending.about.knowledge != Knowledge::Told || now != Knowledge::Told
+    }
+
+    /// Checks a list of epochs, each with the time of its close.
+    fn listed(&mut self, About { epochs, told, .. }: &About, list: &[(u64, u64)]) -> Result<(), Violation> {
+        let wrong = |what: String| Err(broken(format!("{what} in the list of epochs {list:?}")));
+        let from = epochs.from.0;
+        if !list.is_sorted_by(|a, b| a.0 < b.0) || list.iter().any(|it| it.0 < from) {
+            return wrong(format!("the order is not right from {from} on,"));
+        }
+        for (epoch, when) in list {
+            let Some(closed) = self.closed.get(epoch).filter(|it| it.fate != Fate::Forgotten) else {
+                return wrong(format!("{epoch}, which was forgotten or never closed,"));
+            };
+            let due = closed.cut.waiters.first().map_or(0, |tag| when_of(*tag));
+            if *when != due {
+                return wrong(format!("{epoch} closed at {due}, which is not"));
+            }
+            self.seen(*epoch, true);
+        }
+        for epoch in told.iter().filter(|it| **it >= from && !list.iter().any(|listed| listed.0 == **it)) {
+            if self.knowledge(*epoch) == Knowledge::Told {
+                return wrong(format!("{epoch} is kept, and is not"));
+            }
+            self.seen(*epoch, false);
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// Whether the replies about epochs are right.
+    pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
+        let numbers =
+            || bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
+        match pending.ask {
+            Ask::CloseEpoch => {
+                let number = numbers().next().filter(|_| bytes.len() == 8);
+                let number =
+                    number.ok_or_else(|| bad_reply(format!("a close was replied to with {bytes:?}")))?;
+                self.server.figures.closed += 1;
+                if let Some(moment) = self.book.number_told(tag, number)? {
+                    // What a kept epoch shows is durable, and so is what is left of it.
+                    self.model.flushed(moment);
+                }
+            }
+            Ask::ReadPast { .. } => {
+                self.server.figures.past += 1;
+                self.book.read(pending, bytes)?;
+            }
+            Ask::ListEpochs { .. } => {
+                let (epochs, times) = (numbers().step_by(2), numbers().skip(1).step_by(2));
+                self.book.listed(&pending.about, &epochs.zip(times).collect::<Vec<_>>())?;
+            }
+            Ask::Forget { .. } if pending.about.is_open => {
+                return Err(bad_reply(format!(
+                    "{:?} were forgotten, and not all had closed",
+                    pending.about.epochs
+                )));
+            }
+            Ask::Forget { .. } => {
+                self.book.forgotten(pending.about.epochs);
+                self.note_dying(pending.about.epochs);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes what a request that was sent, and not refused at once, means for the epochs.
+    pub(super) fn note_for_epochs(&mut self, tag: Tag, ask: Ask, since: Moment) {
+        match ask {
+            Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
+            Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),
+            _ if ask.value(tag).is_some() => self.book.change_sent(),
+            _ => {}
+        }
+    }
+
+    /// Notes which epochs have closed.
+    pub(super) fn look_at_epochs(&mut self) {
+        if self.book.is_closing() {
+            let open = self.server.open_epoch();
+            let now = (Tag(self.newest.0 + 1), self.server.next_moment());
+            self.book.look(open, &self.model, now);
+        }
+    }
+
+    /// Reads the whole disk, as it is and as each kept epoch showed it.
+    pub(super) fn read_all_epochs(&mut self) -> Result<(), Violation> {
+        self.server.take_opened();
+        self.read_everything()?;
+        if !self.server.setup.keeps_versions() {
+            return Ok(());
+        }
+        let whole = Extent::new(0, self.server.setup.disk_bytes);
+        let epochs: Vec<u64> = self.book.closed.keys().copied().collect();
+        for epoch in epochs {
+            let back = self.book.open - epoch;
+            if let Ok(back) = u8::try_from(back) {
+                self.ask(Ask::ReadPast { back }, whole)?;
+            }
+        }
+        self.ask(Ask::ListEpochs { back: u8::MAX }, Extent::default())
+    }
+}
+
+/// The time at which request `tag` closes an epoch.
+pub(super) fn when_of(tag: Tag) -> u64 {
+    1_800_000_000_000 + u64::from(tag.0)
+}
+
+fn broken(what: String) -> Violation {
+    Violation { oracle: Oracle::Safety, what }
+}

@@ -1,0 +1,161 @@
+//! What has to be gone of forgotten epochs, for a judge who has all keys.
+//!
+//! The promises:
+//!
+//! 1. At the receipt for forgotten epochs: of what only these, and forgotten ones, showed when the forget was replied
+//!    to, nothing can be opened. What the guest lets die meanwhile has a receipt of its own.
+//! 2. When nothing is owed any more: nothing can be opened but what the disk or a kept epoch shows.
+//!
+//! Without stubs, the content itself is looked for. A crash may leave some that nobody was promised; so (2) is
+//! asked for what epochs have surely shown.
+
+use super::World;
+use crate::content::{Tag, fill};
+use crate::model::Model;
+use crate::server::{Made, found, overdue};
+use crate::violation::Violation;
+use quietus_core::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
+
+/// What has to be gone when epochs are forgotten.
+pub(super) struct Dying {
+    epochs: EpochRange,
+    /// Sealings, by their numbers, each with its block.
+    sealings: Vec<(u32, Extent<Addr>)>,
+    /// Content that is not sealed.
+    words: Vec<(Tag, Extent<Addr>)>,
+    /// The receipt has come; or it may have come before a crash, and was not heard.
+    is_over: bool,
+    is_lost: bool,
+}
+
+impl World {
+    /// Notes what dies with epochs whose forget was replied to.
+    pub(super) fn note_dying(&mut self, epochs: EpochRange) {
+        let (sealings, words) = (self.dying_sealings(epochs), self.dying_words(epochs));
+        self.dying.push(Dying { epochs, sealings, words, is_over: false, is_lost: false });
+    }
+
+    fn dying_sealings(&self, epochs: EpochRange) -> Vec<(u32, Extent<Addr>)> {
+        if !self.server.has_stubs() {
+            return Vec::new();
+        }
+        let all = self.server.openable().into_iter();
+        let dying = all.filter_map(|(number, made)| {
+            let block = self.block(&made);
+            let shows = |model: &Model| model.allows(block, &made.content[..block.len as usize]);
+            let is_dying =
+                made.context.born <= epochs.to && self.book.of(epochs).any(shows) && !self.shown().any(shows);
+            is_dying.then_some((number, block))
+        });
+        dying.collect()
+    }
+
+    fn dying_words(&self, epochs: EpochRange) -> Vec<(Tag, Extent<Addr>)> {
+        if self.server.has_stubs() {
+            return Vec::new();
+        }
+        let whole = Extent::new(0, self.server.setup.disk_bytes);
+        self.server.media.data.inspect(|remains| {
+            let words = remains.iter().flat_map(|(_, trace)| {
+                self.server.lacking(trace, whole).map(|word| (trace.tag, word)).collect::<Vec<_>>()
+            });
+            let is_dying = |(tag, word): &(Tag, Extent<Addr>)| {
+                let bytes = bytes_of(*tag, *word);
+                self.book.of(epochs).any(|it| it.has_only(*word, &bytes))
+                    && !self.shown().any(|it| it.allows(*word, &bytes))
+            };
+            words.filter(is_dying).collect()
+        })
+    }
+
+    /// All that can be read: the disk, and the kept epochs.
+    fn shown(&self) -> impl Iterator<Item = &Model> {
+        self.book.shown().chain([&self.model])
+    }
+
+    fn block(&self, made: &Made) -> Extent<Addr> {
+        let start = made.context.block.0 * BLOCK_BYTES;
+        Extent::between(start, (start + BLOCK_BYTES).min(self.server.setup.disk_bytes))
+    }
+
+    /// Checks the receipt for forgotten epochs.
+    pub(super) fn judge_forgotten(&mut self, epochs: EpochRange) -> Result<(), Violation> {
+        self.server.figures.forgotten += 1;
+        let Some(at) = self.dying.iter().position(|it| it.epochs == epochs && !it.is_over) else {
+            return Ok(());
+        };
+        self.dying[at].is_over = true;
+        let dies_again =
+            |part: Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(part));
+        self.judge_dying(&self.dying[at], "a receipt", dies_again)
+    }
+
+    /// Notes a crash, before which any receipt may have come.
+    pub(super) fn receipts_lost(&mut self) {
+        self.dying.iter_mut().for_each(|it| it.is_lost = true);
+    }
+
+    fn judge_dying(
+        &self,
+        dying: &Dying,
+        when: &str,
+        is_excused: impl Fn(Extent<Addr>) -> bool,
+    ) -> Result<(), Violation> {
+        let openable = if dying.sealings.is_empty() { Vec::new() } else { self.server.openable() };
+        for (number, made) in openable {
+            let is_left = dying.sealings.iter().any(|(it, block)| *it == number && !is_excused(*block));
+            if is_left {
+                return Err(found(format!(
+                    "{when} for {:?}: {:?} can be opened",
+                    dying.epochs, made.context
+                )));
+            }
+        }
+        let words = |tag: Tag| dying.words.iter().filter(move |it| it.0 == tag).map(|it| it.1);
+        let left = self.server.survivor(|trace| {
+            let mut words = words(trace.tag).filter(|word| !is_excused(*word));
+            words.find_map(|word| self.server.lacking(trace, word).next())
+        });
+        self.server.report(left, &format!("{when} for {:?}", dying.epochs))
+    }
+
+    /// Checks that nothing can be opened that neither the disk nor a kept epoch shows, as nothing is owed.
+    pub(super) fn judge_all_forgotten(&self) -> Result<(), Violation> {
+        for dying in &self.dying {
+            if !dying.is_over && !dying.is_lost {
+                return Err(overdue(format!(
+                    "{:?} were forgotten, and the receipt does not come",
+                    dying.epochs
+                )));
+            }
+            self.judge_dying(dying, "all obligations are completed", |_| false)?;
+        }
+        for (_, made) in self.server.openable() {
+            let block = self.block(&made);
+            if !self.shown().any(|it| it.allows(block, &made.content[..block.len as usize])) {
+                return Err(found(format!("nothing is owed, and {:?} can be opened", made.context)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing can be opened but what was opened since [`Server::take_opened`](crate::server::Server):
+    /// everything was read, and nothing is owed.
+    pub(super) fn judge_opened(&self) -> Result<(), Violation> {
+        if self.server.is_latched || !self.server.has_stubs() {
+            return Ok(());
+        }
+        let opened = self.server.take_opened();
+        let mut openable = self.server.openable().into_iter();
+        match openable.find(|(number, _)| !opened.contains(number)) {
+            Some((_, made)) => Err(found(format!("{:?} is not shown, and can be opened", made.context))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn bytes_of(tag: Tag, word: Extent<Addr>) -> Vec<u8> {
+    let mut bytes = vec![0; word.len as usize];
+    fill(tag, word.start.0, &mut bytes);
+    bytes
+}
