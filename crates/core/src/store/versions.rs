@@ -21,6 +21,8 @@ mod log;
 mod opening;
 mod slots;
 mod stubs;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
@@ -411,7 +413,7 @@ impl Store for Versions {
         if self.is_index_due() && self.may_write_index() {
             self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
-            let writes = std::mem::take(&mut index.writes).into_iter().map(all).collect();
+            let writes = index.take_writes();
             let log = index.log.clone().into_iter().map(all).collect();
             let head = vec![all(index.head.clone())];
             self.committing.index = Some(index);

@@ -12,9 +12,13 @@ use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot, home_bytes};
+use crate::store::Phase;
 use crate::tree::{Absent, Head, PAGE_BYTES};
 use crate::units::{Epoch, Extent, Pos};
 use std::collections::BTreeSet;
+
+/// Most bytes of the index, or of homes of stubs, that are written with one operation.
+const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -41,6 +45,26 @@ pub(super) struct IndexCheckpoint {
     homed: Vec<Slot>,
     /// The half of the log that is not needed any more then, and the slots whose only stubs are in it.
     old_half: (Extent<Pos>, BTreeSet<Slot>),
+}
+
+impl IndexCheckpoint {
+    /// Takes the writes that come before the head, as few operations: each is an event, and homes of stubs come by the
+    /// ten thousand.
+    pub(super) fn take_writes(&mut self) -> Phase {
+        let mut phase = Phase::new();
+        for (place, bytes) in std::mem::take(&mut self.writes) {
+            match phase.last_mut() {
+                Some((places, content))
+                    if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
+                {
+                    places.push(place);
+                    content.extend(bytes);
+                }
+                _ => phase.push((place.into(), bytes)),
+            }
+        }
+        phase
+    }
 }
 
 /// The note in a head of the index: where the log goes on.

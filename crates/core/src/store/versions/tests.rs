@@ -1,0 +1,103 @@
+//! What serving costs, counted: operations.
+
+use super::*;
+use crate::medium::{Capabilities, Medium, MediumError};
+use crate::owed::Owed;
+use crate::place::Place;
+use crate::store::{Kind, Opening};
+use std::cell::RefCell;
+
+const DISK: [u8; 16] = [4; 16];
+/// Blocks of a long request.
+const LONG: u64 = 256;
+/// The disk is so many of those.
+const TIMES: u64 = 8;
+
+/// A medium in memory.
+struct Memory(RefCell<Vec<u8>>);
+
+impl Medium for Memory {
+    fn size(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        into.copy_from_slice(&self.0.borrow()[pos.0 as usize..][..into.len()]);
+        Ok(())
+    }
+
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.0.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+
+    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("nothing is given back")
+    }
+
+    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("no space is kept")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+}
+
+/// An empty store whose blocks are sealed with stubs of 64 bytes.
+fn store() -> Versions {
+    let layout = Layout { stub_bytes: 64, half_bytes: 4 << 20 };
+    let memory = |bytes: u64| Memory(RefCell::new(vec![0; bytes as usize]));
+    let (data, map, stubs) = (memory(0), memory(1 << 16), memory(layout.half(1).end()));
+    map.write(Pos(0), &format_index(DISK), true).expect("there is space");
+    let setup = Setup { layout, session: Session(1) };
+    let opening = Opening {
+        kind: &Kind::Versions(setup),
+        disk: DISK,
+        size: TIMES * LONG * BLOCK_BYTES,
+        kept: None,
+        secure: true,
+        read_only: false,
+        owed: &mut Owed::default(),
+    };
+    Versions::open(&setup, &opening, (&data, &map, &stubs)).expect("a new store")
+}
+
+fn extent(block: u64, blocks: u64) -> Extent<Addr> {
+    Extent::new(block * BLOCK_BYTES, blocks * BLOCK_BYTES)
+}
+
+impl Versions {
+    /// Writes some blocks; returns where they lie.
+    fn write(&mut self, block: u64, blocks: u64) -> Vec<Place> {
+        let at = extent(block, blocks);
+        let WritePlan::To(places) = self.begin_write(at, self.open) else { panic!("no place for {at:?}") };
+        let sealing = |n| Sealing { session: Session(1), number: n, stub: [7; 64].into() };
+        self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
+        places.iter().collect()
+    }
+}
+
+#[test]
+fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
+    let mut store = store();
+    for n in 0..TIMES {
+        store.write(n * LONG, LONG);
+    }
+    store.begin_checkpoint();
+    store.end_checkpoint();
+    store.committing.wants_index = true;
+    let phases = store.begin_checkpoint();
+    let writes = phases.first().expect("homes and pages come before the head");
+    let homes = |places: &Places| places.iter().filter(|place| place.on == MediumId::Stubs).count() as u64;
+    let sectors = (TIMES * LONG).div_ceil(store.catalog.layout.per_sector() as u64);
+    let homes: u64 = writes.iter().map(|(places, _)| homes(places)).sum();
+    assert!(homes <= sectors + TIMES, "{homes} places for {sectors} sectors, six homes each");
+    assert!(writes.len() <= 6, "{} operations", writes.len());
+    let bytes = |(places, bytes): &(Places, Vec<u8>)| (places.bytes(), bytes.len() as u64);
+    assert!(writes.iter().map(bytes).all(|(places, bytes)| places == bytes && bytes <= 64 << 10));
+}
