@@ -65,6 +65,28 @@ impl<T: Into<Self>> FromIterator<T> for Places {
 }
 
 impl Places {
+    /// The places of some bytes, in order, of which those within one slot may be sealed.
+    ///
+    /// # Panics
+    /// If there is no place; as [`Places::push_sealed`].
+    pub fn of(parts: impl IntoIterator<Item = (Place, Option<Sealed>)>) -> Self {
+        let mut parts = parts.into_iter();
+        let (first, sealed) = parts.next().expect("some bytes lie in some place");
+        let mut places =
+            Self { sealed: Vec::with_capacity(parts.size_hint().1.unwrap_or(0) + 1), ..first.into() };
+        if let Some(sealed) = sealed {
+            assert_in_one_slot(first);
+            places.sealed.push((0, sealed));
+        }
+        for (place, sealed) in parts {
+            match sealed {
+                Some(sealed) => places.push_sealed(place, sealed),
+                None => places.push(place),
+            }
+        }
+        places
+    }
+
     /// Appends a place, or extends the last one if `place` follows it.
     pub fn push(&mut self, place: Place) {
         self.join(place, false);

@@ -7,7 +7,8 @@
 use crate::fields::Fields;
 use crate::place::Place;
 use crate::units::Epoch;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::ops::Deref;
 
 /// A block of the disk, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,7 +41,48 @@ pub struct Sealing {
     /// The number of the sealing within the session.
     pub number: u32,
     /// What has to be destroyed to destroy the block.
-    pub stub: Box<[u8]>,
+    pub stub: Stub,
+}
+
+/// Most bytes of a stub.
+const STUB_BYTES_MAX: usize = 64;
+
+/// A stub: at most 64 bytes, without memory of its own, since a long request has hundreds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stub {
+    len: u8,
+    /// Zeros behind the stub.
+    bytes: [u8; STUB_BYTES_MAX],
+}
+
+impl From<&[u8]> for Stub {
+    /// # Panics
+    /// If there are more than 64 bytes.
+    fn from(stub: &[u8]) -> Self {
+        let mut bytes = [0; STUB_BYTES_MAX];
+        bytes[..stub.len()].copy_from_slice(stub);
+        Self { len: stub.len() as u8, bytes }
+    }
+}
+
+impl<const N: usize> From<[u8; N]> for Stub {
+    fn from(stub: [u8; N]) -> Self {
+        stub[..].into()
+    }
+}
+
+impl Deref for Stub {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl Debug for Stub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 /// A block in a place, which is sealed or is to be sealed.

@@ -2,7 +2,7 @@ use super::*;
 use crate::media::Media;
 use crate::medium::{Capabilities, Medium, MediumErrorKind};
 use crate::policy::Scratch;
-use crate::sealing::{Block, Context, SealingAt, Session, Slot, Unauthentic, home_bytes};
+use crate::sealing::{Block, Context, SealingAt, Session, Slot, Stub, Unauthentic, home_bytes};
 use crate::units::Epoch;
 use crate::volume::{Io, IoId, IoOp, Performed};
 use std::cell::RefCell;
@@ -75,12 +75,12 @@ struct Toy {
 }
 
 impl Toy {
-    fn stub(context: &Context, number: u32, content: &[u8]) -> Box<[u8]> {
+    fn stub(context: &Context, number: u32, content: &[u8]) -> Stub {
         let bound = [context.block.0, context.born.0, context.slot.0, number.into()];
         let crc = bound
             .iter()
             .fold(crc32c::crc32c(content), |crc, it| crc32c::crc32c_append(crc, &it.to_le_bytes()));
-        crc.to_le_bytes().repeat(STUB_BYTES / 4).into()
+        crc.to_le_bytes().repeat(STUB_BYTES / 4)[..].into()
     }
 }
 

@@ -146,20 +146,25 @@ fn page_place(page: PageNo) -> Place {
 }
 
 impl Versions {
-    /// The place of `part` of a block, whose content is that of `version`.
-    fn place_version(&self, block: Block, part: Extent<Addr>, version: Option<Version>) -> Places {
+    /// The place of `part` of a block, whose content is that of `version`, if it has any.
+    fn place_version(
+        &self,
+        block: Block,
+        part: Extent<Addr>,
+        version: Option<Version>,
+    ) -> (Place, Option<Sealed>) {
         let Some(Version { born, slot }) = version else {
-            return Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }.into();
+            return (Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }, None);
         };
         let sealing = match self.catalog.stub(slot) {
             Some((session, Entry::Version { number, stub, .. })) => {
-                SealingAt::Known(Sealing { session, number: *number, stub: stub.clone().into() })
+                SealingAt::Known(Sealing { session, number: *number, stub: stub[..].into() })
             }
             _ => SealingAt::Home(Place { on: MediumId::Stubs, extent: self.catalog.layout.home(slot) }),
         };
         let sealed = Sealed { context: Context { block, born, slot }, sealing };
         let from = slot.0 * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
-        (Place { on: MediumId::Data, extent: Extent::new(from, part.len) }, sealed).into()
+        (Place { on: MediumId::Data, extent: Extent::new(from, part.len) }, Some(sealed))
     }
 
     /// The places of `extent` as `epoch` shows it.
@@ -172,7 +177,7 @@ impl Versions {
             let version = if is_free { Ok(None) } else { self.catalog.shown(block, epoch) };
             self.place_version(block, part, version.expect("nothing is missing"))
         };
-        blocks(extent).map(place).collect()
+        Places::of(blocks(extent).map(place))
     }
 
     /// The page that is missing to know what `epoch` shows in `extent`.
@@ -334,9 +339,9 @@ impl Store for Versions {
             let slot = self.catalog.begin_write(block);
             self.writing.insert(block, (slot, epoch));
             let context = Context { block, born: epoch, slot };
-            (in_slot(slot), Sealed { context, sealing: SealingAt::ToCome })
+            (in_slot(slot), Some(Sealed { context, sealing: SealingAt::ToCome }))
         };
-        WritePlan::To(blocks(extent).map(place).collect())
+        WritePlan::To(Places::of(blocks(extent).map(place)))
     }
 
     fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
@@ -353,7 +358,7 @@ impl Store for Versions {
             self.allocated.insert(outline(block));
             self.committing.fresh.insert(block);
             self.catalog.end_write(block, slot);
-            self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.into() });
+            self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.to_vec() });
             self.change(Change::Written(block, slot, epoch));
         }
     }

@@ -353,7 +353,7 @@ impl Rig {
             _ => {
                 let home = LAYOUT.home(slot);
                 let bytes = self.stubs.read(home.start.0, home.len);
-                parse_home(&bytes).expect("a home").1.stub.into_vec()
+                parse_home(&bytes).expect("a home").1.stub.to_vec()
             }
         }
     }
