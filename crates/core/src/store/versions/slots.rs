@@ -260,10 +260,13 @@ impl Slots {
 
     /// The cluster, which may have been full.
     fn partial_of(&mut self, cluster: Cluster, block: Block) -> &mut Partial {
-        let zone = self.zone_of(block.0);
-        let span = (zone, self.zone_end(zone) - 1);
-        let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, span };
-        self.partial.entry(cluster).or_insert(full)
+        if !self.partial.contains_key(&cluster) {
+            let zone = self.zone_of(block.0);
+            let span = (zone, self.zone_end(zone) - 1);
+            let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, span };
+            self.partial.insert(cluster, full);
+        }
+        self.partial.get_mut(&cluster).expect("the cluster is known by now")
     }
 
     /// Notes that a cluster has more slots that can be taken.
