@@ -11,12 +11,14 @@
 mod head;
 mod node;
 mod pages;
+mod search;
 #[cfg(test)]
 mod tests;
 
 pub use head::{Head, HeadError, newest};
 pub use node::{PAGE_BYTES, PageError};
 pub use pages::{HEADS, Pages};
+pub use search::Searches;
 
 use node::{CHILD_BYTES, Node, Shape};
 use roaring::RoaringBitmap;
@@ -128,13 +130,13 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     /// # Errors
     /// [`Absent`].
     pub fn at_or_before(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Entry<K, V>>, Absent> {
+        self.searches(pages).at_or_before(key)
+    }
+
+    /// The last entry before the leaf where `key` would be.
+    fn before_leaf(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Entry<K, V>>, Absent> {
         let Some(mut path) = self.path(pages, key)? else { return Ok(None) };
-        let (leaf, _) = path[path.len() - 1];
-        match pages.get(leaf)?.search(Self::LEAF, key) {
-            Ok(n) => Self::entry(pages, leaf, n).map(Some),
-            Err(0) => self.step(pages, &mut path, false),
-            Err(n) => Self::entry(pages, leaf, n - 1).map(Some),
-        }
+        self.step(pages, &mut path, false)
     }
 
     /// The first entry whose key is not less than `key`.
@@ -142,24 +144,37 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     /// # Errors
     /// [`Absent`].
     pub fn at_or_after(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Entry<K, V>>, Absent> {
-        let Some(mut path) = self.path(pages, key)? else { return Ok(None) };
-        let (leaf, _) = path[path.len() - 1];
-        let node = pages.get(leaf)?;
-        match node.search(Self::LEAF, key) {
-            Err(n) if n == node.count() => self.step(pages, &mut path, true),
-            Ok(n) | Err(n) => Self::entry(pages, leaf, n).map(Some),
+        let Some(leaf) = self.leaf(pages, key)? else { return Ok(None) };
+        match leaf.search(Self::LEAF, key) {
+            Err(n) if n == leaf.count() => {
+                let Some(mut path) = self.path(pages, key)? else { return Ok(None) };
+                self.step(pages, &mut path, true)
+            }
+            Ok(n) | Err(n) => Ok(Some(Self::entry_of(leaf, n))),
         }
     }
 
-    fn entry(pages: &Pages, leaf: PageNo, n: usize) -> Result<Entry<K, V>, Absent> {
-        let (key, value) = pages.get(leaf)?.entry(Self::LEAF, n).split_at(K);
+    /// The leaf where `key` is, or would be; none if the tree is empty.
+    fn leaf<'a>(&self, pages: &'a Pages, key: &[u8; K]) -> Result<Option<&'a Node>, Absent> {
+        crate::steps::step();
+        let Some(page) = self.root.page else { return Ok(None) };
+        let mut node = pages.get(page)?;
+        while node.level() > 0 {
+            node = pages.get(node.child(Self::INNER, node.child_of(Self::INNER, key)))?;
+        }
+        Ok(Some(node))
+    }
+
+    fn entry_of(leaf: &Node, n: usize) -> Entry<K, V> {
+        let (key, value) = leaf.entry(Self::LEAF, n).split_at(K);
         let both = (key.try_into(), value.try_into());
         let (Ok(key), Ok(value)) = both else { unreachable!("an entry has a key and a value") };
-        Ok((key, value))
+        (key, value)
     }
 
     /// The way to the leaf where `key` is, or would be; none if the tree is empty.
     fn path(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Path>, Absent> {
+        crate::steps::step();
         let Some(mut page) = self.root.page else { return Ok(None) };
         let mut path = Vec::new();
         loop {
@@ -193,7 +208,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
             let node = pages.get(page)?;
             let n = if first { 0 } else { node.count() - 1 };
             if node.level() == 0 {
-                return Self::entry(pages, page, n);
+                return Ok(Self::entry_of(node, n));
             }
             page = node.child(Self::INNER, n);
         }

@@ -38,6 +38,7 @@ use catalog::{Catalog, IndexCheckpoint};
 use forgetting::Forgetting;
 use history::{Version, WallTime};
 use killing::Killing;
+use log::Stubs;
 pub use opening::{VersionsError, format_index};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -149,14 +150,14 @@ impl Versions {
     /// The place of `part` of a block, whose content is that of `version`, if it has any.
     fn place_version(
         &self,
-        block: Block,
-        part: Extent<Addr>,
+        stubs: &mut Stubs<'_>,
+        (block, part): (Block, Extent<Addr>),
         version: Option<Version>,
     ) -> (Place, Option<Sealed>) {
         let Some(Version { born, slot }) = version else {
             return (Place { on: MediumId::Nowhere, extent: Extent::new(0, part.len) }, None);
         };
-        let sealing = match self.catalog.stub(slot) {
+        let sealing = match stubs.of(slot) {
             Some((session, Entry::Version { number, stub, .. })) => {
                 SealingAt::Known(Sealing { session, number: *number, stub: stub[..].into() })
             }
@@ -172,22 +173,24 @@ impl Versions {
     /// # Panics
     /// If something is missing.
     fn places(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Places {
+        let (mut shown, mut stubs) = (self.catalog.history.shown_by(epoch), self.catalog.log.stubs());
         let place = |(block, part): (Block, Extent<Addr>)| {
             let is_free = is_current && !self.allocated.contains(block.0);
-            let version = if is_free { Ok(None) } else { self.catalog.shown(block, epoch) };
-            self.place_version(block, part, version.expect("nothing is missing"))
+            let version = if is_free { Ok(None) } else { shown.of(block) };
+            self.place_version(&mut stubs, (block, part), version.expect("nothing is missing"))
         };
         Places::of(blocks(extent).map(place))
     }
 
     /// The page that is missing to know what `epoch` shows in `extent`.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
-        let absent = |block: Block| match self.catalog.shown(block, epoch) {
-            Err(Absent(page)) => Some(page),
-            Ok(_) => None,
-        };
+        if self.stuck.is_none() && self.catalog.history.pages.is_whole() {
+            return None;
+        }
+        let mut shown = self.catalog.history.shown_by(epoch);
         let mut blocks = blocks(extent).filter(|(block, _)| !is_current || self.allocated.contains(block.0));
-        self.stuck.or_else(|| blocks.find_map(|(block, _)| absent(block))).map(page_place)
+        let absent = || blocks.find_map(|(block, _)| shown.of(block).err().map(|Absent(page)| page));
+        self.stuck.or_else(absent).map(page_place)
     }
 
     /// Makes a change: at once, or once the pages that it needs are in memory.

@@ -80,7 +80,9 @@ impl Pages {
     /// The bytes are not that page.
     pub fn loaded(&mut self, page: PageNo, bytes: &[u8]) -> Result<(), PageError> {
         let node = Node::from_bytes(bytes, page, self.owner, self.generation)?;
-        if self.cached(page).is_none() {
+        let is_unreached = [&self.released, &self.releasing].into_iter().any(|pages| pages.contains(&page));
+        // Meanwhile the page may have been read a second time, changed, and released.
+        if self.cached(page).is_none() && !is_unreached && !self.free.contains(page.0) {
             self.put(page, node);
         }
         Ok(())
@@ -204,6 +206,14 @@ impl Pages {
     pub fn abort_head(&mut self) {
         self.released.append(&mut self.releasing);
         self.generation += 1;
+    }
+
+    /// Whether all pages that the trees reach are in memory: then none is [absent](Absent).
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let unreached = self.free.len() + (self.released.len() + self.releasing.len()) as u64;
+        // Before the pages that are used were found, none is known.
+        self.end.0 > HEADS && self.in_memory as u64 + unreached == u64::from(self.end.0 - HEADS)
     }
 
     /// How many pages are in memory.

@@ -48,7 +48,10 @@ impl Index {
         loop {
             match ask(&mut self.tree, &mut self.pages) {
                 Ok(answer) => return answer,
-                Err(Absent(page)) => self.load(page),
+                Err(Absent(page)) => {
+                    assert!(!self.pages.is_whole(), "a page is absent");
+                    self.load(page);
+                }
             }
         }
     }
@@ -77,6 +80,17 @@ impl Index {
         let after = self.ask(|tree, pages| tree.at_or_after(pages, &key));
         assert_eq!(after, self.model.range(key..).next().map(|(key, value)| (*key, *value)));
         assert_eq!(self.ask(|tree, pages| tree.get(pages, &key)), self.model.get(&key).copied());
+    }
+
+    /// Looks up keys near each other at once.
+    fn look_on(&mut self, key: u32) {
+        let keys = [0, 1, 2, 9, 3, 40].map(|more| wide(key + more));
+        let found = self.ask(|tree, pages| {
+            let mut searches = tree.searches(pages);
+            keys.iter().map(|key| searches.at_or_before(key)).collect::<Result<Vec<_>, _>>()
+        });
+        let known = |key| self.model.range(..=key).next_back().map(|(key, value)| (*key, *value));
+        assert_eq!(found, keys.map(known));
     }
 
     fn write(&mut self, max: usize) {
@@ -143,7 +157,8 @@ fn a_tree_agrees_with_a_map_through_evictions_and_crashes() {
             match rng.next_u32() % 100 {
                 0..45 => index.insert(key, rng.next_u32() as u8),
                 45..75 => index.remove(key),
-                75..85 => index.look(key),
+                75..82 => index.look(key),
+                82..85 => index.look_on(key),
                 85..90 => (0..30).for_each(|n| index.remove(key + n)),
                 90..94 => (0..30).for_each(|n| index.insert(key + n, n as u8)),
                 94..97 => index.write(1 + key as usize % 4),
@@ -198,6 +213,49 @@ fn ascending_keys_fill_their_pages() {
     (0..1900).for_each(|key| index.insert(key, 1));
     let leaves = 1900_usize.div_ceil(Small::LEAF.capacity());
     assert!(index.pages.in_memory() <= leaves + leaves / 10 + 2, "{} pages", index.pages.in_memory());
+}
+
+#[test]
+fn a_search_near_the_last_one_takes_no_way_down_from_the_root() {
+    let mut index = Index::new(usize::MAX);
+    (0..1900).for_each(|key| index.insert(2 * key, 1));
+    crate::steps::taken();
+    let mut searches = index.tree.searches(&index.pages);
+    for key in 0..3800 {
+        let found = searches.at_or_before(&wide(key)).expect("all is in memory");
+        assert_eq!(found.map(|(key, _)| key), Some(wide(key - key % 2)));
+    }
+    let leaves = 1900_u64.div_ceil(Small::LEAF.capacity() as u64);
+    assert!(
+        crate::steps::taken() <= 3 * leaves,
+        "behind the last entry of a leaf, the next one is looked at"
+    );
+}
+
+#[test]
+fn an_index_is_whole_while_all_its_pages_are_in_memory() {
+    let mut index = Index::new(3);
+    (0..2000).for_each(|key| index.insert(key, 1));
+    assert!(index.pages.is_whole());
+    index.make_durable();
+    assert!(!index.pages.is_whole(), "all but three pages are evicted, where that can be");
+    index.memory_max = usize::MAX;
+    (0..2000).for_each(|key| index.look(key));
+    assert!(index.pages.is_whole());
+    (0..2000).for_each(|key| index.remove(key));
+    assert!(index.pages.is_whole(), "the released pages are not reached");
+}
+
+#[test]
+fn a_page_that_is_read_a_second_time_and_was_released_meanwhile_is_not_taken() {
+    let mut index = Index::new(usize::MAX);
+    (0..200).for_each(|key| index.insert(key, 1));
+    index.make_durable();
+    let in_memory = index.pages.in_memory();
+    let before: Vec<PageNo> = index.medium.keys().map(|at| PageNo((at / PAGE_BYTES as u64) as u32)).collect();
+    (0..200).for_each(|key| index.insert(key, 2));
+    before.iter().for_each(|page| index.load(*page));
+    assert_eq!((index.pages.in_memory(), index.pages.is_whole()), (in_memory, true));
 }
 
 #[test]

@@ -129,11 +129,6 @@ impl Catalog {
         self.history.shown(block, epoch)
     }
 
-    /// The stub of the version in `slot`, if it has no home yet; else its home is where it lies.
-    pub(super) fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
-        self.log.stub(slot)
-    }
-
     /// Takes a slot for new content of `block`.
     pub(super) fn begin_write(&mut self, block: Block) -> Slot {
         self.slots.take(block)

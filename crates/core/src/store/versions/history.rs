@@ -12,7 +12,7 @@
 use super::deaths::{Dead, Deaths};
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::sealing::{Block, Slot};
-use crate::tree::{Absent, Head, Pages, Root, Tree};
+use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
 use crate::units::Epoch;
 use roaring::RoaringBitmap;
 
@@ -54,6 +54,26 @@ pub(super) struct History {
     open: Epoch,
     /// The kept epoch before the open one, and the one before that.
     last_kept: [Option<Epoch>; 2],
+}
+
+/// What one epoch shows. Blocks that are asked for in their order cost no search of the whole index each.
+pub(super) struct Shown<'a> {
+    versions: Searches<'a, { 2 * NUMBER }, NUMBER>,
+    epoch: Epoch,
+}
+
+impl Shown<'_> {
+    /// The version of `block`; none where it reads as zeros.
+    pub(super) fn of(&mut self, block: Block) -> Result<Option<Version>, Absent> {
+        Ok(self.latest(block)?.filter(|version| version.slot != FREED))
+    }
+
+    /// The version of `block`, or its end, that was born last by the end of the epoch.
+    fn latest(&mut self, block: Block) -> Result<Option<Version>, Absent> {
+        let found = self.versions.at_or_before(&pack(&[block.0, self.epoch.0]))?;
+        let found = found.filter(|(key, _)| number(key, 0) == block.0);
+        Ok(found.map(|(key, slot)| Version { born: Epoch(number(&key, 1)), slot: Slot(number(&slot, 0)) }))
+    }
 }
 
 /// How far a forget is.
@@ -160,14 +180,16 @@ impl History {
 
     /// The version of `block` that `epoch` shows, or that the open epoch does; none where it reads as zeros.
     pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
-        Ok(self.latest(block, epoch)?.filter(|version| version.slot != FREED))
+        self.shown_by(epoch).of(block)
     }
 
-    /// The version of `block`, or its end, that was born last by the end of `epoch`.
+    /// What `epoch` shows, or the open epoch, of any blocks.
+    pub(super) fn shown_by(&self, epoch: Epoch) -> Shown<'_> {
+        Shown { versions: self.versions.searches(&self.pages), epoch }
+    }
+
     fn latest(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
-        let found = self.versions.at_or_before(&self.pages, &pack(&[block.0, epoch.0]))?;
-        let found = found.filter(|(key, _)| number(key, 0) == block.0);
-        Ok(found.map(|(key, slot)| Version { born: Epoch(number(&key, 1)), slot: Slot(number(&slot, 0)) }))
+        self.shown_by(epoch).latest(block)
     }
 
     /// The first block from `from` on that has content now.
@@ -198,6 +220,8 @@ impl History {
         let is_kept = |dead: &Dead| self.kept_by(epoch).is_some_and(|kept| kept >= dead.born);
         let owed = dead.filter(|dead| dead.born == epoch || !is_kept(dead));
         let before = match old.filter(|old| old.born == epoch || owed.is_some()) {
+            // Only the end of a block depends on what was before.
+            Some(_) if slot.is_some() => None,
             Some(Version { born: Epoch(born), .. }) if born > 0 => self.latest(block, Epoch(born - 1))?,
             Some(_) => None,
             None => old,
@@ -207,10 +231,11 @@ impl History {
             (None, Some(dead)) => self.deaths.add(&mut self.pages, epoch, dead)?,
             (None, None) => {}
         }
-        if let Some(dead) = owed {
+        let key = pack(&[block.0, epoch.0]);
+        let is_replaced = |dead: &Dead| slot.is_some() && dead.born == epoch;
+        if let Some(dead) = owed.filter(|dead| !is_replaced(dead)) {
             self.versions.remove(&mut self.pages, &pack(&[block.0, dead.born.0]))?;
         }
-        let key = pack(&[block.0, epoch.0]);
         // A block that no kept epoch shows needs no end.
         let needs_end = before.is_some_and(|before| before.slot != FREED);
         match slot {

@@ -5,7 +5,9 @@ use crate::media::MediumId;
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::btree_map::{BTreeMap, Range};
+use std::collections::{BTreeSet, VecDeque};
+use std::iter::Peekable;
 
 /// Where the stub of a version is that has no home yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +146,11 @@ impl Log {
         self.homeless.get(&slot).map(|it| (it.session, &it.entry))
     }
 
+    /// The same for many slots, which is cheap in their order.
+    pub(super) fn stubs(&self) -> Stubs<'_> {
+        Stubs { log: self, last: Slot(0), from: self.homeless.range(Slot(0)..).peekable() }
+    }
+
     /// All bytes of the medium that may have the stub of a version.
     pub(super) fn places(&self, slot: Slot) -> Vec<Place> {
         let found = self.homeless.get(&slot);
@@ -267,6 +274,29 @@ impl Log {
                 self.homeless.insert(*slot, Homeless { at, may_be_home: true, session, entry });
             }
         }
+    }
+}
+
+/// The stubs that have no home yet.
+pub(super) struct Stubs<'a> {
+    log: &'a Log,
+    /// The slot that was asked for last.
+    last: Slot,
+    /// The stubs from there on.
+    from: Peekable<Range<'a, Slot, Homeless>>,
+}
+
+impl<'a> Stubs<'a> {
+    /// As [`Log::stub`].
+    pub(super) fn of(&mut self, slot: Slot) -> Option<(Session, &'a Entry)> {
+        // Stubs of a run of slots follow each other.
+        let is_near = slot >= self.last && self.from.peek().is_none_or(|(next, _)| slot <= **next);
+        if !is_near {
+            self.from = self.log.homeless.range(slot..).peekable();
+        }
+        self.last = slot;
+        let found = self.from.next_if(|(next, _)| **next == slot);
+        found.map(|(_, it)| (it.session, &it.entry))
     }
 }
 

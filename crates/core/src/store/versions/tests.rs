@@ -1,9 +1,10 @@
-//! What serving costs, counted: operations.
+//! What serving costs, counted: ways down the index, places, operations.
 
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
+use crate::steps::taken;
 use crate::store::{Kind, Opening};
 use std::cell::RefCell;
 
@@ -80,6 +81,31 @@ impl Versions {
         self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
         places.iter().collect()
     }
+}
+
+#[test]
+fn a_read_of_many_blocks_takes_few_ways_down_the_index() {
+    let mut store = store();
+    for n in 0..TIMES {
+        store.write(n * LONG, LONG);
+    }
+    taken();
+    let at = extent(3 * LONG, LONG);
+    assert_eq!(Store::missing(&store, at), None);
+    assert_eq!(Store::locate(&store, at).iter().count(), 1, "written in one go");
+    assert!(taken() <= 10, "a leaf has as many entries");
+}
+
+#[test]
+fn a_write_of_a_block_that_its_epoch_has_written_before_takes_few_ways_down_the_index() {
+    let mut store = store();
+    store.write(0, LONG);
+    taken();
+    store.write(7, 1);
+    assert!(
+        taken() <= 4,
+        "what was there; that it is owed, and, never durable, owed no more; the new version"
+    );
 }
 
 #[test]

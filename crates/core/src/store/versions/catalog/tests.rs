@@ -348,7 +348,7 @@ impl Rig {
     }
 
     fn stub(&self, slot: Slot) -> Vec<u8> {
-        match self.store.stub(slot) {
+        match self.store.log.stub(slot) {
             Some((_, Entry::Version { stub, .. })) => stub.clone(),
             _ => {
                 let home = LAYOUT.home(slot);
