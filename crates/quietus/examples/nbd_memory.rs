@@ -38,6 +38,7 @@ impl Plain {
             | Op::ReadForInference
             | Op::ReadPast(_)
             | Op::ListEpochs(_)
+            | Op::Weigh(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));

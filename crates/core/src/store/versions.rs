@@ -21,6 +21,7 @@ mod log;
 mod opening;
 mod slots;
 mod stubs;
+mod weighing;
 
 use super::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
@@ -29,6 +30,7 @@ use super::{
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
+use crate::request::Weighing;
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
@@ -550,6 +552,10 @@ impl Epochs for Versions {
             from = Epoch(epoch.0 + 1);
         }
         Ok(found)
+    }
+
+    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place> {
+        self.catalog.history.weigh(weighing, weighing::LOOKS_MAX).map_err(|Absent(page)| page_place(page))
     }
 
     fn forget(&mut self, epochs: EpochRange) {

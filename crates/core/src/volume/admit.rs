@@ -154,7 +154,9 @@ impl Volume {
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
             Op::Forget(epochs) => self.refuse_forget(*epochs),
-            Op::CloseEpoch { .. } | Op::ReadPast(_) | Op::ListEpochs(_) if self.store.epochs().is_none() => {
+            Op::CloseEpoch { .. } | Op::ReadPast(_) | Op::ListEpochs(_) | Op::Weigh(_)
+                if self.store.epochs().is_none() =>
+            {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
             Op::ConservativeOverwrite if self.config.policy.passes().is_empty() => {
@@ -301,6 +303,7 @@ impl Volume {
             }
             Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
             Op::ListEpochs(from) => self.list_epochs(id, from, out),
+            Op::Weigh(weighing) => self.weigh(id, weighing, out),
             op => self.begin_read(id, op, extent, out),
         }
     }

@@ -35,6 +35,7 @@ impl Volume {
             | Op::ReadForInference
             | Op::ReadPast(_)
             | Op::ListEpochs(_)
+            | Op::Weigh(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,
         }

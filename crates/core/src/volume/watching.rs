@@ -460,6 +460,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::ReadForInference
         | Op::ReadPast(_)
         | Op::ListEpochs(_)
+        | Op::Weigh(_)
         | Op::Cache
         | Op::Flush
         | Op::CloseEpoch { .. }

@@ -45,7 +45,7 @@ pub(super) struct History {
     pub(super) pages: Pages,
     /// By block and birth: the slot, or [`FREED`].
     versions: Tree<{ 2 * NUMBER }, NUMBER>,
-    deaths: Deaths,
+    pub(super) deaths: Deaths,
     /// The kept epochs, and when each closed.
     epochs: Tree<NUMBER, 8>,
     /// The slots of versions that are owed: the block, and its birth.
@@ -151,7 +151,7 @@ impl History {
         Ok(found.map(|(key, when)| (Epoch(number(&key, 0)), WallTime(u64::from_be_bytes(when)))))
     }
 
-    fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
+    pub(super) fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
         match epoch.and_then(|epoch| epoch.0.checked_sub(1)) {
             Some(before) => self.kept_at_or_before(Epoch(before)),
             None => Ok(None),

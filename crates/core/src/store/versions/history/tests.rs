@@ -1,6 +1,8 @@
 //! The history against the dullest model, on a medium with few pages in memory and crashes between heads.
 
 use super::*;
+use crate::request::Weighing;
+use crate::units::EpochRange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,17 @@ impl Dull {
             died.is_none_or(|died| self.kept.range(*born..died).next().is_some())
         };
         self.owed = self.versions.iter().filter(|(_, it)| !is_shown(it)).map(|(slot, _)| *slot).collect();
+    }
+
+    /// How many versions the kept epochs among these show, and the one before them, and no later one.
+    fn stays(&self, from: u64, to: u64) -> u64 {
+        let before = self.kept.range(..from).next_back();
+        let (Some(before), Some(first)) = (before, self.kept.range(from..=to).next()) else { return 0 };
+        let after = self.kept.range(to + 1..).next().unwrap_or(&self.open);
+        let is_it = |(_, born, died): &&(u64, u64, Option<u64>)| {
+            born <= before && died.is_some_and(|died| *first < died && died <= *after)
+        };
+        self.versions.values().filter(is_it).count() as u64
     }
 
     fn shown(&self, block: u64, epoch: u64) -> Option<u64> {
@@ -100,7 +113,19 @@ impl Disk {
         self.model.open += 1;
     }
 
+    /// How many versions would die with some epochs, and how many only the epoch before them would show.
+    fn weigh(&mut self, from: u64, to: u64) -> (u64, u64) {
+        let mut weighing = Weighing::new(EpochRange { from: Epoch(from), to: Epoch(to) });
+        while weighing.at.is_some() {
+            weighing = self.ask(|it| it.weigh(weighing, 3));
+            assert_eq!(Weighing::from_bytes(&weighing.to_bytes()), Some(weighing));
+            self.history.pages.evict(self.memory_max);
+        }
+        (weighing.dies, weighing.stays)
+    }
+
     fn forget(&mut self, from: u64, to: u64) -> usize {
+        let weighed = self.weigh(from, to);
         let mut forget = Forget::new(Epoch(from), Epoch(to));
         let mut dead = BTreeSet::new();
         loop {
@@ -111,6 +136,7 @@ impl Disk {
             }
             self.history.pages.evict(self.memory_max);
         }
+        assert_eq!(weighed, (dead.len() as u64, self.model.stays(from, to)), "{from} to {to}");
         let before = self.model.owed.clone();
         self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
         self.model.sweep();

@@ -5,6 +5,7 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
+use crate::request::Weighing;
 use crate::store::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Job, JobEnd, MapState, Phase, Residue, Store,
     StoreStatus, WritePlan, Written,
@@ -305,6 +306,10 @@ impl Epochs for Book {
 
     fn list(&self, _: Epoch, _: usize) -> Result<Vec<(Epoch, u64)>, Place> {
         unreachable!("no test lists the epochs of this store")
+    }
+
+    fn weigh(&self, _: Weighing) -> Result<Weighing, Place> {
+        unreachable!("no test counts what dies in this store")
     }
 
     fn forget(&mut self, _: EpochRange) {
