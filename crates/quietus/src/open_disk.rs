@@ -2,7 +2,7 @@
 
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::epochs::Names;
+use crate::epochs::{Clock, Names};
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
 use std::path::Path;
@@ -16,6 +16,8 @@ pub struct OpenDisk {
     pub engine: Arc<Engine>,
     /// The names and holds of epochs, of a disk that keeps versions.
     pub names: Names,
+    /// The host's clock, which says when epochs close and expire.
+    pub clock: Clock,
     /// Whether clients reach the disk.
     pub served: bool,
 }
@@ -56,7 +58,7 @@ impl OpenDisk {
     ) -> Result<Self, StartError> {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-        Ok(Self { dir, engine: Arc::new(engine), names, served })
+        Ok(Self { dir, engine: Arc::new(engine), names, clock: Clock::default(), served })
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

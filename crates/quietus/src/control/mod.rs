@@ -15,7 +15,7 @@ mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
 pub use client::ask;
-pub use epochs::Epochs;
+pub use epochs::{Epochs, EpochsKept};
 pub use refused::Refused;
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};
