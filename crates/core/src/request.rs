@@ -276,9 +276,58 @@ pub enum Op {
         /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
     },
+    /// Count what a forget would destroy, for the owner of the disk; nothing changes. The reply has the next state of the
+    /// count ([`Weighing::from_bytes`]): ask with it again until it is complete.
+    Weigh(Weighing),
     /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.
     /// The reply comes when the intent is durable.
     Forget(EpochRange),
+}
+
+/// A count of what dies with some epochs, as far as it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weighing {
+    /// The epochs that would be forgotten.
+    pub epochs: EpochRange,
+    /// Where the count goes on: list, run, birth and block of the last version looked at; none at the end.
+    pub at: Option<[u64; 4]>,
+    /// How many versions only these epochs show: they would die.
+    pub dies: u64,
+    /// How many versions the epoch before them shows, too, and no later one: they would stay.
+    pub stays: u64,
+    /// The kept epoch before them; 0 if there is none.
+    pub before: Epoch,
+    /// The kept epoch after them, which also has all else that they show; the open one if there is none.
+    pub after: Epoch,
+}
+
+impl Weighing {
+    /// The beginning of a count.
+    #[must_use]
+    pub fn new(epochs: EpochRange) -> Self {
+        let none = Epoch(0);
+        Self { epochs, at: Some([0; 4]), dies: 0, stays: 0, before: none, after: none }
+    }
+
+    /// The bytes of a reply.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        let at = self.at.unwrap_or_default();
+        let Self { epochs: EpochRange { from, to }, dies, stays, before, after, .. } = self;
+        let numbers = [u64::from(self.at.is_some()), from.0, to.0, dies, stays, before.0, after.0];
+        numbers.into_iter().chain(at).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// The state in the bytes of a reply; none if they are no such reply.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut fields = crate::fields::Fields(bytes);
+        let mut next = || fields.u64();
+        let (more, from, to) = (next()? > 0, Epoch(next()?), Epoch(next()?));
+        let (dies, stays, before, after) = (next()?, next()?, Epoch(next()?), Epoch(next()?));
+        let at = Some([next()?, next()?, next()?, next()?]).filter(|_| more);
+        Some(Self { epochs: EpochRange { from, to }, at, dies, stays, before, after })
+    }
 }
 
 impl Op {
@@ -294,6 +343,7 @@ impl Op {
                 | Self::Compare(_)
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
+                | Self::Weigh(_)
                 | Self::Cache
                 | Self::Flush
         )
@@ -309,6 +359,7 @@ impl Op {
                 | Self::Forget(_)
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
+                | Self::Weigh(_)
         )
     }
 
@@ -322,6 +373,7 @@ impl Op {
                 | Self::Compare(_)
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
+                | Self::Weigh(_)
         )
     }
 
@@ -335,6 +387,7 @@ impl Op {
                 | Self::Compare(_)
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
+                | Self::Weigh(_)
                 | Self::CloseEpoch { .. }
                 | Self::Forget(_)
         )

@@ -18,7 +18,7 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, UniqueAt};
+use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
 use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
 use allocated::{edges, outward};
@@ -187,6 +187,12 @@ pub trait Epochs {
         states: [AsOf; 2],
         looks_max: usize,
     ) -> Result<(BlockSet, u64), Incomparable>;
+
+    /// The next state of a count of what would die; or the part of the store's metadata that has to be read first.
+    ///
+    /// # Errors
+    /// That part.
+    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place>;
 
     /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
     fn forget(&mut self, epochs: EpochRange);

@@ -40,6 +40,7 @@ impl Plain {
             | Op::Compare(_)
             | Op::ListEpochs(_)
             | Op::CountUnique(..)
+            | Op::Weigh(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));

@@ -2,6 +2,7 @@
 //! the ends of epochs: closing them, and forgetting them by rule.
 
 mod at;
+mod clock;
 mod comparing;
 mod export;
 mod gate;
@@ -9,26 +10,27 @@ mod keeper;
 mod names;
 mod timer;
 
-pub use at::{At, FindError, Listed};
+pub use at::{At, FindError, Listed, last};
+pub use clock::{Clock, Reading, Untrusted};
 pub use comparing::{States, differences};
 pub use export::{Past, Versioned};
 pub use gate::{Closed, Gate};
-pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};
-pub use names::{HoldOf, NAMES_FILE, Names, NamesError};
+pub(crate) use keeper::note_doubts;
+pub use keeper::timers;
+pub use names::{Confirmed, Doubt, HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;
 
 use crate::engine::Engine;
 use crate::export::carry_out;
-use quietus_core::request::{KeptEpoch, Op, Outcome, Refusal, Request, Unique, UniqueAt};
+use quietus_core::request::{KeptEpoch, Op, Outcome, Refusal, Request, Unique, UniqueAt, Weighing};
 use quietus_core::units::{Epoch, EpochRange, Extent};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Closes the open epoch; returns the number of the last closed one.
+/// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
 ///
 /// # Errors
 /// The refusal.
-pub fn close(engine: &Engine) -> Result<Epoch, Refusal> {
-    let reply = ask(engine, Op::CloseEpoch { when: now_ms() })?;
+pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
+    let reply = ask(engine, Op::CloseEpoch { when })?;
     Ok(Epoch(reply.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))))
 }
 
@@ -59,6 +61,15 @@ pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> 
     Ok(bytes)
 }
 
+/// Counts on what would die with some epochs.
+///
+/// # Errors
+/// The refusal.
+pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
+    let reply = ask(engine, Op::Weigh(weighing))?;
+    Weighing::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's count makes no sense"))
+}
+
 /// Forgets `epochs`: returns when the intent is durable.
 ///
 /// # Errors
@@ -69,10 +80,4 @@ pub fn forget(engine: &Engine, epochs: EpochRange) -> Result<(), Refusal> {
 
 fn ask(engine: &Engine, op: Op) -> Outcome {
     carry_out(engine, Request { op, extent: Extent::new(0, 0), fua: false })
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

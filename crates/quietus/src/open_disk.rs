@@ -2,7 +2,7 @@
 
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::epochs::{Gate, Names};
+use crate::epochs::{Clock, Gate, Names};
 use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
@@ -17,6 +17,8 @@ pub struct OpenDisk {
     pub engine: Arc<Engine>,
     /// The names and holds of epochs, of a disk that keeps versions.
     pub names: Names,
+    /// The host's clock, which says when epochs close and expire.
+    pub clock: Clock,
     /// Whether clients reach the disk.
     pub served: bool,
     /// Whether they may use its current state.
@@ -76,7 +78,8 @@ impl OpenDisk {
     ) -> Result<Self, StartError> {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-        Ok(Self { dir, engine: Arc::new(engine), names, served, gate: Gate::default() })
+        let (clock, gate) = (Clock::default(), Gate::default());
+        Ok(Self { dir, engine: Arc::new(engine), names, clock, served, gate })
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

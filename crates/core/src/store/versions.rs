@@ -25,6 +25,7 @@ mod slots;
 mod stubs;
 #[cfg(test)]
 mod tests;
+mod weighing;
 
 use super::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
@@ -34,7 +35,7 @@ use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, UniqueAt};
+use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
@@ -603,6 +604,10 @@ impl Epochs for Versions {
 
     fn count_unique(&self, epoch: Epoch, from: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
         self.count_unique_blocks(epoch, from)
+    }
+
+    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place> {
+        self.catalog.history.weigh(weighing, weighing::LOOKS_MAX).map_err(|Absent(page)| page_place(page))
     }
 
     fn forget(&mut self, epochs: EpochRange) {

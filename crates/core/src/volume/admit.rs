@@ -303,6 +303,7 @@ impl Volume {
             Op::Compare(states) => self.compare(id, extent, states, out),
             Op::ListEpochs(from) => self.list_epochs(id, from, out),
             Op::CountUnique(epoch, from) => self.count_unique(id, epoch, from, out),
+            Op::Weigh(weighing) => self.weigh(id, weighing, out),
             op => self.begin_read(id, op, extent, out),
         }
     }

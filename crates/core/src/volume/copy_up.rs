@@ -19,6 +19,7 @@ impl Volume {
             Op::ListEpochs(from) => self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).err()),
             Op::CountUnique(epoch, from) => self.missing_to_count(epoch, from),
             Op::Compare(states) => self.missing_to_compare(request.extent, states),
+            Op::Weigh(weighing) => self.store.epochs().and_then(|it| it.weigh(weighing).err()),
             Op::ReadPast(epoch) => self.store.epochs().and_then(|it| it.missing(request.extent, epoch)),
             _ => self.to_write(request).into_iter().find_map(|block| self.store.missing(block)),
         };

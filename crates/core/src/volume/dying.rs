@@ -37,6 +37,7 @@ impl Volume {
             | Op::Compare(_)
             | Op::ListEpochs(_)
             | Op::CountUnique(..)
+            | Op::Weigh(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,
         }

@@ -14,7 +14,7 @@ use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{EPOCHS_MAX, Refusal, RequestId};
+use crate::request::{EPOCHS_MAX, Refusal, RequestId, Weighing};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -153,6 +153,12 @@ impl Volume {
         let listed = self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).ok()).unwrap_or_default();
         let bytes: Vec<u8> = listed.iter().flat_map(|it| it.to_bytes()).collect();
         out.push(Command::Reply(id, Ok(bytes.into())));
+    }
+
+    /// Answers request `id` with the next state of the count.
+    pub(super) fn weigh(&self, id: RequestId, weighing: Weighing, out: &mut Vec<Command>) {
+        let next = self.store.epochs().and_then(|it| it.weigh(weighing).ok());
+        out.push(Command::Reply(id, Ok(next.unwrap_or(weighing).to_bytes().into())));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

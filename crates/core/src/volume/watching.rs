@@ -462,6 +462,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::Compare(_)
         | Op::ListEpochs(_)
         | Op::CountUnique(..)
+        | Op::Weigh(_)
         | Op::Cache
         | Op::Flush
         | Op::CloseEpoch { .. }

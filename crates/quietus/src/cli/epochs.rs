@@ -36,7 +36,10 @@ fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
 }
 
 pub(super) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
-    out.epoch_closed(&ask(&args.disk, &Call::Epoch { name: args.name.clone() })?);
+    out.epoch_closed(&ask(
+        &args.disk,
+        &Call::Epoch { name: args.name.clone(), confirm_clock: args.confirm_clock },
+    )?);
     Ok(())
 }
 
@@ -47,6 +50,10 @@ pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Fail
 
 pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     let (disk, epochs) = named(&args.target)?;
+    if args.dry_run {
+        out.weighed(&ask(&disk, &Call::Weigh { epochs })?);
+        return Ok(());
+    }
     let call = Call::Forget { epochs, wait: args.wait };
     let answer = with_bar(|step| match control::ask(&disk, &call, None, step) {
         Err(Refused::Interrupted) => Err(Failure::Error(INTERRUPTED.into())),

@@ -175,6 +175,9 @@ impl Report {
                 "dropped" => {
                     write!(out, "{now} dropped  {} deaths have no line of their own", entry["deaths"])
                 }
+                event @ ("forgets" | "held" | "released") => {
+                    write!(out, "{now} {}", epochs::line(event, entry))
+                }
                 other => write!(out, "{now} {other}"),
             }
         });

@@ -5,14 +5,12 @@ use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
 use super::report::Report;
 use crate::attached::Attachment;
 use crate::control::{self, Control};
-use crate::disk::{Access, DiskDir, EpochEnd};
-use crate::engine::Engine;
-use crate::epochs::{self, Clock, Timer, Versioned, carry_out_retention};
+use crate::disk::{Access, DiskDir};
+use crate::epochs::{self, Timer, Versioned};
 use crate::export::Export;
 use crate::host::Roots;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
-use quietus_core::retention::Retention;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -114,7 +112,8 @@ fn serve_disks(
         ..Config::default()
     };
     let exports = disks.iter().map(export).collect();
-    let _timers = timers(disks)?;
+    let timers = disks.iter().map(|disk| epochs::timers(disk, RETENTION));
+    let _timers: Vec<Vec<Timer>> = timers.collect::<Result<_, _>>()?;
     let server = Arc::new(Server::start(listeners, Exports::new(exports), config)?);
     if server.is_private() {
         end_with_clients(&server, signals)?;
@@ -141,29 +140,6 @@ fn export(disk: &Arc<OpenDisk>) -> Arc<dyn Export> {
         return Arc::new(Versioned::new(Arc::clone(disk)));
     }
     Arc::clone(&disk.engine) as Arc<dyn Export>
-}
-
-/// The timers that close epochs, and those that carry out the rules of retention.
-fn timers(disks: &[Arc<OpenDisk>]) -> io::Result<Vec<Timer>> {
-    let mut timers = Vec::new();
-    for disk in disks.iter().filter(|disk| !disk.dir.is_read_only()) {
-        let behaviour = &disk.dir.toml().behaviour;
-        if let Some(EpochEnd::After(ms)) = behaviour.epoch {
-            let engine = Arc::clone(&disk.engine);
-            timers.push(Timer::start("epochs", Duration::from_millis(ms), move || close_epoch(&engine))?);
-        }
-        if behaviour.retention.as_ref().is_some_and(Retention::has_rules) {
-            let (disk, clock) = (Arc::clone(disk), Clock::default());
-            timers.push(Timer::start("retention", RETENTION, move || carry_out_retention(&disk, &clock))?);
-        }
-    }
-    Ok(timers)
-}
-
-fn close_epoch(engine: &Engine) {
-    if let Err(refusal) = epochs::close(engine) {
-        tracing::warn!(%refusal, "cannot close the epoch; it goes on until the next time");
-    }
 }
 
 /// The control socket of `disk`. A read-only disk may do without one: its directory may be

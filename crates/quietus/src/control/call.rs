@@ -1,6 +1,6 @@
 //! The calls, and the answer to the largest.
 
-use super::epochs::Epochs;
+use super::epochs::{Epochs, EpochsKept};
 use super::waiting::Waiting;
 use crate::attached::Finding;
 use crate::disk::Size;
@@ -35,6 +35,9 @@ pub enum Call {
     Epoch {
         /// The name.
         name: Option<String>,
+        /// Whether the host's clock is right by now, as somebody says who has looked at it.
+        #[serde(default)]
+        confirm_clock: bool,
     },
     /// The kept epochs, from this number on.
     Versions {
@@ -50,6 +53,11 @@ pub enum Call {
         epochs: Epochs,
         /// Whether to wait for the end.
         wait: bool,
+    },
+    /// Count what a forget of epochs would destroy; nothing changes.
+    Weigh {
+        /// The epochs.
+        epochs: Epochs,
     },
     /// Refuse to forget epochs until the hold is released.
     Hold {
@@ -111,6 +119,7 @@ impl Call {
             | Self::Deaths
             | Self::Export
             | Self::Versions { .. }
+            | Self::Weigh { .. }
             | Self::ExportPast { .. }
             | Self::Diff { .. }
             | Self::Verify
@@ -141,6 +150,9 @@ pub struct StatusAnswer {
     /// The status of the volume.
     #[serde(flatten)]
     pub status: Status,
+    /// The epochs of a disk that keeps versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<EpochsKept>,
     /// How guests are attached, if deaths are inferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Finding>,

@@ -3,9 +3,11 @@
 use super::refused::Refused;
 use crate::copy;
 use crate::disk::Step;
-use crate::epochs::{self, At, HoldOf, Listed, Past, now_ms};
+use crate::engine::Entry;
+use crate::epochs::{self, At, HoldOf, Listed, Past};
 use crate::open_disk::OpenDisk;
-use quietus_core::units::{Epoch, EpochRange};
+use quietus_core::request::Weighing;
+use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,20 +31,49 @@ pub struct Epochs {
     pub to: Option<String>,
 }
 
+/// The epochs that a disk keeps, and by which rules.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EpochsKept {
+    /// The first kept epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<Listed>,
+    /// The last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Listed>,
+    /// When the open epoch closes: a duration, `flush` or `manual`.
+    pub closes: Option<String>,
+    /// How many have a name.
+    pub named: usize,
+    /// The holds, by name.
+    pub holds: BTreeMap<String, HoldOf>,
+    /// The rules of retention; empty if all epochs are kept.
+    pub retention: String,
+    /// Why no rule is carried out, if so, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+}
+
 impl Epochs {
     /// The word for the first kept epoch.
     pub const FIRST: &str = "first";
 }
 
 impl OpenDisk {
-    pub(super) fn close_epoch(&self, name: Option<&str>) -> Result<Value, Refused> {
+    pub(super) fn close_epoch(&self, name: Option<&str>, confirm_clock: bool) -> Result<Value, Refused> {
         name.map_or(Ok(()), |name| self.names.check_free(name))?;
-        let epoch = epochs::close(&self.engine)?;
+        epochs::note_doubts(self);
+        let now = self.clock.now_ms();
+        let epoch = epochs::close(&self.engine, now)?;
         if epoch == Epoch(0) {
             return Err("nothing was ever written: there is no epoch to close".into());
         }
         if let Some(name) = name {
             self.names.name(self.dir.directory(), name, epoch)?;
+        }
+        if confirm_clock {
+            // While the doubt stands nobody looks at the clock, and finds the same leap again.
+            self.clock.trust();
+            self.names.confirm(self.dir.directory(), epoch, now)?;
         }
         Ok(json!({ "epoch": epoch.0, "name": name }))
     }
@@ -95,11 +126,69 @@ impl OpenDisk {
         let range = self.range(epochs)?;
         self.names.check_held(range)?;
         epochs::forget(&self.engine, range)?;
+        self.engine.recorder().note(Entry::Forgets { from: range.from.0, to: range.to.0, by_rule: false });
         self.names.forget(self.dir.directory(), range)?;
         if wait {
             self.wait_until_forgotten(range, step)?;
         }
         Ok(json!({ "from": range.from.0, "to": range.to.0, "done": wait }))
+    }
+
+    /// Counts what a forget would destroy.
+    pub(super) fn weigh(&self, epochs: &Epochs, step: Step<'_>) -> Result<Value, Refused> {
+        let range = self.range(epochs)?;
+        // What is being forgotten still counts as kept in the index.
+        while let Some(busy) = self.engine.status().owed.forgets.first() {
+            if self.dir.is_read_only() {
+                let (from, to) = (busy.from.0, busy.to.0);
+                return Err(format!("epochs {from} to {to} are being forgotten; serve the disk first").into());
+            }
+            self.wait_until_forgotten(*busy, step)?;
+        }
+        let mut weighing = Weighing::new(range);
+        while weighing.at.is_some() {
+            weighing = epochs::weigh(&self.engine, weighing)?;
+            if !step(0, 1) {
+                return Err(Refused::Interrupted);
+            }
+        }
+        let Weighing { dies, stays, before, after, .. } = weighing;
+        let after =
+            Some(after.0).filter(|after| self.engine.open_epoch().is_some_and(|open| *after < open.0));
+        Ok(json!({
+            "from": range.from.0, "to": range.to.0, "epochs": self.count(range)?,
+            "dies_blocks": dies, "dies_bytes": dies * BLOCK_BYTES,
+            "stays_before_bytes": stays * BLOCK_BYTES, "before": Some(before.0).filter(|before| *before > 0),
+            "after": after, "held": self.names.check_held(range).err().map(|error| error.to_string()),
+        }))
+    }
+
+    /// How many of some epochs are kept.
+    fn count(&self, epochs: EpochRange) -> Result<u64, Refused> {
+        let (mut count, mut from) = (0, epochs.from);
+        loop {
+            let part = epochs::list(&self.engine, from)?;
+            count += part.iter().filter(|it| it.epoch <= epochs.to.0).count() as u64;
+            match part.last().filter(|last| last.epoch < epochs.to.0) {
+                Some(last) => from = Epoch(last.epoch + 1),
+                None => return Ok(count),
+            }
+        }
+    }
+
+    /// The epochs that are kept, for the status; none if the disk keeps none, or cannot say.
+    pub(super) fn epochs_kept(&self) -> Option<EpochsKept> {
+        let behaviour = &self.dir.toml().behaviour;
+        self.engine.open_epoch()?;
+        Some(EpochsKept {
+            first: epochs::list(&self.engine, Epoch(0)).ok()?.first().copied(),
+            last: epochs::last(&self.engine).ok()?,
+            closes: behaviour.epoch.map(|end| end.to_string()),
+            named: self.names.by_epoch().len(),
+            holds: self.names.holds(),
+            retention: behaviour.retention.as_ref().map(ToString::to_string).unwrap_or_default(),
+            stopped: self.names.doubt().map(|doubt| doubt.why),
+        })
     }
 
     /// Waits until all that died with `epochs` is destroyed.
@@ -123,13 +212,15 @@ impl OpenDisk {
 
     pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Value, Refused> {
         let EpochRange { from: Epoch(from), to: Epoch(to) } = self.range(epochs)?;
-        let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: now_ms() };
+        let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: self.clock.now_ms() };
         self.names.hold(self.dir.directory(), name, hold.clone())?;
+        self.engine.recorder().note(Entry::Held(hold.line(name)));
         Ok(json!({ "holds": BTreeMap::from([(name, hold)]) }))
     }
 
     pub(super) fn release(&self, name: &str) -> Result<Value, Refused> {
         let hold = self.names.release(self.dir.directory(), name)?;
+        self.engine.recorder().note(Entry::Released(hold.line(name)));
         Ok(json!({ "released": name, "hold": hold }))
     }
 

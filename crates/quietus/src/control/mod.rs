@@ -17,7 +17,7 @@ mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
 pub use client::{ask, ask_unlocked};
-pub use epochs::Epochs;
+pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
 pub use restoring::Restored;

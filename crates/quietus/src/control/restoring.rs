@@ -33,7 +33,7 @@ impl OpenDisk {
     pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, Refused> {
         let _closed = self.keep_clients_out()?;
         let epoch = self.epoch_at(at)?;
-        let before = close(&self.engine)?;
+        let before = close(&self.engine, self.clock.now_ms())?;
         let stopped = |why: String| {
             format!(
                 "{why}: the disk is in part as epoch {} and in part as before; restore epoch {} to go on, or epoch {} to \

@@ -60,7 +60,7 @@ impl WaitsFor {
         match self {
             Self::Idle => "queued",
             Self::IdleBelow => "queued, below present content",
-            Self::IdleResidue => "queued, left behind in the overlay's file",
+            Self::IdleResidue => "queued, left behind on the medium",
             Self::Evidence => "deleted, and the proof of it is not on the medium yet",
             Self::Inode => "free in the allocation map, but an inode names it, or may",
             Self::Map => "free in an allocation map that may be older than the last write there",

@@ -120,6 +120,15 @@ impl At {
     }
 }
 
+/// The last kept epoch, and when it closed.
+///
+/// # Errors
+/// The refusal.
+pub fn last(engine: &Engine) -> Result<Option<Listed>, Refusal> {
+    let Some(last) = closed_by(engine, u64::MAX)? else { return Ok(None) };
+    Ok(list(engine, last)?.first().copied())
+}
+
 /// The last kept epoch that had closed by `ms`. Epochs close in the order of their numbers.
 fn closed_by(engine: &Engine, ms: u64) -> Result<Option<Epoch>, Refusal> {
     let (mut low, mut high, mut found) = (0, engine.open_epoch().map_or(0, |open| open.0), None);

@@ -1,6 +1,6 @@
 //! The disk as an epoch had it, read-only.
 
-use super::{At, States, list, now_ms};
+use super::{At, States, list};
 use crate::disk::EpochEnd;
 use crate::engine::Engine;
 use crate::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
@@ -158,7 +158,7 @@ impl Export for Versioned {
         }
         let ends = self.0.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
         if ends && request.op == Op::Flush && !self.0.dir.is_read_only() {
-            let close = Request { op: Op::CloseEpoch { when: now_ms() }, ..request.clone() };
+            let close = Request { op: Op::CloseEpoch { when: self.0.clock.now_ms() }, ..request.clone() };
             self.0.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
         }
         self.0.engine.submit(request, reply);

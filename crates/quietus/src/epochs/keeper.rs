@@ -1,79 +1,103 @@
-//! Carries out the rules of retention: forgets the epochs that no rule keeps.
+//! The ends of epochs that nobody asks for: they close in time, and those that no rule of retention keeps are forgotten.
+//!
+//! Nothing expires while the host's clock is not trusted. A doubt is noted durably, before the epoch that closes next has
+//! its time, and stays until somebody confirms the clock: else a clock that leapt ahead would have everything expire after
+//! the next start.
 
-use super::{Listed, Names, forget, list, now_ms};
-use crate::engine::Engine;
+use super::{Confirmed, Doubt, Listed, Names, Timer, close, forget, list};
+use crate::disk::EpochEnd;
+use crate::engine::{Engine, Entry};
 use crate::open_disk::OpenDisk;
 use quietus_core::request::Refusal;
 use quietus_core::retention::{Candidate, Retention};
 use quietus_core::units::{Epoch, EpochRange};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How far the clock may go ahead or back while a server runs, in milliseconds.
-const LEAP_MS_MAX: u64 = 60 * 60 * 1000;
-/// How long a disk may have made no epoch before its server started, in milliseconds: after longer, the clock may have
-/// leapt ahead.
-const SILENCE_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
-
-/// The clock of the host, as far as it can be trusted.
-#[derive(Debug)]
-pub struct Clock {
-    began: (Instant, u64),
-}
-
-/// Why nothing is forgotten now.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Untrusted {
-    /// The clock leapt.
-    #[error("the host's clock leapt by {} s; set it right, and restart the server", .0 / 1000)]
-    Leapt(u64),
-    /// The clock is behind the last epoch.
-    #[error("the host's clock is behind the last epoch; set it right")]
-    Behind,
-    /// The last epoch is very old.
-    #[error("the last epoch is {} days old: the clock may be wrong; close an epoch (`quietus epoch`) to confirm it", .0 / 86_400_000)]
-    Silent(u64),
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self { began: (Instant::now(), now_ms()) }
+/// The timers of a disk that is served: one closes epochs, and one carries out the rules of retention every so often.
+///
+/// # Errors
+/// The host has no thread.
+pub fn timers(disk: &Arc<OpenDisk>, retention: Duration) -> std::io::Result<Vec<Timer>> {
+    let behaviour = &disk.dir.toml().behaviour;
+    let mut timers = Vec::new();
+    if disk.dir.is_read_only() || !disk.dir.toml().store.keeps_versions() {
+        return Ok(timers);
     }
+    note_doubts(disk);
+    if let Some(EpochEnd::After(ms)) = behaviour.epoch {
+        let disk = Arc::clone(disk);
+        timers.push(Timer::start("epochs", Duration::from_millis(ms), move || close_in_time(&disk))?);
+    }
+    if behaviour.retention.as_ref().is_some_and(Retention::has_rules) {
+        let disk = Arc::clone(disk);
+        timers.push(Timer::start("retention", retention, move || carry_out(&disk))?);
+    }
+    Ok(timers)
 }
 
-impl Clock {
-    /// Checks that it is `now`, `elapsed` after the beginning, where the last epoch closed at `last`.
-    fn check(&self, now: u64, elapsed: Duration, last: u64) -> Result<(), Untrusted> {
-        let expected = self.began.1.saturating_add(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-        match now.abs_diff(expected) {
-            leap if leap > LEAP_MS_MAX => return Err(Untrusted::Leapt(leap)),
-            _ if now < last => return Err(Untrusted::Behind),
-            _ => {}
-        }
-        let silence = now - last;
-        if silence > SILENCE_MS_MAX { Err(Untrusted::Silent(silence)) } else { Ok(()) }
+/// Closes the open epoch.
+fn close_in_time(disk: &OpenDisk) {
+    note_doubts(disk);
+    if let Err(refusal) = close(&disk.engine, disk.clock.now_ms()) {
+        tracing::warn!(%refusal, "cannot close the epoch; it goes on until the next time");
     }
 }
 
 /// Forgets what the rules of `disk` do not keep.
-pub fn carry_out(disk: &OpenDisk, clock: &Clock) {
+fn carry_out(disk: &OpenDisk) {
     let Some(rules) = disk.dir.toml().behaviour.retention.as_ref().filter(|it| it.has_rules()) else {
         return;
     };
-    if let Err(error) = expire(disk, rules, clock) {
+    if let Err(error) = expire(disk, rules) {
         tracing::warn!(%error, "the rules of retention are not carried out");
     }
 }
 
-fn expire(disk: &OpenDisk, rules: &Retention, clock: &Clock) -> Result<(), String> {
-    let kept = all(&disk.engine).map_err(|refusal| refusal.to_string())?;
-    let last = kept.last().map_or(0, |it| it.closed_ms);
-    let now = now_ms();
-    clock.check(now, clock.began.0.elapsed(), last).map_err(|why| why.to_string())?;
-    for epochs in expired(&kept, rules, &disk.names, now) {
+fn expire(disk: &OpenDisk, rules: &Retention) -> Result<(), String> {
+    check_clock(disk)?;
+    let mut kept = all(&disk.engine).map_err(|refusal| refusal.to_string())?;
+    correct(&mut kept, &disk.names.confirmed());
+    for epochs in expired(&kept, rules, &disk.names, disk.clock.now_ms()) {
         forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
+        disk.engine.recorder().note(Entry::Forgets { from: epochs.from.0, to: epochs.to.0, by_rule: true });
         tracing::info!(from = epochs.from.0, to = epochs.to.0, "epochs are forgotten: no rule keeps them");
     }
     Ok(())
+}
+
+/// Notes a doubt about the clock, if there is a new one.
+pub(crate) fn note_doubts(disk: &OpenDisk) {
+    if disk.names.doubt().is_none()
+        && let Err(error) = check_clock(disk)
+    {
+        tracing::warn!(%error, "the host's clock is not trusted");
+    }
+}
+
+/// Checks the clock, and notes a doubt durably.
+fn check_clock(disk: &OpenDisk) -> Result<(), String> {
+    if let Some(doubt) = disk.names.doubt() {
+        return Err(doubt.why);
+    }
+    let last = last_known_ms(disk).map_err(|refusal| refusal.to_string())?;
+    let Err(untrusted) = disk.clock.check(last) else { return Ok(()) };
+    let why = format!(
+        "{untrusted}; set it right if it is wrong, and confirm it with `quietus epoch {} --confirm-clock`",
+        disk.dir.name()
+    );
+    let after = disk.engine.open_epoch().map_or(0, |open| open.0.saturating_sub(1));
+    let doubt = Doubt { why: why.clone(), after };
+    disk.names.note_doubt(disk.dir.directory(), doubt).map_err(|error| error.to_string())?;
+    Err(why)
+}
+
+/// The last time that an epoch closed, or that somebody confirmed the clock; 0 if nobody knows any.
+fn last_known_ms(disk: &OpenDisk) -> Result<u64, Refusal> {
+    let confirmed = disk.names.confirmed().last().copied();
+    let last = super::last(&disk.engine)?;
+    let last = last.filter(|last| confirmed.is_none_or(|it| last.epoch > it.epoch));
+    Ok(last.map_or(0, |last| last.closed_ms).max(confirmed.map_or(0, |it| it.at_ms)))
 }
 
 /// All kept epochs.
@@ -84,6 +108,17 @@ fn all(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
         let Some(end) = part.last() else { return Ok(kept) };
         from = end.epoch + 1;
         kept.extend(part);
+    }
+}
+
+/// Gives the epochs that closed by a clock in doubt the time when that was confirmed: they are not older than they are.
+fn correct(kept: &mut [Listed], confirmed: &[Confirmed]) {
+    for it in kept {
+        let in_doubt =
+            confirmed.iter().find(|confirmed| confirmed.after < it.epoch && it.epoch <= confirmed.epoch);
+        // No two have closed at the same time: a rule keeps the last one of a time only.
+        let closed = |confirmed: &Confirmed| confirmed.at_ms.saturating_sub(confirmed.epoch - it.epoch);
+        it.closed_ms = in_doubt.map_or(it.closed_ms, closed);
     }
 }
 
@@ -132,16 +167,5 @@ mod tests {
         assert_eq!(expired(&kept, &rules, &Names::default(), 10 * DAY), [run(1, 5), run(7, 7)]);
         assert_eq!(expired(&kept, &rules, &Names::default(), 2 * DAY + DAY / 2), [run(1, 1)]);
         assert_eq!(expired(&kept, &Retention::default(), &Names::default(), 10 * DAY), []);
-    }
-
-    #[test]
-    fn a_clock_that_leaps_or_runs_back_forgets_nothing() {
-        let clock = Clock { began: (Instant::now(), 100 * DAY) };
-        let check = |now, hours: u64, last| clock.check(now, Duration::from_secs(3600 * hours), last);
-        assert_eq!(check(101 * DAY, 24, 100 * DAY), Ok(()));
-        assert_eq!(check(103 * DAY, 24, 100 * DAY), Err(Untrusted::Leapt(2 * DAY)));
-        assert_eq!(check(98 * DAY, 24, 90 * DAY), Err(Untrusted::Leapt(3 * DAY)));
-        assert_eq!(check(100 * DAY, 0, 100 * DAY + 1), Err(Untrusted::Behind));
-        assert_eq!(check(100 * DAY, 0, DAY), Err(Untrusted::Silent(99 * DAY)));
     }
 }

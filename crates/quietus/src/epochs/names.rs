@@ -2,6 +2,7 @@
 
 use super::At;
 use crate::directory::Directory;
+use crate::recorder::HoldLine;
 use quietus_core::units::{Epoch, EpochRange};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ pub const NAMES_FILE: &str = "epochs.json";
 /// Most names and holds together.
 const ENTRIES_MAX: usize = 10_000;
 
+/// Most confirmations of the clock that are kept.
+const CONFIRMED_MAX: usize = 100;
+
 /// The content of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +28,35 @@ struct Content {
     /// The holds, by name.
     #[serde(default)]
     holds: BTreeMap<String, HoldOf>,
+    /// Why the host's clock is not trusted, until somebody confirms it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
+    /// When somebody confirmed it, the last time last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    confirmed: Vec<Confirmed>,
+}
+
+/// The host's clock is not trusted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubt {
+    /// Why, and what to do.
+    pub why: String,
+    /// The last epoch that had closed before.
+    pub after: u64,
+}
+
+/// Somebody has confirmed that the host's clock is right: when the epochs since the doubt closed is not known, but
+/// not later than that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confirmed {
+    /// The last epoch that had closed before the doubt.
+    pub after: u64,
+    /// The last epoch that had closed by now.
+    pub epoch: u64,
+    /// The time, in milliseconds since 1970.
+    pub at_ms: u64,
 }
 
 /// A hold: these epochs must not be forgotten.
@@ -40,6 +73,14 @@ pub struct HoldOf {
     pub why: String,
     /// When, in milliseconds since 1970.
     pub since_ms: u64,
+}
+
+impl HoldOf {
+    /// The hold in a line of the audit log.
+    pub(crate) fn line(&self, name: &str) -> HoldLine {
+        let Self { from, to, who, why, since_ms } = self.clone();
+        HoldLine { name: name.into(), from, to, who, why, since_ms }
+    }
 }
 
 /// Why a name or a hold was refused.
@@ -151,6 +192,43 @@ impl Names {
     pub fn check_free(&self, name: &str) -> Result<(), NamesError> {
         check(name)?;
         if self.epoch(name).is_some() { Err(NamesError::Taken(name.into())) } else { Ok(()) }
+    }
+
+    /// Why the host's clock is not trusted, if it is not.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Doubt> {
+        self.lock().doubt.clone()
+    }
+
+    /// The times when somebody confirmed the clock, the last one last.
+    #[must_use]
+    pub fn confirmed(&self) -> Vec<Confirmed> {
+        self.lock().confirmed.clone()
+    }
+
+    /// Notes durably why the clock is not trusted: no start forgets it.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn note_doubt(&self, directory: &Directory, doubt: Doubt) -> Result<(), NamesError> {
+        self.change(directory, |content| {
+            content.doubt = Some(doubt);
+            Ok(())
+        })
+    }
+
+    /// Notes durably that somebody has confirmed the clock.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub fn confirm(&self, directory: &Directory, epoch: Epoch, at_ms: u64) -> Result<(), NamesError> {
+        self.change(directory, |content| {
+            let after = content.doubt.take().map_or(epoch.0, |doubt| doubt.after);
+            content.confirmed.push(Confirmed { after, epoch: epoch.0, at_ms });
+            let too_many = content.confirmed.len().saturating_sub(CONFIRMED_MAX);
+            content.confirmed.drain(..too_many);
+            Ok(())
+        })
     }
 
     /// Adds a hold, durably.

@@ -35,6 +35,19 @@ pub enum Entry<D, M> {
         /// Bytes that died.
         bytes: u64,
     },
+    /// Epochs are not shown any more, and what only they showed is destroyed: the intent is durable, and a receipt follows.
+    Forgets {
+        /// The first epoch.
+        from: u64,
+        /// The last one.
+        to: u64,
+        /// Whether a rule of retention does it; else a person.
+        by_rule: bool,
+    },
+    /// Somebody holds epochs: none of them is forgotten.
+    Held(HoldLine),
+    /// A hold was released.
+    Released(HoldLine),
     /// A proof was made.
     Proved {
         /// SHA-256 of the receipt's body.
@@ -42,6 +55,23 @@ pub enum Entry<D, M> {
     },
     /// The subject was stopped.
     Stopped,
+}
+
+/// A hold in a line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HoldLine {
+    /// The name of the hold.
+    pub name: String,
+    /// The first epoch.
+    pub from: u64,
+    /// The last one.
+    pub to: u64,
+    /// Who asked for the hold.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: u64,
 }
 
 /// What a start has to know of the lines that are there already.

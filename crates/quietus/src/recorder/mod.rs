@@ -10,7 +10,7 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
-pub use entry::Entry;
+pub use entry::{Entry, HoldLine};
 
 use crate::audit_log::{
     AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,

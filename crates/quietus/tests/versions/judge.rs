@@ -174,10 +174,10 @@ fn wait_until_forgotten(disk: &OpenDisk) {
 fn filled(bench: &Bench) -> (OpenDisk, BTreeSet<(u64, u64)>) {
     let disk = bench.open();
     write(&disk, 0..64, 1);
-    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(1)));
+    assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(1)));
     write(&disk, 0..16, 2);
     ask(&disk, Op::Trim, 32, 8);
-    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(2)));
+    assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(2)));
     write(&disk, 0..8, 3);
     ask(&disk, Op::Flush, 0, 0);
     let only = (0..16).chain(32..40).map(|block| (block, 1)).collect();
@@ -204,7 +204,7 @@ fn forget(disk: &OpenDisk, epoch: Epoch) {
 /// Has every stub go from the log to its home: the forget of another epoch, of other blocks, writes the index.
 fn bring_home(disk: &OpenDisk) {
     write(disk, 200..208, 1);
-    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(3)));
+    assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(3)));
     write(disk, 200..208, 2);
     forget(disk, Epoch(3));
 }
@@ -343,9 +343,9 @@ fn a_forget_destroys_each_stub_with_its_half_of_the_log_or_in_its_home_and_not_i
     let bench = Bench::with_size(Seal::RandomKey, 2 * BLOCKS * BLOCK);
     let disk = bench.open();
     write(&disk, 0..BLOCKS, 1);
-    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(1)));
+    assert_eq!(epochs::close(&disk.engine, 1), Ok(Epoch(1)));
     ask(&disk, Op::Trim, 0, BLOCKS);
-    assert_eq!(epochs::close(&disk.engine), Ok(Epoch(2)));
+    assert_eq!(epochs::close(&disk.engine, 1), Ok(Epoch(2)));
     ask(&disk, Op::Flush, 0, 0);
     let passed = || disk.engine.status().counters.passed_bytes;
     let log = &bench.file("stubs")[LOG_AT..][..2 * HALF];

@@ -3,6 +3,7 @@
 #[path = "../nbd/client.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "a client that can say all that there is")]
 mod client;
+mod clock;
 mod judge;
 #[path = "../cli/program.rs"]
 #[allow(dead_code, reason = "disks of other kinds are made there too")]

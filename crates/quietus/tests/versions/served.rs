@@ -439,3 +439,82 @@ fn a_trim_of_everything_leaves_the_past_until_that_is_forgotten() {
     assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
     assert_eq!((bench.byte("@4", 5), bench.byte("@4", 0)), (9, 0));
 }
+
+#[test]
+fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
+    let bench = Bench::manual();
+    let server = bench.serve();
+    bench.write(10, 1);
+    bench.fill(3);
+    bench.write(10, 2);
+    bench.write(0, 4);
+    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
+    let count = |at: &str| -> Value {
+        let output = bench.at("forget", at, &["--dry-run"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    // Block 0 has another content in each epoch; block 10 shows the first one up to epoch 3.
+    let middle = json!({
+        "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
+        "before": 1, "after": 4, "held": null,
+    });
+    assert_eq!(count("2..3"), middle);
+    let first = json!({
+        "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
+        "before": null, "after": 4, "held": null,
+    });
+    assert_eq!(count("..3"), first);
+    // What the last epoch shows, the current state does: nothing would die but for it.
+    assert_eq!((&count("4")["dies_bytes"], &count("4")["after"]), (&json!(0), &Value::Null));
+    assert_eq!(bench.kept(), [1, 2, 3, 4]);
+    drop(server);
+    assert_eq!(count("2..3"), middle, "without a server, and without keys");
+    let _server = bench.serve();
+    bench.forget("2..3");
+    bench.wait_for_record(r#""bytes":8192"#);
+    assert_eq!(count("1")["dies_bytes"], 2 * BLOCK, "block 0, and block 10, are only there now");
+}
+
+#[test]
+fn the_status_says_what_is_kept_held_and_expires_and_the_audit_log_who_did_what() {
+    let bench = Bench::new(&["--size", "1M", "--epoch", "manual", "--retention", "all 7d, last 5"]);
+    let server = bench.serve();
+    let screen = || {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let output = quietus.arg("status").arg(bench.disk.path()).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(screen().contains("versions   no epoch is kept; 0 B stored"), "{}", screen());
+    bench.fill(3);
+    bench.at("hold", "2..3", &["--name", "case-4711", "--who", "legal", "--why", "subpoena"]);
+    bench.forget("1");
+    // The space of what died is given back when the disk is idle.
+    bench.wait_until(|| bench.disk.json("status", &[])["store"]["owed_bytes"] == 0);
+    let shown = screen();
+    for line in [
+        "versions   2 epochs are kept, 2 (",
+        " stored, 4.00 KiB of it only they show",
+        "held       epochs 2 to 3, case-4711, by legal: subpoena",
+        "retention  all 1w, last 5; named and held epochs stay",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.lines().count() <= 12, "{shown}");
+    bench.disk.json("release", &["case-4711"]);
+    assert!(!screen().contains("\nheld "));
+    for line in [
+        r#""event":"held","name":"case-4711","from":2,"to":3,"who":"legal","why":"subpoena","since_ms":"#,
+        r#""event":"forgets","from":1,"to":1,"by_rule":false"#,
+        r#""event":"released","name":"case-4711","from":2"#,
+    ] {
+        bench.wait_for_record(line);
+    }
+    drop(server);
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let deaths = quietus.arg("deaths").arg(bench.disk.path()).output().expect("it runs");
+    let deaths = String::from_utf8(deaths.stdout).expect("text");
+    assert!(deaths.contains("held     epochs 2 to 3, case-4711, by legal: subpoena"), "{deaths}");
+    assert!(deaths.contains("forgets  epochs 1 to 1"), "{deaths}");
+    assert_eq!(bench.disk.json("verify", &[])["ok"], true);
+}

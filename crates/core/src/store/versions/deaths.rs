@@ -145,6 +145,28 @@ impl Deaths {
         Ok((count, Some(UniqueAt(next))))
     }
 
+    /// The next version in a list, by run, birth and block, from there on; and its run.
+    pub(super) fn from(
+        &self,
+        pages: &Pages,
+        list: Epoch,
+        (run, born, block): (u64, Epoch, u64),
+    ) -> Result<Option<(u64, Dead)>, Absent> {
+        let (mut from, mut key) = (run, pack(&[run, born.0, block]));
+        while let Some(run) = self.run_from(pages, list, from)? {
+            if run > from {
+                key = pack(&[run, 0, 0]);
+            }
+            let found = self.entries.at_or_after(pages, &key)?;
+            if let Some((key, slot)) = found.filter(|(key, _)| number(key, 0) == run) {
+                return Ok(Some((run, dead(&key, &slot))));
+            }
+            from = run + 1;
+            key = pack(&[from, 0, 0]);
+        }
+        Ok(None)
+    }
+
     /// The first run of a list with at least this number.
     fn run_from(&self, pages: &Pages, list: Epoch, from: u64) -> Result<Option<u64>, Absent> {
         let found = self.runs.at_or_after(pages, &pack(&[list.0, from]))?;
@@ -154,11 +176,7 @@ impl Deaths {
     /// The youngest version of a run.
     fn last(&self, pages: &Pages, run: u64) -> Result<Option<Dead>, Absent> {
         let found = self.entries.at_or_before(pages, &pack(&[run, NUMBER_MAX, NUMBER_MAX]))?;
-        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, slot)| Dead {
-            born: Epoch(number(&key, 1)),
-            block: Block(number(&key, 2)),
-            slot: Slot(number(&slot, 0)),
-        }))
+        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, slot)| dead(&key, &slot)))
     }
 
     /// Removes the youngest version of a run, which is `dead`.
@@ -241,4 +259,9 @@ impl Deaths {
 
 fn entry(run: u64, dead: Dead) -> [u8; 3 * NUMBER] {
     pack(&[run, dead.born.0, dead.block.0])
+}
+
+/// The version of an entry.
+fn dead(key: &[u8], slot: &[u8]) -> Dead {
+    Dead { born: Epoch(number(key, 1)), block: Block(number(key, 2)), slot: Slot(number(slot, 0)) }
 }

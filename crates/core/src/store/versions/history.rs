@@ -48,7 +48,7 @@ pub(super) struct History {
     pub(super) pages: Pages,
     /// By block and birth: the slot, or [`FREED`].
     versions: Tree<{ 2 * NUMBER }, NUMBER>,
-    deaths: Deaths,
+    pub(super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
     epochs: Tree<NUMBER, { 8 + NUMBER }>,
     /// The slots of versions that are owed: the block, and its birth.
@@ -206,7 +206,7 @@ impl History {
         Ok(found.map(|(key, end)| (Epoch(number(&key, 0)), End::from_bytes(end))))
     }
 
-    fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
+    pub(super) fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
         match epoch.and_then(|epoch| epoch.0.checked_sub(1)) {
             Some(before) => self.kept_at_or_before(Epoch(before)),
             None => Ok(None),

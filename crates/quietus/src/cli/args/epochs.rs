@@ -14,6 +14,10 @@ pub struct EpochArgs {
     /// Name for the epoch that closes. If nothing was written since the last one closed, that one gets the name.
     #[arg(long)]
     pub name: Option<String>,
+    /// The host's clock is right: carry out the rules of retention again. They stop when the clock leaps, runs back
+    /// behind the last epoch, or finds no epoch of the last 90 days.
+    #[arg(long)]
+    pub confirm_clock: bool,
 }
 
 /// `versions`.
@@ -40,8 +44,11 @@ pub struct ForgetArgs {
     #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
     /// Wait until everything that died is destroyed.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     pub wait: bool,
+    /// Change nothing: count what would die, and say which epochs keep the rest.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `hold`.

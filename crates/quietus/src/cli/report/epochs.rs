@@ -63,6 +63,28 @@ impl Report {
         });
     }
 
+    /// Reports what a forget would destroy.
+    pub(crate) fn weighed(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let number = |name: &str| answer[name].as_u64();
+            let size = |name: &str| bytes(number(name).unwrap_or(0));
+            let (from, to, blocks) = (&answer["from"], &answer["to"], &answer["dies_blocks"]);
+            let kept = &answer["epochs"];
+            writeln!(out, "epochs {from} to {to}, {kept} of them kept: nothing was changed")?;
+            writeln!(out, "dies   {:>12}  in {blocks} blocks, which only they show", size("dies_bytes"))?;
+            if let Some(before) = number("before") {
+                let stays = size("stays_before_bytes");
+                writeln!(out, "stays  {stays:>12}  which epoch {before} shows, too, and no later one")?;
+            }
+            let after = number("after").map_or("the current state".into(), |after| format!("epoch {after}"));
+            writeln!(out, "stays  all else that they show: {after} shows it, too")?;
+            match answer["held"].as_str() {
+                Some(held) => writeln!(out, "refused: {held}"),
+                None => Ok(()),
+            }
+        });
+    }
+
     /// Reports a hold.
     pub(crate) fn held(&self, name: &str, answer: &Value) {
         let hold = &answer["holds"][name];
@@ -85,5 +107,18 @@ impl Report {
                 hold["from"], hold["to"], answer["released"]
             )
         });
+    }
+}
+
+/// A line of the audit log that is about epochs.
+pub(super) fn line(event: &str, entry: &Value) -> String {
+    let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
+    let epochs = format!("epochs {} to {}", entry["from"], entry["to"]);
+    match event {
+        "forgets" if entry["by_rule"] == true => {
+            format!("forgets  {epochs}: no rule of retention keeps them")
+        }
+        "forgets" => format!("forgets  {epochs}"),
+        _ => format!("{event:<8} {epochs}, {}, by {}: {}", text("name"), text("who"), text("why")),
     }
 }

@@ -2,17 +2,21 @@
 
 use super::bytes;
 use crate::attached::Finding;
-use crate::control::{Space, StatusAnswer, Waiting, WaitsFor};
+use crate::control::{EpochsKept, Space, StatusAnswer, Waiting, WaitsFor};
 use crate::disk::Size;
+use crate::epochs::{At, Listed};
 use crate::host::DiskGuarantees;
 use quietus_core::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::OverlayStatus;
+use quietus_core::store::versions::VersionsStatus;
 use quietus_core::watch::WatchStatus;
 use std::fmt::{self, Write};
 
 /// Doubts about the medium that the summary names.
 pub(super) const DOUBTS_MAX: usize = 2;
+/// Holds that the summary names.
+const HOLDS_MAX: usize = 3;
 
 /// Whether everything that was deleted is gone, what waits for what, how the disk is, and
 /// what its medium can promise.
@@ -32,6 +36,9 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     }
     if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
         line(out, "overlay", &overlay_line(space, overlay))?;
+    }
+    if let (Some(epochs), StoreStatus::Versions(store)) = (&now.epochs, &it.store) {
+        versions(out, now, epochs, store)?;
     }
     line(out, "medium", &format!("{}: {}", now.medium, now.guarantees.level))?;
     let doubts = now.guarantees.doubts();
@@ -179,6 +186,49 @@ fn attached_line(attached: &Finding) -> String {
 fn overlay_line(space: &Space, overlay: &OverlayStatus) -> String {
     let (host, live) = (bytes(space.now.host_bytes), bytes(space.now.live_bytes));
     format!("{}, above {}: {host} on the host, for {live} of live data", mode(overlay), space.base)
+}
+
+/// Which epochs are kept, what is being forgotten, what is held, and what the rules of retention do.
+fn versions(
+    out: &mut String,
+    now: &StatusAnswer,
+    epochs: &EpochsKept,
+    store: &VersionsStatus,
+) -> fmt::Result {
+    let said = |it: &Option<Listed>| match it {
+        Some(Listed { epoch, closed_ms: 0, .. }) => epoch.to_string(),
+        Some(Listed { epoch, closed_ms, .. }) => format!("{epoch} ({})", At::Time(*closed_ms)),
+        None => "none".into(),
+    };
+    let kept = match store.epochs {
+        0 => "no epoch is kept".to_string(),
+        1 => format!("epoch {} is kept", said(&epochs.first)),
+        count => format!("{count} epochs are kept, {} to {}", said(&epochs.first), said(&epochs.last)),
+    };
+    let (stored, retired) = (bytes(store.stored_bytes), bytes(store.retired_bytes));
+    line(out, "versions", &format!("{kept}; {stored} stored, {retired} of it only they show"))?;
+    if !now.status.owed.forgets.is_empty() || store.owed_bytes > 0 {
+        let all = now.status.owed.forgets.iter().map(|it| format!("{} to {}", it.from.0, it.to.0));
+        let forgets = all.collect::<Vec<_>>().join(", ");
+        let forgets = if forgets.is_empty() { String::new() } else { format!("epochs {forgets}: ") };
+        line(out, "forgetting", &format!("{forgets}{} to destroy", bytes(store.owed_bytes)))?;
+    }
+    for (name, hold) in epochs.holds.iter().take(HOLDS_MAX) {
+        line(
+            out,
+            "held",
+            &format!("epochs {} to {}, {name}, by {}: {}", hold.from, hold.to, hold.who, hold.why),
+        )?;
+    }
+    if let Some(more) = epochs.holds.len().checked_sub(HOLDS_MAX).filter(|more| *more > 0) {
+        line(out, "", &format!("{more} holds more: `quietus versions` lists them"))?;
+    }
+    let rules = match (&epochs.stopped, epochs.retention.as_str()) {
+        (_, "") => "every epoch is kept until it is forgotten on command".into(),
+        (Some(why), rules) => format!("{rules}: STOPPED, nothing expires: {why}"),
+        (None, rules) => format!("{rules}; named and held epochs stay"),
+    };
+    line(out, "retention", &rules)
 }
 
 fn mode(overlay: &OverlayStatus) -> String {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::blocks::BlockSet;
-use crate::request::UniqueAt;
+use crate::request::{UniqueAt, Weighing};
+use crate::units::EpochRange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,17 @@ impl Dull {
             |it: &(u64, u64, Option<u64>), epoch| it.1 <= epoch && it.2.is_some_and(|died| epoch < died);
         let mine = self.versions.values().filter(|it| shows(it, epoch));
         mine.filter(|it| self.kept.iter().filter(|kept| shows(it, **kept)).count() == 1).count() as u64
+    }
+
+    /// How many versions the kept epochs among these show, and the one before them, and no later one.
+    fn stays(&self, from: u64, to: u64) -> u64 {
+        let before = self.kept.range(..from).next_back();
+        let (Some(before), Some(first)) = (before, self.kept.range(from..=to).next()) else { return 0 };
+        let after = self.kept.range(to + 1..).next().unwrap_or(&self.open);
+        let is_it = |(_, born, died): &&(u64, u64, Option<u64>)| {
+            born <= before && died.is_some_and(|died| *first < died && died <= *after)
+        };
+        self.versions.values().filter(is_it).count() as u64
     }
 
     fn shown(&self, block: u64, epoch: u64) -> Option<u64> {
@@ -128,7 +140,19 @@ impl Disk {
         self.model.open += 1;
     }
 
+    /// How many versions would die with some epochs, and how many only the epoch before them would show.
+    fn weigh(&mut self, from: u64, to: u64) -> (u64, u64) {
+        let mut weighing = Weighing::new(EpochRange { from: Epoch(from), to: Epoch(to) });
+        while weighing.at.is_some() {
+            weighing = self.ask(|it| it.weigh(weighing, 3));
+            assert_eq!(Weighing::from_bytes(&weighing.to_bytes()), Some(weighing));
+            self.history.pages.evict(self.memory_max);
+        }
+        (weighing.dies, weighing.stays)
+    }
+
     fn forget(&mut self, from: u64, to: u64) -> usize {
+        let weighed = self.weigh(from, to);
         let mut forget = Forget::new(Epoch(from), Epoch(to));
         let mut dead = BTreeSet::new();
         loop {
@@ -139,6 +163,7 @@ impl Disk {
             }
             self.history.pages.evict(self.memory_max);
         }
+        assert_eq!(weighed, (dead.len() as u64, self.model.stays(from, to)), "{from} to {to}");
         let before = self.model.owed.clone();
         self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
         self.model.sweep();

@@ -1,0 +1,212 @@
+//! The rules of retention, carried out by a server whose clock the test sets.
+
+use quietus::control::{self, Call, Control};
+use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::epochs::{self, Clock, Reading, Timer};
+use quietus::export::carry_out;
+use quietus::keys::Source;
+use quietus::open_disk::OpenDisk;
+use quietus_core::request::{Op, Request};
+use quietus_core::units::Extent;
+use quietus_seal::Seal;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+/// How often the server carries out the rules.
+const OFTEN: Duration = Duration::from_millis(5);
+
+/// A disk whose epochs of more than two days expire, and the clock of its host.
+struct Bench {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    hands: Arc<Mutex<Reading>>,
+}
+
+/// A server of the disk, until it is dropped.
+struct Served {
+    disk: Arc<OpenDisk>,
+    _control: Control,
+    _timers: Vec<Timer>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let versions = VersionsOptions {
+            seal: Some(Seal::None),
+            epoch: Some("manual".parse().expect("an end of epochs")),
+            retention: Some("all 2d".parse().expect("a rule")),
+            ..VersionsOptions::default()
+        };
+        let options = CreateOptions {
+            size: Some(1 << 20),
+            store: StoreKind::Versions,
+            policy: "clear".into(),
+            versions,
+            ..CreateOptions::default()
+        };
+        let path = dir.path().join("disk");
+        DiskDir::create(&path, &options).expect("a disk");
+        let hands = Arc::new(Mutex::new(Reading { wall_ms: 1000 * DAY, elapsed: Duration::ZERO }));
+        Self { _dir: dir, path, hands }
+    }
+
+    fn serve(&self) -> Served {
+        let mut dir = DiskDir::open(&self.path).expect("it opens");
+        dir.unlock(&Source::default()).expect("the disk has no keys");
+        let config = dir.config().expect("a policy");
+        let mut disk = OpenDisk::start_with(dir, config, None, true).expect("it starts");
+        let hands = Arc::clone(&self.hands);
+        disk.clock = Clock::of(move || *hands.lock().expect("nobody panics"));
+        let disk = Arc::new(disk);
+        let timers = epochs::timers(&disk, OFTEN).expect("threads");
+        let control = control::serve(Arc::clone(&disk)).expect("a socket");
+        Served { disk, _control: control, _timers: timers }
+    }
+
+    /// Time goes by.
+    fn pass(&self, ms: u64) {
+        let mut hands = self.hands.lock().expect("nobody panics");
+        hands.elapsed += Duration::from_millis(ms);
+        hands.wall_ms += ms;
+    }
+
+    /// Somebody sets the clock.
+    fn set(&self, change: impl Fn(u64) -> u64) {
+        let mut hands = self.hands.lock().expect("nobody panics");
+        hands.wall_ms = change(hands.wall_ms);
+    }
+
+    fn ask(&self, call: &Call) -> Value {
+        control::ask(&self.path, call, None, &mut |_, _| true).expect("an answer")
+    }
+
+    fn close(&self, name: Option<&str>, confirm_clock: bool) {
+        self.ask(&Call::Epoch { name: name.map(Into::into), confirm_clock });
+    }
+
+    fn kept(&self) -> Vec<u64> {
+        let versions = self.ask(&Call::Versions { from: 0, unique: false })["versions"].clone();
+        versions.as_array().expect("a list").iter().filter_map(|it| it["epoch"].as_u64()).collect()
+    }
+
+    /// Why no rule is carried out.
+    fn stopped(&self) -> Option<String> {
+        self.ask(&Call::Status)["epochs"]["stopped"].as_str().map(Into::into)
+    }
+
+    fn wait_until(&self, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed().as_secs() < 60, "{}", self.ask(&Call::Status));
+            std::thread::sleep(OFTEN);
+        }
+    }
+}
+
+impl Served {
+    fn write(&self, byte: u8) {
+        let request =
+            Request { op: Op::Write(vec![byte; 4096].into()), extent: Extent::new(0, 4096), fua: false };
+        carry_out(&*self.disk.engine, request).expect("it is written");
+    }
+
+    fn stop(self) {
+        let Self { disk, _control: control, _timers: timers } = self;
+        drop((control, timers));
+        disk.close(true, |_| true);
+    }
+}
+
+/// Three epochs, a day apart.
+fn three_days(bench: &Bench, served: &Served) {
+    for day in 1..=3 {
+        served.write(day);
+        bench.close(None, false);
+        bench.pass(DAY);
+    }
+}
+
+#[test]
+fn a_server_forgets_what_is_too_old_but_for_what_has_a_name_or_is_held() {
+    let bench = Bench::new();
+    let served = bench.serve();
+    for (day, name) in [(1, None), (2, Some("release")), (3, None), (4, None)] {
+        served.write(day);
+        bench.close(name, false);
+        bench.pass(HOUR);
+    }
+    let held =
+        json!({"call": "hold", "name": "case", "epochs": {"from": "3"}, "who": "legal", "why": "subpoena"});
+    bench.ask(&serde_json::from_value(held).expect("a call"));
+    assert_eq!(bench.kept(), [1, 2, 3, 4]);
+    bench.pass(2 * DAY - 4 * HOUR + 1);
+    bench.wait_until(|| bench.kept() == [2, 3, 4]);
+    bench.pass(3 * HOUR);
+    bench.wait_until(|| bench.kept() == [2, 3]);
+    bench.ask(&Call::Release { name: "case".into() });
+    bench.wait_until(|| bench.kept() == [2]);
+    assert_eq!(bench.stopped(), None);
+    served.stop();
+    let log = std::fs::read_to_string(bench.path.join("audit.jsonl")).expect("the log");
+    for epoch in [1, 3, 4] {
+        let line = format!(r#""event":"forgets","from":{epoch},"to":{epoch},"by_rule":true"#);
+        assert!(log.contains(&line), "{line}: {log}");
+    }
+}
+
+#[test]
+fn a_clock_that_leaps_stops_the_rules_until_somebody_confirms_it_whatever_starts_in_between() {
+    let bench = Bench::new();
+    let served = bench.serve();
+    three_days(&bench, &served);
+    bench.wait_until(|| bench.kept() == [2, 3]);
+    bench.set(|now| now + 30 * DAY);
+    bench.wait_until(|| bench.stopped().is_some());
+    let stopped = bench.stopped().expect("it stopped");
+    assert!(stopped.contains("leapt by 2592000 s") && stopped.contains("--confirm-clock"), "{stopped}");
+    // An epoch that closes by the wrong clock is no confirmation, and no start is one.
+    served.write(9);
+    bench.close(None, false);
+    assert_eq!((bench.stopped(), bench.kept()), (Some(stopped.clone()), vec![2, 3, 4]));
+    served.stop();
+    let served = bench.serve();
+    bench.pass(HOUR);
+    assert_eq!((bench.stopped(), bench.kept()), (Some(stopped), vec![2, 3, 4]));
+    bench.close(None, true);
+    assert_eq!(bench.stopped(), None);
+    bench.wait_until(|| bench.kept().first() == Some(&4));
+    served.stop();
+}
+
+#[test]
+fn a_clock_that_was_set_while_nobody_looked_is_noticed_before_any_epoch_closes() {
+    for (change, why) in
+        [(-(5 * DAY as i64), "behind the last epoch"), (400 * DAY as i64, "the last epoch is 401 days old")]
+    {
+        let bench = Bench::new();
+        let served = bench.serve();
+        three_days(&bench, &served);
+        bench.wait_until(|| bench.kept() == [2, 3]);
+        served.stop();
+        bench.set(|now| now.saturating_add_signed(change));
+        let served = bench.serve();
+        served.write(9);
+        bench.close(None, false);
+        let stopped = bench.stopped().expect("it stopped");
+        assert!(stopped.contains(why), "{stopped}");
+        assert_eq!(bench.kept(), [2, 3, 4]);
+        // Set right, and confirmed: what closed meanwhile is not older than it is, and the rest goes on.
+        bench.set(|now| now.saturating_add_signed(-change));
+        bench.close(None, true);
+        assert_eq!((bench.stopped(), bench.kept()), (None, vec![2, 3, 4]));
+        bench.pass(DAY);
+        bench.wait_until(|| !bench.kept().contains(&2));
+        assert_eq!(bench.stopped(), None);
+        served.stop();
+    }
+}
