@@ -45,7 +45,7 @@ test:
 	lab/kill9 --store versions --rounds 10 --size 16M
 	lab/full-host
 	lab/full-host --store versions
-	lab/epochs --operations 800 --most 2
+	lab/epochs --operations 3000 --most 2
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
 ## make lint      format, clippy, documentation, the other processor, tidy, licences, bans and advisories
