@@ -436,7 +436,7 @@ impl Medium for FileMedium {
         if self.is_device {
             return Ok(());
         }
-        self.check("allocating", extent.start, extent.len)?;
+        self.check_write("allocating", extent.start, extent.len)?;
         self.check_whole()?;
         match self.allocate(FallocateFlags::empty(), extent) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => Ok(()),

@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::MetadataExt;
 
 fn medium(bytes: u64) -> (tempfile::NamedTempFile, FileMedium) {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
@@ -202,6 +203,19 @@ fn what_has_taken_its_space_is_written_on_a_full_host() {
     assert_eq!(error.kind, MediumErrorKind::NoSpace, "{error}");
     medium.write(Pos(0), &[8; 12_288], true).expect("it has its space");
     assert_eq!(medium.size(), 8 << 20);
+}
+
+#[test]
+fn a_medium_that_grows_takes_space_beyond_its_end_in_advance() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("map");
+    File::create(&path).expect("a file");
+    let medium = FileMedium::open_growing(&path, false).expect("it opens");
+    medium.reserve(Extent::new(4096, 8192)).expect("room");
+    assert_eq!(medium.size(), 0);
+    assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 16, "no space was taken");
+    medium.write(Pos(4096), &[7; 4096], true).expect("it grows");
+    assert_eq!(medium.size(), 8192);
 }
 
 /// A loop device.
