@@ -97,14 +97,15 @@ pub trait Store: Debug + Send {
     fn is_durable(&self, extent: Extent<Addr>) -> bool;
 
     /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is. They
-    /// come in phases, each of which has to be durable before the next begins. One checkpoint at a time.
-    fn begin_checkpoint(&mut self) -> Vec<Phase>;
+    /// come in phases, each of which has to be durable before the next begins. One checkpoint at a time. A `short` one
+    /// leaves out what nobody waits for: the host lacked space for that just now.
+    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase>;
 
     /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);
 
-    /// Aborts a checkpoint: the host had no space for some of its writes.
-    fn abort_checkpoint(&mut self);
+    /// Aborts a checkpoint: the host had no space for some of its writes. Whether a short one may have its space.
+    fn abort_checkpoint(&mut self) -> bool;
 
     /// How urgent the background jobs are; with `all`, including those that gain little.
     fn backlog(&self, all: bool) -> Backlog;
@@ -150,6 +151,9 @@ pub struct Residue {
 pub trait Epochs {
     /// The epoch that takes the changes that arrive.
     fn open(&self) -> Epoch;
+
+    /// Whether there is room for the end of the open epoch. If not, the next complete checkpoint makes some.
+    fn can_close(&self) -> bool;
 
     /// Closes the open epoch, whose changes have all ended, at the wall clock's time `when` in milliseconds since 1970,
     /// and opens the next one. Durable with the next checkpoint.

@@ -131,13 +131,15 @@ impl Store for InPlace {
         true
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, _: bool) -> Vec<Phase> {
         Vec::new()
     }
 
     fn end_checkpoint(&mut self) {}
 
-    fn abort_checkpoint(&mut self) {}
+    fn abort_checkpoint(&mut self) -> bool {
+        false
+    }
 
     fn backlog(&self, _: bool) -> Backlog {
         Backlog::Nothing

@@ -430,7 +430,7 @@ impl Store for Overlay {
         self.map.are_durable(pages)
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, _: bool) -> Vec<Phase> {
         self.slots.begin_checkpoint();
         let writes = self.map.begin_checkpoint();
         if writes.is_empty() { Vec::new() } else { vec![writes] }
@@ -443,9 +443,10 @@ impl Store for Overlay {
         self.throw_out();
     }
 
-    fn abort_checkpoint(&mut self) {
+    fn abort_checkpoint(&mut self) -> bool {
         self.slots.abort_checkpoint();
         self.map.abort_checkpoint();
+        false
     }
 
     fn background(&mut self, all: bool) -> Option<Job> {

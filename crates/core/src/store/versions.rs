@@ -19,6 +19,7 @@ mod key;
 mod killing;
 mod log;
 mod opening;
+mod room;
 mod slots;
 mod stubs;
 
@@ -37,6 +38,8 @@ use forgetting::Forgetting;
 use history::{Version, WallTime};
 use killing::Killing;
 pub use opening::{VersionsError, format_index};
+pub use room::ROOM_BYTES;
+use room::Room;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stubs::Entry;
@@ -107,6 +110,7 @@ pub struct Versions {
     committing: Committing,
     killing: Killing,
     forgetting: Forgetting,
+    room: Room,
     /// Whether the space of destroyed content can be given back.
     gives_back: bool,
 }
@@ -246,6 +250,7 @@ impl Versions {
         self.committing.wants_index
             || log.sectors() > log.sectors_max() / 2
             || self.catalog.history.pages.unwritten() > CHANGED_PAGES_MAX
+            || self.is_index_cramped()
     }
 
     /// Whether the index can be written now.
@@ -383,11 +388,14 @@ impl Store for Versions {
         self.killing.residue(place, &self.catalog)
     }
 
-    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
-        None
+    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
+        let homes = || if dies { None } else { self.lacks_homes(extent) };
+        self.lacks_pages(extent, dies).or_else(homes)
     }
 
-    fn reserved(&mut self, _: Place) {}
+    fn reserved(&mut self, place: Place) {
+        self.note_room(place);
+    }
 
     fn map_state(&self) -> MapState {
         let is_waiting = !self.todo.is_empty() || self.catalog.old_half().is_some();
@@ -404,11 +412,11 @@ impl Store for Versions {
         !blocks(extent).any(|(block, _)| self.committing.has(block))
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
         self.committing.begin();
         self.killing.begin_commit();
         let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
-        if self.is_index_due() && self.may_write_index() {
+        if !short && self.is_index_due() && self.may_write_index() {
             self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
             let writes = std::mem::take(&mut index.writes).into_iter().map(all).collect();
@@ -439,14 +447,14 @@ impl Store for Versions {
         }
     }
 
-    fn abort_checkpoint(&mut self) {
+    fn abort_checkpoint(&mut self) -> bool {
         self.committing.abort();
         self.killing.abort_commit();
-        if let Some(index) = self.committing.index.take() {
-            self.catalog.abort_checkpoint(&index);
-            self.committing.again = index.log;
-            self.committing.wants_index = true;
-        }
+        let Some(index) = self.committing.index.take() else { return false };
+        self.catalog.abort_checkpoint(&index);
+        self.committing.again = index.log;
+        self.committing.wants_index = true;
+        true
     }
 
     fn backlog(&self, all: bool) -> Backlog {
@@ -511,6 +519,13 @@ impl Committing {
 impl Epochs for Versions {
     fn open(&self) -> Epoch {
         self.open
+    }
+
+    fn can_close(&self) -> bool {
+        let log = &self.catalog.log;
+        let writing = self.writing.len().div_ceil(self.catalog.layout.per_sector()) as u64;
+        // The entry begins a sector, and so does what follows in the next epoch.
+        log.sectors() + writing + 2 < log.sectors_max()
     }
 
     fn close(&mut self, when: u64) {

@@ -4,7 +4,8 @@
 //! as it was before that sync, and syncs the map: so the durable map never names what a crash may have
 //! lost. One checkpoint is under way at a time; whoever asks meanwhile shares the next. When the host has
 //! no space for the map, the next checkpoint writes all of it again, and nothing that the durable map may
-//! name is used before.
+//! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
+//! meanwhile.
 
 use super::{Purpose, Volume, io::IoOp};
 use crate::media::MediumId;
@@ -29,6 +30,8 @@ pub(super) struct Checkpoints {
     under_way: usize,
     /// Why a write of the map failed: the host had no space.
     failed: Option<MediumError>,
+    /// Whether the last checkpoint failed so, and a short one would have.
+    lacks_all: bool,
     waiters: Vec<Waiter>,
     /// The waiters of the next checkpoint.
     next: Vec<Waiter>,
@@ -74,14 +77,15 @@ impl Volume {
     fn begin_checkpoint(&mut self, out: &mut Vec<super::Command>) {
         let rests = self.checkpoints_rest();
         let checkpoints = &mut self.checkpoints;
-        let may_rest = |waiter: &Waiter| rests && matches!(waiter, Waiter::Proof | Waiter::Nobody);
+        let rests_all = rests && checkpoints.lacks_all;
+        let may_rest = |waiter: &Waiter| rests_all && matches!(waiter, Waiter::Proof | Waiter::Nobody);
         if checkpoints.step != Step::Rest || checkpoints.next.iter().all(may_rest) || self.latched.is_some() {
             return;
         }
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.phases = self.store.begin_checkpoint().into();
+        checkpoints.phases = self.store.begin_checkpoint(rests).into();
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
@@ -142,15 +146,18 @@ impl Volume {
         self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
     }
 
-    /// Ends a checkpoint for which the host had no space: whoever asked is told, and the evidence of the
-    /// watcher waits for the next one.
+    /// Ends a checkpoint for which the host had no space: whoever asked is told, unless a short checkpoint may have its
+    /// space. The evidence of the watcher waits for the next one.
     fn checkpoint_aborted(&mut self, out: &mut Vec<super::Command>) {
         let Some(error) = self.checkpoints.failed.take() else { return };
         self.checkpoints.step = Step::Rest;
-        self.store.abort_checkpoint();
+        let may_be_short = self.store.abort_checkpoint();
+        self.checkpoints.lacks_all = !may_be_short;
         self.put_off_map(&error, out);
+        self.refuse_uncommitted(!may_be_short, &error, out);
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
+                Waiter::Request(_) | Waiter::Task if may_be_short => self.checkpoints.next.push(waiter),
                 Waiter::Request(id) => self.request_failed(id, &error, out),
                 Waiter::Task => self.task_failed(&error, out),
                 Waiter::Proof => self.checkpoints.next.push(waiter),
@@ -162,8 +169,13 @@ impl Volume {
 
     fn checkpoint_done(&mut self, out: &mut Vec<super::Command>) {
         self.checkpoints.step = Step::Rest;
+        self.checkpoints.lacks_all = false;
         self.store.end_checkpoint();
         self.end_overwritten_sync();
+        if self.store.geometry().keeps_versions {
+            // The log, or the index, may have room again.
+            self.requests.waiting.task_ended(&[]);
+        }
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_checkpointed(id, out),

@@ -37,8 +37,7 @@ impl Volume {
         }
         if self.tasks_rest() || pauses {
             // A background task would give way to the waiting write at once, again and again.
-            let is_awaited = self.requests.waiting.demands().next().is_some();
-            return if is_awaited { None } else { self.punch_task().or_else(|| self.job_task()) };
+            return if self.is_task_awaited() { None } else { self.punch_task().or_else(|| self.job_task()) };
         }
         let urgent = crowded || self.requests.wants_room();
         if !urgent && !self.may_go_on() {
@@ -131,6 +130,11 @@ impl Volume {
                 return;
             }
         }
+    }
+
+    /// Whether a write waits for an erase task. Where versions are kept, none does: dead blocks leave by themselves.
+    pub(super) fn is_task_awaited(&self) -> bool {
+        !self.store.geometry().keeps_versions && self.requests.waiting.demands().next().is_some()
     }
 
     /// The task that the first write waits for.

@@ -122,7 +122,13 @@ impl Volume {
 
     /// Whether all that belongs to the open epoch is in the store.
     fn is_open_epoch_complete(&self) -> bool {
-        !self.requests.order.has_of(self.open_epoch()) && self.state.ledger.dead().is_empty()
+        !self.requests.order.has_of(self.open_epoch())
+            && self.state.ledger.dead().is_empty()
+            && self.can_close()
+    }
+
+    pub(super) fn can_close(&self) -> bool {
+        self.store.epochs().is_none_or(|it| it.can_close())
     }
 
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.

@@ -95,8 +95,22 @@ impl Volume {
     pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.schedule.shortage.map = self.retry_at();
         self.refuse_obliging(error, out);
-        if !self.state.ledger.dead().is_empty() {
+        if !self.state.ledger.dead().is_empty() || !self.can_close() {
             self.refuse_closes(error, out);
+        }
+    }
+
+    /// Refuses, where versions are kept, what waits for a checkpoint that lacked space: the writes for which the log of
+    /// stubs has no room, and, with `all`, those to blocks whose death waits for a commit.
+    pub(super) fn refuse_uncommitted(&mut self, all: bool, error: &MediumError, out: &mut Vec<Command>) {
+        if !self.store.geometry().keeps_versions {
+            return;
+        }
+        for waiting in self.requests.waiting.take_closed() {
+            self.refuse_waiting(&waiting, error, out);
+        }
+        if all {
+            self.refuse_demands(error, out);
         }
     }
 

@@ -153,7 +153,7 @@ impl Volume {
             return;
         }
         self.retry_task();
-        let is_in_the_way = self.requests.waiting.demands().next().is_some();
+        let is_in_the_way = self.is_task_awaited();
         let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
         if should_end
             || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back) && !self.may_give_back()

@@ -47,7 +47,7 @@ pub(super) enum Obstacle {
     Page(Place),
     /// This part of the map has no space on the host yet.
     Space(Place),
-    /// The medium is being shortened: nothing gets a place meanwhile.
+    /// The medium is being shortened, or the log of stubs is full: nothing gets a place meanwhile.
     Closed,
 }
 
@@ -175,6 +175,13 @@ impl Queue {
     /// Takes out the requests that wait for `page`, which does not become ready.
     pub(super) fn take_behind(&mut self, page: Obstacle) -> Vec<Waiting> {
         let turns = self.pages.remove(&page).unwrap_or_default();
+        self.take_all(turns)
+    }
+
+    /// Takes out the requests that get no place for now.
+    pub(super) fn take_closed(&mut self) -> Vec<Waiting> {
+        let is_closed = |turn: &Turn| self.all.get(turn).is_some_and(|it| it.obstacle == Obstacle::Closed);
+        let turns: Vec<_> = self.behind_task.iter().copied().filter(is_closed).collect();
         self.take_all(turns)
     }
 

@@ -55,7 +55,8 @@ fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskErro
     let Ok(about) = std::fs::metadata(&path) else {
         draft.make_file(&versions.stubs, bytes).map_err(failed)?;
         // A full host must not keep a commit from its place in the log.
-        let reserved = FileMedium::open(&path, false).map_err(failed)?.reserve(Extent::new(0, bytes));
+        let medium = FileMedium::open(&path, false).map_err(failed)?;
+        let reserved = medium.reserve(Extent::new(0, bytes)).and_then(|()| medium.sync());
         return Ok(reserved.map_err(|error| failed(io::Error::other(error)))?);
     };
     if about.is_file() {

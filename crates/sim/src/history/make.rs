@@ -29,17 +29,15 @@ impl History {
 }
 
 impl History {
-    /// The history of `seed` of a disk that keeps versions, whose host always has space.
+    /// The history of `seed` of a disk that keeps versions.
     #[must_use]
     pub fn of_versions(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let setup = Setup::roll(&mut rng).with_versions(&mut Rng::new(!seed));
         let mut mood = Mood::roll(&mut rng, &setup);
-        mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 0, 4]);
+        mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
         let count = rng.range(5, 70) as u32;
-        let needs_no_space =
-            |step: &Step| !matches!(step.action, Action::Full | Action::Fault { kind: FaultKind::Space, .. });
-        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).filter(needs_no_space).collect();
+        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
         Self { seed, setup, steps }
     }
 }

@@ -82,7 +82,10 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     if let Store::Versions { seal, log_bytes } = setup.store {
         let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, setup.punch, power.clone()).on_host(&host);
         let map = fixed(INDEX_BYTES).on_host(&host);
-        let stubs = fixed(layout(seal, log_bytes).home(Slot(SLOTS)).end().next_multiple_of(BLOCK_BYTES));
+        let stubs = fixed(
+            (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
+                .next_multiple_of(BLOCK_BYTES),
+        );
         let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs.on_host(&host))];
         return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
@@ -123,6 +126,7 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
     if let Store::Versions { seal, log_bytes } = setup.store {
         let log = Extent::between(0, layout(seal, log_bytes).half(1).end());
         media.on(MediumId::Stubs).reserve(log)?;
+        media.on(MediumId::Stubs).sync()?;
         media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
         return Ok(Volume::format(journal, shape, DISK, None, None)?);
     }

@@ -120,7 +120,7 @@ impl Bench {
     }
 
     fn checkpoint(&mut self) {
-        self.overlay.begin_checkpoint().iter().flatten().for_each(|write| self.map.put(write));
+        self.overlay.begin_checkpoint(false).iter().flatten().for_each(|write| self.map.put(write));
         self.overlay.end_checkpoint();
     }
 
@@ -229,7 +229,7 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
         Pos(BLOCK_BYTES),
         "a slot that is pending free was used"
     );
-    let writes = bench.overlay.begin_checkpoint();
+    let writes = bench.overlay.begin_checkpoint(false);
     assert_eq!(
         bench.write(blocks(201, 1)).first().extent.start,
         Pos(2 * BLOCK_BYTES),
@@ -265,7 +265,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     bench.write(blocks(100, 1));
     bench.checkpoint();
     bench.overlay.unmap(blocks(100, 1));
-    let first = bench.overlay.begin_checkpoint();
+    let first = bench.overlay.begin_checkpoint(false);
     bench.overlay.abort_checkpoint();
     assert!(!bench.overlay.is_durable(blocks(100, 1)));
     assert_eq!(
@@ -273,7 +273,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
         Pos(BLOCK_BYTES),
         "a slot that is pending free was used"
     );
-    let again = bench.overlay.begin_checkpoint();
+    let again = bench.overlay.begin_checkpoint(false);
     assert_eq!(
         again.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
         first.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>()

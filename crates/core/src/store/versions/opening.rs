@@ -4,7 +4,7 @@ use super::catalog::Catalog;
 use super::killing::Killing;
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
-use crate::medium::{Medium, MediumError};
+use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::sealing::{Block, Slot};
@@ -97,6 +97,7 @@ impl Versions {
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
             killing: Killing::default(),
             forgetting: super::Forgetting::default(),
+            room: super::Room::default(),
             gives_back: data.capabilities().punch,
         };
         for (slot, found) in owed {
@@ -190,7 +191,12 @@ impl Index<'_> {
         for (from, to) in self.catalog.slots.free_runs(slots) {
             let run = Extent::<Pos>::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size()));
             for piece in run.pieces(ZEROS_MAX * BLOCK_BYTES) {
-                data.overwrite(piece.start, &zeros[..piece.len as usize])?;
+                match data.overwrite(piece.start, &zeros[..piece.len as usize]) {
+                    Err(error) if error.kind == MediumErrorKind::NoSpace => {
+                        piece.pieces(BLOCK_BYTES).try_for_each(|slot| erase_slot(data, slot))?;
+                    }
+                    done => done?,
+                }
             }
         }
         Ok(data.sync()?)
@@ -231,4 +237,13 @@ impl Index<'_> {
         let is_owed = owed.is_some_and(|dead| dead.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
+}
+
+/// Overwrites a slot with zeros. A slot that the full host has no space for is a hole, and has no content.
+fn erase_slot(data: &dyn Medium, slot: Extent<Pos>) -> Result<(), MediumError> {
+    let mut bytes = vec![0; slot.len as usize];
+    let Err(error) = data.overwrite(slot.start, &bytes) else { return Ok(()) };
+    data.read(slot.start, &mut bytes)?;
+    let is_hole = error.kind == MediumErrorKind::NoSpace && bytes.iter().all(|byte| *byte == 0);
+    if is_hole { Ok(()) } else { Err(error) }
 }

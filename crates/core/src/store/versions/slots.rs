@@ -190,6 +190,14 @@ impl Slots {
         self.mark(slot, block);
     }
 
+    /// The first slot behind all that may be used once versions of the blocks from `first` to `last` have got theirs.
+    pub(super) fn end_after(&self, first: Block, last: Block) -> Slot {
+        // Each zone may need a cluster, and each cluster that becomes full makes one zone of two.
+        let zones = self.zones.range(first.0..=last.0).count() as u64 + 1;
+        let more = zones + 2 * ((last.0 - first.0) / self.per_cluster + 1);
+        Slot((u64::from(self.end.0) + more.saturating_sub(self.empty.len())) * self.per_cluster)
+    }
+
     fn place(&self, slot: Slot) -> (Cluster, u128) {
         let cluster = u32::try_from(slot.0 / self.per_cluster).expect("a slot is in a cluster");
         (Cluster(cluster), 1 << (slot.0 % self.per_cluster))

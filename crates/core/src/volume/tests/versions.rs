@@ -315,3 +315,23 @@ fn parts_of_blocks_that_are_found_dead_are_purged() {
     assert_eq!(counters.dead_bytes[crate::ledger::Cause::Map as usize], 2 * BLOCK, "both died as a whole");
     assert!(bench.volume.is_drained());
 }
+
+#[test]
+fn a_flush_is_done_though_the_index_that_shares_its_checkpoint_has_no_space() {
+    let (mut bench, book) = versions();
+    bench.write(0, 7, BLOCK);
+    book.get().wants_index = true;
+    bench.data.starved.set(true);
+    bench.flush();
+    assert!(book.get().durable.shown(0, Epoch(1)).is_some() && book.get().wants_index);
+    bench.idle();
+    assert_eq!(bench.volume.status().latched, None);
+    assert!(
+        bench.volume.next_wakeup().is_some_and(|at| at.0 > bench.now),
+        "it never rests, or never tries again"
+    );
+    bench.data.starved.set(false);
+    bench.now += 60_000;
+    bench.idle();
+    assert!(!book.get().wants_index, "the index was not written although there is space");
+}

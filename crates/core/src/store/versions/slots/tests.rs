@@ -60,8 +60,9 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
             match rng.next_u32() % 100 {
                 0..60 => {
                     let block = Block(u64::from(rng.next_u32()) % range);
+                    let end = slots.end_after(block, block);
                     let slot = slots.take(block);
-                    assert!(!used.contains_key(&slot) && !durable.contains_key(&slot));
+                    assert!(!used.contains_key(&slot) && !durable.contains_key(&slot) && slot < end);
                     assert!(flying.insert(slot, block).is_none());
                     // Most writes have ended when the next head is made.
                     for slot in flying.keys().copied().filter(|slot| slot.0 % 7 > 0).collect::<Vec<_>>() {
@@ -143,4 +144,22 @@ fn versions_of_few_blocks_stay_together_however_often_they_are_written() {
     (0..200_000).step_by(50).for_each(|block| _ = slots.take(Block(block)));
     let often: Vec<_> = (0..480).map(|n| (slots.take(Block(1000 + n % 8)), 1000)).collect();
     assert!(fill(&often).len() <= 12, "{} clusters", fill(&often).len());
+}
+
+#[test]
+fn blocks_side_by_side_get_slots_before_the_end_that_was_foretold() {
+    for seed in 0..20 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        for _ in 0..300 {
+            let (first, more) = (u64::from(rng.next_u32()) % (BLOCKS - 600), u64::from(rng.next_u32()) % 600);
+            let end = slots.end_after(Block(first), Block(first + more));
+            let taken: Vec<_> =
+                (first..=first + more).map(|block| (slots.take(Block(block)), Block(block))).collect();
+            assert!(taken.iter().all(|(slot, _)| *slot < end), "{end:?} for {more} blocks from {first}");
+            for (slot, block) in taken.into_iter().filter(|_| rng.next_u32() % 3 == 0) {
+                slots.free(slot, block);
+            }
+        }
+    }
 }

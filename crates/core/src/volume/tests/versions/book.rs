@@ -58,6 +58,9 @@ pub(super) struct Inner {
     free: Vec<u64>,
     /// Blocks whose page of the map is not in memory.
     pub(super) absent: BTreeSet<u64>,
+    /// Whether the next checkpoint that is not short has a second phase, which goes to the data medium.
+    pub(super) wants_index: bool,
+    writes_index: bool,
 }
 
 /// See the module's documentation. Clones are handles to the same store.
@@ -227,7 +230,11 @@ impl Store for Book {
 
     fn map_state(&self) -> MapState {
         let it = self.get();
-        if it.is_changed || it.taken.is_some() { MapState::Behind } else { MapState::Durable }
+        match (it.wants_index && it.taken.is_none(), it.is_changed || it.taken.is_some()) {
+            (true, _) => MapState::Due,
+            (false, true) => MapState::Behind,
+            (false, false) => MapState::Durable,
+        }
     }
 
     fn is_durable(&self, extent: Extent<Addr>) -> bool {
@@ -244,21 +251,26 @@ impl Store for Book {
         vec![Residue { part: place, at: vec![place], is_kept: false }]
     }
 
-    fn begin_checkpoint(&mut self) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
         let mut it = self.get();
         it.taken = Some(it.now.clone());
         it.is_changed = false;
-        vec![vec![(Inner::page(0).into(), vec![0])]]
+        it.writes_index = it.wants_index && !short;
+        let index = Place { on: MediumId::Data, extent: Extent::new(it.next_slot * BLOCK_BYTES, 1) };
+        let phases = [Inner::page(0), index].map(|place| vec![(place.into(), vec![0])]);
+        phases.into_iter().take(1 + usize::from(it.writes_index)).collect()
     }
 
     fn end_checkpoint(&mut self) {
         let mut it = self.get();
         it.durable = it.taken.take().expect("a checkpoint is under way");
+        it.wants_index &= !it.writes_index;
     }
 
-    fn abort_checkpoint(&mut self) {
+    fn abort_checkpoint(&mut self) -> bool {
         let mut it = self.get();
         (it.taken, it.is_changed) = (None, true);
+        it.writes_index
     }
 
     fn backlog(&self, _: bool) -> Backlog {
@@ -293,6 +305,10 @@ impl Store for Book {
 impl Epochs for Book {
     fn open(&self) -> Epoch {
         self.get().now.open()
+    }
+
+    fn can_close(&self) -> bool {
+        true
     }
 
     fn close(&mut self, when: u64) {
