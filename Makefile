@@ -44,6 +44,8 @@ test:
 	lab/kill9 --store overlay --rounds 10
 	lab/kill9 --store versions --rounds 10 --size 16M
 	lab/full-host
+	lab/full-host --store versions
+	lab/epochs --operations 3000 --most 2
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
 ## make lint      format, clippy, documentation, the other processor, tidy, licences, bans and advisories
@@ -82,6 +84,12 @@ lab:
 	lab/demo --store overlay
 	lab/kill9 --store overlay --rounds 100
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 5
+	lab/epochs --store versions --operations 3000
+	lab/epochs --fs ext2 --operations 3000
+	lab/epochs --fs vfat
+	lab/kill9 --store versions --rounds 100 --size 16M
+	lab/power-cut-loop --store versions --fs ext4 --cut alternate --rounds 5
+	lab/power-cut-loop --store versions-none --fs ext4 --cut alternate --rounds 5
 	lab/overlays
 	lab/partitions
 	lab/external-journal

@@ -15,6 +15,7 @@ from labkit import styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.bases import Base, alive_bytes  # noqa: E402
 from labkit.checker import Check  # noqa: E402
+from labkit.epochs import Epochs  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.latencies import Destroyed, percentile  # noqa: E402
 from labkit.layout import Layout  # noqa: E402
@@ -115,6 +116,38 @@ class ForensicsTest(unittest.TestCase):
         at = forensics.PIECE_BYTES - 8
         raw[at:at + 16] = self.old[:16]
         self.assertEqual(self.found(raw), {(1, 8)})
+
+
+class EpochsTest(unittest.TestCase):
+    """The account of kept epochs."""
+
+    def account(self, shown):
+        """An account of a disk whose epochs show this, by number; None: not readable."""
+        account = Epochs(None)
+        account.closed = lambda: [(number, 0.0) for number in shown]
+        account.read = shown.get
+        return account
+
+    def test_an_epoch_that_changes_or_cannot_be_read_is_noticed(self):
+        shown = {1: b"a", 2: b"b"}
+        account = self.account(shown)
+        self.assertEqual(account.check(), [])
+        self.assertEqual((account.check(), account.compared), ([], 2))
+        shown.update({1: b"x", 2: None})
+        self.assertEqual(account.check(), ["epoch 1 does not show what it showed before",
+                                           "epoch 2 is kept, and cannot be read"])
+
+    def test_an_epoch_is_compared_with_what_the_disk_held_when_it_closed(self):
+        account = self.account({7: b"other"})
+        account.server = SimpleNamespace(tool=lambda verb: {"epoch": 7})
+        account.close(b"content")
+        self.assertEqual(account.check(), ["epoch 7 does not show what it showed before"])
+
+    def test_an_epoch_that_was_forgotten_is_no_complaint(self):
+        shown = {1: b"a"}
+        account = self.account(shown)
+        account.read = lambda number: shown.clear()
+        self.assertEqual(account.check(), [])
 
 
 class SectorsTest(unittest.TestCase):

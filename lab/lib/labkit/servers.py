@@ -182,6 +182,7 @@ class Quietus(Server):
     kind = "quietus"
     create_options = ()
     export = "disk"  # its name: that of the directory
+    keeps_unflushed = True  # over a kill of the server: what was acknowledged is in the host's cache
 
     def __init__(self, work, name, size, create_options=(), serve_options=()):
         self.binary = quietus_binary()
@@ -218,6 +219,8 @@ class Overlay(Quietus):
 
     `medium` holds what was written, in any order: the content is told by `flat`."""
 
+    keeps_unflushed = False
+
     def __init__(self, work, name, size, create_options=(), serve_options=(), base=None):
         self.base = base
         super().__init__(work, name, size, create_options, serve_options)
@@ -239,6 +242,8 @@ class Overlay(Quietus):
 class Versions(Quietus):
     """Our server, of a store that keeps versions, with `seal`. Epochs close only on command, unless an option of
     `create` says otherwise."""
+
+    keeps_unflushed = False
 
     def __init__(self, work, name, size, create_options=(), serve_options=(), seal="random-key"):
         self.seal = seal
