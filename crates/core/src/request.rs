@@ -278,6 +278,9 @@ pub enum Refusal {
     /// The epoch was forgotten, or never closed.
     #[error("epoch {} is not kept; list the epochs of the disk to see which are", .0.0)]
     Forgotten(Epoch),
+    /// The current state is being replaced by that of an epoch.
+    #[error("the disk is being restored; try again when that is done")]
+    Restoring,
     /// The disk is being stopped.
     #[error("the disk is shutting down")]
     ShuttingDown,

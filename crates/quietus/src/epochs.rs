@@ -4,6 +4,7 @@
 mod at;
 mod comparing;
 mod export;
+mod gate;
 mod keeper;
 mod names;
 mod timer;
@@ -11,6 +12,7 @@ mod timer;
 pub use at::{At, Listed};
 pub use comparing::differences;
 pub use export::{Past, Versioned};
+pub use gate::{Closed, Gate};
 pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};
 pub use names::{HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;

@@ -2,7 +2,8 @@
 
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::epochs::Names;
+use crate::epochs::{Gate, Names};
+use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
 use std::path::Path;
@@ -18,6 +19,8 @@ pub struct OpenDisk {
     pub names: Names,
     /// Whether clients reach the disk.
     pub served: bool,
+    /// Whether they may use its current state.
+    pub gate: Gate,
 }
 
 impl OpenDisk {
@@ -27,7 +30,24 @@ impl OpenDisk {
     /// # Errors
     /// [`StartError`].
     pub fn open(path: &Path, look_only: bool, step: Step<'_>) -> Result<Self, StartError> {
-        let mut open = |access| Self::start(DiskDir::open_with(path, access, step)?);
+        Self::open_unlocked(path, look_only, None, step)
+    }
+
+    /// As [`OpenDisk::open`], with the keys that the credential of `source` opens, if the disk has some.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn open_unlocked(
+        path: &Path,
+        look_only: bool,
+        source: Option<&Source>,
+        step: Step<'_>,
+    ) -> Result<Self, StartError> {
+        let mut open = |access| {
+            let mut dir = DiskDir::open_with(path, access, step)?;
+            source.map_or(Ok(()), |source| dir.unlock(source)).map_err(StartError::Keys)?;
+            Self::start(dir)
+        };
         let access = if look_only { Access::ReadOnly } else { Access::ReadWrite };
         match open(access) {
             Err(StartError::Open(OpenError::NeedsRecovery)) => open(Access::ReadWrite),
@@ -56,7 +76,7 @@ impl OpenDisk {
     ) -> Result<Self, StartError> {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
-        Ok(Self { dir, engine: Arc::new(engine), names, served })
+        Ok(Self { dir, engine: Arc::new(engine), names, served, gate: Gate::default() })
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

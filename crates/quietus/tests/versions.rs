@@ -1,6 +1,7 @@
 //! A judge with all keys: after an epoch is forgotten, nobody opens what only that epoch showed, and all that is kept
 //! stays as it was.
 
+use quietus::control::Call;
 use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
 use quietus::epochs;
 use quietus::export::carry_out;
@@ -241,4 +242,45 @@ fn a_forgotten_epoch_is_refused_also_after_a_start_and_its_receipt_names_it() {
     assert_eq!(epochs::list(&disk.engine, Epoch(0)).expect("a list").len(), 1);
     let log = std::fs::read_to_string(Path::new(&bench.path).join("audit.jsonl")).expect("the log");
     assert!(log.contains(r#""epochs":{"from":1,"to":1}"#), "{log}");
+}
+
+/// The round of what each block shows now; 0 for zeros.
+fn rounds(disk: &OpenDisk) -> Vec<u64> {
+    let round = |block| {
+        let bytes = ask(disk, Op::Read, block, 1);
+        (1..=3).find(|round| bytes == content(block, *round)).unwrap_or(0)
+    };
+    (0..64).map(round).collect()
+}
+
+#[test]
+fn a_restore_that_is_interrupted_can_go_on_and_back() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let before = rounds(&disk);
+    let restore = |at: &str, steps: u64| {
+        let mut left = steps;
+        disk.answer(&Call::Restore { at: at.into() }, None, &mut |_, _| {
+            left = left.saturating_sub(1);
+            left > 0
+        })
+    };
+    let error = restore("1", 2).expect_err("it is interrupted");
+    assert!(error.contains("restore epoch 1 to go on, or epoch 3 to go back"), "{error}");
+    let mixed = rounds(&disk);
+    assert_eq!(mixed[..16], [1; 16], "what was restored");
+    assert_eq!(mixed[16..], before[16..], "the rest is as before");
+    restore("3", 100).expect("it goes back");
+    assert_eq!(rounds(&disk), before);
+    restore("1", 100).expect("it goes on");
+    assert_eq!(rounds(&disk), [1; 64]);
+    for block in 0..64 {
+        let past = ask(&disk, Op::ReadPast(Epoch(3)), block, 1);
+        let is_it = if before[block as usize] == 0 {
+            past == [0; BLOCK as usize]
+        } else {
+            past == content(block, before[block as usize])
+        };
+        assert!(is_it, "block {block} in epoch 3");
+    }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
 use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
-pub use past::DiffArgs;
+pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
@@ -64,6 +64,8 @@ pub enum Command {
     Versions(VersionsListArgs),
     /// List the ranges in which an epoch differs from another one, or from the current state.
     Diff(DiffArgs),
+    /// Make the state of an epoch the current one; the state before is kept as an epoch.
+    Restore(RestoreArgs),
     /// Forget epochs: destroy what only they show, so that nobody can ever read it again.
     Forget(ForgetArgs),
     /// Refuse to forget epochs until the hold is released, as the law may demand.
@@ -397,6 +399,9 @@ pub struct ExportArgs {
     /// Format of the image.
     #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
     pub format: ImageFormat,
+    /// What opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 /// `rebase`.

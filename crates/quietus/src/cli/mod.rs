@@ -11,7 +11,8 @@ mod stop;
 use crate::audit_log::{self, Directory, HostDirectory};
 use crate::control::{self, Call};
 use crate::disk::{CreateOptions, DiskDir, Step};
-use crate::offline::{self, ImageFormat};
+use crate::keys::Source;
+use crate::offline::{self, ExportOf, ImageFormat};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -100,14 +101,17 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
         Command::Purge(args) => purge(&args, &out),
-        Command::Export(args) => export(&args.disk, &args.image, args.format, &out),
+        Command::Export(args) => {
+            let source = args.credential.source();
+            export(&args.disk, &args.image, args.format, Some(&source), &out)
+        }
         Command::Rebase(args) => {
             let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?))?;
             out.rebased(&done);
             Ok(())
         }
         Command::Commit(args) => match &args.to {
-            Some(image) => export(&args.disk, image, ImageFormat::Raw, &out),
+            Some(image) => export(&args.disk, image, ImageFormat::Raw, None, &out),
             None => {
                 out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
                 Ok(())
@@ -129,6 +133,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hold(args) => epochs::hold(&args, &out),
         Command::Release(args) => epochs::release(&args, &out),
         Command::Diff(args) => past::diff(&args, &out),
+        Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
@@ -168,9 +173,16 @@ fn whole_blocks(bytes: u64) -> u64 {
     if bytes.is_multiple_of(SECTOR_BYTES) { bytes } else { blocks }
 }
 
-fn export(disk: &Path, image: &Path, format: ImageFormat, out: &Report) -> Result<(), Failure> {
+fn export(
+    disk: &Path,
+    image: &Path,
+    format: ImageFormat,
+    source: Option<&Source>,
+    out: &Report,
+) -> Result<(), Failure> {
     let (disk, at) = epochs::split(disk);
-    out.exported(&with_bar(|step| Ok(offline::export(&disk, at.as_deref(), image, format, step)?))?);
+    let what = ExportOf { disk: &disk, at: at.as_deref(), source };
+    out.exported(&with_bar(|step| Ok(offline::export(what, image, format, step)?))?);
     Ok(())
 }
 

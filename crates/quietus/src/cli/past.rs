@@ -1,10 +1,10 @@
 //! The commands about states of the past.
 
-use super::args::DiffArgs;
+use super::args::{DiffArgs, RestoreArgs};
 use super::epochs::split;
 use super::report::Report;
-use super::{Failure, ask};
-use crate::control::{Call, Diff};
+use super::{Failure, ask, with_bar};
+use crate::control::{self, Call, Diff, Restored};
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
@@ -42,4 +42,38 @@ pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
 fn is_same(one: &Path, other: &Path) -> bool {
     let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
     known(one) == known(other)
+}
+
+pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, at) = named(&args.target)?;
+    let call = Call::Restore { at: at.clone() };
+    let source = args.credential.source();
+    let answer = with_bar(|step| {
+        let mut is_interrupted = false;
+        let mut step = |done, of| {
+            is_interrupted = !step(done, of);
+            !is_interrupted
+        };
+        let answer = control::ask_unlocked(&disk, &call, None, Some(&source), &mut step);
+        answer.map_err(|error| {
+            Failure::Error(match is_interrupted {
+                true => stopped(&disk, &at),
+                false => error,
+            })
+        })
+    })?;
+    out.restored(&serde_json::from_value::<Restored>(answer)?);
+    Ok(())
+}
+
+/// What to do after a restore that was interrupted.
+fn stopped(disk: &Path, at: &str) -> String {
+    let status = control::ask(disk, &Call::Status, None, &mut |_, _| true).unwrap_or_default();
+    // The restore began with closing this epoch.
+    let before = status["store"]["open_epoch"].as_u64().map_or("EPOCH".into(), |open| (open - 1).to_string());
+    let disk = disk.display();
+    format!(
+        "interrupted: {disk} is in part as {at} and in part as before; run `quietus restore {disk}@{at}` to go on, or \
+         `quietus restore {disk}@{before}` to go back"
+    )
 }

@@ -53,6 +53,7 @@ impl OpenDisk {
             Call::Diff { from, to, start } => {
                 value(serde_json::to_value(self.diff(from, to.as_deref(), *start, step)?))
             }
+            Call::Restore { at } => value(serde_json::to_value(self.restore(at, step)?)),
             Call::Verify => Ok(self.verify()),
             Call::Prove => {
                 let guarantees = value(serde_json::to_value(self.dir.guarantees()))?;

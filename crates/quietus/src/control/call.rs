@@ -80,6 +80,11 @@ pub enum Call {
         #[serde(default)]
         start: u64,
     },
+    /// Write the state of an epoch over the current one.
+    Restore {
+        /// The epoch, in words.
+        at: String,
+    },
     /// Check every format.
     Verify,
     /// Read the medium, and sign what is found.
@@ -95,6 +100,7 @@ impl Call {
             | Self::Compact
             | Self::Purge { .. }
             | Self::Epoch { .. }
+            | Self::Restore { .. }
             | Self::Forget { .. }
             | Self::Hold { .. }
             | Self::Release { .. } => true,

@@ -5,6 +5,7 @@ use super::wire::{self, Answer, through_fd};
 use crate::directory::DirectoryErrorKind;
 use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
+use crate::keys::Source;
 use crate::open_disk::OpenDisk;
 use serde_json::Value;
 use std::fs::File;
@@ -18,11 +19,25 @@ use std::path::Path;
 /// # Errors
 /// The reason why there is no answer, in words.
 pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
+    ask_unlocked(path, call, file, None, step)
+}
+
+/// As [`ask`]; without a server, the credential of `source` opens the keys of the disk, if it has some.
+///
+/// # Errors
+/// The reason why there is no answer, in words.
+pub fn ask_unlocked(
+    path: &Path,
+    call: &Call,
+    file: Option<&File>,
+    source: Option<&Source>,
+    step: Step<'_>,
+) -> Result<Value, String> {
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);
     }
     let look_only = !call.changes();
-    let open = match OpenDisk::open(path, look_only, step) {
+    let open = match OpenDisk::open_unlocked(path, look_only, source, step) {
         // A server may have started meanwhile.
         Err(StartError::Disk(error))
             if matches!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))) =>

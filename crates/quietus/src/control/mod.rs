@@ -9,13 +9,15 @@ mod call;
 mod client;
 mod epochs;
 mod past;
+mod restoring;
 mod server;
 mod waiting;
 mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
-pub use client::ask;
+pub use client::{ask, ask_unlocked};
 pub use epochs::Epochs;
 pub use past::Diff;
+pub use restoring::Restored;
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};

@@ -2,6 +2,7 @@
 
 use crate::disk::{DiskDir, DiskError};
 use crate::epochs::NamesError;
+use crate::keys::KeysError;
 use quietus_core::store::StoreError;
 use quietus_core::volume::OpenError;
 use std::io;
@@ -21,6 +22,9 @@ pub enum StartError {
     /// The names of epochs cannot be read.
     #[error(transparent)]
     Names(NamesError),
+    /// The keys cannot be opened.
+    #[error(transparent)]
+    Keys(KeysError),
     /// No thread can be started.
     #[error("cannot start a thread: {0}; raise the limit on processes")]
     Thread(io::Error),

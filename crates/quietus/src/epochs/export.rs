@@ -92,14 +92,19 @@ impl Export for Versioned {
     }
 
     fn connected(&self, process: Option<u32>) -> u64 {
+        self.0.gate.enter();
         self.0.engine.connected(process)
     }
 
     fn disconnected(&self, client: u64) {
         self.0.engine.disconnected(client);
+        self.0.gate.leave();
     }
 
     fn submit(&self, request: Request, reply: ReplyTo) {
+        if self.0.gate.is_closed() {
+            return reply.send(Err(Refusal::Restoring));
+        }
         let ends = self.0.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
         if ends && request.op == Op::Flush && !self.0.dir.is_read_only() {
             let close = Request { op: Op::CloseEpoch { when: now_ms() }, ..request.clone() };

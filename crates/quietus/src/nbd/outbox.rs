@@ -437,7 +437,7 @@ impl Sink for Outbox {
 
 const fn errno(refusal: &Refusal) -> Errno {
     match refusal {
-        Refusal::ReadOnly => Errno::EPERM,
+        Refusal::ReadOnly | Refusal::Restoring => Errno::EPERM,
         Refusal::Latched(_) | Refusal::Io(_) | Refusal::Unauthentic(_) | Refusal::Forgotten(_) => Errno::EIO,
         Refusal::Invalid(_) => Errno::EINVAL,
         Refusal::NoSpace(_) => Errno::ENOSPC,

@@ -5,6 +5,7 @@ use crate::control::{self, Call};
 use crate::copy::Copied;
 use crate::directory::{Draft, Plan};
 use crate::disk::{self, DiskError, Step};
+use crate::keys::Source;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::fs::File;
@@ -43,23 +44,32 @@ pub struct Exported {
     pub host_bytes: u64,
 }
 
-/// Writes the live content of the disk at `path`, all of one instant, to the new file `image`; or the disk as it
-/// was at an epoch. Dead
-/// content is not in it. The file appears only when all of it is durable.
+/// What is exported.
+#[derive(Clone, Copy, Debug)]
+pub struct ExportOf<'a> {
+    /// The disk's directory.
+    pub disk: &'a Path,
+    /// The epoch, in words; none for the current state.
+    pub at: Option<&'a str>,
+    /// The credential that opens the keys, if nobody serves the disk and it has some.
+    pub source: Option<&'a Source>,
+}
+
+/// Writes the live content of a disk, all of one instant, to the new file `image`. Dead content is not in it. The file appears only when all of it is durable.
 ///
 /// # Errors
 /// [`OfflineError`].
 pub fn export(
-    path: &Path,
-    at_epoch: Option<&str>,
+    what: ExportOf<'_>,
     image: &Path,
     format: ImageFormat,
     step: Step<'_>,
 ) -> Result<Exported, OfflineError> {
     let mut draft = Draft::begin(image, PLAN).map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
-    let call = at_epoch.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
-    let answer = control::ask(path, &call, Some(&raw), step).map_err(OfflineError::Answered)?;
+    let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
+    let answer = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
+    let answer = answer.map_err(OfflineError::Answered)?;
     let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), format, copied, host_bytes })

@@ -11,7 +11,7 @@ mod rebase;
 mod tests;
 
 pub use commit::{Committed, commit};
-pub use export::{Exported, ImageFormat, export};
+pub use export::{ExportOf, Exported, ImageFormat, export};
 pub use rebase::{Rebased, rebase};
 
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};

@@ -139,19 +139,23 @@ fn until(n: usize) -> impl FnMut(u64, u64) -> bool {
     }
 }
 
+/// The current state of a disk without keys.
+fn now(disk: &Path) -> ExportOf<'_> {
+    ExportOf { disk, at: None, source: None }
+}
+
 #[test]
 fn an_export_has_what_the_guest_sees_and_no_more() {
     for mode in [Mode::Packed, Mode::Lazy, Mode::Punch] {
         let mut bench = Bench::new("clear", mode);
         bench.work(200);
         let image = bench.file("out.raw");
-        let done =
-            export(&bench.file("disk"), None, &image, ImageFormat::Raw, &mut silent).expect("an image");
+        let done = export(now(&bench.file("disk")), &image, ImageFormat::Raw, &mut silent).expect("an image");
         assert!(std::fs::read(&image).expect("the image") == bench.seen);
         assert_eq!((done.copied.size_bytes, bench.len("journal") > 0), (SIZE, true));
         assert!(done.copied.live_bytes < SIZE && done.host_bytes < SIZE, "{done:?}");
         let again =
-            export(&bench.file("disk"), None, &image, ImageFormat::Raw, &mut silent).expect_err("it exists");
+            export(now(&bench.file("disk")), &image, ImageFormat::Raw, &mut silent).expect_err("it exists");
         assert!(again.to_string().contains("already exists"), "{again}");
         bench.check("after the export");
     }
@@ -162,7 +166,7 @@ fn an_export_as_qcow2_has_the_same() {
     let mut bench = Bench::new("none", Mode::Lazy);
     bench.work(100);
     let (image, back) = (bench.file("out.qcow2"), bench.file("back"));
-    match export(&bench.file("disk"), None, &image, ImageFormat::Qcow2, &mut silent) {
+    match export(now(&bench.file("disk")), &image, ImageFormat::Qcow2, &mut silent) {
         Err(error) if error.to_string().contains("install") => return println!("skipped: {error}"),
         done => drop(done.expect("an image")),
     }
@@ -176,7 +180,7 @@ fn an_export_that_is_stopped_leaves_nothing() {
     let mut bench = Bench::new("clear", Mode::Lazy);
     bench.work(100);
     for n in 1..4 {
-        let stopped = export(&bench.file("disk"), None, &bench.file("out"), ImageFormat::Raw, &mut until(n));
+        let stopped = export(now(&bench.file("disk")), &bench.file("out"), ImageFormat::Raw, &mut until(n));
         let stopped = stopped.expect_err("it is stopped").to_string();
         assert!(stopped.contains("interrupted"), "{stopped}");
         assert_eq!(bench.names(), ["disk", "golden"]);
@@ -388,7 +392,7 @@ fn a_disk_in_place_has_no_base() {
     {
         assert!(refused.expect_err("it is none").to_string().contains("not an overlay"));
     }
-    let done = export(&path, None, &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
+    let done = export(now(&path), &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
     assert_eq!((done.copied.live_bytes, done.copied.size_bytes), (0, 1 << 20));
 }
 

@@ -6,41 +6,45 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Output;
+use tempfile::TempDir;
 
-const BLOCK: u64 = 4096;
+pub const BLOCK: u64 = 4096;
 
 /// A disk that keeps versions, and the key that opens it.
-struct Past {
-    disk: Disk,
+pub struct Past {
+    pub disk: Disk,
     key: String,
 }
 
 impl Past {
-    fn new(size: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+    pub fn new(size: &str) -> Self {
+        Self::made(tempfile::tempdir().unwrap(), &["--size", size])
+    }
+
+    pub fn made(dir: TempDir, args: &[&str]) -> Self {
         let key = dir.path().join("disk.key");
         std::fs::write(&key, [7; 32]).unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         let key = key.to_str().unwrap().to_string();
-        let args = ["--store", "versions", "--size", size, "--epoch", "manual", "--key-file", &key];
-        Self { disk: Disk::made(dir, &args), key }
+        let all = [&["--store", "versions", "--epoch", "manual", "--key-file", &key], args].concat();
+        Self { disk: Disk::made(dir, &all), key }
     }
 
     /// The disk's path, and an epoch behind it.
-    fn at(&self, epoch: &str) -> String {
+    pub fn at(&self, epoch: &str) -> String {
         format!("{}@{epoch}", self.disk.path().display())
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.disk.path().to_str().unwrap().to_string()
     }
 
-    fn serve(&self) -> Served {
+    pub fn serve(&self) -> Served {
         self.disk.serve(&["--key-file", &self.key, "--detect", "off"])
     }
 
     /// Closes an epoch.
-    fn close(&self) -> u64 {
+    pub fn close(&self) -> u64 {
         ran(&["epoch", &self.text()])["epoch"].as_u64().unwrap()
     }
 }
@@ -50,28 +54,37 @@ fn run(args: &[&str]) -> Output {
 }
 
 /// What a command answers that succeeds.
-fn ran(args: &[&str]) -> Value {
+pub fn ran(args: &[&str]) -> Value {
     let output = run(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// What a command says that fails.
-fn refused(args: &[&str]) -> (Option<i32>, String) {
+pub fn refused(args: &[&str]) -> (Option<i32>, String) {
     let output = run(args);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// A client that has begun.
-fn client(served: &Served) -> Client<UnixStream> {
+pub fn client(served: &Served) -> Client<UnixStream> {
     let mut client = served.connect();
     client.agree(Style::Structured);
     client
 }
 
-fn put(client: &mut Client<UnixStream>, block: u64, blocks: u64, byte: u8) {
+pub fn put(client: &mut Client<UnixStream>, block: u64, blocks: u64, byte: u8) {
     let payload = vec![byte; (blocks * BLOCK) as usize];
     assert_eq!(client.write(0, block * BLOCK, &payload), 0);
+}
+
+/// The disk as the program exports it.
+pub fn exported(past: &Past, at: &str) -> Vec<u8> {
+    let image = past.disk.0.path().join(format!("image-{at}"));
+    let _ = std::fs::remove_file(&image);
+    let target = if at.is_empty() { past.text() } else { past.at(at) };
+    ran(&["export", &target, image.to_str().unwrap(), "--key-file", &past.key]);
+    std::fs::read(&image).unwrap()
 }
 
 #[test]
@@ -134,4 +147,72 @@ fn diff_says_which_epoch_it_lacks_and_compares_one_disk_with_itself_only() {
     let plain = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"]);
     let (code, error) = refused(&["diff", &format!("{}@1", plain.path().display())]);
     assert!(code == Some(1) && error.contains("keeps no epochs"), "{error}");
+}
+
+/// Three epochs of a disk of 64 MiB: content is written, then partly replaced and freed, then more is written. What each
+/// shows, and the current state.
+pub fn history(past: &Past) -> Vec<Vec<u8>> {
+    let served = past.serve();
+    let mut guest = client(&served);
+    put(&mut guest, 0, 600, 1);
+    put(&mut guest, 5000, 40, 1);
+    assert_eq!(past.close(), 1);
+    put(&mut guest, 10, 300, 2);
+    assert_eq!(guest.request(TRIM, 0, 5000 * BLOCK, 40 * BLOCK), 0);
+    put(&mut guest, 9000, 10, 2);
+    assert_eq!(past.close(), 2);
+    put(&mut guest, 100, 3, 3);
+    put(&mut guest, 16383, 1, 3);
+    assert_eq!(guest.request(FLUSH, 0, 0, 0), 0);
+    ["1", "2", ""].map(|at| exported(past, at)).to_vec()
+}
+
+#[test]
+fn restore_makes_an_epoch_the_current_state_and_keeps_the_one_before() {
+    let past = Past::new("64M");
+    let shown = history(&past);
+    let done = ran(&["restore", &past.at("1"), "--key-file", &past.key]);
+    assert_eq!([&done["epoch"], &done["before"]], [1, 3]);
+    let (written, zeroed) = ((300 + 40) * BLOCK, 11 * BLOCK);
+    assert_eq!([&done["written_bytes"], &done["zeroed_bytes"]], [written, zeroed]);
+    for (at, n) in [("", 0), ("1", 0), ("2", 1), ("3", 2)] {
+        assert!(exported(&past, at) == shown[n], "{at:?}");
+    }
+    // What is there already is not written.
+    let again = ran(&["restore", &past.at("1"), "--key-file", &past.key]);
+    assert_eq!([&again["before"], &again["written_bytes"], &again["zeroed_bytes"]], [4, 0, 0]);
+    let served = past.serve();
+    let back = ran(&["restore", &past.at("3")]);
+    // After a start nobody knows whether the open epoch has changed.
+    assert_eq!([&back["epoch"], &back["before"]], [3, 5]);
+    assert!(exported(&past, "") == shown[2]);
+    let mut guest = client(&served);
+    assert_eq!(guest.read(0, 100 * BLOCK, 1), Ok(vec![3]));
+    put(&mut guest, 0, 1, 9);
+}
+
+#[test]
+fn restore_refuses_a_disk_that_clients_use_or_whose_writes_are_watched() {
+    let past = Past::new("1M");
+    let served = past.serve();
+    let mut guest = client(&served);
+    put(&mut guest, 0, 1, 1);
+    assert_eq!(past.close(), 1);
+    put(&mut guest, 0, 1, 2);
+    let (code, error) = refused(&["restore", &past.at("1")]);
+    assert!(code == Some(1) && error.contains("1 clients use the disk; disconnect them"), "{error}");
+    assert_eq!(guest.read(0, 0, 1), Ok(vec![2]));
+    guest.say_request(DISC, 0, 0, 0, 0);
+    assert!(guest.is_closed());
+    // A client of the past does not matter.
+    let mut reader = served.connect();
+    assert_eq!(reader.verdict(OPT_GO, &info_request("disk@1", &[])), ACK);
+    let (code, error) = refused(&["restore", &past.at("5")]);
+    assert!(code == Some(1) && error.contains("epoch 5 is not kept"), "{error}");
+    ran(&["restore", &past.at("1")]);
+    assert_eq!(client(&served).read(0, 0, 1), Ok(vec![1]));
+    drop(served);
+    let _watched = past.disk.serve(&["--key-file", &past.key]);
+    let (code, error) = refused(&["restore", &past.at("1")]);
+    assert!(code == Some(1) && error.contains("serve it with --detect off"), "{error}");
 }

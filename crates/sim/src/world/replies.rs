@@ -77,9 +77,11 @@ impl World {
             Refusal::Io(_) => self.server.has_failed(),
             Refusal::Latched(_) => self.server.is_latched,
             Refusal::ShuttingDown => self.server.is_stopping,
-            Refusal::ReadOnly | Refusal::Invalid(_) | Refusal::Unauthentic(_) | Refusal::Forgotten(_) => {
-                false
-            }
+            Refusal::ReadOnly
+            | Refusal::Invalid(_)
+            | Refusal::Unauthentic(_)
+            | Refusal::Forgotten(_)
+            | Refusal::Restoring => false,
         };
         if !may_be {
             return Err(bad_reply(format!(

@@ -1,7 +1,7 @@
 //! Reports about states of the past.
 
 use super::{Report, bytes};
-use crate::control::Diff;
+use crate::control::{Diff, Restored};
 use std::fmt::Write;
 
 impl Report {
@@ -20,6 +20,16 @@ impl Report {
                 0 => write!(out, "epoch {} and {to} do not differ", diff.from),
                 _ => write!(out, "epoch {} and {to} differ in {ranges} ranges: {sum}", diff.from),
             }
+        });
+    }
+
+    /// Reports a restore.
+    pub(crate) fn restored(&self, done: &Restored) {
+        self.say(done, |out| {
+            let (written, zeroed) = (bytes(done.written_bytes), bytes(done.zeroed_bytes));
+            let (epoch, before) = (done.epoch, done.before);
+            writeln!(out, "the current state is that of epoch {epoch}: wrote {written}, zeroed {zeroed}")?;
+            write!(out, "the state before is kept as epoch {before}")
         });
     }
 }

@@ -1,0 +1,79 @@
+//! Whether clients may use the current state of a disk, and how many could.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Gate(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Clients that are connected to the current state.
+    clients: usize,
+    is_closed: bool,
+}
+
+/// Keeps a gate closed until dropped.
+#[derive(Debug)]
+pub struct Closed<'a>(&'a Gate);
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client connects.
+    pub fn enter(&self) {
+        self.lock().clients += 1;
+    }
+
+    /// A client has gone.
+    pub fn leave(&self) {
+        self.lock().clients -= 1;
+    }
+
+    /// Whether requests are refused.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// Has requests refused, unless clients are connected or somebody else has closed the gate.
+    ///
+    /// # Errors
+    /// How many clients are connected; 0 if the gate is closed already.
+    pub fn close(&self) -> Result<Closed<'_>, usize> {
+        let mut state = self.lock();
+        if state.is_closed || state.clients > 0 {
+            return Err(state.clients);
+        }
+        state.is_closed = true;
+        Ok(Closed(self))
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_is_closed_while_nobody_is_inside_and_opens_again() {
+        let gate = Gate::default();
+        gate.enter();
+        gate.enter();
+        gate.leave();
+        assert_eq!(gate.close().err(), Some(1));
+        gate.leave();
+        let closed = gate.close().expect("nobody is inside");
+        assert!(gate.is_closed());
+        assert_eq!(gate.close().err(), Some(0));
+        drop(closed);
+        assert!(!gate.is_closed());
+    }
+}
