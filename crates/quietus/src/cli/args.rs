@@ -117,6 +117,10 @@ pub struct CreateArgs {
     /// into the directory once.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: Option<PathBuf>,
+    /// Raw image whose content a disk with `--store versions` begins with. Holes and blocks of zeros take up no space.
+    /// Default of --size: the size of the image.
+    #[arg(long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub from: Option<PathBuf>,
     /// How the file of an overlay is kept small. Default: lazy.
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,

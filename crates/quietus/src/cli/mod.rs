@@ -160,7 +160,10 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
         versions: args.versions.options(&args.credential),
     };
-    let toml = with_bar(|step| Ok(DiskDir::create_with(&args.disk, &options, step)?))?;
+    let toml = with_bar(|step| match &args.from {
+        Some(image) => Ok(offline::create_from(&args.disk, &options, image, step)?),
+        None => Ok(DiskDir::create_with(&args.disk, &options, step)?),
+    })?;
     let guarantees = toml.guarantees(&args.disk);
     out.created(&args.disk, &toml, args.size, &guarantees);
     Ok(())

@@ -32,6 +32,9 @@ pub(super) const PLAN: Plan = Plan {
         ".view.new",
         "disk.toml",
         "lock",
+        "stamp",
+        ".stamp.new",
+        "audit.jsonl",
     ],
     maker: "another `quietus create`",
 };
@@ -60,9 +63,23 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`].
     pub fn create_with(path: &Path, options: &CreateOptions, step: Step<'_>) -> Result<DiskToml, DiskError> {
+        Self::create_filled(path, options, step, |_, _| Ok(()))
+    }
+
+    /// As [`DiskDir::create_with`]; `fill` gives the disk content before it has its name.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    pub(crate) fn create_filled(
+        path: &Path,
+        options: &CreateOptions,
+        step: Step<'_>,
+        fill: impl FnOnce(&Path, Step<'_>) -> Result<(), DiskError>,
+    ) -> Result<DiskToml, DiskError> {
         check(options).map_err(|kind| kind.at(path))?;
         let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
+        fill(draft.dir(), step)?;
         draft.keep(path)?;
         Ok(toml)
     }

@@ -1,4 +1,4 @@
-//! Operations on whole disks: export, rebase, commit. All but the first need a disk that nobody
+//! Operations on whole disks: export, import, rebase, commit. All but the first need a disk that nobody
 //! serves.
 //!
 //! Invariant: each of them can be stopped at any point, by a signal or a crash, and begun again,
@@ -6,12 +6,14 @@
 
 mod commit;
 mod export;
+mod import;
 mod rebase;
 #[cfg(test)]
 mod tests;
 
 pub use commit::{Committed, commit};
 pub use export::{ExportOf, Exported, ImageFormat, export};
+pub use import::create_from;
 pub use rebase::{Rebased, rebase};
 
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};

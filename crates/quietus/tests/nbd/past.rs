@@ -3,9 +3,10 @@
 use crate::client::*;
 use crate::program::{Disk, Served, quietus};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::process::Output;
+use std::path::Path;
+use std::process::{Output, Stdio};
 use tempfile::TempDir;
 
 pub const BLOCK: u64 = 4096;
@@ -215,4 +216,76 @@ fn restore_refuses_a_disk_that_clients_use_or_whose_writes_are_watched() {
     let _watched = past.disk.serve(&["--key-file", &past.key]);
     let (code, error) = refused(&["restore", &past.at("1")]);
     assert!(code == Some(1) && error.contains("serve it with --detect off"), "{error}");
+}
+
+/// An image with content in two places and half a sector behind a block.
+fn sparse_image(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; (24 << 20) + 4096 + 256];
+    bytes[4096..1 << 20].fill(5);
+    bytes[9 << 20..(9 << 20) + 5000].fill(6);
+    bytes[24 << 20..].fill(7);
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    for run in [4096..1 << 20, 9 << 20..(9 << 20) + 5000, 24 << 20..bytes.len()] {
+        file.write_all_at(&bytes[run.clone()], run.start as u64).unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn a_disk_that_begins_with_an_image_shows_it_and_takes_no_space_for_its_holes() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("golden");
+    let mut bytes = sparse_image(&image);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    let past = Past::made(dir, &["--from", image.to_str().unwrap()]);
+    assert!(exported(&past, "") == bytes);
+    let taken = std::fs::metadata(past.disk.path().join("data")).unwrap().blocks() * 512;
+    assert!(taken < 2 << 20, "{taken}");
+    assert_eq!(past.close(), 1);
+    assert!(exported(&past, "1") == bytes);
+    assert_eq!(ran(&["verify", &past.text()])["ok"], true);
+    for (args, words) in [
+        (
+            &["--from", image.to_str().unwrap(), "--store", "versions", "--seal", "none", "--size", "1M"][..],
+            "use 25170432 or a larger",
+        ),
+        (&["--from", image.to_str().unwrap()], "--from needs --store versions"),
+        (&["--from", "/no/such/image", "--store", "versions", "--seal", "none"], "/no/such/image"),
+    ] {
+        let other = past.disk.0.path().join("other");
+        let args: Vec<&str> =
+            ["create", other.to_str().unwrap()].into_iter().chain(args.iter().copied()).collect();
+        let (code, error) = refused(&args);
+        assert!(code == Some(1) && error.contains(words), "{error}");
+        assert!(!other.exists());
+    }
+}
+
+#[test]
+fn a_disk_whose_making_was_killed_is_not_there_or_whole_and_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("golden");
+    let bytes = sparse_image(&image);
+    let disk = dir.path().join("disk");
+    let args = ["create", disk.to_str().unwrap(), "--store", "versions", "--seal", "none", "--from"];
+    for n in 0..8 {
+        let mut child =
+            quietus().args(args).arg(&image).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(n * 15));
+        let _ = child.kill();
+        child.wait().unwrap();
+        if disk.exists() {
+            let out = dir.path().join("out");
+            ran(&["export", disk.to_str().unwrap(), out.to_str().unwrap()]);
+            assert!(std::fs::read(&out).unwrap()[..bytes.len()] == bytes[..]);
+            std::fs::remove_file(&out).unwrap();
+            std::fs::remove_dir_all(&disk).unwrap();
+        }
+    }
+    let made = quietus().args(args).arg(&image).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let left = std::fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name());
+    let hidden: Vec<_> = left.filter(|it| it.to_string_lossy().starts_with('.')).collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
 }
