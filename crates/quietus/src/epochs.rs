@@ -10,7 +10,7 @@ mod names;
 mod timer;
 
 pub use at::{At, Listed};
-pub use comparing::differences;
+pub use comparing::{States, differences};
 pub use export::{Past, Versioned};
 pub use gate::{Closed, Gate};
 pub use keeper::{Clock, Untrusted, carry_out as carry_out_retention};

@@ -42,10 +42,32 @@ pub trait Export: Send + Sync {
         None
     }
 
+    /// The changes since the epoch that a client calls `at`, or why there is no such epoch, in words; nothing if the disk
+    /// keeps no epochs.
+    fn changes_since(&self, _at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
+        None
+    }
+
+    /// The first kept epochs, as many as one list has; nothing if the disk keeps no epochs.
+    fn epochs(&self) -> Option<Vec<u64>> {
+        None
+    }
+
     /// The liveness of the bytes of `extent` (which lies within the disk), from its start on:
     /// lengths that follow one another, each of another liveness than the one before. At most
     /// `runs_max` runs, so that they may end before the extent does; at least one.
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)>;
+}
+
+/// Where a disk differs from what it was at an epoch.
+pub trait Changes: Send + Sync {
+    /// Whether the bytes of `extent` (which lies within the disk, and is not empty) differ, from its start on: lengths
+    /// that follow one another, each of another answer than the one before. At most `runs_max` runs, so that they may
+    /// end before the extent does; at least one.
+    ///
+    /// # Errors
+    /// The epoch was forgotten, or the disk cannot be read.
+    fn changed(&self, extent: Extent<Addr>, runs_max: usize) -> Result<Vec<(u64, bool)>, Refusal>;
 }
 
 /// Facts about an [`Export`] that a client is told.

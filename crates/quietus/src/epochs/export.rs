@@ -1,11 +1,11 @@
 //! The disk as an epoch had it, read-only.
 
-use super::{At, now_ms};
+use super::{At, States, list, now_ms};
 use crate::disk::EpochEnd;
 use crate::engine::Engine;
-use crate::export::{Export, ExportInfo, ReplyTo, Sink, carry_out};
+use crate::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
 use crate::open_disk::OpenDisk;
-use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{AsOf, Buf, Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
 use std::sync::Arc;
 
@@ -60,8 +60,57 @@ impl Export for Past {
         }
     }
 
-    fn liveness(&self, extent: Extent<Addr>, _: usize) -> Vec<(u64, Liveness)> {
-        vec![(extent.len, Liveness::Live)]
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        let states = [AsOf::Beginning, AsOf::End(self.epoch)];
+        let filled = States { engine: Arc::clone(&self.engine), states }.changed(extent, runs_max);
+        // Whoever reads there learns why nothing is known.
+        let filled = filled.unwrap_or_else(|_| vec![(extent.len, true)]);
+        let liveness = |is_filled| if is_filled { Liveness::Live } else { Liveness::Dead };
+        filled.into_iter().map(|(len, is_filled)| (len, liveness(is_filled))).collect()
+    }
+}
+
+/// A disk as an epoch had it, for clients.
+struct PastOf {
+    disk: Arc<OpenDisk>,
+    past: Past,
+}
+
+impl Export for PastOf {
+    fn info(&self) -> ExportInfo {
+        self.past.info()
+    }
+
+    fn size(&self) -> u64 {
+        self.past.size()
+    }
+
+    fn submit(&self, request: Request, reply: ReplyTo) {
+        self.past.submit(request, reply);
+    }
+
+    fn changes_since(&self, at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
+        Some(self.disk.changes(at, AsOf::End(self.past.epoch)))
+    }
+
+    fn epochs(&self) -> Option<Vec<u64>> {
+        Some(self.disk.first_epochs())
+    }
+
+    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
+        self.past.liveness(extent, runs_max)
+    }
+}
+
+impl OpenDisk {
+    /// Where the epoch `at` differs from another state.
+    fn changes(&self, at: &str, other: AsOf) -> Result<Arc<dyn Changes>, String> {
+        let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
+        Ok(Arc::new(States { engine: Arc::clone(&self.engine), states: [AsOf::End(epoch), other] }))
+    }
+
+    fn first_epochs(&self) -> Vec<u64> {
+        list(&self.engine, Epoch(0)).unwrap_or_default().iter().map(|it| it.epoch).collect()
     }
 }
 
@@ -78,7 +127,8 @@ impl Versioned {
     fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
         let epoch = at.parse::<At>()?.find(&self.0.engine, &self.0.names)?;
         let name = format!("{}@{at}", self.0.dir.name());
-        Ok(Arc::new(Past::new(Arc::clone(&self.0.engine), name, epoch)))
+        let past = Past::new(Arc::clone(&self.0.engine), name, epoch);
+        Ok(Arc::new(PastOf { disk: Arc::clone(&self.0), past }))
     }
 }
 
@@ -115,6 +165,14 @@ impl Export for Versioned {
 
     fn past(&self, at: &str) -> Option<Result<Arc<dyn Export>, String>> {
         Some(self.at(at))
+    }
+
+    fn changes_since(&self, at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
+        Some(self.0.changes(at, AsOf::Now))
+    }
+
+    fn epochs(&self) -> Option<Vec<u64>> {
+        Some(self.0.first_epochs())
     }
 
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {

@@ -5,7 +5,7 @@ use super::config::Tls;
 use super::exports::Exports;
 use super::input::Input;
 use super::socket::Socket;
-use super::status::Context;
+use super::status::{self, Context};
 use super::wire::option::{self, InfoRequest, MetaRequest, OptionHeader, OptionKind};
 use super::wire::request::Style;
 use super::wire::{
@@ -364,33 +364,29 @@ impl Negotiation<'_> {
             Ok(export) => export,
             Err(why) => return self.reply(option, rep::ERR_UNKNOWN, &why),
         };
-        let contexts = if set { chosen(&request.queries) } else { listed(&request.queries) };
-        self.reply_contexts(option, &contexts, set)?;
         if set {
+            let contexts = status::chosen(&*export, &request.queries);
+            let named = contexts.iter().map(|context| (context.id(), context.name()));
+            self.reply_contexts(option, named)?;
             self.terms.meta = Some((export.info().name, contexts));
+        } else {
+            let names = status::listed(&*export, &request.queries);
+            self.reply_contexts(option, names.iter().map(|name| (0, name.as_str())))?;
         }
         Ok(Next::Option)
     }
 
-    fn reply_contexts(&self, option: u32, contexts: &[Context], numbered: bool) -> io::Result<()> {
+    fn reply_contexts<'a>(
+        &self,
+        option: u32,
+        contexts: impl Iterator<Item = (u32, &'a str)>,
+    ) -> io::Result<()> {
         let mut out = Vec::new();
-        for context in contexts {
-            let id = if numbered { context.id() } else { 0 };
-            let parts = [&id.to_be_bytes()[..], context.name().as_bytes()];
+        for (id, name) in contexts {
+            let parts = [&id.to_be_bytes()[..], name.as_bytes()];
             option::put_reply(&mut out, option, rep::META_CONTEXT, &parts);
         }
         option::put_reply(&mut out, option, rep::ACK, &[]);
         self.send(&out)
     }
-}
-
-fn chosen(queries: &[&str]) -> Vec<Context> {
-    let named = |context: &Context| queries.iter().any(|query| context.is_named(query));
-    Context::ALL.into_iter().filter(named).collect()
-}
-
-fn listed(queries: &[&str]) -> Vec<Context> {
-    let listed =
-        |context: &Context| queries.is_empty() || queries.iter().any(|query| context.is_listed(query));
-    Context::ALL.into_iter().filter(listed).collect()
 }

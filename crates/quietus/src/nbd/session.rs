@@ -4,12 +4,12 @@
 use super::handshake::Agreed;
 use super::input::Input;
 use super::outbox::{Outbox, Pending};
-use super::status::{self, Context};
+use super::status::{self, CONTEXTS_MAX, Context};
 use super::wire::reply::{Errno, ReplyFor};
 use super::wire::request::{self, Command, RequestHeader, Style};
 use super::wire::{PAYLOAD_BYTES_MAX, cmd_flag};
 use crate::buffers;
-use crate::export::{Export, ExportInfo, ReplyTo};
+use crate::export::{Export, ExportInfo, ReplyTo, Sink};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::{Addr, Extent};
 use std::io;
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Longest payload of a `NBD_CMD_BLOCK_STATUS` that can make sense, bytes.
-const STATUS_PAYLOAD_BYTES_MAX: u64 = 8 + 4 * Context::ALL.len() as u64;
+const STATUS_PAYLOAD_BYTES_MAX: u64 = 8 + 4 * CONTEXTS_MAX as u64;
 
 /// A request of more bytes gains nothing from haste.
 const HASTE_BYTES_MAX: u64 = 32 << 10;
@@ -210,10 +210,13 @@ impl Session {
             Err(refused) => return self.refuse(header, refused),
             Ok(question) => question,
         };
-        let Some(cookie) = self.admit(header, 0, status::REPLY_BYTES_MAX) else { return END };
+        let charge = status::reply_bytes_max(contexts.len());
+        let Some(cookie) = self.admit(header, 0, charge) else { return END };
         let one = header.has(cmd_flag::REQ_ONE);
-        let reply = status::reply(self.export.as_ref(), &self.to(header), &contexts, extent, one);
-        self.outbox.tell(cookie, reply);
+        match status::reply(self.export.as_ref(), &self.to(header), &contexts, extent, one) {
+            Ok(reply) => self.outbox.tell(cookie, reply),
+            Err(refusal) => self.outbox.reply(cookie, Err(refusal)),
+        }
         ON
     }
 
@@ -250,11 +253,11 @@ impl Session {
     fn chosen(&self, ids: &[u32]) -> Option<Vec<Context>> {
         let mut chosen = Vec::new();
         for id in ids {
-            let context = *self.contexts.iter().find(|context| context.id() == *id)?;
-            if chosen.contains(&context) {
+            let context = self.contexts.iter().find(|context| context.id() == *id)?;
+            if chosen.iter().any(|other: &Context| other.id() == *id) {
                 return None;
             }
-            chosen.push(context);
+            chosen.push(context.clone());
         }
         Some(chosen)
     }

@@ -16,4 +16,5 @@ mod past;
 mod places;
 mod program;
 mod serving;
+mod since;
 mod tls;
