@@ -140,6 +140,80 @@ impl Compared {
     }
 }
 
+/// A kept epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptEpoch {
+    /// The number.
+    pub epoch: Epoch,
+    /// When it closed, in milliseconds since 1970; 0 if a crash came before that was noted.
+    pub closed_ms: u64,
+    /// Bytes in blocks that were written or freed in it, and were not as before when it closed.
+    pub changed_bytes: u64,
+}
+
+impl KeptEpoch {
+    /// The bytes of an entry in a list.
+    pub const BYTES: usize = 24;
+
+    /// An entry in a list: numbers of 8 bytes, little-endian.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let numbers = [self.epoch.0, self.closed_ms, self.changed_bytes];
+        bytes.chunks_exact_mut(8).zip(numbers).for_each(|(into, it)| into.copy_from_slice(&it.to_le_bytes()));
+        bytes
+    }
+
+    /// Reads an entry in a list; none if it is not as long.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let [epoch, closed_ms, changed_bytes] = numbers(bytes)?;
+        Some(Self { epoch: Epoch(epoch), closed_ms, changed_bytes })
+    }
+}
+
+/// How far a count of what only one epoch shows has come, in the order of the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UniqueAt(pub(crate) [u64; 3]);
+
+impl UniqueAt {
+    /// Before everything.
+    pub const START: Self = Self([0; 3]);
+}
+
+/// The reply to [`Op::CountUnique`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unique {
+    /// Bytes in blocks that were counted.
+    pub bytes: u64,
+    /// Where to go on; none if that was all.
+    pub next: Option<UniqueAt>,
+}
+
+impl Unique {
+    /// The bytes of a reply: numbers of 8 bytes, little-endian.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        let next = self.next.map(|UniqueAt(at)| at).into_iter().flatten();
+        std::iter::once(self.bytes).chain(next).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads a reply; none if the bytes are no reply.
+    #[must_use]
+    pub fn from_bytes(reply: &[u8]) -> Option<Self> {
+        let (bytes, next) = reply.split_at_checked(8)?;
+        let [bytes] = numbers(bytes)?;
+        let next = if next.is_empty() { None } else { Some(UniqueAt(numbers(next)?)) };
+        Some(Self { bytes, next })
+    }
+}
+
+fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let (numbers, rest) = bytes.as_chunks();
+    let numbers: &[_; N] = numbers.try_into().ok().filter(|_| rest.is_empty())?;
+    Some(numbers.map(u64::from_le_bytes))
+}
+
 /// One request of a front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
@@ -187,10 +261,12 @@ pub enum Op {
     /// written in between differ, also if they got the same bytes again. The reply is a [`Compared`], which may end
     /// before the extent does, but not at its start.
     Compare([AsOf; 2]),
-    /// List the kept epochs from this one on, for the owner of the disk. The reply has 16 bytes for each: its number, and
-    /// when it closed in milliseconds since 1970 (0 if a crash came first), little-endian. At most [`EPOCHS_MAX`] in one
-    /// reply.
+    /// List the kept epochs from this one on, for the owner of the disk. The reply has a [`KeptEpoch`] for each, at most
+    /// [`EPOCHS_MAX`] of them.
     ListEpochs(Epoch),
+    /// Count the blocks of which only this kept epoch shows a version: what forgetting it alone would destroy. From a place
+    /// on, which is [`UniqueAt::START`] at first. The reply is a [`Unique`].
+    CountUnique(Epoch, UniqueAt),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later.
     /// Without such a change no epoch is made. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
@@ -215,6 +291,7 @@ impl Op {
                 | Self::ReadPast(_)
                 | Self::Compare(_)
                 | Self::ListEpochs(_)
+                | Self::CountUnique(..)
                 | Self::Cache
                 | Self::Flush
         )
@@ -223,7 +300,27 @@ impl Op {
     /// Whether the operation has no bytes.
     #[must_use]
     pub fn is_of_whole_disk(&self) -> bool {
-        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_) | Self::ListEpochs(_))
+        matches!(
+            self,
+            Self::Flush
+                | Self::CloseEpoch { .. }
+                | Self::Forget(_)
+                | Self::ListEpochs(_)
+                | Self::CountUnique(..)
+        )
+    }
+
+    /// Whether the operation is about epochs, and changes none that is kept.
+    #[must_use]
+    pub fn is_about_epochs(&self) -> bool {
+        matches!(
+            self,
+            Self::CloseEpoch { .. }
+                | Self::ReadPast(_)
+                | Self::Compare(_)
+                | Self::ListEpochs(_)
+                | Self::CountUnique(..)
+        )
     }
 
     /// Whether the operation is the guest's: the disk is not idle then.
@@ -235,6 +332,7 @@ impl Op {
                 | Self::ReadPast(_)
                 | Self::Compare(_)
                 | Self::ListEpochs(_)
+                | Self::CountUnique(..)
                 | Self::CloseEpoch { .. }
                 | Self::Forget(_)
         )

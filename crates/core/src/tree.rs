@@ -151,6 +151,25 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         }
     }
 
+    /// How many entries there are from `from` on, below `end`, in the leaf of the first; and the next key below `end`
+    /// behind that leaf.
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn count_in_leaf(
+        &self,
+        pages: &Pages,
+        from: &[u8; K],
+        end: &[u8; K],
+    ) -> Result<(u64, Option<[u8; K]>), Absent> {
+        let Some(mut path) = self.path(pages, from)? else { return Ok((0, None)) };
+        let node = pages.get(path[path.len() - 1].0)?;
+        let place = |key| node.search(Self::LEAF, key).unwrap_or_else(|n| n);
+        let (first, last) = (place(from), place(end));
+        let next = if last == node.count() { self.step(pages, &mut path, true)? } else { None };
+        Ok(((last - first) as u64, next.map(|(key, _)| key).filter(|key| key < end)))
+    }
+
     fn entry(pages: &Pages, leaf: PageNo, n: usize) -> Result<Entry<K, V>, Absent> {
         let (key, value) = pages.get(leaf)?.entry(Self::LEAF, n).split_at(K);
         let both = (key.try_into(), value.try_into());

@@ -39,6 +39,7 @@ impl Plain {
             | Op::ReadPast(_)
             | Op::Compare(_)
             | Op::ListEpochs(_)
+            | Op::CountUnique(..)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));

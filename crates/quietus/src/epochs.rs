@@ -19,12 +19,9 @@ pub use timer::Timer;
 
 use crate::engine::Engine;
 use crate::export::carry_out;
-use quietus_core::request::{Op, Outcome, Refusal, Request};
+use quietus_core::request::{KeptEpoch, Op, Outcome, Refusal, Request, Unique, UniqueAt};
 use quietus_core::units::{Epoch, EpochRange, Extent};
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Bytes of an epoch in a list.
-const ENTRY_BYTES: usize = 16;
 
 /// Closes the open epoch; returns the number of the last closed one.
 ///
@@ -41,10 +38,25 @@ pub fn close(engine: &Engine) -> Result<Epoch, Refusal> {
 /// The refusal.
 pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
     let reply = ask(engine, Op::ListEpochs(from))?;
-    let number =
-        |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let entries = reply.chunks_exact(ENTRY_BYTES);
-    Ok(entries.map(|entry| Listed { epoch: number(entry, 0), closed_ms: number(entry, 8) }).collect())
+    let entries = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
+    Ok(entries.map(Listed::from).collect())
+}
+
+/// The bytes of which only `epoch` shows a version: what forgetting it alone would destroy. `step` says whether to go on.
+///
+/// # Errors
+/// The refusal; [`Refusal::ShuttingDown`] if `step` says no.
+pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> Result<u64, Refusal> {
+    let (mut bytes, mut at) = (0, Some(UniqueAt::START));
+    while let Some(from) = at {
+        if !step() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let part = Unique::from_bytes(&ask(engine, Op::CountUnique(epoch, from))?);
+        let part = part.ok_or_else(|| Refusal::Io("the answer to a count is damaged".into()))?;
+        (bytes, at) = (bytes + part.bytes, part.next);
+    }
+    Ok(bytes)
 }
 
 /// Forgets `epochs`: returns when the intent is durable.

@@ -30,7 +30,7 @@ use super::{
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
-use crate::request::AsOf;
+use crate::request::{AsOf, KeptEpoch, UniqueAt};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
@@ -534,16 +534,17 @@ impl Epochs for Versions {
         self.is_kept(epoch).expect("nothing is missing").then(|| self.places(extent, epoch, false))
     }
 
-    fn list(&self, from: Epoch, most: usize) -> Result<Vec<(Epoch, u64)>, Place> {
+    fn list(&self, from: Epoch, most: usize) -> Result<Vec<KeptEpoch>, Place> {
         let (mut found, mut from) = (Vec::new(), from);
         while found.len() < most {
             let next = self.catalog.history.kept_at_or_after(from);
-            let Some((epoch, when)) = next.map_err(|Absent(page)| page_place(page))? else { break };
+            let Some((epoch, end)) = next.map_err(|Absent(page)| page_place(page))? else { break };
             if epoch >= self.open {
                 break;
             }
             if !self.forgetting.contains(epoch) {
-                found.push((epoch, when.0));
+                let (closed_ms, changed_bytes) = (end.when.0, end.changed * BLOCK_BYTES);
+                found.push(KeptEpoch { epoch, closed_ms, changed_bytes });
             }
             from = Epoch(epoch.0 + 1);
         }
@@ -557,6 +558,10 @@ impl Epochs for Versions {
         looks_max: usize,
     ) -> Result<(BlockSet, u64), Incomparable> {
         self.compare_states(extent, states, looks_max)
+    }
+
+    fn count_unique(&self, epoch: Epoch, from: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
+        self.count_unique_blocks(epoch, from)
     }
 
     fn forget(&mut self, epochs: EpochRange) {

@@ -154,9 +154,7 @@ impl Volume {
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
             Op::Forget(epochs) => self.refuse_forget(*epochs),
-            Op::CloseEpoch { .. } | Op::ReadPast(_) | Op::Compare(_) | Op::ListEpochs(_)
-                if self.store.epochs().is_none() =>
-            {
+            op if op.is_about_epochs() && self.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
             Op::ConservativeOverwrite if self.config.policy.passes().is_empty() => {
@@ -304,6 +302,7 @@ impl Volume {
             Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
             Op::Compare(states) => self.compare(id, extent, states, out),
             Op::ListEpochs(from) => self.list_epochs(id, from, out),
+            Op::CountUnique(epoch, from) => self.count_unique(id, epoch, from, out),
             op => self.begin_read(id, op, extent, out),
         }
     }

@@ -17,6 +17,7 @@ impl Volume {
             Op::Read | Op::Copy | Op::ReadForInference | Op::Cache => self.store.missing(request.extent),
             Op::Write(_) => self.store.missing(self.store.geometry().together(request.extent)),
             Op::ListEpochs(from) => self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).err()),
+            Op::CountUnique(epoch, from) => self.missing_to_count(epoch, from),
             Op::Compare(states) => self.missing_to_compare(request.extent, states),
             Op::ReadPast(epoch) => self.store.epochs().and_then(|it| it.missing(request.extent, epoch)),
             _ => self.to_write(request).into_iter().find_map(|block| self.store.missing(block)),

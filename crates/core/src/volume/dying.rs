@@ -36,6 +36,7 @@ impl Volume {
             | Op::ReadPast(_)
             | Op::Compare(_)
             | Op::ListEpochs(_)
+            | Op::CountUnique(..)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,
         }

@@ -143,8 +143,7 @@ impl Volume {
     /// Answers request `id` with the kept epochs from `from` on.
     pub(super) fn list_epochs(&self, id: RequestId, from: Epoch, out: &mut Vec<Command>) {
         let listed = self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).ok()).unwrap_or_default();
-        let bytes: Vec<u8> =
-            listed.iter().flat_map(|(epoch, when)| [epoch.0, *when]).flat_map(u64::to_le_bytes).collect();
+        let bytes: Vec<u8> = listed.iter().flat_map(|it| it.to_bytes()).collect();
         out.push(Command::Reply(id, Ok(bytes.into())));
     }
 

@@ -461,6 +461,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::ReadPast(_)
         | Op::Compare(_)
         | Op::ListEpochs(_)
+        | Op::CountUnique(..)
         | Op::Cache
         | Op::Flush
         | Op::CloseEpoch { .. }

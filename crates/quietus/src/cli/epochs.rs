@@ -37,7 +37,7 @@ pub(super) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
 }
 
 pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
-    out.versions(&ask(&args.disk, &Call::Versions { from: args.from })?);
+    out.versions(&ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique })?);
     Ok(())
 }
 

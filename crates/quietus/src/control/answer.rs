@@ -41,7 +41,7 @@ impl OpenDisk {
                 value(serde_json::to_value(copied))
             }
             Call::Epoch { name } => self.close_epoch(name.as_deref()),
-            Call::Versions { from } => self.versions(*from),
+            Call::Versions { from, unique } => self.versions(*from, *unique, step),
             Call::Forget { epochs, wait } => self.forget(epochs, *wait, step),
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why),
             Call::Release { name } => self.release(name),

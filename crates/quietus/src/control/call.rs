@@ -40,6 +40,9 @@ pub enum Call {
     Versions {
         /// The number of the first one.
         from: u64,
+        /// Whether to count what forgetting each alone would destroy.
+        #[serde(default)]
+        unique: bool,
     },
     /// Forget epochs; answered when the intent is durable, or, with `wait`, when all that died is destroyed.
     Forget {

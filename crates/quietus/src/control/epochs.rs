@@ -46,8 +46,8 @@ impl OpenDisk {
         Ok(json!({ "epoch": epoch.0, "name": name }))
     }
 
-    /// The kept epochs from `from` on.
-    pub(super) fn versions(&self, from: u64) -> Result<Value, String> {
+    /// The kept epochs from `from` on; with `count_unique`, also what forgetting each alone would destroy.
+    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Value, String> {
         let (mut listed, mut next, mut more) = (Vec::<Listed>::new(), from, false);
         while listed.len() < LISTED_MAX && !more {
             let part = epochs::list(&self.engine, Epoch(next)).map_err(|refusal| refusal.to_string())?;
@@ -58,10 +58,19 @@ impl OpenDisk {
         }
         listed.truncate(LISTED_MAX);
         let names = self.names.by_epoch();
-        let versions: Vec<_> = listed
-            .iter()
-            .map(|it| json!({ "epoch": it.epoch, "closed_ms": it.closed_ms, "name": names.get(&it.epoch) }))
-            .collect();
+        let mut versions = Vec::new();
+        for (n, it) in listed.iter().enumerate() {
+            let Listed { epoch, closed_ms, changed_bytes } = *it;
+            let mut version = json!({
+                "epoch": epoch, "closed_ms": closed_ms, "name": names.get(&epoch), "changed_bytes": changed_bytes,
+            });
+            if count_unique {
+                let (done, of) = (n as u64, listed.len() as u64);
+                let unique = epochs::unique(&self.engine, Epoch(epoch), || step(done, of));
+                version["unique_bytes"] = unique.map_err(|refusal| refusal.to_string())?.into();
+            }
+            versions.push(version);
+        }
         Ok(json!({ "versions": versions, "more": more, "holds": self.names.holds() }))
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Names, list};
 use crate::engine::Engine;
+use quietus_core::request::KeptEpoch;
 use quietus_core::units::Epoch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +16,14 @@ pub struct Listed {
     pub epoch: u64,
     /// When it closed, in milliseconds since 1970; 0 if a crash came before that was noted.
     pub closed_ms: u64,
+    /// Bytes in blocks that were written or freed in it.
+    pub changed_bytes: u64,
+}
+
+impl From<KeptEpoch> for Listed {
+    fn from(KeptEpoch { epoch, closed_ms, changed_bytes }: KeptEpoch) -> Self {
+        Self { epoch: epoch.0, closed_ms, changed_bytes }
+    }
 }
 
 /// An epoch: its number, its name, or a time, which means the last kept epoch that had closed by then.

@@ -118,7 +118,10 @@ mod tests {
     const DAY: u64 = 86_400_000;
 
     fn listed(closed: &[(u64, u64)]) -> Vec<Listed> {
-        closed.iter().map(|(epoch, closed_ms)| Listed { epoch: *epoch, closed_ms: *closed_ms }).collect()
+        closed
+            .iter()
+            .map(|(epoch, closed_ms)| Listed { epoch: *epoch, closed_ms: *closed_ms, changed_bytes: 0 })
+            .collect()
     }
 
     #[test]

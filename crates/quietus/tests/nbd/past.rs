@@ -289,3 +289,36 @@ fn a_disk_whose_making_was_killed_is_not_there_or_whole_and_is_made_anew() {
     let hidden: Vec<_> = left.filter(|it| it.to_string_lossy().starts_with('.')).collect();
     assert!(hidden.is_empty(), "{hidden:?}");
 }
+
+#[test]
+fn versions_shows_what_each_epoch_changed_and_what_forgetting_it_would_destroy() {
+    let past = Past::new("64M");
+    history(&past);
+    let listed = |args: &[&str]| {
+        let text = past.text();
+        let answer = ran(&[&["versions", &text], args].concat());
+        let versions = answer["versions"].as_array().unwrap().clone();
+        let number = |it: &Value, name: &str| it[name].as_u64().map(|bytes| bytes / BLOCK);
+        versions
+            .iter()
+            .map(|it| (number(it, "changed_bytes"), number(it, "unique_bytes")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&[]), [(Some(640), None), (Some(350), None)]);
+    // Only epoch 1 shows what epoch 2 replaced or freed; and three blocks of epoch 2 were replaced later.
+    let all = [(Some(640), Some(340)), (Some(350), Some(3))];
+    assert_eq!(listed(&["--unique"]), all);
+    let served = past.serve();
+    assert_eq!(listed(&["--unique"]), all);
+    let retired = || ran(&["status", &past.text()])["store"]["retired_bytes"].as_u64().unwrap() / BLOCK;
+    assert_eq!(retired(), 343);
+    ran(&["forget", &past.at("1"), "--wait"]);
+    assert_eq!((listed(&["--unique"]), retired()), (vec![all[1]], 3));
+    put(&mut client(&served), 0, 1, 9);
+    assert_eq!(past.close(), 3);
+    assert_eq!(listed(&["--unique"])[1], (Some(5), Some(0)), "three, one and one");
+    let text = quietus().args(["versions", &past.text(), "--unique"]).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("       epoch  closed"), "{text}");
+    assert!(text.contains("1.37 MiB"), "{text}");
+}

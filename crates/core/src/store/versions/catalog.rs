@@ -50,21 +50,23 @@ struct Note {
     /// The half of the log that goes on from here, and the number of the last sector before it.
     half: u8,
     sequence: u64,
+    /// In how many blocks the open epoch and the one before it have changed.
+    changed: [u64; 2],
 }
 
 impl Note {
     fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = self.open.0.to_le_bytes().to_vec();
-        bytes.extend(self.sequence.to_le_bytes());
-        bytes.push(self.half);
-        bytes
+        let [open, before] = self.changed;
+        let numbers = [self.open.0, self.sequence, open, before];
+        numbers.into_iter().flat_map(u64::to_le_bytes).chain([self.half]).collect()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = crate::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
+        let changed = [fields.u64()?, fields.u64()?];
         let [half] = fields.array()?;
-        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence })
+        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence, changed })
     }
 }
 
@@ -78,15 +80,15 @@ impl Catalog {
         head: &Head,
         session: Session,
     ) -> Option<Self> {
-        let Note { open, half, sequence } = match head.generation {
-            0 => Note { open: Epoch(1), half: 0, sequence: 0 },
+        let Note { open, half, sequence, changed } = match head.generation {
+            0 => Note { open: Epoch(1), half: 0, sequence: 0, changed: [0; 2] },
             _ => Note::from_bytes(&head.note)?,
         };
         let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
         Some(Self {
             disk,
             layout,
-            history: History::open(disk, head, open),
+            history: History::open(disk, head, open, changed),
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, session),
             old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
@@ -237,8 +239,8 @@ impl Catalog {
         let (half, sequence) = self.log.position();
         let mut roots = self.history.roots();
         roots.push(self.slots.root());
-        let head =
-            Head { generation, roots, note: Note { open: self.open_epoch(), half, sequence }.to_bytes() };
+        let note = Note { open: self.open_epoch(), half, sequence, changed: self.history.changed() };
+        let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);
         IndexCheckpoint { log, writes, head, homed: to_home, old_half: (used, dying) }

@@ -3,7 +3,7 @@
 use super::key::NUMBER_MAX;
 use super::{Versions, page_place};
 use crate::blocks::BlockSet;
-use crate::request::AsOf;
+use crate::request::{AsOf, UniqueAt};
 use crate::store::Incomparable;
 use crate::tree::Absent;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
@@ -38,6 +38,22 @@ impl Versions {
         let compared = self.catalog.history.compare(blocks, states.map(last_birth), looks_max);
         let (differing, end) = compared.map_err(missing)?;
         Ok((differing, extent.end().min(end * BLOCK_BYTES)))
+    }
+}
+
+impl Versions {
+    /// See [`Epochs::count_unique`](crate::store::Epochs::count_unique).
+    pub(super) fn count_unique_blocks(
+        &self,
+        epoch: Epoch,
+        from: UniqueAt,
+    ) -> Result<(u64, Option<UniqueAt>), Incomparable> {
+        let missing = |Absent(page)| Incomparable::Missing(page_place(page));
+        if !self.is_kept(epoch).map_err(missing)? {
+            return Err(Incomparable::NotKept(epoch));
+        }
+        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))?;
+        self.catalog.history.count_unique(epoch, from).map_err(missing)
     }
 }
 

@@ -7,6 +7,7 @@
 //! dead are the tails of the runs. Runs of similar length are merged, so that a list has few.
 
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
+use crate::request::UniqueAt;
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use crate::units::Epoch;
@@ -125,6 +126,23 @@ impl Deaths {
             from = run + 1;
         }
         Ok(None)
+    }
+
+    /// Counts versions in the list of `list` that were born after `since`, from a place on: as many as are in one page. Where
+    /// to go on, if there may be more.
+    pub(super) fn count_born_after(
+        &self,
+        pages: &Pages,
+        list: Epoch,
+        since: Epoch,
+        UniqueAt([run, born, block]): UniqueAt,
+    ) -> Result<(u64, Option<UniqueAt>), Absent> {
+        let Some(first) = self.run_from(pages, list, run)? else { return Ok((0, None)) };
+        let from = if first == run { [run, born.max(since.0 + 1), block] } else { [first, since.0 + 1, 0] };
+        let end = pack(&[first, NUMBER_MAX, NUMBER_MAX]);
+        let (count, next) = self.entries.count_in_leaf(pages, &pack(&from), &end)?;
+        let next = next.map_or([first + 1, 0, 0], |key| [0, 1, 2].map(|n| number(&key, n)));
+        Ok((count, Some(UniqueAt(next))))
     }
 
     /// The first run of a list with at least this number.

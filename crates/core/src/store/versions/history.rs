@@ -48,14 +48,39 @@ pub(super) struct History {
     /// By block and birth: the slot, or [`FREED`].
     versions: Tree<{ 2 * NUMBER }, NUMBER>,
     deaths: Deaths,
-    /// The kept epochs, and when each closed.
-    epochs: Tree<NUMBER, 8>,
+    /// The kept epochs: when each closed, and in how many blocks it changed.
+    epochs: Tree<NUMBER, { 8 + NUMBER }>,
     /// The slots of versions that are owed: the block, and its birth.
     owed: Tree<NUMBER, { 2 * NUMBER }>,
     /// The epoch that takes the writes that arrive.
     open: Epoch,
     /// The kept epoch before the open one, and the one before that.
     last_kept: [Option<Epoch>; 2],
+    /// In how many blocks the open epoch has changed, and the one before it, whose last changes may be under way.
+    changed: [u64; 2],
+}
+
+/// The end of a kept epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct End {
+    /// When it closed.
+    pub(super) when: WallTime,
+    /// The blocks of which it has a version, or the end of one.
+    pub(super) changed: u64,
+}
+
+impl End {
+    fn to_bytes(self) -> [u8; 8 + NUMBER] {
+        let mut bytes = [0; 8 + NUMBER];
+        bytes[..8].copy_from_slice(&self.when.0.to_be_bytes());
+        bytes[8..].copy_from_slice(&pack::<NUMBER>(&[self.changed]));
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; 8 + NUMBER]) -> Self {
+        let when = bytes[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Self { when: WallTime(when), changed: number(&bytes[8..], 0) }
+    }
 }
 
 /// How far a forget is.
@@ -90,7 +115,8 @@ pub(super) enum Forgotten {
 
 impl History {
     /// The history that `head` names. All inner pages have to be [loaded](History::reach) before its use.
-    pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch) -> Self {
+    /// What the open epoch and the one before it have `changed` by then, the head's note says.
+    pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch, changed: [u64; 2]) -> Self {
         let root = |tree: usize| head.roots.get(tree).copied().unwrap_or_default();
         let at = |tree: usize| (tree as u8, root(tree));
         Self {
@@ -101,7 +127,13 @@ impl History {
             owed: Tree::new(OWED as u8, root(OWED)),
             open,
             last_kept: [None; 2],
+            changed,
         }
+    }
+
+    /// In how many blocks the open epoch and the one before it have changed, for a head.
+    pub(super) fn changed(&self) -> [u64; 2] {
+        self.changed
     }
 
     /// Looks at all inner pages, and finds the free ones, and the last kept epochs. `others` adds the pages of
@@ -147,10 +179,10 @@ impl History {
         Ok(found.map(|(key, _)| Epoch(number(&key, 0))))
     }
 
-    /// The first kept epoch that is not before `epoch`, and when it closed.
-    pub(super) fn kept_at_or_after(&self, epoch: Epoch) -> Result<Option<(Epoch, WallTime)>, Absent> {
+    /// The first kept epoch that is not before `epoch`, and its end.
+    pub(super) fn kept_at_or_after(&self, epoch: Epoch) -> Result<Option<(Epoch, End)>, Absent> {
         let found = self.epochs.at_or_after(&self.pages, &pack(&[epoch.0]))?;
-        Ok(found.map(|(key, when)| (Epoch(number(&key, 0)), WallTime(u64::from_be_bytes(when)))))
+        Ok(found.map(|(key, end)| (Epoch(number(&key, 0)), End::from_bytes(end))))
     }
 
     fn kept_before(&self, epoch: Option<Epoch>) -> Result<Option<Epoch>, Absent> {
@@ -209,20 +241,32 @@ impl History {
             (None, Some(dead)) => self.deaths.add(&mut self.pages, epoch, dead)?,
             (None, None) => {}
         }
-        if let Some(dead) = owed {
+        if let Some(dead) = owed.filter(|dead| dead.born != epoch) {
             self.versions.remove(&mut self.pages, &pack(&[block.0, dead.born.0]))?;
         }
         let key = pack(&[block.0, epoch.0]);
         // A block that no kept epoch shows needs no end.
         let needs_end = before.is_some_and(|before| before.slot != FREED);
         match slot {
-            None if !needs_end => self.versions.remove(&mut self.pages, &key).map(drop)?,
+            None if !needs_end => {
+                let had = self.versions.remove(&mut self.pages, &key)?.is_some();
+                self.count_change(epoch, -i64::from(had));
+            }
             slot => {
                 let slot = slot.unwrap_or(FREED);
-                self.versions.insert(&mut self.pages, &key, &pack(&[slot.0])).map(drop)?;
+                let is_new = self.versions.insert(&mut self.pages, &key, &pack(&[slot.0]))?.is_none();
+                self.count_change(epoch, i64::from(is_new));
             }
         }
         Ok(owed)
+    }
+
+    /// Counts an entry of `epoch` in the tree of versions, if that epoch is open, or was the last one to be.
+    fn count_change(&mut self, epoch: Epoch, more: i64) {
+        let before = self.open.0.checked_sub(epoch.0).and_then(|before| usize::try_from(before).ok());
+        if let Some(changed) = before.and_then(|before| self.changed.get_mut(before)) {
+            *changed = changed.saturating_add_signed(more);
+        }
     }
 
     /// The last kept epoch before `epoch`, which is the open one or the one before it.
@@ -259,8 +303,10 @@ impl History {
     /// Closes the open epoch, which is kept from now on, and opens the next one.
     pub(super) fn close(&mut self, when: WallTime) -> Result<Epoch, Absent> {
         let closed = self.open;
-        self.epochs.insert(&mut self.pages, &pack(&[closed.0]), &when.0.to_be_bytes())?;
+        let end = End { when, changed: self.changed[0] };
+        self.epochs.insert(&mut self.pages, &pack(&[closed.0]), &end.to_bytes())?;
         self.last_kept = [Some(closed), self.last_kept[0]];
+        self.changed = [0, self.changed[0]];
         self.open = Epoch(closed.0 + 1);
         Ok(closed)
     }
@@ -270,7 +316,8 @@ impl History {
         if epoch == self.open {
             return self.close(when).map(drop);
         }
-        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &when.0.to_be_bytes()).map(drop)
+        let end = End { when, changed: self.changed[1] };
+        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &end.to_bytes()).map(drop)
     }
 
     /// Takes the next step of a forget.
@@ -317,6 +364,7 @@ impl History {
         let end = next.filter(|(key, it)| number(key, 0) == block.0 && number(it, 0) == FREED.0);
         if let Some((key, _)) = end.filter(|_| is_zero) {
             self.versions.remove(&mut self.pages, &key)?;
+            self.count_change(Epoch(number(&key, 1)), -1);
         }
         Ok(Forgotten::Version(dead))
     }

@@ -26,6 +26,9 @@ pub struct VersionsListArgs {
     /// Number of the first epoch to list. At most 1,000 are listed at once.
     #[arg(long, default_value_t = 0)]
     pub from: u64,
+    /// Count for each epoch what forgetting it alone would destroy. Takes as long as there is to count.
+    #[arg(long)]
+    pub unique: bool,
 }
 
 /// `forget`.

@@ -1,6 +1,6 @@
 //! Reports about epochs.
 
-use super::Report;
+use super::{Report, bytes};
 use crate::epochs::At;
 use serde_json::Value;
 use std::fmt::Write;
@@ -18,8 +18,11 @@ impl Report {
     pub(crate) fn versions(&self, answer: &Value) {
         self.say(answer, |out| {
             let versions = answer["versions"].as_array().map_or(&[][..], Vec::as_slice);
-            if versions.is_empty() {
-                writeln!(out, "no epoch is kept")?;
+            let has_unique = versions.first().is_some_and(|it| it["unique_bytes"].is_u64());
+            let unique = if has_unique { "      unique" } else { "" };
+            match versions.is_empty() {
+                true => writeln!(out, "no epoch is kept")?,
+                false => writeln!(out, "{:>12}  {:<20}  {:>10}{unique}  name", "epoch", "closed", "changed")?,
             }
             for it in versions {
                 let name = it["name"].as_str().unwrap_or_default();
@@ -27,7 +30,11 @@ impl Report {
                     None | Some(0) => "unknown".into(),
                     Some(ms) => At::Time(ms).to_string(),
                 };
-                writeln!(out, "{:>12}  {closed:<20}  {name}", it["epoch"])?;
+                let size = |name: &str| it[name].as_u64().map(bytes);
+                let changed = size("changed_bytes").unwrap_or_default();
+                let unique = size("unique_bytes").map_or(String::new(), |size| format!("  {size:>10}"));
+                let line = format!("{:>12}  {closed:<20}  {changed:>10}{unique}  {name}", it["epoch"]);
+                writeln!(out, "{}", line.trim_end())?;
             }
             if let Some(last) = versions.last().filter(|_| answer["more"] == true) {
                 writeln!(out, "there are more: --from {}", last["epoch"].as_u64().unwrap_or_default() + 1)?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::blocks::BlockSet;
+use crate::request::UniqueAt;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,14 @@ impl Dull {
         self.owed = self.versions.iter().filter(|(_, it)| !is_shown(it)).map(|(slot, _)| *slot).collect();
     }
 
+    /// How many versions only `epoch` shows, which is kept.
+    fn unique(&self, epoch: u64) -> u64 {
+        let shows =
+            |it: &(u64, u64, Option<u64>), epoch| it.1 <= epoch && it.2.is_some_and(|died| epoch < died);
+        let mine = self.versions.values().filter(|it| shows(it, epoch));
+        mine.filter(|it| self.kept.iter().filter(|kept| shows(it, **kept)).count() == 1).count() as u64
+    }
+
     fn shown(&self, block: u64, epoch: u64) -> Option<u64> {
         let is_it = |(of, born, died): &(u64, u64, Option<u64>)| {
             *of == block && *born <= epoch && died.is_none_or(|died| epoch < died)
@@ -52,7 +61,7 @@ struct Disk {
     head: Head,
     memory_max: usize,
     model: Dull,
-    durable: (Dull, u64),
+    durable: (Dull, u64, [u64; 2]),
     slots: u64,
 }
 
@@ -61,11 +70,11 @@ impl Disk {
         let head = Head { generation: 0, roots: vec![], note: vec![] };
         let model = Dull { open: 1, ..Dull::default() };
         Self {
-            history: History::open(DISK, &head, Epoch(1)),
+            history: History::open(DISK, &head, Epoch(1), [0; 2]),
             medium: BTreeMap::new(),
             head,
             memory_max,
-            durable: (model.clone(), 1),
+            durable: (model.clone(), 1, [0; 2]),
             model,
             slots: 0,
         }
@@ -94,7 +103,25 @@ impl Disk {
         assert_eq!(owed.map(|dead| dead.slot.0).into_iter().collect::<Vec<_>>(), news);
     }
 
+    /// How many entries of the index were born in `epoch`.
+    fn born_in(&mut self, epoch: u64) -> u64 {
+        let (mut count, mut from) = (0, [0; 2 * NUMBER]);
+        while let Some((key, _)) = self.ask(|it| it.versions.at_or_after(&it.pages, &from)) {
+            count += u64::from(number(&key, 1) == epoch);
+            from = pack(&[number(&key, 0), number(&key, 1) + 1]);
+        }
+        count
+    }
+
     fn close(&mut self) {
+        let changed = self.born_in(self.model.open);
+        let open = Epoch(self.model.open);
+        self.close_open();
+        let (epoch, end) = self.ask(|it| it.kept_at_or_after(open)).expect("it is kept");
+        assert_eq!((epoch, end.changed, end.when), (open, changed, WallTime(7)));
+    }
+
+    fn close_open(&mut self) {
         let closed = self.ask(|it| it.close(WallTime(7)));
         assert_eq!(closed.0, self.model.open);
         self.model.kept.insert(self.model.open);
@@ -133,13 +160,13 @@ impl Disk {
         let generation = self.history.pages.begin_head();
         self.head = Head { generation, roots: self.history.roots(), note: vec![] };
         self.history.pages.end_head();
-        self.durable = (self.model.clone(), self.model.open);
+        self.durable = (self.model.clone(), self.model.open, self.history.changed());
     }
 
     fn crash(&mut self) {
-        let (model, open) = self.durable.clone();
+        let (model, open, changed) = self.durable.clone();
         self.model = model;
-        self.history = History::open(DISK, &self.head, Epoch(open));
+        self.history = History::open(DISK, &self.head, Epoch(open), changed);
         self.ask(|it| it.reach(|_, _| Ok(())));
     }
 
@@ -176,6 +203,14 @@ impl Disk {
         for pair in states.windows(2).chain(states.rchunks(2).filter(|it| it.len() == 2)) {
             self.check_compared(blocks, [pair[0], pair[1]]);
             self.check_compared(blocks, [pair[1], self.model.open]);
+        }
+        for epoch in self.model.kept.clone() {
+            let (mut unique, mut at) = (0, Some(UniqueAt::START));
+            while let Some(from) = at {
+                let (more, next) = self.ask(|it| it.count_unique(Epoch(epoch), from));
+                (unique, at) = (unique + more, next);
+            }
+            assert_eq!(unique, self.model.unique(epoch), "of epoch {epoch}");
         }
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));

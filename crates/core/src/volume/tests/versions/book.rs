@@ -5,7 +5,7 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
-use crate::request::AsOf;
+use crate::request::{AsOf, KeptEpoch, UniqueAt};
 use crate::store::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
     Store, StoreStatus, WritePlan, Written,
@@ -304,8 +304,12 @@ impl Epochs for Book {
         it.is_changed = true;
     }
 
-    fn list(&self, _: Epoch, _: usize) -> Result<Vec<(Epoch, u64)>, Place> {
+    fn list(&self, _: Epoch, _: usize) -> Result<Vec<KeptEpoch>, Place> {
         unreachable!("no test lists the epochs of this store")
+    }
+
+    fn count_unique(&self, _: Epoch, _: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
+        unreachable!("no test counts versions of this store")
     }
 
     fn compare(
