@@ -373,8 +373,8 @@ pub enum Refusal {
     /// The disk cannot do this, or not fast.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
-    /// The epoch was forgotten, or never closed.
-    #[error("epoch {} is not kept; list the epochs of the disk to see which are", .0.0)]
+    /// The epoch was forgotten, after somebody had looked it up; or it never closed.
+    #[error("epoch {} is not kept any more: it was forgotten while it was read; list the epochs of the disk to see which are kept", .0.0)]
     Forgotten(Epoch),
     /// The current state is being replaced by that of an epoch.
     #[error("the disk is being restored; try again when that is done")]

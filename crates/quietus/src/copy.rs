@@ -96,18 +96,31 @@ pub fn copy_past(past: &Past, into: &File, step: Step<'_>) -> Result<Copied, Cop
     let size_bytes = past.size();
     into.set_len(size_bytes).map_err(CopyError::Image)?;
     let mut live_bytes = 0;
-    for piece in Extent::<Addr>::new(0, size_bytes).pieces(PIECE_BYTES) {
-        let bytes = past.read(piece)?;
-        for run in filled(&bytes) {
-            let written = into.write_all_at(&bytes[run.clone()], piece.start.0 + run.start as u64);
-            written.map_err(CopyError::Image)?;
-            live_bytes += run.len() as u64;
+    let whole = Extent::<Addr>::new(0, size_bytes);
+    for (run, liveness) in liveness_runs(past, whole) {
+        let is_filled = liveness == Liveness::Live;
+        for piece in run.pieces(PIECE_BYTES).filter(|_| is_filled) {
+            live_bytes += copy_piece(past, into, piece)?;
+            go_on(step, piece.end(), size_bytes)?;
         }
-        if !step(piece.end(), size_bytes) {
-            return Err(CopyError::Interrupted);
-        }
+        go_on(step, run.end(), size_bytes)?;
     }
     Ok(Copied { size_bytes, live_bytes, held_ms: 0 })
+}
+
+/// Copies what is not zeros; returns how much that is.
+fn copy_piece(past: &Past, into: &File, piece: Extent<Addr>) -> Result<u64, CopyError> {
+    let (bytes, mut copied) = (past.read(piece)?, 0);
+    for run in filled(&bytes) {
+        let written = into.write_all_at(&bytes[run.clone()], piece.start.0 + run.start as u64);
+        written.map_err(CopyError::Image)?;
+        copied += run.len() as u64;
+    }
+    Ok(copied)
+}
+
+fn go_on(step: Step<'_>, done: u64, of: u64) -> Result<(), CopyError> {
+    if step(done, of) { Ok(()) } else { Err(CopyError::Interrupted) }
 }
 
 fn check_empty(file: &File) -> Result<(), CopyError> {

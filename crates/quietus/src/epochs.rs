@@ -7,6 +7,7 @@ mod export;
 mod gate;
 mod keeper;
 mod names;
+mod pieces;
 mod timer;
 
 pub use at::{At, Listed};

@@ -1,13 +1,13 @@
 //! A judge with all keys: after an epoch is forgotten, nobody opens what only that epoch showed, and all that is kept
 //! stays as it was.
 
-use quietus::control::Call;
+use quietus::control::{Call, Refused};
 use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
-use quietus::epochs;
-use quietus::export::carry_out;
+use quietus::epochs::{self, Past, States};
+use quietus::export::{Changes, carry_out};
 use quietus::keys::{Keys, Source};
 use quietus::open_disk::OpenDisk;
-use quietus_core::request::{Op, Request};
+use quietus_core::request::{AsOf, Op, Request};
 use quietus_core::sealing::{Block, Context, Sealer, Sealing, Session, Slot};
 use quietus_core::units::{Epoch, EpochRange, Extent};
 use quietus_seal::Seal;
@@ -265,7 +265,7 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
             left > 0
         })
     };
-    let error = restore("1", 2).expect_err("it is interrupted");
+    let error = restore("1", 2).expect_err("it is interrupted").to_string();
     assert!(error.contains("restore epoch 1 to go on, or epoch 3 to go back"), "{error}");
     let mixed = rounds(&disk);
     assert_eq!(mixed[..16], [1; 16], "what was restored");
@@ -283,4 +283,28 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
         };
         assert!(is_it, "block {block} in epoch 3");
     }
+}
+
+#[test]
+fn what_is_forgotten_while_it_is_read_is_told_from_other_failures() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let calls = [Call::Diff { from: "1".into(), to: None, start: 0 }, Call::ExportPast { at: "1".into() }];
+    for call in &calls {
+        let none = disk.answer(&Call::Diff { from: "9".into(), to: None, start: 0 }, None, &mut |_, _| true);
+        assert!(matches!(none, Err(Refused::Failed(why)) if why.contains("epoch 9 is not kept")));
+        assert!(disk.answer(call, tempfile::tempfile().ok().as_ref(), &mut |_, _| true).is_ok());
+    }
+    // Between the look for the epoch and the first read.
+    let states =
+        States { engine: std::sync::Arc::clone(&disk.engine), states: [AsOf::End(Epoch(1)), AsOf::Now] };
+    let past = Past::new(std::sync::Arc::clone(&disk.engine), "disk@1".into(), Epoch(1));
+    forget_first(&disk);
+    let refused = states.changed(Extent::new(0, BLOCK), 1).expect_err("it is forgotten");
+    assert!(
+        matches!(Refused::from(refused), Refused::Forgotten(why) if why.contains("forgotten while it was read"))
+    );
+    let refused = quietus::copy::copy_past(&past, &tempfile::tempfile().expect("a file"), &mut |_, _| true);
+    let refused = Refused::from(refused.expect_err("it is forgotten"));
+    assert!(matches!(&refused, Refused::Forgotten(_)), "{refused}");
 }

@@ -16,7 +16,7 @@ use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 
 const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why and what to do\n  \
-    2  invalid command line\n  3  success with a bad result: a check failed, or dead content was found";
+    2  invalid command line\n  3  success with a bad result: a check failed, dead content was found, or an epoch was forgotten while it was read";
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -394,7 +394,8 @@ pub struct PurgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct ExportArgs {
-    /// The disk's directory. If it is served, the image is the disk at one instant.
+    /// The disk's directory, or DISK@EPOCH for the past of a disk that keeps versions. If the disk is served, the image
+    /// is the disk at one instant.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// Image file to make.

@@ -9,10 +9,10 @@ mod serve;
 mod stop;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call};
+use crate::control::{self, Call, Refused};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
-use crate::offline::{self, ExportOf, ImageFormat};
+use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::proof;
 use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
@@ -42,6 +42,17 @@ pub(crate) enum Failure {
     /// The command was done, and the answer is bad (a check failed, dead content was found): exit
     /// code 3.
     Bad,
+    /// An epoch was forgotten while it was read: exit code 3.
+    Forgotten(String),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Failed(why) => Self::Error(why),
+            Refused::Forgotten(why) => Self::Forgotten(why),
+        }
+    }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
@@ -65,14 +76,22 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Bad) => ExitCode::from(3),
+        Err(Failure::Forgotten(error)) => {
+            say_failure(&error, json);
+            ExitCode::from(3)
+        }
         Err(Failure::Error(error)) => {
-            if json {
-                println!("{}", json!({ "error": error }));
-            }
-            eprintln!("quietus: {error}");
+            say_failure(&error, json);
             ExitCode::FAILURE
         }
     }
+}
+
+fn say_failure(error: &str, json: bool) {
+    if json {
+        println!("{}", json!({ "error": error }));
+    }
+    eprintln!("quietus: {error}");
 }
 
 /// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
@@ -185,7 +204,13 @@ fn export(
 ) -> Result<(), Failure> {
     let (disk, at) = epochs::split(disk);
     let what = ExportOf { disk: &disk, at: at.as_deref(), source };
-    out.exported(&with_bar(|step| Ok(offline::export(what, image, format, step)?))?);
+    let exported = with_bar(|step| {
+        offline::export(what, image, format, step).map_err(|error| match error {
+            OfflineError::Forgotten(why) => Failure::Forgotten(why),
+            error => error.into(),
+        })
+    });
+    out.exported(&exported?);
     Ok(())
 }
 
@@ -311,7 +336,7 @@ fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
 
 /// Asks with a progress bar, until Ctrl-C.
 fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    with_bar(|step| control::ask(disk, call, None, step).map_err(Failure::Error))
+    with_bar(|step| Ok(control::ask(disk, call, None, step)?))
 }
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.

@@ -55,11 +55,9 @@ pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
             !is_interrupted
         };
         let answer = control::ask_unlocked(&disk, &call, None, Some(&source), &mut step);
-        answer.map_err(|error| {
-            Failure::Error(match is_interrupted {
-                true => stopped(&disk, &at),
-                false => error,
-            })
+        answer.map_err(|refused| match is_interrupted {
+            true => Failure::Error(stopped(&disk, &at)),
+            false => refused.into(),
         })
     })?;
     out.restored(&serde_json::from_value::<Restored>(answer)?);
@@ -76,4 +74,28 @@ fn stopped(disk: &Path, at: &str) -> String {
         "interrupted: {disk} is in part as {at} and in part as before; run `quietus restore {disk}@{at}` to go on, or \
          `quietus restore {disk}@{before}` to go back"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{CreateOptions, StoreKind, VersionsOptions};
+    use quietus_seal::Seal;
+
+    #[test]
+    fn an_interrupted_restore_says_how_to_go_on_and_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("disk");
+        let versions = VersionsOptions { seal: Some(Seal::None), ..VersionsOptions::default() };
+        let image = dir.path().join("image");
+        std::fs::write(&image, [1; 4096]).expect("an image");
+        let store = StoreKind::Versions;
+        let options = CreateOptions { store, versions, policy: "clear".into(), ..CreateOptions::default() };
+        crate::offline::create_from(&path, &options, &image, &mut |_, _| true).expect("a disk");
+        let ask = |call| control::ask(&path, &call, None, &mut |_, _| true).expect("an answer");
+        let before = ask(Call::Epoch { name: None })["epoch"].clone();
+        let (said, disk) = (stopped(&path, "monday"), path.display());
+        assert!(said.contains(&format!("`quietus restore {disk}@monday` to go on")), "{said}");
+        assert!(said.contains(&format!("`quietus restore {disk}@{before}` to go back")), "{said}");
+    }
 }

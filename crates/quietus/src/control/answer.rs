@@ -1,6 +1,7 @@
 //! The answers to calls, by the disk that is open in this process.
 
 use super::call::{Call, Space, StatusAnswer};
+use super::refused::Refused;
 use super::waiting;
 use crate::attached::Finding;
 use crate::audit_log::Checked;
@@ -26,17 +27,16 @@ impl OpenDisk {
     ///
     /// # Errors
     /// The reason for the refusal, in words.
-    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
+    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
         let value = |it: Result<Value, serde_json::Error>| it.map_err(|error| error.to_string());
-        match call {
+        let answer = match call {
             Call::Status => value(serde_json::to_value(self.status())),
             Call::Deaths => Ok(self.deaths()),
             Call::Shred => self.shred(step),
             Call::Purge { ranges, conservative } => self.purge(ranges, *conservative),
             Call::Compact => self.compact(step),
             Call::Export => {
-                let file =
-                    file.ok_or("no file came with the call `export`; send a descriptor of an empty file")?;
+                let file = file.ok_or_else(|| no_file("export"))?;
                 let copied = copy(&self.engine, file, step).map_err(|error| error.to_string())?;
                 value(serde_json::to_value(copied))
             }
@@ -46,12 +46,11 @@ impl OpenDisk {
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why),
             Call::Release { name } => self.release(name),
             Call::ExportPast { at } => {
-                let file = file
-                    .ok_or("no file came with the call `export-past`; send a descriptor of an empty file")?;
-                self.export_past(at, file, step)
+                let file = file.ok_or_else(|| no_file("export-past"))?;
+                return self.export_past(at, file, step);
             }
             Call::Diff { from, to, start } => {
-                value(serde_json::to_value(self.diff(from, to.as_deref(), *start, step)?))
+                return Ok(serde_json::to_value(self.diff(from, to.as_deref(), *start, step)?)?);
             }
             Call::Restore { at } => value(serde_json::to_value(self.restore(at, step)?)),
             Call::Verify => Ok(self.verify()),
@@ -60,7 +59,8 @@ impl OpenDisk {
                 let receipt = proof::prove(&self.engine, &self.dir, guarantees, step);
                 value(serde_json::to_value(receipt.map_err(|error| error.to_string())?))
             }
-        }
+        };
+        Ok(answer?)
     }
 
     fn status(&self) -> StatusAnswer {
@@ -201,6 +201,10 @@ impl OpenDisk {
             .collect();
         json!({ "ok": ok, "checks": checks })
     }
+}
+
+fn no_file(call: &str) -> String {
+    format!("no file came with the call `{call}`; send a descriptor of an empty file")
 }
 
 /// Why nothing more is destroyed, if so: the disk is latched, or it was not `done` because destruction pauses.

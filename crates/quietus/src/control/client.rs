@@ -1,6 +1,7 @@
 //! The asking end: the server of a disk answers, or without one the disk itself.
 
 use super::call::Call;
+use super::refused::Refused;
 use super::wire::{self, Answer, through_fd};
 use crate::directory::DirectoryErrorKind;
 use crate::disk::{DiskErrorKind, Step};
@@ -18,7 +19,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The reason why there is no answer, in words.
-pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, String> {
+pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
     ask_unlocked(path, call, file, None, step)
 }
 
@@ -32,7 +33,7 @@ pub fn ask_unlocked(
     file: Option<&File>,
     source: Option<&Source>,
     step: Step<'_>,
-) -> Result<Value, String> {
+) -> Result<Value, Refused> {
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);
     }
@@ -61,7 +62,7 @@ fn ask_server(
     call: &Call,
     file: Option<&File>,
     step: Step<'_>,
-) -> Result<Value, String> {
+) -> Result<Value, Refused> {
     let failed = |error: io::Error| format!("cannot ask the server of the disk: {error}; see its log");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
     wire::send(stream, &text, file).map_err(failed)?;
@@ -70,10 +71,11 @@ fn ask_server(
             serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
         match line {
             Answer::Ok(value) => return Ok(value),
-            Answer::Error(error) => return Err(error),
+            Answer::Error(error) => return Err(error.into()),
+            Answer::Forgotten(error) => return Err(Refused::Forgotten(error)),
             Answer::Progress(done, of) if step(done, of) => {}
-            Answer::Progress(..) => return Err("interrupted".into()),
+            Answer::Progress(..) => return Err("interrupted".to_string().into()),
         }
     }
-    Err("the server of the disk ended before it answered; see its log".into())
+    Err("the server of the disk ended before it answered; see its log".to_string().into())
 }

@@ -1,5 +1,6 @@
 //! The answers to calls about epochs.
 
+use super::refused::Refused;
 use crate::copy;
 use crate::disk::Step;
 use crate::epochs::{self, At, HoldOf, Listed, Past, now_ms};
@@ -128,10 +129,9 @@ impl OpenDisk {
     }
 
     /// Copies the disk as it was at an epoch to `file`.
-    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Value, String> {
+    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Value, Refused> {
         let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
         let past = Past::new(Arc::clone(&self.engine), format!("{}@{at}", self.dir.name()), epoch);
-        let copied = copy::copy_past(&past, file, step).map_err(|error| error.to_string())?;
-        serde_json::to_value(copied).map_err(|error| error.to_string())
+        Ok(serde_json::to_value(copy::copy_past(&past, file, step)?)?)
     }
 }

@@ -1,5 +1,6 @@
 //! The answers to calls about states of the past.
 
+use super::refused::Refused;
 use crate::disk::Step;
 use crate::epochs::{At, differences};
 use crate::export::Export;
@@ -49,7 +50,7 @@ impl OpenDisk {
         to: Option<&str>,
         start: u64,
         step: Step<'_>,
-    ) -> Result<Diff, String> {
+    ) -> Result<Diff, Refused> {
         let (from, to) = (self.epoch_at(from)?, to.map(|at| self.epoch_at(at)).transpose()?);
         let states = [AsOf::End(from), to.map_or(AsOf::Now, AsOf::End)];
         let size = self.engine.size();
@@ -57,14 +58,14 @@ impl OpenDisk {
         let (from, to) = (from.0, to.map(|to| to.0));
         let mut diff = Diff { from, to, ranges: Vec::new(), differing_bytes: 0, next: None };
         for part in differences(&self.engine, whole, states) {
-            let part = part.map_err(|refusal| refusal.to_string())?;
+            let part = part?;
             part.differing.iter().for_each(|run| diff.add(*run));
             if diff.ranges.len() >= RANGES_MAX {
                 diff.next = Some(part.end).filter(|end| *end < size);
                 break;
             }
             if !step(part.end, size) {
-                return Err("interrupted".into());
+                return Err(Refused::Failed("interrupted".into()));
             }
         }
         Ok(diff)

@@ -64,7 +64,7 @@ impl OpenDisk {
         }
         self.gate.close().map_err(|clients| match clients {
             0 => "the disk is being restored already; wait for the end of that".into(),
-            _ => format!("cannot restore: {clients} clients use the disk; disconnect them (stop the guest) and try again"),
+            _ => format!("cannot restore: clients are connected to the disk ({clients}); disconnect them (stop the guest), and try again"),
         })
     }
 }

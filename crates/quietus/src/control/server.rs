@@ -1,6 +1,7 @@
 //! The answering end: a socket in the directory of a disk that is open here.
 
 use super::call::Call;
+use super::refused::Refused;
 use super::wire::{self, Answer, through_fd};
 use crate::open_disk::OpenDisk;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -131,7 +132,11 @@ fn answer_on(stream: &UnixStream, open: &OpenDisk) -> io::Result<()> {
     };
     let answer = match serde_json::from_str::<Call>(&line) {
         Ok(call) => open.answer(&call, file.as_ref(), &mut tell),
-        Err(error) => Err(format!("unknown call on the control socket: {error}")),
+        Err(error) => Err(Refused::Failed(format!("unknown call on the control socket: {error}"))),
     };
-    say(&answer.map_or_else(Answer::Error, Answer::Ok))
+    say(&match answer {
+        Ok(value) => Answer::Ok(value),
+        Err(Refused::Failed(why)) => Answer::Error(why),
+        Err(Refused::Forgotten(why)) => Answer::Forgotten(why),
+    })
 }

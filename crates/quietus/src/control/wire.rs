@@ -25,6 +25,7 @@ pub(super) enum Answer {
     Progress(u64, u64),
     Ok(Value),
     Error(String),
+    Forgotten(String),
 }
 
 /// The path of the socket in the disk directory, short however long that is.

@@ -1,6 +1,6 @@
 //! The disk as an epoch had it, read-only.
 
-use super::{At, States, list, now_ms};
+use super::{At, States, list, now_ms, pieces};
 use crate::disk::EpochEnd;
 use crate::engine::Engine;
 use crate::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
@@ -50,10 +50,7 @@ impl Export for Past {
 
     fn submit(&self, request: Request, reply: ReplyTo) {
         match request.op {
-            Op::Read => {
-                let op = Op::ReadPast(self.epoch);
-                self.engine.submit(Request { op, ..request }, reply);
-            }
+            Op::Read => pieces::read(&self.engine, self.epoch, request.extent, reply),
             // What is kept does not change, and a cache of it is nobody's promise.
             Op::Flush | Op::Cache => reply.send(Ok(Buf::new())),
             _ => reply.send(Err(Refusal::ReadOnly)),

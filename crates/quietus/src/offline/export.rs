@@ -1,7 +1,7 @@
 //! Writes the live content of a disk, served or not, to a flat image.
 
 use super::{OfflineError, at};
-use crate::control::{self, Call};
+use crate::control::{self, Call, Refused};
 use crate::copy::Copied;
 use crate::directory::{Draft, Plan};
 use crate::disk::{self, DiskError, Step};
@@ -69,7 +69,10 @@ pub fn export(
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
     let answer = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
-    let answer = answer.map_err(OfflineError::Answered)?;
+    let answer = answer.map_err(|refused| match refused {
+        Refused::Failed(why) => OfflineError::Answered(why),
+        Refused::Forgotten(why) => OfflineError::Forgotten(why),
+    })?;
     let copied = serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), format, copied, host_bytes })

@@ -61,6 +61,9 @@ pub enum OfflineError {
     /// The server of the disk, or the disk itself, answered with an error.
     #[error("{0}")]
     Answered(String),
+    /// The epoch was forgotten while it was read.
+    #[error("{0}")]
+    Forgotten(String),
     /// The medium failed.
     #[error("the disk is read-only: {0}")]
     Latched(String),

@@ -202,7 +202,7 @@ fn an_image_is_written_to_an_empty_file_and_to_nothing_else() {
         (Some(&unwritable), "cannot write the image"),
     ] {
         let refused = disk.0.answer(&Call::Export, file, &mut |_, _| true).expect_err(why);
-        assert!(refused.contains(why), "{refused}");
+        assert!(refused.to_string().contains(why), "{refused}");
     }
     close(disk);
 }

@@ -3,8 +3,9 @@
 use crate::client::*;
 use crate::program::{Disk, Served, quietus};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
 use tempfile::TempDir;
@@ -201,7 +202,10 @@ fn restore_refuses_a_disk_that_clients_use_or_whose_writes_are_watched() {
     assert_eq!(past.close(), 1);
     put(&mut guest, 0, 1, 2);
     let (code, error) = refused(&["restore", &past.at("1")]);
-    assert!(code == Some(1) && error.contains("1 clients use the disk; disconnect them"), "{error}");
+    assert!(
+        code == Some(1) && error.contains("clients are connected to the disk (1); disconnect them"),
+        "{error}"
+    );
     assert_eq!(guest.read(0, 0, 1), Ok(vec![2]));
     guest.say_request(DISC, 0, 0, 0, 0);
     assert!(guest.is_closed());
@@ -321,4 +325,49 @@ fn versions_shows_what_each_epoch_changed_and_what_forgetting_it_would_destroy()
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.starts_with("       epoch  closed"), "{text}");
     assert!(text.contains("1.37 MiB"), "{text}");
+}
+
+#[test]
+fn the_status_of_a_command_says_that_an_epoch_was_forgotten_while_it_was_read() {
+    let past = Past::new("1M");
+    let listener = UnixListener::bind(past.disk.path().join("control.sock")).unwrap();
+    let why = "epoch 1 is not kept any more";
+    let server = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut call = String::new();
+            BufReader::new(&stream).read_line(&mut call).unwrap();
+            writeln!(stream, "{}", serde_json::json!({ "forgotten": why })).unwrap();
+        }
+    });
+    let image = past.disk.0.path().join("image");
+    for args in [&["diff", &past.at("1")][..], &["export", &past.at("1"), image.to_str().unwrap()]] {
+        let (code, error) = refused(args);
+        assert!(code == Some(3) && error.contains(why), "{args:?}: {error}");
+        assert!(!image.exists());
+    }
+    server.join().unwrap();
+}
+
+#[test]
+fn a_client_that_reads_an_epoch_while_it_is_forgotten_is_told_so() {
+    let past = Past::new("64M");
+    let shown = history(&past);
+    let served = past.serve();
+    let mut reader = served.connect();
+    assert_eq!(reader.verdict(OPT_STRUCTURED, &[]), ACK);
+    reader.style = Style::Structured;
+    assert_eq!(reader.verdict(OPT_GO, &info_request("disk@1", &[])), ACK);
+    let long = 20 << 20;
+    assert!(reader.read(0, 512, long).unwrap() == shown[0][512..512 + long], "in several pieces");
+    ran(&["forget", &past.at("1")]);
+    for len in [1, long] {
+        reader.say_request(READ, 0, 79, 0, len as u64);
+        let chunk = reader.chunk(0);
+        assert_eq!((chunk.error, chunk.done), (EIO, true));
+        let text = String::from_utf8_lossy(&chunk.payload[6..]).into_owned();
+        assert!(text.contains("epoch 1 is not kept any more: it was forgotten while it was read"), "{text}");
+    }
+    let (code, error) = refused(&["export", &past.at("1"), "image"]);
+    assert!(code == Some(1) && error.contains("epoch 1 is not kept"), "{error}");
 }

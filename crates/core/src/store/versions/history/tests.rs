@@ -60,6 +60,8 @@ struct Disk {
     medium: BTreeMap<u64, Vec<u8>>,
     head: Head,
     memory_max: usize,
+    /// How many pages were read.
+    loads: u64,
     model: Dull,
     durable: (Dull, u64, [u64; 2]),
     slots: u64,
@@ -74,6 +76,7 @@ impl Disk {
             medium: BTreeMap::new(),
             head,
             memory_max,
+            loads: 0,
             durable: (model.clone(), 1, [0; 2]),
             model,
             slots: 0,
@@ -85,6 +88,7 @@ impl Disk {
             match ask(&mut self.history) {
                 Ok(answer) => return answer,
                 Err(Absent(page)) => {
+                    self.loads += 1;
                     let bytes = &self.medium[&page.position()];
                     self.history.pages.loaded(page, bytes).expect("the page is whole");
                 }
@@ -339,4 +343,30 @@ fn where_all_is_written_on_both_sides_nothing_dies_and_nothing_is_looked_at() {
     let before = disk.history.work().0;
     assert_eq!(disk.forget_quietly(2), 0);
     assert!(disk.history.work().0 - before < 10);
+}
+
+#[test]
+fn a_comparison_and_a_count_read_each_page_that_they_need_once() {
+    let mut disk = Disk::fill(50, 5000, 200);
+    disk.make_durable();
+    disk.crash();
+    let before = disk.loads;
+    let (mut at, mut differing) = (0, 0);
+    while at < 5000 {
+        let (some, end) = disk.ask(|it| it.compare(at..5000, [Epoch(10), Epoch(40)], 4096));
+        (at, differing) = (end, differing + some.len());
+    }
+    let leaves = disk.history.versions.len() / 100;
+    assert!((3000..5000).contains(&differing), "{differing} of what 6,000 writes hit");
+    assert!(disk.loads - before <= leaves, "{} reads", disk.loads - before);
+    // What is in memory is not read again.
+    let before = disk.loads;
+    let same = disk.ask(|it| it.compare(4990..5000, [Epoch(10), Epoch(40)], 4096)).1;
+    assert_eq!((same, disk.loads), (5000, before));
+    let (mut unique, mut from) = (0, Some(UniqueAt::START));
+    while let Some(at) = from {
+        let (more, next) = disk.ask(|it| it.count_unique(Epoch(20), at));
+        (unique, from) = (unique + more, next);
+    }
+    assert!(disk.loads - before < 20, "{unique} versions, {} reads", disk.loads - before);
 }
