@@ -12,6 +12,7 @@
 //! 4. A slot is taken again only once its stub is destroyed, and the durable index and log do not name it.
 
 mod catalog;
+mod committing;
 mod comparing;
 mod deaths;
 mod forgetting;
@@ -39,7 +40,8 @@ use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
-use catalog::{Catalog, IndexCheckpoint};
+use catalog::Catalog;
+use committing::Committing;
 use forgetting::Forgetting;
 use history::{Version, WallTime};
 use killing::Killing;
@@ -48,7 +50,7 @@ pub use opening::{VersionsError, format_index};
 pub use room::ROOM_BYTES;
 use room::Room;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::Layout;
 
@@ -121,26 +123,6 @@ pub struct Versions {
     killing: Killing,
     forgetting: Forgetting,
     room: Room,
-    /// Whether the space of destroyed content can be given back.
-    gives_back: bool,
-}
-
-/// What is on its way to the media.
-#[derive(Debug, Default)]
-struct Committing {
-    /// Whether a commit is under way.
-    is_under_way: bool,
-    /// The open epoch when it began.
-    open: Epoch,
-    /// The last commit, if it was given up: the next one has it too.
-    again: Option<(Place, Vec<u8>)>,
-    /// The checkpoint of the index that is part of it.
-    index: Option<IndexCheckpoint>,
-    /// Whether the next commit has to have a checkpoint of the index.
-    wants_index: bool,
-    /// The blocks that were written since the last commit began, and those of that commit.
-    fresh: BTreeSet<Block>,
-    blocks: BTreeSet<Block>,
 }
 
 fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
@@ -516,32 +498,6 @@ impl Store for Versions {
 
     fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
         Some(self)
-    }
-}
-
-impl Committing {
-    fn begin(&mut self, open: Epoch) {
-        (self.is_under_way, self.open) = (true, open);
-        self.blocks.append(&mut self.fresh);
-    }
-
-    fn abort(&mut self) {
-        self.is_under_way = false;
-        self.fresh.append(&mut self.blocks);
-    }
-
-    /// Whether a write of `block` has ended that is not durable.
-    fn has(&self, block: Block) -> bool {
-        self.fresh.contains(&block) || self.blocks.contains(&block)
-    }
-
-    fn is_open(&self) -> bool {
-        self.is_under_way || self.again.is_some()
-    }
-
-    /// Whether a checkpoint of the index is wanted or under way.
-    fn has_index_to_write(&self) -> bool {
-        self.wants_index || self.index.is_some()
     }
 }
 

@@ -57,9 +57,15 @@ pub(super) struct Killing {
     under_way: BTreeSet<Slot>,
     /// A page of the index that the jobs need is damaged.
     is_stopped: bool,
+    /// Whether the space of destroyed content can be given back.
+    gives_back: bool,
 }
 
 impl Killing {
+    pub(super) fn new(gives_back: bool) -> Self {
+        Self { gives_back, ..Self::default() }
+    }
+
     /// Notes that a block leaves `slot`, which the journal names from now on.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
@@ -153,7 +159,7 @@ impl Versions {
             self.killing.fresh.remove(slot);
             self.killing.committing.remove(slot);
         }
-        if self.gives_back {
+        if self.killing.gives_back {
             self.killing.killed.extend(slots);
         } else {
             slots.into_iter().for_each(|slot| self.change(Change::Destroyed(slot)));

@@ -101,10 +101,9 @@ impl Versions {
             stuck: None,
             // The half with parts of commits is to be turned away from, and destroyed.
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
-            killing: Killing::default(),
+            killing: Killing::new(data.capabilities().punch),
             forgetting: super::Forgetting::default(),
             room: super::Room::default(),
-            gives_back: data.capabilities().punch,
         };
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);

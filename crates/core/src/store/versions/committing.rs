@@ -1,0 +1,51 @@
+//! Commits: what has ended and is not durable yet.
+
+use super::catalog::IndexCheckpoint;
+use crate::place::Place;
+use crate::sealing::Block;
+use crate::units::Epoch;
+use std::collections::BTreeSet;
+
+/// What is on its way to the media.
+#[derive(Debug, Default)]
+pub(super) struct Committing {
+    /// Whether a commit is under way.
+    pub(super) is_under_way: bool,
+    /// The open epoch when it began.
+    pub(super) open: Epoch,
+    /// The last commit, if it was given up: the next one has it too.
+    pub(super) again: Option<(Place, Vec<u8>)>,
+    /// The checkpoint of the index that is part of it.
+    pub(super) index: Option<IndexCheckpoint>,
+    /// Whether the next commit has to have a checkpoint of the index.
+    pub(super) wants_index: bool,
+    /// The blocks that were written since the last commit began, and those of that commit.
+    pub(super) fresh: BTreeSet<Block>,
+    pub(super) blocks: BTreeSet<Block>,
+}
+
+impl Committing {
+    pub(super) fn begin(&mut self, open: Epoch) {
+        (self.is_under_way, self.open) = (true, open);
+        self.blocks.append(&mut self.fresh);
+    }
+
+    pub(super) fn abort(&mut self) {
+        self.is_under_way = false;
+        self.fresh.append(&mut self.blocks);
+    }
+
+    /// Whether a write of `block` has ended that is not durable.
+    pub(super) fn has(&self, block: Block) -> bool {
+        self.fresh.contains(&block) || self.blocks.contains(&block)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_under_way || self.again.is_some()
+    }
+
+    /// Whether a checkpoint of the index is wanted or under way.
+    pub(super) fn has_index_to_write(&self) -> bool {
+        self.wants_index || self.index.is_some()
+    }
+}
