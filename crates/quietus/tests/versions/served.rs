@@ -239,7 +239,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
     let image = image.to_str().expect("text");
     let check = || {
         for (command, args) in [
-            ("export", &[image][..]),
+            ("export", &[image, "--key-file", &bench.key][..]),
             ("forget", &[]),
             ("hold", &["--name", "x", "--who", "y", "--why", "z"]),
         ] {
@@ -251,7 +251,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
             ("never", "no epoch has the name \"never\""),
             ("2001-01-01", "no kept epoch had closed by 2001-01-01T00:00:00Z"),
         ] {
-            let (code, error) = bench.refused("export", at, &[image]);
+            let (code, error) = bench.refused("export", at, &[image, "--key-file", &bench.key]);
             assert!(code == 1 && error.contains(why), "{at}: {code}, {error}");
         }
     };
@@ -386,7 +386,8 @@ fn the_past_of_a_disk_that_nobody_serves_needs_the_keys() {
     let image = bench.disk.beside("image");
     let image = image.to_str().expect("text");
     let (code, error) = bench.refused("export", "1", &[image]);
-    assert!(code == 1 && error.contains("serve"), "{error}");
+    assert!(code == 1 && error.contains("name the credential with --key-file"), "{error}");
+    assert!(bench.at("export", "1", &[image, "--key-file", &bench.key]).status.success());
     // To forget needs none: it only destroys.
     bench.forget("1");
     assert_eq!(bench.kept(), [2]);
