@@ -306,6 +306,8 @@ pub enum MapState {
     Behind,
     /// So much has changed that a checkpoint is due.
     Due,
+    /// Something has changed, and a checkpoint helps only once a background job has ended.
+    Waits,
 }
 
 /// How urgent the background jobs are.

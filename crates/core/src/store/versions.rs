@@ -411,8 +411,10 @@ impl Store for Versions {
         let is_waiting = !self.todo.is_empty() || self.catalog.old_half().is_some();
         if self.is_index_due() && !is_waiting {
             MapState::Due
-        } else if self.catalog.log.is_pending() || self.committing.is_open() || self.committing.wants_index {
+        } else if self.catalog.log.is_pending() || self.committing.is_open() {
             MapState::Behind
+        } else if self.committing.wants_index {
+            MapState::Waits
         } else {
             MapState::Durable
         }

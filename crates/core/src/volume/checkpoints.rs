@@ -190,8 +190,8 @@ impl Volume {
     /// Begins a checkpoint that nobody asked for, when it is due.
     pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<super::Command>) {
         self.begin_checkpoint(out);
-        let has_nothing =
-            self.config.read_only || self.is_map_durable() && !self.state.ledger.has_overwritten();
+        let has_nothing = self.config.read_only
+            || (self.is_map_durable() || self.map_waits()) && !self.state.ledger.has_overwritten();
         if self.checkpoints.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
@@ -211,6 +211,11 @@ impl Volume {
     /// is read-only leaves them as they are.
     pub(super) fn is_checkpointed(&self) -> bool {
         self.config.read_only || self.is_map_durable() && self.is_overwritten_met()
+    }
+
+    /// Whether a checkpoint would change nothing before a background job has ended.
+    pub(super) fn map_waits(&self) -> bool {
+        self.store.map_state() == MapState::Waits
     }
 
     fn is_map_durable(&self) -> bool {

@@ -72,7 +72,8 @@ impl Volume {
 
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self) -> bool {
-        !self.has_queued() && self.erasing.pending_punch.is_empty() && self.is_checkpointed()
+        let is_up_to_jobs = self.is_checkpointed() || self.map_waits();
+        !self.has_queued() && self.erasing.pending_punch.is_empty() && is_up_to_jobs
     }
 
     /// Tries background jobs again later: there was no space for one.

@@ -16,6 +16,7 @@ use crate::history::Ask;
 use crate::model::Model;
 use crate::server::{Moment, Server, bad_reply};
 use crate::violation::{Oracle, Violation};
+use quietus_core::request::KeptEpoch;
 use quietus_core::units::{Addr, Epoch, EpochRange, Extent};
 use std::collections::BTreeMap;
 
@@ -204,6 +205,11 @@ impl Book {
         self.cuts_after(tag).for_each(|cut| cut.model.withdraw(tag, extent));
     }
 
+    /// Notes that close `tag` was refused. If it has cut already, its epoch closes all the same once it can.
+    pub(super) fn close_refused(&mut self, tag: Tag) {
+        self.later.retain(|it| *it != tag);
+    }
+
     /// Notes how many epochs have closed by now.
     pub(super) fn look(&mut self, open: u64, model: &Model, (newest, moment): (Tag, Moment)) {
         while self.open < open
@@ -323,13 +329,11 @@ impl Book {
 impl World {
     /// Whether the replies about epochs are right.
     pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
-        let numbers =
-            || bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
         match pending.ask {
             Ask::CloseEpoch => {
-                let number = numbers().next().filter(|_| bytes.len() == 8);
+                let number = bytes.try_into().map(u64::from_le_bytes);
                 let number =
-                    number.ok_or_else(|| bad_reply(format!("a close was replied to with {bytes:?}")))?;
+                    number.map_err(|_| bad_reply(format!("a close was replied to with {bytes:?}")))?;
                 self.server.figures.closed += 1;
                 if let Some(moment) = self.book.number_told(tag, number)? {
                     // What a kept epoch shows is durable, and so is what is left of it.
@@ -341,8 +345,11 @@ impl World {
                 self.book.read(pending, bytes)?;
             }
             Ask::ListEpochs { .. } => {
-                let (epochs, times) = (numbers().step_by(2), numbers().skip(1).step_by(2));
-                self.book.listed(&pending.about, &epochs.zip(times).collect::<Vec<_>>())?;
+                let entries = bytes.chunks(KeptEpoch::BYTES).map(KeptEpoch::from_bytes);
+                let listed = entries.map(|it| it.map(|it| (it.epoch.0, it.closed_ms)));
+                let listed = listed.collect::<Option<Vec<_>>>();
+                let listed = listed.ok_or_else(|| bad_reply(format!("epochs were listed with {bytes:?}")))?;
+                self.book.listed(&pending.about, &listed)?;
             }
             Ask::Forget { .. } if pending.about.is_open => {
                 return Err(bad_reply(format!(

@@ -104,6 +104,10 @@ impl World {
         let openable = if dying.sealings.is_empty() { Vec::new() } else { self.server.openable() };
         for (number, made) in openable {
             let is_left = dying.sealings.iter().any(|(it, block)| *it == number && !is_excused(*block));
+            // A crash may take back the write that had replaced the content.
+            let block = self.block(&made);
+            let is_back = |it: &Model| it.allows(block, &made.content[..block.len as usize]);
+            let is_left = is_left && !(dying.is_lost && self.shown().any(is_back));
             if is_left {
                 return Err(found(format!(
                     "{when} for {:?}: {:?} can be opened",
@@ -113,7 +117,11 @@ impl World {
         }
         let words = |tag: Tag| dying.words.iter().filter(move |it| it.0 == tag).map(|it| it.1);
         let left = self.server.survivor(|trace| {
-            let mut words = words(trace.tag).filter(|word| !is_excused(*word));
+            let is_back = |word: Extent<Addr>| {
+                let bytes = bytes_of(trace.tag, word);
+                dying.is_lost && self.shown().any(|it| it.allows(word, &bytes))
+            };
+            let mut words = words(trace.tag).filter(|word| !is_excused(*word) && !is_back(*word));
             words.find_map(|word| self.server.lacking(trace, word).next())
         });
         self.server.report(left, &format!("{when} for {:?}", dying.epochs))

@@ -80,6 +80,9 @@ impl World {
         if pending.reading.is_some() {
             self.model.abandon_read();
         }
+        if pending.ask == Ask::CloseEpoch {
+            self.book.close_refused(tag);
+        }
         if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::ConservativeOverwrite {
             self.model.withdraw(tag, pending.extent);
             self.book.withdraw(tag, pending.extent);

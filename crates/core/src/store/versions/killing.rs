@@ -53,6 +53,8 @@ pub(super) struct Killing {
     /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
     looked: bool,
     swept: bool,
+    /// Whether the sweep has left stubs to the end of their half of the log, or of the checkpoint under way.
+    put_off: bool,
     /// The slots of the job under way.
     under_way: BTreeSet<Slot>,
     /// A page of the index that the jobs need is damaged.
@@ -102,7 +104,7 @@ impl Killing {
 
     /// Begins a sweep over all that is owed.
     pub(super) fn begin_sweep(&mut self) {
-        (self.next, self.looked, self.swept) = (Slot(0), false, false);
+        (self.next, self.looked, self.swept, self.put_off) = (Slot(0), false, false, false);
     }
 
     /// Whether the stubs of all versions are destroyed that were owed when the sweep began, apart from content that the
@@ -212,6 +214,9 @@ impl Versions {
         }
         match self.stubs_to_kill() {
             Ok(places) if places.is_empty() => {
+                if self.killing.looked && self.killing.put_off {
+                    self.killing.begin_sweep();
+                }
                 self.killing.swept = self.killing.looked;
                 None
             }
@@ -236,9 +241,11 @@ impl Versions {
             from = Slot(dead.slot.0 + 1);
             let dies_soon =
                 turns_soon && self.catalog.dies_with_half(dead.slot, self.committing.index.as_ref());
-            let is_moving = self.catalog.log.is_moving(dead.slot);
-            if self.killing.may_kill(dead.slot) && !dies_soon && !is_moving {
-                slots.insert(dead.slot);
+            let must_wait = dies_soon || self.catalog.log.is_moving(dead.slot);
+            match self.killing.may_kill(dead.slot) {
+                true if must_wait => self.killing.put_off = true,
+                true => _ = slots.insert(dead.slot),
+                false => {}
             }
             if slots.len() == STUBS_MAX {
                 break;
@@ -253,7 +260,7 @@ impl Versions {
     pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
         let slots = std::mem::take(&mut self.killing.under_way);
         let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
-        self.killing.swept = self.killing.looked;
+        self.killing.swept = self.killing.looked && !self.killing.put_off;
         match job {
             Job::Search(part) => self.searched(*part, read),
             Job::Punch(_) => {
