@@ -59,13 +59,17 @@ pub(super) struct Killing {
     under_way: BTreeSet<Slot>,
     /// A page of the index that the jobs need is damaged.
     is_stopped: bool,
-    /// Whether the space of destroyed content can be given back.
     gives_back: bool,
 }
 
 impl Killing {
     pub(super) fn new(gives_back: bool) -> Self {
         Self { gives_back, ..Self::default() }
+    }
+
+    /// Whether the space of destroyed content can be given back.
+    pub(super) fn gives_back(&self) -> bool {
+        self.gives_back
     }
 
     /// Notes that a block leaves `slot`, which the journal names from now on.
@@ -161,7 +165,7 @@ impl Versions {
             self.killing.fresh.remove(slot);
             self.killing.committing.remove(slot);
         }
-        if self.killing.gives_back {
+        if self.killing.gives_back() {
             self.killing.killed.extend(slots);
         } else {
             slots.into_iter().for_each(|slot| self.change(Change::Destroyed(slot)));
