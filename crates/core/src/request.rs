@@ -145,7 +145,7 @@ impl Compared {
 pub struct KeptEpoch {
     /// The number.
     pub epoch: Epoch,
-    /// When it closed, in milliseconds since 1970; 0 if a crash came before that was noted.
+    /// When it closed, in milliseconds since 1970.
     pub closed_ms: u64,
     /// Bytes in blocks that were written or freed in it, and were not as before when it closed.
     pub changed_bytes: u64,

@@ -404,7 +404,7 @@ pub struct ExportArgs {
     /// Format of the image.
     #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
     pub format: ImageFormat,
-    /// What opens the keys of a disk that is not served.
+    /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
 }

@@ -64,7 +64,7 @@ pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to do after a restore that was interrupted.
+/// The advice after a restore that was interrupted.
 fn stopped(disk: &Path, at: &str) -> String {
     let status = control::ask(disk, &Call::Status, None, &mut |_, _| true).unwrap_or_default();
     // The restore began with closing this epoch.

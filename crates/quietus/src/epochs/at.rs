@@ -14,7 +14,7 @@ use std::time::SystemTime;
 pub struct Listed {
     /// The number.
     pub epoch: u64,
-    /// When it closed, in milliseconds since 1970; 0 if a crash came before that was noted.
+    /// When it closed, in milliseconds since 1970.
     pub closed_ms: u64,
     /// Bytes in blocks that were written or freed in it.
     pub changed_bytes: u64,
@@ -46,7 +46,7 @@ pub enum FindError {
     /// The epoch is open, or later than that.
     #[error("epoch {0} has not closed yet; `quietus epoch` closes the open one")]
     Open(u64),
-    /// The name is nobody's.
+    /// No epoch has the name.
     #[error("no epoch has the name {0:?}; `quietus versions` lists those that are kept")]
     NoName(String),
     /// All kept epochs are later.

@@ -10,7 +10,7 @@ const LEAP_MS_MAX: u64 = 60 * 60 * 1000;
 /// looked.
 const SILENCE_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 
-/// What the clocks say at one instant.
+/// The readings of both clocks at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// The wall clock, in milliseconds since 1970.
@@ -22,7 +22,7 @@ pub struct Reading {
 /// See the module's documentation.
 pub struct Clock {
     read: Box<dyn Fn() -> Reading + Send + Sync>,
-    /// What the clocks said when the wall clock was trusted last.
+    /// The readings when the wall clock was last trusted.
     trusted: Mutex<Reading>,
 }
 

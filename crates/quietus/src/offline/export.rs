@@ -44,7 +44,7 @@ pub struct Exported {
     pub host_bytes: u64,
 }
 
-/// What is exported.
+/// The state of a disk to export.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportOf<'a> {
     /// The disk's directory.

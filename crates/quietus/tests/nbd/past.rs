@@ -54,14 +54,14 @@ fn run(args: &[&str]) -> Output {
     quietus().arg("--json").args(args).output().unwrap()
 }
 
-/// What a command answers that succeeds.
+/// The output of a command that succeeds.
 pub fn ran(args: &[&str]) -> Value {
     let output = run(args);
     assert!(output.status.success(), "{args:?}: {output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a command says that fails.
+/// The error of a command that fails.
 pub fn refused(args: &[&str]) -> (Option<i32>, String) {
     let output = run(args);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -6,7 +6,7 @@ use crate::sealing::Block;
 use crate::units::Epoch;
 use std::collections::BTreeSet;
 
-/// What is on its way to the media.
+/// Commits on their way to the media, and the blocks that wait for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Committing {
     /// Whether a commit is under way.

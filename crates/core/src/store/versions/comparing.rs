@@ -24,37 +24,40 @@ impl Versions {
         states: [AsOf; 2],
         looks_max: usize,
     ) -> Result<(BlockSet, u64), Incomparable> {
-        let missing = |Absent(page)| Incomparable::Missing(page_place(page));
-        for state in states {
-            if let AsOf::End(epoch) = state
-                && !self.is_kept(epoch).map_err(missing)?
-            {
-                return Err(Incomparable::NotKept(epoch));
-            }
-        }
-        // The index does not know yet what waits for this page.
-        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))?;
+        let ends = states
+            .into_iter()
+            .filter_map(|state| if let AsOf::End(epoch) = state { Some(epoch) } else { None });
+        self.check_comparable(ends)?;
         let blocks = extent.start.0 / BLOCK_BYTES..extent.end().div_ceil(BLOCK_BYTES);
         let compared = self.catalog.history.compare(blocks, states.map(last_birth), looks_max);
         let (differing, end) = compared.map_err(missing)?;
         Ok((differing, extent.end().min(end * BLOCK_BYTES)))
     }
-}
 
-impl Versions {
     /// See [`Epochs::count_unique`](crate::store::Epochs::count_unique).
     pub(super) fn count_unique_blocks(
         &self,
         epoch: Epoch,
         from: UniqueAt,
     ) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        let missing = |Absent(page)| Incomparable::Missing(page_place(page));
-        if !self.is_kept(epoch).map_err(missing)? {
-            return Err(Incomparable::NotKept(epoch));
-        }
-        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))?;
+        self.check_comparable([epoch])?;
         self.catalog.history.count_unique(epoch, from).map_err(missing)
     }
+
+    /// Checks that the index knows all of these epochs, and that they are kept.
+    fn check_comparable(&self, epochs: impl IntoIterator<Item = Epoch>) -> Result<(), Incomparable> {
+        for epoch in epochs {
+            if !self.is_kept(epoch).map_err(missing)? {
+                return Err(Incomparable::NotKept(epoch));
+            }
+        }
+        // The index does not know yet what waits for this page.
+        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))
+    }
+}
+
+fn missing(Absent(page): Absent) -> Incomparable {
+    Incomparable::Missing(page_place(page))
 }
 
 /// The last epoch in which something can be born that the state shows.

@@ -84,7 +84,7 @@ impl End {
     }
 }
 
-/// What one epoch shows. Blocks that are asked for in their order cost no search of the whole index each.
+/// The versions that one epoch shows. Blocks in ascending order do not each cost a search of the whole index.
 pub(super) struct Shown<'a> {
     versions: Searches<'a, { 2 * NUMBER }, NUMBER>,
     epoch: Epoch,
@@ -136,7 +136,7 @@ pub(super) enum Forgotten {
 
 impl History {
     /// The history that `head` names. All inner pages have to be [loaded](History::reach) before its use.
-    /// What the open epoch and the one before it have `changed` by then, the head's note says.
+    /// The head's note says in how many blocks the open epoch and the one before it had `changed` by then.
     pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch, changed: [u64; 2]) -> Self {
         let root = |tree: usize| head.roots.get(tree).copied().unwrap_or_default();
         let at = |tree: usize| (tree as u8, root(tree));
@@ -218,7 +218,7 @@ impl History {
         self.shown_by(epoch).of(block)
     }
 
-    /// What `epoch` shows, or the open epoch, of any blocks.
+    /// The versions that `epoch` shows, which may be the open one.
     pub(super) fn shown_by(&self, epoch: Epoch) -> Shown<'_> {
         Shown { versions: self.versions.searches(&self.pages), epoch }
     }

@@ -27,7 +27,7 @@ const CHANGES_PER_PAGE: u64 = 32;
 /// Room is taken in pieces of so many bytes.
 pub const ROOM_BYTES: u64 = 256 << 10;
 
-/// What room is known.
+/// The room that has been reserved.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// All homes before this position have space.

@@ -26,7 +26,7 @@ pub struct RestoreArgs {
     /// not served, or served with `--detect off` and without a client.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
-    /// What opens the keys of a disk that is not served.
+    /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
 }
