@@ -28,9 +28,6 @@ use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
 /// by writes that do not wait.
 const OWED_SHARE: u64 = 4;
-/// Most places that one erase task takes while a guest is at work, whose requests wait while the task is
-/// made and recorded.
-const RUNS_AT_WORK_MAX: usize = 1024;
 /// Most dead blocks that leave their places in one event.
 const LEAVES_MAX: usize = 1024;
 /// Entries of the ledger that a block that leaves its place may need: the rest of its run, and its place.
@@ -156,14 +153,13 @@ impl Volume {
             return None;
         }
         let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
-        let runs_max = if self.is_at_work() { RUNS_AT_WORK_MAX } else { RUNS_MAX };
-        let ready = owed().take(runs_max).filter(|(place, _)| is_ready(*place));
+        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
         let residue = ready.flat_map(|(place, content)| {
             let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
             let residue = pieces.flat_map(|piece| self.store.residue(piece));
             residue.map(|it| (content.address(it.part.extent), content.cause, it))
         });
-        let mut residue = residue.take(runs_max).peekable();
+        let mut residue = residue.take(RUNS_MAX).peekable();
         // What is kept has a receipt of its own.
         let are_kept = residue.peek().is_some_and(|(.., it)| it.is_kept);
         let alike = residue.filter(|(.., it)| it.is_kept == are_kept);
