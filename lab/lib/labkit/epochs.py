@@ -27,7 +27,7 @@ class Epochs:
 
     def closed(self):
         """The kept epochs, and when each closed, in seconds since 1970."""
-        return [(it["epoch"], it["closed_ms"] / 1000) for it in self.server.tool("versions")["versions"]]
+        return [(it["epoch"], it["closed_ms"] / 1000) for it in self.server.kept()]
 
     def close(self, content):
         """Closes an epoch that shows `content`: nothing is under way. Its number."""
