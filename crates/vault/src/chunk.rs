@@ -3,6 +3,7 @@
 mod codec;
 mod cut;
 mod fingerprint;
+mod packed;
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub use codec::{BadChunk, Codec, Compression, Compressor, decompress};
 pub use cut::Cutter;
 pub use fingerprint::{KEY_BYTES, VaultKey};
+pub use packed::{Packed, Packer};
 
 /// Shortest chunk, in bytes, but for the last of a file.
 pub const CHUNK_BYTES_MIN: usize = 2 << 10;

@@ -1,19 +1,31 @@
 //! The vault: deduplicated backups that can be sanitized while they are in use.
 //!
 //! The model is that of Botelho, Shilane, Garg and Hsu, *Memory Efficient Sanitization of a
-//! Deduplicated Storage System* (FAST 2013). What exists so far: the exact sets in which a
-//! sanitization notes what is live ([`live`]).
+//! Deduplicated Storage System* (FAST 2013). A [`Vault`] is a state machine with one owner above two media;
+//! [`sanitize`] destroys what no snapshot reaches, while puts and restores go on.
 //!
-//! This crate does no I/O and has no clock, no thread and no entropy of its own.
+//! This crate has no clock, no thread and no entropy of its own, and does I/O through
+//! [`Medium`](quietus_core::medium::Medium) only.
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 pub mod chunk;
+pub mod client;
 pub mod container;
+mod error;
 pub mod index;
 pub mod live;
+pub mod mutant;
+pub mod sanitize;
 #[cfg(test)]
 mod testing;
 pub mod tree;
 mod units;
+pub mod vault;
 
-pub use units::{ContainerSequence, Fingerprint, Ordinal, Reference, VaultId};
+pub use error::VaultError;
+pub use units::{
+    ContainerSequence, Fingerprint, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId,
+    VaultId,
+};
+pub use vault::Vault;

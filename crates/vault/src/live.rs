@@ -24,6 +24,15 @@ pub trait LiveSet {
     /// Appends to `out`, for each of the chunks, whether it is live.
     fn look_up(&self, chunks: &[Reference], out: &mut Vec<bool>);
 
+    /// The number of parts in which marks are counted.
+    fn parts(&self) -> usize;
+
+    /// The part that a chunk is in; None if the set does not cover it.
+    fn part(&self, chunk: &Reference) -> Option<usize>;
+
+    /// How many chunks of a part are marked.
+    fn marked(&self, part: usize) -> u64;
+
     /// Bytes of memory.
     fn bytes(&self) -> usize;
 }

@@ -7,12 +7,16 @@
 mod folder;
 mod group;
 mod recipe;
+mod role;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;
 
 pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, nodes};
 pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
+pub use role::{Child, Role, children};
+pub use snapshot::Snapshot;
 
 /// Why a chunk of metadata cannot be understood, though its content is what was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -24,9 +28,15 @@ pub struct BadMetadata {
     wanted: &'static str,
 }
 
+impl BadMetadata {
+    fn new(bytes: &[u8], wanted: &'static str) -> BadMetadata {
+        BadMetadata { bytes: bytes.len(), wanted }
+    }
+}
+
 /// The `wanted` things that `bytes` consist of.
 fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], wanted: &'static str) -> Result<Vec<T>, BadMetadata> {
-    let bad = BadMetadata { bytes: bytes.len(), wanted };
+    let bad = BadMetadata::new(bytes, wanted);
     let (mut found, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
         let (item, after) = postcard::take_from_bytes(rest).map_err(|_| bad)?;

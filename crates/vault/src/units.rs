@@ -1,8 +1,10 @@
-//! The names of chunks.
+//! The names and numbers of what a vault has.
+
+use serde::{Deserialize, Serialize};
 
 /// Keyed hash of a chunk's content: equal content has equal fingerprints within one vault, and
 /// nobody without the vault's key can tell which content has which.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
@@ -15,7 +17,7 @@ impl Fingerprint {
 }
 
 /// Number of a chunk: given once, when the chunk is stored, and kept when the chunk moves.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Ordinal(pub u64);
 
 /// A vault: 16 random bytes drawn at its creation.
@@ -23,11 +25,31 @@ pub struct Ordinal(pub u64);
 pub struct VaultId(pub [u8; 16]);
 
 /// Number of a container: each that is written has the next one, wherever it lies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct ContainerSequence(pub u64);
 
+/// Number of a slot: its place in the pool, counted from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct SlotNumber(pub u32);
+
+/// Number of a snapshot: each that is committed has the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct SnapshotId(pub u64);
+
+/// Number of a forget: each has the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct ForgetId(pub u64);
+
+/// Number of a sanitization: each has the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct RunId(pub u64);
+
+/// Number of a put, while the vault is open.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PutId(pub u64);
+
 /// How a recipe names a chunk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reference {
     /// What the chunk contains.
     pub fingerprint: Fingerprint,

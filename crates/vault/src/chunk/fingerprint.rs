@@ -1,6 +1,7 @@
 //! The vault's key, and what is derived from it.
 
 use crate::Fingerprint;
+use crate::container::Class;
 
 /// Bytes of a vault's key.
 pub const KEY_BYTES: usize = 32;
@@ -10,6 +11,7 @@ pub const KEY_BYTES: usize = 32;
 #[derive(Clone)]
 pub struct VaultKey {
     fingerprints: [u8; KEY_BYTES],
+    metadata: [u8; KEY_BYTES],
     gear: [u8; KEY_BYTES],
 }
 
@@ -19,13 +21,19 @@ impl VaultKey {
         let derived = |context| blake3::derive_key(context, key);
         VaultKey {
             fingerprints: derived("quietus vault 1 fingerprints"),
+            metadata: derived("quietus vault 1 metadata fingerprints"),
             gear: derived("quietus vault 1 gear table"),
         }
     }
 
-    /// The fingerprint of a chunk: BLAKE3, keyed.
-    pub fn fingerprint(&self, content: &[u8]) -> Fingerprint {
-        Fingerprint(*blake3::keyed_hash(&self.fingerprints, content).as_bytes())
+    /// The fingerprint of a chunk: BLAKE3, keyed. Metadata has a key of its own: a file with the same bytes is another
+    /// chunk, which names nothing.
+    pub fn fingerprint(&self, class: Class, content: &[u8]) -> Fingerprint {
+        let key = match class {
+            Class::Data | Class::Index | Class::Spill => &self.fingerprints,
+            Class::Metadata => &self.metadata,
+        };
+        Fingerprint(*blake3::keyed_hash(key, content).as_bytes())
     }
 
     /// The 256 numbers that decide where content is cut.

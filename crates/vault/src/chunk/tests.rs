@@ -1,4 +1,5 @@
 use super::*;
+use crate::container::Class;
 use crate::testing::{Noise, text};
 
 fn key(byte: u8) -> VaultKey {
@@ -49,7 +50,7 @@ fn an_insertion_changes_the_chunks_around_it_only() {
         let mut at = 0;
         let cut = |length: usize| {
             at += length;
-            key.fingerprint(&content[at - length..at])
+            key.fingerprint(Class::Data, &content[at - length..at])
         };
         lengths(&cutter, content, content.len())
             .into_iter()
@@ -65,8 +66,8 @@ fn other_keys_cut_and_name_differently() {
     let content = Noise(4).bytes(1 << 20);
     let of = |byte| lengths(&Cutter::new(&key(byte)), &content, content.len());
     assert_ne!(of(1), of(2));
-    assert_ne!(key(1).fingerprint(&content), key(2).fingerprint(&content));
-    assert_eq!(key(1).fingerprint(&content), key(1).fingerprint(&content));
+    assert_ne!(key(1).fingerprint(Class::Data, &content), key(2).fingerprint(Class::Data, &content));
+    assert_eq!(key(1).fingerprint(Class::Data, &content), key(1).fingerprint(Class::Data, &content));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Filling a container, in memory.
 
-use super::{Class, ENTRY_BYTES, HEAD_BYTES, Head, SLOT_BYTES, Stored};
+use super::{Class, ENTRY_BYTES, Entry, HEAD_BYTES, Head, Stored};
 use crate::chunk::Codec;
-use crate::{ContainerSequence, Reference, VaultId};
+use crate::{ContainerSequence, Fingerprint, Reference, VaultId};
 
 /// A container that takes chunks until it is full, and is then written as a whole.
 #[derive(Debug)]
@@ -10,20 +10,22 @@ pub struct Builder {
     vault: VaultId,
     sequence: ContainerSequence,
     class: Class,
+    slot_bytes: usize,
     directory: Vec<u8>,
     payload: Vec<u8>,
 }
 
 impl Builder {
-    /// An empty container.
-    pub fn new(vault: VaultId, sequence: ContainerSequence, class: Class) -> Builder {
-        Builder { vault, sequence, class, directory: Vec::new(), payload: Vec::new() }
+    /// An empty container for a slot of `slot_bytes`.
+    pub fn new(vault: VaultId, sequence: ContainerSequence, class: Class, slot_bytes: usize) -> Builder {
+        Builder { vault, sequence, class, slot_bytes, directory: Vec::new(), payload: Vec::new() }
     }
 
     /// Adds a chunk of `raw_bytes` that `codec` has made `stored` of; false if it has no room here.
     pub fn add(&mut self, chunk: Reference, codec: Codec, stored: &[u8], raw_bytes: usize) -> bool {
         let payload_start = (HEAD_BYTES + self.directory.len() + ENTRY_BYTES).next_multiple_of(HEAD_BYTES);
-        if payload_start + (self.payload.len() + stored.len()).next_multiple_of(HEAD_BYTES) > SLOT_BYTES {
+        if payload_start + (self.payload.len() + stored.len()).next_multiple_of(HEAD_BYTES) > self.slot_bytes
+        {
             return false;
         }
         let entry = Stored {
@@ -37,6 +39,19 @@ impl Builder {
         self.directory.extend(entry.to_bytes());
         self.payload.extend(stored);
         true
+    }
+
+    /// A chunk, and its bytes as stored.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<(Stored, &[u8])> {
+        let (head, entries) = (self.head(), self.directory.as_chunks::<ENTRY_BYTES>().0);
+        let mut entries = entries.iter().filter(|entry| entry.starts_with(&fingerprint.0));
+        match Entry::from_bytes(&head, entries.next()?) {
+            Entry::Chunk(stored) => {
+                let start = stored.offset as usize;
+                Some((stored, &self.payload[start..start + stored.stored_bytes as usize]))
+            }
+            Entry::Destroyed | Entry::Damaged => None,
+        }
     }
 
     /// Whether there is no chunk in it.

@@ -3,7 +3,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ENTRY_BYTES, Head};
+use super::{Class, ENTRY_BYTES, Head};
 use crate::chunk::{BadChunk, CHUNK_BYTES_MAX, Codec, VaultKey, decompress};
 use crate::{Fingerprint, Ordinal, Reference};
 
@@ -124,15 +124,15 @@ impl Stored {
         zerocopy::transmute!(raw)
     }
 
-    /// The content, of the chunk's bytes as `stored`: the same that was put in, or an error.
+    /// The content of a chunk of `class`, of its bytes as `stored`: the same that was put in, or an error.
     ///
     /// # Errors
     ///
     /// [`ChunkError`] if anything has changed since.
-    pub fn content(&self, key: &VaultKey, stored: &[u8]) -> Result<Vec<u8>, ChunkError> {
+    pub fn content(&self, key: &VaultKey, class: Class, stored: &[u8]) -> Result<Vec<u8>, ChunkError> {
         self.check(stored)?;
         let content = decompress(self.codec, stored, self.raw_bytes as usize)?;
-        if key.fingerprint(&content) != self.chunk.fingerprint {
+        if key.fingerprint(class, &content) != self.chunk.fingerprint {
             return Err(ChunkError::Fingerprint);
         }
         Ok(content)

@@ -1,5 +1,6 @@
 //! The head: which container it is, and how much it has.
 
+use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -12,7 +13,7 @@ const VERSION: u32 = 1;
 const CHECKED_BYTES: usize = HEAD_BYTES - 4;
 
 /// What a container holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Class {
     /// Content of files.
     Data = 0,
@@ -25,7 +26,8 @@ pub enum Class {
 }
 
 impl Class {
-    fn from_number(number: u32) -> Option<Class> {
+    /// The class of that number.
+    pub fn from_number(number: u32) -> Option<Class> {
         [Class::Data, Class::Metadata, Class::Index, Class::Spill]
             .into_iter()
             .find(|&class| class as u32 == number)
@@ -126,7 +128,7 @@ impl Head {
     }
 
     /// The head's bytes.
-    pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let raw = Raw {
             magic: MAGIC,
             version: VERSION.into(),

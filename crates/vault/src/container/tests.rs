@@ -10,12 +10,12 @@ fn key() -> VaultKey {
 }
 
 fn reference(content: &[u8], ordinal: u64) -> Reference {
-    Reference { fingerprint: key().fingerprint(content), ordinal: Ordinal(ordinal) }
+    Reference { fingerprint: key().fingerprint(Class::Data, content), ordinal: Ordinal(ordinal) }
 }
 
 /// A container of the contents.
 fn container(contents: &[Vec<u8>]) -> Vec<u8> {
-    let mut builder = Builder::new(VAULT, ContainerSequence(9), Class::Data);
+    let mut builder = Builder::new(VAULT, ContainerSequence(9), Class::Data, SLOT_BYTES);
     let mut compressor = Compressor::new(Compression::Lz4);
     for (ordinal, content) in contents.iter().enumerate() {
         let (codec, stored) = compressor.compress(content);
@@ -33,7 +33,7 @@ fn entries(bytes: &[u8]) -> Vec<Entry> {
 /// The content of an entry's chunk.
 fn content(bytes: &[u8], stored: &Stored) -> Result<Vec<u8>, ChunkError> {
     let start = Head::from_bytes(bytes).unwrap().payload_start() + stored.offset as usize;
-    stored.content(&key(), &bytes[start..start + stored.stored_bytes as usize])
+    stored.content(&key(), Class::Data, &bytes[start..start + stored.stored_bytes as usize])
 }
 
 fn contents() -> Vec<Vec<u8>> {
@@ -60,7 +60,7 @@ fn every_chunk_comes_back() {
 #[test]
 fn a_container_takes_what_its_slot_holds_and_no_more() {
     for size in [8, CHUNK_BYTES_MAX] {
-        let mut builder = Builder::new(VAULT, ContainerSequence(0), Class::Metadata);
+        let mut builder = Builder::new(VAULT, ContainerSequence(0), Class::Metadata, SLOT_BYTES);
         let content = Noise(2).bytes(size);
         let mut count = 0;
         while builder.add(reference(&content, count), Codec::Raw, &content, size) {

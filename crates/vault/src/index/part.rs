@@ -78,7 +78,8 @@ impl PartBuilder {
         (self.part, last)
     }
 
-    fn end_page(&mut self) -> Option<[u8; PAGE_BYTES]> {
+    /// The bytes of the page that is being filled, if it has any entry. Another page begins behind it.
+    pub(crate) fn end_page(&mut self) -> Option<[u8; PAGE_BYTES]> {
         let bytes = (!self.page.is_empty()).then(|| Page::to_bytes(&self.page));
         self.page.clear();
         bytes

@@ -1,6 +1,7 @@
 //! The part of the index that is in memory.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::{IndexEntry, Location};
 use crate::Fingerprint;
@@ -33,6 +34,11 @@ impl Recent {
         self.entries.len() >= self.entries_max
     }
 
+    /// The entries with which it is full.
+    pub fn entries_max(&self) -> usize {
+        self.entries_max
+    }
+
     /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -45,6 +51,14 @@ impl Recent {
 
     /// All entries, by fingerprint.
     pub fn entries(&self) -> impl Iterator<Item = IndexEntry> + '_ {
-        self.entries.iter().map(|(&fingerprint, &location)| IndexEntry { fingerprint, location })
+        self.within((Bound::Unbounded, Bound::Unbounded))
+    }
+
+    /// The entries of some fingerprints, in order.
+    pub fn within(
+        &self,
+        fingerprints: (Bound<Fingerprint>, Bound<Fingerprint>),
+    ) -> impl Iterator<Item = IndexEntry> + '_ {
+        self.entries.range(fingerprints).map(|(&fingerprint, &location)| IndexEntry { fingerprint, location })
     }
 }

@@ -3,6 +3,9 @@
 use super::LiveSet;
 use crate::{Ordinal, Reference};
 
+/// Words of a part: 16,384 ordinals.
+const PART_WORDS: usize = 256;
+
 /// A bit for each ordinal below the first one that a sanitization does not judge.
 #[derive(Debug)]
 pub struct Ordinals {
@@ -30,6 +33,19 @@ impl LiveSet for Ordinals {
 
     fn look_up(&self, chunks: &[Reference], out: &mut Vec<bool>) {
         out.extend(chunks.iter().map(|chunk| self.is_live(chunk.ordinal)));
+    }
+
+    fn parts(&self) -> usize {
+        self.words.len().div_ceil(PART_WORDS)
+    }
+
+    fn part(&self, chunk: &Reference) -> Option<usize> {
+        (chunk.ordinal < self.end).then_some(chunk.ordinal.0 as usize / (64 * PART_WORDS))
+    }
+
+    fn marked(&self, part: usize) -> u64 {
+        let words = self.words.iter().skip(part * PART_WORDS).take(PART_WORDS);
+        words.map(|word| u64::from(word.count_ones())).sum()
     }
 
     fn bytes(&self) -> usize {

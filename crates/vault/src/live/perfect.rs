@@ -134,6 +134,18 @@ impl LiveSet for Perfect {
         });
     }
 
+    fn parts(&self) -> usize {
+        self.directories.len()
+    }
+
+    fn part(&self, chunk: &Reference) -> Option<usize> {
+        self.cover.index(&chunk.fingerprint)
+    }
+
+    fn marked(&self, part: usize) -> u64 {
+        self.directories[part].marked(&self.words, &self.curve)
+    }
+
     fn bytes(&self) -> usize {
         self.words.capacity() * 8
             + self.directories.capacity() * size_of::<Directory>()

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::group::Group;
-use super::{BadMetadata, Recipe, RecipeBuilder, Span, decode};
+use super::group::{BYTES_MAX, Group};
+use super::{BadMetadata, Recipe, RecipeBuilder, Role, Span, decode};
 use crate::Reference;
-use crate::chunk::CHUNK_BYTES_MAX;
 
 /// An entry of a folder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -60,11 +59,14 @@ pub enum Kind {
 ///
 /// [`BadMetadata`] if it is none.
 pub fn nodes(bytes: &[u8]) -> Result<Vec<Node>, BadMetadata> {
-    decode(bytes, "entries of a folder")
+    match Role::take(bytes)? {
+        (Role::Nodes, entries) => decode(entries, "entries of a folder"),
+        _ => Err(BadMetadata::new(bytes, "entries of a folder")),
+    }
 }
 
 /// Makes a folder of entries as they come, sorted by name.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct FolderBuilder {
     group: Group,
     recipe: RecipeBuilder,
@@ -81,9 +83,7 @@ pub enum BadNode {
     #[error("file name {0:?}: out of order or twice in one folder")]
     Order(Vec<u8>),
     /// Its attributes are longer than a chunk.
-    #[error(
-        "file {name:?}: {bytes} bytes of metadata, at most {CHUNK_BYTES_MAX}; remove extended attributes"
-    )]
+    #[error("file {name:?}: {bytes} bytes of metadata, at most {BYTES_MAX}; remove extended attributes")]
     Long {
         /// Its name.
         name: Vec<u8>,
@@ -97,6 +97,12 @@ impl Node {
     pub fn has_good_name(&self) -> bool {
         !matches!(&self.name[..], b"" | b"." | b"..")
             && !self.name.iter().any(|byte| matches!(byte, 0 | b'/'))
+    }
+}
+
+impl Default for FolderBuilder {
+    fn default() -> FolderBuilder {
+        FolderBuilder { group: Group::default(), recipe: RecipeBuilder::of_folder(), last: None }
     }
 }
 
@@ -119,7 +125,7 @@ impl FolderBuilder {
             return Err(BadNode::Order(name()).into());
         }
         let entry = postcard::to_allocvec(node).expect("a node has lengths that are known");
-        if entry.len() > CHUNK_BYTES_MAX {
+        if entry.len() > BYTES_MAX {
             return Err(BadNode::Long { name: name(), bytes: entry.len() }.into());
         }
         self.last = Some(name());
@@ -145,6 +151,6 @@ fn end_chunk<E>(
     chunk: &[u8],
     store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>,
 ) -> Result<(), E> {
-    let reference = store(chunk)?;
+    let reference = store(&[&[Role::Nodes.byte()], chunk].concat())?;
     recipe.push(Span::chunk(reference, chunk.len() as u64), store)
 }

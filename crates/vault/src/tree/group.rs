@@ -4,8 +4,8 @@
 const BYTES_MIN: usize = 2 << 10;
 /// and before this many it is cut at one entry of 2⁷ on average,
 const ENTRY_MASK: u32 = (1 << 7) - 1;
-/// but an entry never makes it longer than this.
-const BYTES_MAX: usize = crate::chunk::CHUNK_BYTES_MAX;
+/// but an entry never makes it longer than this, since its role takes a byte.
+pub(super) const BYTES_MAX: usize = crate::chunk::CHUNK_BYTES_MAX - 1;
 
 /// The chunk that is being filled.
 #[derive(Default, Debug)]
@@ -14,8 +14,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Adds an encoded entry of at most [`CHUNK_BYTES_MAX`](crate::chunk::CHUNK_BYTES_MAX); the chunks, none, one or two,
-    /// that are complete by that.
+    /// Adds an encoded entry of at most [`BYTES_MAX`]; the chunks, without their first byte,
+    /// none, one or two, that are complete by that.
     pub(super) fn push(&mut self, entry: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         assert!(entry.len() <= BYTES_MAX, "an entry of {} bytes", entry.len());
         let full = if self.bytes.len() + entry.len() > BYTES_MAX { self.take() } else { None };

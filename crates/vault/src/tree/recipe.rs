@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
-use super::{BadMetadata, decode};
+use super::{BadMetadata, Child, Role, decode};
 use crate::{Fingerprint, Ordinal, Reference};
 
 /// Spans that a recipe has at its top; with more, the upper ones name chunks of spans.
 const SPANS_MAX: usize = 32;
 /// Layers at most: 32 × 128⁷ spans, more than any file has.
-const LAYERS_MAX: u8 = 8;
+pub(super) const LAYERS_MAX: u8 = 8;
+
+const TOO_DEEP: BadMetadata = BadMetadata { bytes: 0, wanted: "recipe of fewer than 8 layers" };
 
 /// Bytes that follow one another in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -65,6 +67,15 @@ impl Recipe {
         (&self.spans, if self.layers == 0 { Layer::Content } else { Layer::Spans })
     }
 
+    /// The chunks at the top; `is_folder` says whose recipe it is.
+    pub(super) fn children(&self, is_folder: bool) -> Result<Vec<Child>, BadMetadata> {
+        if self.layers >= LAYERS_MAX {
+            return Err(TOO_DEEP);
+        }
+        let role = Role::below(is_folder, self.layers);
+        Ok(self.spans.iter().filter_map(Span::reference).map(|chunk| Child { chunk, role }).collect())
+    }
+
     /// Calls `visit` with each span of every layer, from the top down and in order, and enters a chunk of spans if that is
     /// true and `fetch` has it.
     ///
@@ -77,7 +88,7 @@ impl Recipe {
         visit: &mut dyn FnMut(&Span, Layer) -> bool,
     ) -> Result<(), E> {
         if self.layers >= LAYERS_MAX {
-            return Err(BadMetadata { bytes: 0, wanted: "recipe of at most 8 layers" }.into());
+            return Err(TOO_DEEP.into());
         }
         walk(&self.spans, self.layers, fetch, visit)
     }
@@ -93,7 +104,7 @@ fn walk<E: From<BadMetadata>>(
     for span in all {
         let is_entered = visit(span, layer);
         if let (Layer::Spans, true, Some(chunk)) = (layer, is_entered, span.reference()) {
-            walk(&spans(&fetch(&chunk)?)?, layers - 1, fetch, visit)?;
+            walk(&spans_of(&fetch(&chunk)?, layers - 1)?, layers - 1, fetch, visit)?;
         }
     }
     Ok(())
@@ -105,12 +116,24 @@ fn walk<E: From<BadMetadata>>(
 ///
 /// [`BadMetadata`] if it is none.
 pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
-    decode(bytes, "spans of a recipe")
+    match Role::take(bytes)? {
+        (Role::Spans { .. }, entries) => decode(entries, "spans of a recipe"),
+        _ => Err(BadMetadata::new(bytes, "spans of a recipe")),
+    }
+}
+
+/// The same, of a chunk that has to be of `layer`.
+fn spans_of(bytes: &[u8], layer: u8) -> Result<Vec<Span>, BadMetadata> {
+    match Role::take(bytes)? {
+        (Role::Spans { layer: found, .. }, _) if found == layer => spans(bytes),
+        _ => Err(BadMetadata::new(bytes, "spans of that layer of a recipe")),
+    }
 }
 
 /// Makes a recipe of spans as they come.
 #[derive(Default, Debug)]
 pub struct RecipeBuilder {
+    is_folder: bool,
     /// From the content upwards: what the next chunk of that layer will have.
     layers: Vec<Unfinished>,
 }
@@ -125,6 +148,11 @@ struct Unfinished {
 }
 
 impl RecipeBuilder {
+    /// A builder of the recipe of a folder: its content are entries. The default one makes recipes of files.
+    pub(super) fn of_folder() -> RecipeBuilder {
+        RecipeBuilder { is_folder: true, layers: Vec::new() }
+    }
+
     /// Adds the next span; `store` takes what is complete by that, and names it.
     ///
     /// # Errors
@@ -184,7 +212,8 @@ impl RecipeBuilder {
         let unfinished = &mut self.layers[layer];
         unfinished.has_chunks = true;
         let bytes = unfinished.spans.drain(..).map(|span| span.bytes).sum();
-        let reference = store(chunk)?;
+        let role = Role::Spans { is_folder: self.is_folder, layer: layer as u8 };
+        let reference = store(&[&[role.byte()], chunk].concat())?;
         self.push_to(layer + 1, Span::chunk(reference, bytes), store)
     }
 }

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use super::folder::BadNode;
 use super::*;
 use crate::chunk::{CHUNK_BYTES_MAX, KEY_BYTES, VaultKey};
+use crate::container::Class;
 use crate::testing::{Noise, fingerprint};
 use crate::{Ordinal, Reference};
 
@@ -32,7 +33,7 @@ struct Chunks(HashMap<[u8; 32], Vec<u8>>);
 impl Chunks {
     fn store(&mut self, bytes: &[u8]) -> Result<Reference, Error> {
         assert!(bytes.len() <= CHUNK_BYTES_MAX);
-        let fingerprint = VaultKey::new(&[1; KEY_BYTES]).fingerprint(bytes);
+        let fingerprint = VaultKey::new(&[1; KEY_BYTES]).fingerprint(Class::Metadata, bytes);
         self.0.insert(fingerprint.0, bytes.to_vec());
         Ok(Reference { fingerprint, ordinal: Ordinal(self.0.len() as u64) })
     }
@@ -194,20 +195,59 @@ fn bytes_that_are_no_metadata_are_refused_without_asking_for_memory() {
 }
 
 #[test]
-fn a_recipe_that_leads_back_to_itself_ends() {
+fn a_chunk_of_spans_is_of_one_layer_only() {
     let mut chunks = Chunks::default();
     let own = Reference { fingerprint: fingerprint(&mut Noise(11)), ordinal: Ordinal(1) };
-    let bytes = postcard::to_allocvec(&Span::chunk(own, 1)).unwrap();
-    chunks.0.insert(own.fingerprint.0, bytes.clone());
-    for layers in [7, 8, 255] {
-        let encoded = [vec![layers, 1], bytes.clone()].concat();
+    let span = postcard::to_allocvec(&Span::chunk(own, 1)).unwrap();
+    let role = Role::Spans { is_folder: false, layer: 0 };
+    chunks.0.insert(own.fingerprint.0, [vec![role.byte()], span.clone()].concat());
+    for layers in [0, 1, 2, 7, 8, 255] {
+        let encoded = [vec![layers, 1], span.clone()].concat();
         let recipe: Recipe = postcard::from_bytes(&encoded).unwrap();
         let mut visits = 0;
         let walked = recipe.walk(&mut |chunk| chunks.fetch(chunk), &mut |_, _| {
             visits += 1;
             true
         });
-        assert_eq!(walked.is_err(), layers > 7, "{walked:?}");
-        assert!(visits <= 8);
+        assert_eq!(walked.is_err(), layers > 1, "{walked:?}");
+        assert!(visits <= 2);
     }
+}
+
+#[test]
+fn every_chunk_that_metadata_names_is_a_child_in_its_role() {
+    let (mut chunks, mut noise) = (Chunks::default(), Noise(12));
+    let nodes: Vec<Node> = (0..3_000)
+        .filter(|number| number % 7 != 0)
+        .map(|number| some_node(number, &mut noise, &mut chunks))
+        .collect();
+    let folder = chunks.folder(&nodes).unwrap();
+    let snapshot = Snapshot { name: b"a name".to_vec(), created_ms: 7, folder };
+    let bytes = snapshot.to_bytes();
+    assert_eq!(Snapshot::from_bytes(&bytes).unwrap(), snapshot);
+    let (mut pending, mut found) = (vec![(Role::Snapshot, bytes)], HashMap::<Role, usize>::new());
+    while let Some((wanted, bytes)) = pending.pop() {
+        let (role, named) = children(&bytes).unwrap();
+        assert_eq!(role, wanted);
+        for Child { chunk, role } in named {
+            *found.entry(role).or_default() += 1;
+            if role != Role::Content {
+                // What `some_node` makes of spans at random is in no folder.
+                pending.extend(chunks.fetch(&chunk).ok().map(|bytes| (role, bytes)));
+            }
+        }
+    }
+    let content = nodes.iter().map(|node| match &node.kind {
+        Kind::File(recipe) => {
+            chunks.content(recipe).unwrap().iter().filter(|it| it.reference().is_some()).count()
+        }
+        _ => 0,
+    });
+    assert_eq!(found[&Role::Content], content.sum::<usize>());
+    assert!(
+        found[&Role::Nodes] > 10 && found.keys().any(|role| matches!(role, Role::Spans { .. })),
+        "{found:?}"
+    );
+    assert!(Snapshot::from_bytes(b"").is_err() && children(&[3]).is_err() && children(&[0]).is_err());
+    assert!(children(&[0x48]).is_err(), "spans of a ninth layer");
 }

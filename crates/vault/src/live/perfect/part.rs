@@ -43,7 +43,19 @@ impl Directory {
         }
     }
 
-    /// The same, in the levels behind the first one.
+    /// How many marks there are.
+    pub(super) fn marked(&self, words: &[u64], curve: &Curve) -> u64 {
+        let (mut at, mut marked) = ((self.words_and_salt >> 8) * 64, 0);
+        for count in self.levels.iter().map(|&count| u64::from(count)).take_while(|&count| count > 0) {
+            let level = Level::new(curve, count, at);
+            at = level.end();
+            let bits = level.marks()..level.end();
+            marked += bits.filter(|bit| words[(bit / 64) as usize] >> (bit % 64) & 1 == 1).count() as u64;
+        }
+        marked
+    }
+
+    /// [`place`](Directory::place), in the levels behind the first one.
     #[cold]
     fn place_further(
         &self,

@@ -1,0 +1,149 @@
+//! The head of the catalog: whose it is, and where its parts lie.
+
+use quietus_core::fields::Fields;
+use quietus_core::medium::Medium;
+use quietus_core::units::Pos;
+
+use super::CatalogError;
+use super::table::PAGE_SLOTS;
+use crate::VaultId;
+use crate::container::{HEAD_BYTES, SLOT_BYTES};
+
+const MAGIC: &[u8; 8] = b"QUIETVLT";
+const VERSION: u32 = 1;
+/// Bytes of the head, and of a page of the table.
+pub(super) const PAGE_BYTES: usize = 4096;
+/// Bytes that a medium writes whole or not at all.
+pub(super) const SECTOR_BYTES: usize = 512;
+/// Bytes of the head that its checksum covers.
+const CHECKED_BYTES: usize = 48;
+/// The smallest half: a snapshot and some frames.
+const HALF_BYTES_MIN: u64 = 16 << 10;
+/// Most slots of a vault: 18 TiB.
+pub const SLOTS_MAX: u32 = 1 << 22;
+
+/// The sizes of a vault, which never change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The vault.
+    pub vault: VaultId,
+    /// Slots of its pool.
+    pub slots: u32,
+    /// Bytes of a slot, a multiple of 4096, and at most [`SLOT_BYTES`].
+    pub slot_bytes: u32,
+    /// Bytes of half of the log, a multiple of 4096.
+    pub half_bytes: u64,
+}
+
+/// Why bytes are no head of a catalog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum HeadError {
+    /// Something else lies here.
+    #[error("vault catalog: bad magic in the head at offset 0; this is no catalog of a vault")]
+    Magic,
+    /// Bytes have changed.
+    #[error("vault catalog: bad checksum in the head at offset 0; restore the file from a copy")]
+    Checksum,
+    /// A program of another age wrote it.
+    #[error("vault catalog: format version {0}, expected {VERSION}; use the quietus that wrote it")]
+    Version(u32),
+    /// A size that cannot be.
+    #[error("vault catalog: the head's field `{field}` is {value}, out of range; choose another size")]
+    Field {
+        /// Its name.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+    },
+}
+
+impl Layout {
+    /// Bytes of the catalog's medium.
+    pub fn bytes(&self) -> u64 {
+        self.page(self.pages(), 0).0
+    }
+
+    /// Bytes of the pool.
+    pub fn pool_bytes(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.slot_bytes)
+    }
+
+    pub(super) fn head(&self) -> Pos {
+        Pos(0)
+    }
+
+    pub(super) fn half(&self, half: usize) -> Pos {
+        Pos(PAGE_BYTES as u64 + half as u64 * self.half_bytes)
+    }
+
+    /// Where a page of the table lies: each has two places.
+    pub(super) fn page(&self, page: usize, place: u8) -> Pos {
+        Pos(self.half(2).0 + (2 * page as u64 + u64::from(place)) * PAGE_BYTES as u64)
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        (self.slots as usize).div_ceil(PAGE_SLOTS)
+    }
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.slots.to_le_bytes());
+        bytes.extend(self.slot_bytes.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(self.half_bytes.to_le_bytes());
+        bytes.extend(self.vault.0);
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.resize(PAGE_BYTES, 0);
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Layout, HeadError> {
+        let mut fields = Fields(bytes);
+        let checksum = crc32c::crc32c(bytes.get(..CHECKED_BYTES).ok_or(HeadError::Magic)?);
+        if fields.array().as_ref() != Some(MAGIC) {
+            return Err(HeadError::Magic);
+        }
+        let version = fields.u32().ok_or(HeadError::Magic)?;
+        let read = |fields: &mut Fields<'_>| {
+            let (slots, slot_bytes, _) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            let (half_bytes, vault) = (fields.u64()?, VaultId(fields.array()?));
+            Some((Layout { vault, slots, slot_bytes, half_bytes }, fields.u32()?))
+        };
+        match read(&mut fields) {
+            Some((_, found)) if found != checksum => Err(HeadError::Checksum),
+            _ if version != VERSION => Err(HeadError::Version(version)),
+            Some((layout, _)) => layout.check().map(|()| layout),
+            None => Err(HeadError::Checksum),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), HeadError> {
+        let refuse = |field, value| Err(HeadError::Field { field, value });
+        let slot_bytes = self.slot_bytes as usize;
+        if !(1..=SLOTS_MAX).contains(&self.slots) {
+            return refuse("slots", u64::from(self.slots));
+        }
+        if !(2 * HEAD_BYTES..=SLOT_BYTES).contains(&slot_bytes) || !slot_bytes.is_multiple_of(HEAD_BYTES) {
+            return refuse("slot bytes", slot_bytes as u64);
+        }
+        let is_whole = self.half_bytes.is_multiple_of(PAGE_BYTES as u64);
+        if !is_whole || !(HALF_BYTES_MIN..=1 << 30).contains(&self.half_bytes) {
+            return refuse("half bytes", self.half_bytes);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn read(medium: &dyn Medium) -> Result<Layout, CatalogError> {
+    if medium.size() < PAGE_BYTES as u64 {
+        return Err(CatalogError::Damaged("the file is too short"));
+    }
+    let mut bytes = vec![0; PAGE_BYTES];
+    medium.read(Pos(0), &mut bytes)?;
+    let layout = Layout::from_bytes(&bytes)?;
+    if medium.size() < layout.bytes() {
+        return Err(CatalogError::Damaged("the file is too short"));
+    }
+    Ok(layout)
+}

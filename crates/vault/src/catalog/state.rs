@@ -1,0 +1,188 @@
+//! What the catalog knows besides the slots, and what changes it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::container::Class;
+use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SlotNumber, SnapshotId};
+
+/// The numbers that are given next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Numbers {
+    /// The next container's.
+    pub container: ContainerSequence,
+    /// The next chunk's; chunks of containers that are not sealed yet may have it already.
+    pub ordinal: Ordinal,
+    /// The next snapshot's.
+    pub snapshot: SnapshotId,
+    /// The next forget's.
+    pub forget: ForgetId,
+    /// The next sanitization's.
+    pub run: RunId,
+}
+
+/// The sorted part of the index.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct IndexPart {
+    /// The slots of its containers, in the order of fingerprints.
+    pub slots: Vec<SlotNumber>,
+    /// Its entries.
+    pub entries: u64,
+    /// Chunks in containers below this number are in it, unless they died.
+    pub merged: ContainerSequence,
+}
+
+/// What a sanitization did about a forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The forget.
+    pub forget: ForgetId,
+    /// The snapshot that was forgotten.
+    pub snapshot: SnapshotId,
+    /// The sanitization that destroyed what was of that snapshot only.
+    pub run: RunId,
+    /// Passes over each byte.
+    pub passes: u16,
+}
+
+/// One change. All numbers that it gives are those of [`Numbers`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Change {
+    /// The numbers are these.
+    Numbers(Numbers),
+    /// From now on the slot may have content: of that container.
+    Open(SlotNumber, ContainerSequence, Class),
+    /// The slot's container is whole and durable.
+    Seal(SlotNumber),
+    /// Chunks below this number are given.
+    Given(Ordinal),
+    /// What lies in the slot is to be destroyed.
+    Condemn(SlotNumber),
+    /// The slot was destroyed, and is free.
+    Destroyed(SlotNumber),
+    /// This is the sorted part of the index.
+    Index(IndexPart),
+    /// A snapshot, and the chunk that it begins with.
+    Commit(SnapshotId, Reference),
+    /// The snapshot is forgotten, and what it alone has is owed.
+    Forget(ForgetId, SnapshotId),
+    /// A sanitization is under way.
+    Begin(RunId),
+    /// The sanitization has met an obligation, with so many passes.
+    Met(ForgetId, RunId, u16),
+    /// The sanitization is over.
+    End(RunId),
+    /// A receipt that nobody has taken yet. Only in snapshots.
+    Receipt(Receipt),
+    /// So many receipts, the oldest ones, are kept elsewhere.
+    Recorded(u64),
+}
+
+impl Change {
+    /// The slots that it names.
+    pub(super) fn slots(&self) -> &[SlotNumber] {
+        match self {
+            Change::Open(slot, ..) | Change::Seal(slot) | Change::Condemn(slot) | Change::Destroyed(slot) => {
+                std::slice::from_ref(slot)
+            }
+            Change::Index(part) => &part.slots,
+            _ => &[],
+        }
+    }
+}
+
+/// The sum of all changes, but for the slots.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    /// What is given next.
+    pub next: Numbers,
+    /// The snapshots.
+    pub roots: BTreeMap<SnapshotId, Reference>,
+    /// The forgets that are owed.
+    pub obligations: BTreeMap<ForgetId, SnapshotId>,
+    /// The sanitization that is under way, or that a crash has cut short.
+    pub run: Option<RunId>,
+    /// The sorted part of the index.
+    pub index: IndexPart,
+    /// Receipts that nobody has taken yet, the oldest first.
+    pub receipts: VecDeque<Receipt>,
+}
+
+/// The most that a snapshot, or an obligation or a receipt, takes in a snapshot of the catalog.
+const ROOT_BYTES: u64 = 64;
+const RECEIPT_BYTES: u64 = 48;
+const NUMBERS_BYTES: u64 = 256;
+const SLOT_BYTES: u64 = 5;
+
+impl State {
+    pub(super) fn apply(&mut self, change: &Change) {
+        let next = &mut self.next;
+        match change {
+            Change::Numbers(numbers) => *next = *numbers,
+            Change::Open(_, container, _) => next.container = ContainerSequence(container.0 + 1),
+            Change::Given(ordinal) => next.ordinal = next.ordinal.max(*ordinal),
+            Change::Index(part) => self.index = part.clone(),
+            Change::Commit(snapshot, root) => {
+                next.snapshot = next.snapshot.max(SnapshotId(snapshot.0 + 1));
+                self.roots.insert(*snapshot, *root);
+            }
+            Change::Forget(forget, snapshot) => {
+                next.forget = next.forget.max(ForgetId(forget.0 + 1));
+                self.roots.remove(snapshot);
+                self.obligations.insert(*forget, *snapshot);
+            }
+            Change::Begin(run) => {
+                next.run = next.run.max(RunId(run.0 + 1));
+                self.run = Some(*run);
+            }
+            Change::Met(forget, run, passes) => self.meet(*forget, *run, *passes),
+            Change::End(_) => self.run = None,
+            Change::Receipt(receipt) => self.receipts.push_back(*receipt),
+            Change::Recorded(count) => {
+                self.receipts.drain(..self.receipts.len().min(*count as usize));
+            }
+            Change::Seal(_) | Change::Condemn(_) | Change::Destroyed(_) => {}
+        }
+    }
+
+    fn meet(&mut self, forget: ForgetId, run: RunId, passes: u16) {
+        if let Some(snapshot) = self.obligations.remove(&forget) {
+            self.receipts.push_back(Receipt { forget, snapshot, run, passes });
+        }
+    }
+
+    /// The changes that make this of nothing.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let roots = self.roots.iter().map(|(snapshot, root)| Change::Commit(*snapshot, *root));
+        let owed = self.obligations.iter().map(|(forget, snapshot)| Change::Forget(*forget, *snapshot));
+        let receipts = self.receipts.iter().copied().map(Change::Receipt);
+        let all = roots.chain(owed).chain(receipts).chain(self.run.map(Change::Begin));
+        all.chain([Change::Index(self.index.clone()), Change::Numbers(self.next)]).collect()
+    }
+
+    /// What a snapshot of this takes at most, whatever is forgotten and merged.
+    pub(super) fn bytes_max(&self, slots: u32) -> u64 {
+        let owed = (self.obligations.len() + self.receipts.len()) as u64;
+        NUMBERS_BYTES
+            + self.roots.len() as u64 * ROOT_BYTES
+            + owed * RECEIPT_BYTES
+            + u64::from(slots) * SLOT_BYTES
+    }
+}
+
+/// The bytes of changes.
+pub(super) fn encode(changes: &[Change]) -> Vec<u8> {
+    changes.iter().flat_map(|change| postcard::to_allocvec(change).expect("a change has a length")).collect()
+}
+
+/// The changes that `bytes` are made of; None if that cannot be.
+pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    while !bytes.is_empty() {
+        let (change, rest) = postcard::take_from_bytes(bytes).ok()?;
+        changes.push(change);
+        bytes = rest;
+    }
+    Some(changes)
+}

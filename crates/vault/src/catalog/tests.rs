@@ -1,0 +1,235 @@
+use super::*;
+use crate::testing::{Memory, Noise, fingerprint};
+use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SlotNumber, SnapshotId, VaultId};
+
+const LAYOUT: Layout =
+    Layout { vault: VaultId([5; 16]), slots: 600, slot_bytes: 64 << 10, half_bytes: 16 << 10 };
+
+/// All that a catalog knows.
+fn known(catalog: &Catalog<'_>) -> (State, Vec<SlotEntry>) {
+    let slots = (0..LAYOUT.slots).map(|slot| catalog.table().entry(SlotNumber(slot)));
+    (catalog.state().clone(), slots.collect())
+}
+
+fn new(seed: u64) -> Memory {
+    Memory::new(LAYOUT.bytes(), seed)
+}
+
+/// A commit that could come next.
+fn some_changes(catalog: &Catalog<'_>, noise: &mut Noise) -> Vec<Change> {
+    let next = catalog.state().next;
+    let slot = SlotNumber((noise.next() % u64::from(LAYOUT.slots)) as u32);
+    let oldest = catalog.state().roots.first_key_value().map(|(snapshot, _)| *snapshot);
+    let owed = catalog.state().obligations.first_key_value().map(|(forget, _)| *forget);
+    match noise.next() % 10 {
+        0..3 => vec![Change::Open(slot, next.container, Class::Metadata)],
+        3 => vec![Change::Seal(slot), Change::Given(Ordinal(next.ordinal.0 + noise.next() % 9))],
+        4 => vec![Change::Condemn(slot), Change::Destroyed(SlotNumber(slot.0 / 2))],
+        5 => {
+            let root = Reference { fingerprint: fingerprint(noise), ordinal: next.ordinal };
+            vec![Change::Commit(next.snapshot, root)]
+        }
+        6 => oldest.map(|snapshot| Change::Forget(next.forget, snapshot)).into_iter().collect(),
+        7 => {
+            let met = owed.map(|forget| Change::Met(forget, next.run, 2));
+            [Some(Change::Begin(next.run)), met, Some(Change::End(next.run))].into_iter().flatten().collect()
+        }
+        8 => {
+            let slots = vec![slot; noise.next() as usize % 9];
+            vec![Change::Index(IndexPart { slots, entries: noise.next(), merged: next.container })]
+        }
+        _ => vec![Change::Recorded(noise.next() % 3)],
+    }
+}
+
+#[test]
+fn a_cut_at_any_write_leaves_what_was_before_a_commit_or_after_it() {
+    for seed in 0..400 {
+        let (medium, mut noise) = (new(seed), Noise(seed));
+        let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+        let mut old = known(&catalog);
+        for _ in 0..6 {
+            medium.light_fuse((noise.next() % 150) as u32 + 1);
+            loop {
+                let changes = some_changes(&catalog, &mut noise);
+                let committed = catalog.commit(&changes);
+                let new = known(&catalog);
+                if committed.is_err() {
+                    assert!(medium.is_off());
+                    assert_eq!(catalog.commit(&[]), Err(CatalogError::Broken));
+                    medium.cut();
+                    catalog = Catalog::open(&medium).unwrap();
+                    let found = known(&catalog);
+                    assert!(found == old || found == new, "seed {seed}: neither before nor after");
+                    old = found;
+                    break;
+                }
+                old = new;
+            }
+            // A start of its own is cut short too.
+            medium.light_fuse((noise.next() % 8) as u32 + 1);
+            let _ = Catalog::open(&medium);
+            medium.cut();
+            catalog = Catalog::open(&medium).unwrap();
+            assert!(known(&catalog) == old, "seed {seed}: a start that was cut short changed something");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_a_turn_that_was_cut_short_does_not_count_later() {
+    for (seed, fuse) in (0..80).map(|n| (n / 4, n % 4 + 1)) {
+        let medium = new(seed);
+        let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+        let generation = catalog.log.next_generation();
+        while catalog.log.has_space(SECTOR as u64) {
+            catalog.commit(&[Change::Recorded(0)]).unwrap();
+        }
+        assert_eq!(catalog.log.next_generation(), generation);
+        medium.light_fuse(fuse as u32);
+        let opened = Change::Open(SlotNumber(3), ContainerSequence(0), Class::Data);
+        assert!(catalog.commit(&[opened]).is_err(), "the turn is cut short");
+        medium.cut();
+        let found = known(&Catalog::open(&medium).unwrap());
+        for _ in 0..3 {
+            assert!(known(&Catalog::open(&medium).unwrap()) == found, "seed {seed}, fuse {fuse}");
+        }
+    }
+}
+
+/// A catalog with some frames behind its snapshot.
+fn some_catalog() -> Memory {
+    let (medium, mut noise) = (new(1), Noise(1));
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    for _ in 0..12 {
+        let changes = some_changes(&catalog, &mut noise);
+        catalog.commit(&changes).unwrap();
+    }
+    medium
+}
+
+fn opened(medium: &Memory) -> Result<(), CatalogError> {
+    Catalog::open(medium).map(|_| ())
+}
+
+#[test]
+fn a_frame_that_was_changed_is_told_from_a_torn_one() {
+    let start = LAYOUT.half(0).0 as usize;
+    let frame = |n: usize| start + (n + 1) * SECTOR;
+    let damaged = |at: usize| {
+        let medium = some_catalog();
+        medium.bytes(|bytes| bytes[at + 40] ^= 1);
+        opened(&medium)
+    };
+    assert_eq!(damaged(frame(3)), Err(CatalogError::Damaged("a frame before the last one is invalid")));
+    assert_eq!(damaged(frame(12)), Ok(()));
+    assert!(matches!(
+        damaged(frame(0)),
+        Err(CatalogError::Damaged("no valid snapshot in either half of the log"))
+    ));
+}
+
+const SECTOR: usize = 512;
+
+#[test]
+fn a_snapshot_that_was_durable_and_is_gone_is_missed() {
+    let medium = some_catalog();
+    opened(&medium).unwrap();
+    // The start has made a snapshot in half 1.
+    let snapshot = LAYOUT.half(1).0 as usize + SECTOR;
+    medium.bytes(|bytes| bytes[snapshot + 40] ^= 1);
+    assert_eq!(opened(&medium), Err(CatalogError::Damaged("the newest snapshot is invalid")));
+}
+
+#[test]
+fn a_page_of_the_table_that_was_changed_is_refused() {
+    let medium = some_catalog();
+    let pages = LAYOUT.half(2).0 as usize;
+    medium.bytes(|bytes| bytes[pages..].iter_mut().for_each(|byte| *byte ^= 1));
+    assert_eq!(opened(&medium), Err(CatalogError::Damaged("a page of the table of slots is invalid")));
+}
+
+#[test]
+fn a_record_of_another_program_is_named() {
+    let medium = new(2);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let (pos, bytes) = catalog.log.append(&[200, 1]).unwrap();
+    medium.write(pos, &bytes, true).unwrap();
+    assert_eq!(opened(&medium), Err(CatalogError::Record { frame: 2 }));
+    let beyond = state::encode(&[Change::Condemn(SlotNumber(LAYOUT.slots))]);
+    let medium = new(3);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let (pos, bytes) = catalog.log.append(&beyond).unwrap();
+    medium.write(pos, &bytes, true).unwrap();
+    assert_eq!(opened(&medium), Err(CatalogError::Damaged("a record names a slot beyond the last one")));
+}
+
+#[test]
+fn a_head_that_says_what_cannot_be_is_refused() {
+    let read = |layout: Layout| Layout::from_bytes(&layout.to_bytes());
+    assert_eq!(read(LAYOUT), Ok(LAYOUT));
+    let field = |field, value| Err(HeadError::Field { field, value });
+    assert_eq!(read(Layout { slots: 0, ..LAYOUT }), field("slots", 0));
+    assert_eq!(read(Layout { slots: SLOTS_MAX + 1, ..LAYOUT }), field("slots", u64::from(SLOTS_MAX) + 1));
+    assert_eq!(read(Layout { slot_bytes: 4096, ..LAYOUT }), field("slot bytes", 4096));
+    assert_eq!(read(Layout { slot_bytes: 10_000, ..LAYOUT }), field("slot bytes", 10_000));
+    assert_eq!(read(Layout { half_bytes: 4096, ..LAYOUT }), field("half bytes", 4096));
+    let changed = |at: usize, value| {
+        let mut bytes = LAYOUT.to_bytes();
+        bytes[at] = value;
+        Layout::from_bytes(&bytes)
+    };
+    assert_eq!(changed(0, 0), Err(HeadError::Magic));
+    assert_eq!(changed(20, 1), Err(HeadError::Checksum));
+    assert_eq!(Layout::from_bytes(&[]), Err(HeadError::Magic));
+    let mut newer = LAYOUT.to_bytes();
+    newer[8] = 2;
+    let checksum = crc32c::crc32c(&newer[..48]);
+    newer[48..52].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(Layout::from_bytes(&newer), Err(HeadError::Version(2)));
+}
+
+#[test]
+fn a_receipt_is_kept_until_it_is_taken() {
+    let medium = new(4);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let root = Reference { fingerprint: fingerprint(&mut Noise(1)), ordinal: Ordinal(1) };
+    let changes = [
+        Change::Commit(SnapshotId(0), root),
+        Change::Forget(ForgetId(0), SnapshotId(0)),
+        Change::Begin(RunId(0)),
+        Change::Met(ForgetId(0), RunId(0), 2),
+    ];
+    catalog.commit(&changes).unwrap();
+    let receipt = Receipt { forget: ForgetId(0), snapshot: SnapshotId(0), run: RunId(0), passes: 2 };
+    for _ in 0..2 {
+        catalog = Catalog::open(&medium).unwrap();
+        assert_eq!(catalog.state().receipts, [receipt]);
+        assert!(catalog.state().roots.is_empty() && catalog.state().obligations.is_empty());
+    }
+    catalog.commit(&[Change::Recorded(1)]).unwrap();
+    assert!(Catalog::open(&medium).unwrap().state().receipts.is_empty());
+}
+
+#[test]
+fn there_is_room_for_what_is_owed_before_there_is_none_for_snapshots() {
+    let medium = new(5);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let mut noise = Noise(2);
+    while catalog.has_room() {
+        let root = Reference { fingerprint: fingerprint(&mut noise), ordinal: Ordinal(u64::MAX >> 24) };
+        catalog.commit(&[Change::Commit(catalog.state().next.snapshot, root)]).unwrap();
+    }
+    let snapshots: Vec<SnapshotId> = catalog.state().roots.keys().copied().collect();
+    assert!(snapshots.len() > 10, "{} snapshots", snapshots.len());
+    let slots: Vec<SlotNumber> = (0..LAYOUT.slots).map(SlotNumber).collect();
+    let part = IndexPart { slots, entries: u64::MAX, merged: ContainerSequence(u64::MAX >> 24) };
+    catalog.commit(&[Change::Index(part)]).unwrap();
+    for snapshot in snapshots {
+        let forget = catalog.state().next.forget;
+        catalog.commit(&[Change::Forget(forget, snapshot)]).unwrap();
+        catalog.commit(&[Change::Met(forget, RunId(u64::MAX >> 24), 100)]).unwrap();
+    }
+    catalog = Catalog::open(&medium).unwrap();
+    assert!(catalog.has_room() || !catalog.state().receipts.is_empty());
+}

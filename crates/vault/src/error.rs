@@ -1,0 +1,127 @@
+//! Why a vault cannot do what it was asked for.
+
+use quietus_core::medium::MediumError;
+
+use crate::catalog::CatalogError;
+use crate::container::{ChunkError, HeadError};
+use crate::index::PageError;
+use crate::live::BuildError;
+use crate::tree::{BadMetadata, BadNode};
+use crate::{ContainerSequence, Fingerprint, PutId, SlotNumber, SnapshotId};
+
+/// Why a vault cannot do what it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum VaultError {
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The pool's medium.
+    #[error("vault pool: {0}")]
+    Pool(#[from] MediumError),
+    /// A write to the pool has failed before.
+    #[error("vault pool: an earlier write failed, so nothing more is written; start again")]
+    Broken,
+    /// A container cannot be read.
+    #[error("vault pool, slot {}: {error}", slot.0)]
+    Head {
+        /// Its slot.
+        slot: SlotNumber,
+        /// What is wrong with its head.
+        error: HeadError,
+    },
+    /// A slot has another container than the catalog says.
+    #[error("vault pool, slot {}: container {} of this vault expected; restore the pool's file", slot.0, container.0)]
+    Container {
+        /// The slot.
+        slot: SlotNumber,
+        /// The container that was expected.
+        container: ContainerSequence,
+    },
+    /// A chunk was changed.
+    #[error("container {}: {error}", container.0)]
+    Chunk {
+        /// The container that has it.
+        container: ContainerSequence,
+        /// What is wrong with it.
+        error: ChunkError,
+    },
+    /// A chunk that is nowhere, or whose entry was changed.
+    #[error("chunk {:02x?} is not in the vault; run `quietus vault verify`", &.0.0[..8])]
+    Absent(Fingerprint),
+    /// A page of the index was changed.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// A chunk of metadata has something else.
+    #[error(transparent)]
+    Metadata(#[from] BadMetadata),
+    /// A folder cannot have such an entry.
+    #[error(transparent)]
+    Node(BadNode),
+    /// A chunk of metadata names what the vault does not have: the client is wrong, or what it relied on was destroyed.
+    #[error("metadata chunk names chunk {:02x?}, which is not in the vault; put the file again", &.0.0[..8])]
+    Dangling(Fingerprint),
+    /// A chunk does not fit into a slot.
+    #[error("chunk of {stored} bytes does not fit into a slot of {slot}; make the vault with larger slots")]
+    TooLarge {
+        /// Bytes as stored.
+        stored: usize,
+        /// Bytes of a slot.
+        slot: usize,
+    },
+    /// No slot is left.
+    #[error(
+        "vault full: {free} free slots, {reserved} of them for sanitization; forget snapshots and sanitize, or make a larger vault"
+    )]
+    Full {
+        /// Slots that are free.
+        free: usize,
+        /// Those that a put does not get.
+        reserved: usize,
+    },
+    /// The catalog has no room for another snapshot.
+    #[error("vault catalog full: {0} snapshots; forget some")]
+    Snapshots(usize),
+    /// Too many puts run at once.
+    #[error("{0} puts are running, the most that a vault takes; wait for one of them")]
+    Puts(usize),
+    /// No such put is running.
+    #[error("unknown put {}; it has ended, or the vault was opened anew", .0.0)]
+    NoPut(PutId),
+    /// No such snapshot.
+    #[error("unknown snapshot {}; `quietus vault list` names all", .0.0)]
+    NoSnapshot(SnapshotId),
+    /// What a put ends with is no snapshot.
+    #[error("the last chunk of a put is no snapshot; use another client")]
+    NoRoot,
+    /// A sanitization is under way.
+    #[error("a sanitization is under way; wait for it, or cancel it")]
+    Running,
+    /// No sanitization is under way.
+    #[error("no sanitization is under way; begin one")]
+    NotRunning,
+    /// The policy destroys nothing.
+    #[error("policy without passes: a vault needs at least one pass; choose clear, purge-2, ...")]
+    NoPasses,
+    /// No set of live chunks can be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// An entry of a container was changed: it could be of a live chunk.
+    #[error(
+        "container {}: an entry of the directory was changed, so nothing can be destroyed there; run `quietus vault verify`, \
+         or sanitize with the set `ordinals`", .0.0
+    )]
+    Damaged(ContainerSequence),
+    /// The marked chunks are not those that were found. Nothing was destroyed.
+    #[error(
+        "sanitization stopped before it destroyed anything: {marked} live chunks in part {part} of the set, \
+         but {found} in containers; run `quietus vault verify`"
+    )]
+    Audit {
+        /// The part of the set of live chunks.
+        part: usize,
+        /// Live chunks there.
+        marked: u64,
+        /// Those that were found in containers.
+        found: u64,
+    },
+}

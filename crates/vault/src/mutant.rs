@@ -1,0 +1,94 @@
+//! Deliberate defects, which the simulator must find. Without the feature `mutants` none can be switched
+//! on, and the compiler removes the checks.
+
+/// One deliberate defect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// References are noted for a sanitization only after its second consistency point.
+    NotifyAfterCp1,
+    /// What was committed between the two consistency points is not walked.
+    SkipDifference,
+    /// What a running put refers to is not live.
+    PutIsNoRoot,
+    /// Containers beyond the marker are judged.
+    CopyPastMarker,
+    /// Sources are condemned before their copies are durable.
+    CondemnBeforeSync,
+    /// The index still finds chunks in condemned containers.
+    KeepCondemned,
+    /// A slot takes a container before it is destroyed.
+    ReuseUndestroyed,
+    /// A forget after the first consistency point gets a receipt.
+    ReceiptTooEarly,
+    /// A chunk that the set was not built of is marked.
+    MarkStranger,
+    /// A slot is written before the log says so.
+    WriteBeforeOpen,
+    /// A snapshot is committed before its containers are durable.
+    CommitBeforeSync,
+    /// Slots count as destroyed before the last sync.
+    FreeBeforeSync,
+    /// Slots that a crash left open count as free.
+    FreeOpen,
+    /// The index is not merged again after copying.
+    KeepOldIndex,
+    /// A put that refers to a folder or recipe does not refer to what that names.
+    ReferShallow,
+    /// A turn's set counts what it does not cover as dead.
+    DeadOutsideOfTurn,
+    /// A page of the table of slots that a crash left behind counts.
+    TrustStalePage,
+    /// Half of the directories are left out when a start rebuilds the index.
+    ForgetRecent,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::NotifyAfterCp1,
+        Self::SkipDifference,
+        Self::PutIsNoRoot,
+        Self::CopyPastMarker,
+        Self::CondemnBeforeSync,
+        Self::KeepCondemned,
+        Self::ReuseUndestroyed,
+        Self::ReceiptTooEarly,
+        Self::MarkStranger,
+        Self::WriteBeforeOpen,
+        Self::CommitBeforeSync,
+        Self::FreeBeforeSync,
+        Self::FreeOpen,
+        Self::KeepOldIndex,
+        Self::ReferShallow,
+        Self::DeadOutsideOfTurn,
+        Self::TrustStalePage,
+        Self::ForgetRecent,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
+
+    /// Switches `mutant` on for this thread, and any other off.
+    pub fn activate(mutant: Option<Mutant>) {
+        ACTIVE.set(mutant);
+    }
+
+    pub(crate) fn is(mutant: Mutant) -> bool {
+        ACTIVE.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::activate;
+#[cfg(feature = "mutants")]
+pub(crate) use switch::is;
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,108 @@
+//! Enumeration: marking what snapshots reach, those that are new since CP0 first.
+
+use roaring::RoaringTreemap;
+
+use super::{Audit, Phase, Run, Set};
+use crate::mutant::{self, Mutant};
+use crate::tree::{Child, Role, children};
+use crate::vault::Vault;
+use crate::{Reference, VaultError};
+
+/// Chunks of metadata that one step reads.
+const CHUNKS_A_STEP: usize = 64;
+
+/// What is still to be walked.
+#[derive(Debug, Default)]
+pub(super) struct Enumeration {
+    /// The last one is next.
+    pending: Vec<Visit>,
+    /// The chunks of metadata that were entered, by number: none is entered twice.
+    entered: RoaringTreemap,
+}
+
+/// A chunk that a snapshot reaches.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    chunk: Reference,
+    role: Role,
+    /// Whether a snapshot names it that is not in CP0: the set may not know the chunk.
+    is_new: bool,
+}
+
+impl Vault<'_> {
+    /// Listens to puts, and takes CP1: in this order, in one step.
+    pub(super) fn begin_enumeration(&mut self, run: &Run, set: Set) -> Phase {
+        if !mutant::is(Mutant::NotifyAfterCp1) {
+            self.puts.listen();
+        }
+        let visit = |chunk: Reference, is_new| Visit { chunk, role: Role::Snapshot, is_new };
+        let before = &run.points.before;
+        let mut pending: Vec<Visit> = before.values().map(|root| visit(*root, false)).collect();
+        if !mutant::is(Mutant::SkipDifference) {
+            let difference = self.snapshots().filter(|(snapshot, _)| !before.contains_key(snapshot));
+            pending.extend(difference.map(|(_, root)| visit(root, true)));
+        }
+        Phase::Enumeration(set, Enumeration { pending, entered: RoaringTreemap::new() })
+    }
+
+    pub(super) fn enumerate(
+        &mut self,
+        run: &Run,
+        mut set: Set,
+        mut enumeration: Enumeration,
+    ) -> Result<Phase, VaultError> {
+        for _ in 0..CHUNKS_A_STEP {
+            let Some(visit) = enumeration.pending.pop() else {
+                if mutant::is(Mutant::NotifyAfterCp1) {
+                    self.puts.listen();
+                }
+                return Ok(Phase::Audit(set, Audit::default()));
+            };
+            self.visit(run, &mut set, &mut enumeration, visit)?;
+        }
+        Ok(Phase::Enumeration(set, enumeration))
+    }
+
+    /// Marks a chunk of metadata, and what it names.
+    fn visit(
+        &mut self,
+        run: &Run,
+        set: &mut Set,
+        enumeration: &mut Enumeration,
+        visit: Visit,
+    ) -> Result<(), VaultError> {
+        if !enumeration.entered.insert(visit.chunk.ordinal.0) {
+            return Ok(());
+        }
+        self.mark(run, set, &[visit.chunk], visit.is_new)?;
+        let (role, named) = children(&self.get(&visit.chunk)?)?;
+        if role != visit.role {
+            return Err(VaultError::Dangling(visit.chunk.fingerprint));
+        }
+        let (content, metadata): (Vec<Child>, Vec<Child>) =
+            named.into_iter().partition(|child| child.role == Role::Content);
+        let content: Vec<Reference> = content.into_iter().map(|child| child.chunk).collect();
+        self.mark(run, set, &content, visit.is_new)?;
+        let is_new = visit.is_new;
+        let visits = metadata.into_iter().map(|Child { chunk, role }| Visit { chunk, role, is_new });
+        enumeration.pending.extend(visits);
+        Ok(())
+    }
+
+    /// Marks chunks. Of those that are new the index says whether the set was built of them.
+    fn mark(&self, run: &Run, set: &mut Set, chunks: &[Reference], is_new: bool) -> Result<(), VaultError> {
+        if !is_new || mutant::is(Mutant::MarkStranger) {
+            set.mark(chunks);
+            return Ok(());
+        }
+        let mut known = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let location = self.find(&chunk.fingerprint)?.ok_or(VaultError::Absent(chunk.fingerprint))?;
+            if location.container < run.points.marker {
+                known.push(*chunk);
+            }
+        }
+        set.mark(&known);
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! The vault: a state machine with one owner, who calls it; it does its input and output on two media, one step at a time.
+//!
+//! The *pool* has containers in slots, and everything that can betray content: chunks, names, the index. The *catalog* has what
+//! must be known of them (see [`crate::catalog`]).
+//!
+//! Invariants:
+//! 1. A slot is written only when the catalog durably says that it is open, and after a full destruction of whatever was there.
+//! 2. A snapshot is committed only when all chunks that it reaches are in sealed containers.
+//! 3. What a put refers to is closed: with a chunk of metadata it refers to all that this names.
+//! 4. What the index finds is in a container that is open or sealed, never in a condemned one.
+//! 5. Looking a chunk up and referring to it is one call, and so is condemning the containers of one step of a sanitization: no put ever refers
+//!    to what has just been condemned.
+
+mod index;
+mod merge;
+mod opening;
+mod pool;
+mod puts;
+mod reading;
+mod verify;
+mod writing;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use puts::PUTS_MAX;
+pub use reading::Place;
+pub use verify::Verified;
+
+use quietus_core::erase::Seeds;
+use quietus_core::policy::{Policy, Scratch};
+
+use crate::catalog::{Catalog, Change, Receipt};
+use crate::chunk::VaultKey;
+use crate::index::Page;
+use crate::sanitize::{Run, Zeroing};
+use crate::{ForgetId, Ordinal, Reference, SnapshotId, VaultError};
+use index::Index;
+use merge::Merge;
+pub(crate) use pool::Directory;
+use pool::Pool;
+use puts::Puts;
+pub(crate) use writing::Bytes;
+use writing::Writing;
+
+/// What a vault is opened with, besides its media.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The vault's key.
+    pub key: VaultKey,
+    /// How slots are destroyed.
+    pub policy: Policy,
+    /// Entries of the index that are kept in memory before a merge; each takes some 80 bytes.
+    pub recent_entries_max: usize,
+    /// Secret random bytes, drawn each time: for random passes, and for sets of live chunks.
+    pub entropy: [u8; 32],
+}
+
+/// An open vault.
+pub struct Vault<'m> {
+    pub(crate) catalog: Catalog<'m>,
+    pub(crate) pool: Pool<'m>,
+    pub(crate) index: Index,
+    merge: Option<Merge>,
+    writing: Writing,
+    pub(crate) puts: Puts,
+    pub(crate) next_ordinal: Ordinal,
+    pub(crate) run: Option<Box<Run>>,
+    pub(crate) zeroing: Option<Zeroing>,
+    pub(crate) policy: Policy,
+    pub(crate) seeds: Seeds,
+    pub(crate) scratch: Scratch,
+}
+
+/// How full a vault is, and what it owes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Snapshots.
+    pub snapshots: usize,
+    /// Slots of the pool.
+    pub slots: u32,
+    /// Slots that are free.
+    pub free: usize,
+    /// Slots with content that is to be destroyed.
+    pub condemned: usize,
+    /// Forgets that no sanitization has met yet.
+    pub owed: usize,
+    /// Receipts that nobody has taken yet.
+    pub receipts: usize,
+    /// Chunks that the index has, some of them perhaps twice or destroyed since.
+    pub chunks: u64,
+}
+
+impl<'m> Vault<'m> {
+    /// The snapshots, with the chunk that each begins with.
+    pub fn snapshots(&self) -> impl Iterator<Item = (SnapshotId, Reference)> + '_ {
+        self.catalog.state().roots.iter().map(|(snapshot, root)| (*snapshot, *root))
+    }
+
+    /// How full the vault is, and what it owes.
+    pub fn status(&self) -> Status {
+        let (state, table) = (self.catalog.state(), self.catalog.table());
+        Status {
+            snapshots: state.roots.len(),
+            slots: self.catalog.layout().slots,
+            free: table.free().len(),
+            condemned: table.condemned().len(),
+            owed: state.obligations.len(),
+            receipts: state.receipts.len(),
+            chunks: self.index.entries(),
+        }
+    }
+
+    /// Forgets a snapshot: from now on it cannot be restored, and the next sanitization destroys what it alone has. Both are
+    /// durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoSnapshot`], and those of the catalog.
+    pub fn forget(&mut self, snapshot: SnapshotId) -> Result<ForgetId, VaultError> {
+        if !self.catalog.state().roots.contains_key(&snapshot) {
+            return Err(VaultError::NoSnapshot(snapshot));
+        }
+        let forget = self.catalog.state().next.forget;
+        self.catalog.commit(&[Change::Forget(forget, snapshot)])?;
+        Ok(forget)
+    }
+
+    /// The receipts that nobody has taken yet, the oldest first.
+    pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
+        self.catalog.state().receipts.iter().copied()
+    }
+
+    /// Drops the `count` oldest receipts: they are kept elsewhere, durably.
+    ///
+    /// # Errors
+    ///
+    /// Those of the catalog.
+    pub fn recorded(&mut self, count: u64) -> Result<(), VaultError> {
+        Ok(self.catalog.commit(&[Change::Recorded(count)])?)
+    }
+
+    /// Slots that a put does not get: two to copy into, and those of the next part of the index.
+    fn reserved(&self) -> usize {
+        let per_slot = self.pool.index_pages() * crate::index::PAGE_ENTRIES;
+        2 + (self.index.entries() as usize).div_ceil(per_slot)
+    }
+
+    /// A page of the sorted part of the index.
+    pub(crate) fn index_page(&self, page: usize) -> Result<Page, VaultError> {
+        index::read_page(&self.catalog.state().index, page, &self.pool)
+    }
+
+    /// A number for a set of live chunks that nobody can guess.
+    pub(crate) fn draw_seed(&mut self) -> u64 {
+        let seed = self.seeds.draw();
+        let mut bytes = [0; 8];
+        quietus_core::policy::Pattern::Random.fill(seed, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl std::fmt::Debug for Vault<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Vault").field("status", &self.status()).finish()
+    }
+}

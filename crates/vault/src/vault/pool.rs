@@ -1,0 +1,130 @@
+//! The pool: slots on a medium, and what has been read of their containers lately.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quietus_core::medium::{Medium, MediumError};
+use quietus_core::units::{Extent, Pos};
+
+use crate::catalog::Layout;
+use crate::chunk::VaultKey;
+use crate::container::{ENTRY_BYTES, Entry, HEAD_BYTES, Head, Stored};
+use crate::index::PAGE_BYTES;
+use crate::{ContainerSequence, Fingerprint, SlotNumber, VaultError};
+
+/// Directories that are kept in memory; each takes some 100 KiB.
+const DIRECTORIES_MAX: usize = 32;
+
+/// See the module's documentation.
+pub(crate) struct Pool<'m> {
+    pub(crate) medium: &'m dyn Medium,
+    layout: Layout,
+    pub(crate) key: VaultKey,
+    recent: VecDeque<(ContainerSequence, Arc<Directory>)>,
+    is_broken: bool,
+}
+
+/// A container without its payload.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) head: Head,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Directory {
+    /// The chunk of that name.
+    pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Option<Stored> {
+        self.chunks().find(|stored| stored.chunk.fingerprint == *fingerprint)
+    }
+
+    /// The chunks that are there.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = Stored> + '_ {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Chunk(stored) => Some(*stored),
+            Entry::Destroyed | Entry::Damaged => None,
+        })
+    }
+}
+
+impl<'m> Pool<'m> {
+    pub(crate) fn new(medium: &'m dyn Medium, layout: Layout, key: VaultKey) -> Pool<'m> {
+        Pool { medium, layout, key, recent: VecDeque::new(), is_broken: false }
+    }
+
+    /// The bytes of a slot.
+    pub(crate) fn extent(&self, slot: SlotNumber) -> Extent<Pos> {
+        let bytes = u64::from(self.layout.slot_bytes);
+        Extent::new(u64::from(slot.0) * bytes, bytes)
+    }
+
+    /// Pages of the index that a container has.
+    pub(crate) fn index_pages(&self) -> usize {
+        (self.layout.slot_bytes as usize - HEAD_BYTES) / PAGE_BYTES
+    }
+
+    /// Where a chunk lies that a container has.
+    pub(crate) fn place(&self, slot: SlotNumber, head: &Head, stored: &Stored) -> Extent<Pos> {
+        let start = self.extent(slot).start.0 + head.payload_start() as u64 + u64::from(stored.offset);
+        Extent::new(start, u64::from(stored.stored_bytes))
+    }
+
+    pub(crate) fn read(&self, at: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
+        let mut bytes = vec![0; at.len as usize];
+        self.medium.read(at.start, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes a container.
+    pub(crate) fn write(&mut self, slot: SlotNumber, bytes: &[u8]) -> Result<(), VaultError> {
+        assert!(bytes.len() as u64 <= self.extent(slot).len, "a container of {} bytes", bytes.len());
+        self.guard()?;
+        let written = self.medium.write(self.extent(slot).start, bytes, false);
+        self.latch(written)
+    }
+
+    pub(crate) fn sync(&mut self) -> Result<(), VaultError> {
+        self.guard()?;
+        let synced = self.medium.sync();
+        self.latch(synced)
+    }
+
+    /// Refuses once a write has failed.
+    pub(crate) fn guard(&self) -> Result<(), VaultError> {
+        if self.is_broken { Err(VaultError::Broken) } else { Ok(()) }
+    }
+
+    /// Notes whether a write has failed.
+    pub(crate) fn latch(&mut self, written: Result<(), MediumError>) -> Result<(), VaultError> {
+        self.is_broken |= written.is_err();
+        Ok(written?)
+    }
+
+    /// The head of the container that a slot has to have.
+    pub(crate) fn head(&self, slot: SlotNumber, container: ContainerSequence) -> Result<Head, VaultError> {
+        let at = Extent::new(self.extent(slot).start.0, HEAD_BYTES as u64);
+        let head = Head::from_bytes(&self.read(at)?).map_err(|error| VaultError::Head { slot, error })?;
+        let is_right = head.vault == self.layout.vault && head.sequence == container;
+        let fits = head.container_bytes() <= self.layout.slot_bytes as usize;
+        if is_right && fits { Ok(head) } else { Err(VaultError::Container { slot, container }) }
+    }
+
+    /// The directory of the container that a slot has to have.
+    pub(crate) fn directory(
+        &mut self,
+        slot: SlotNumber,
+        container: ContainerSequence,
+    ) -> Result<Arc<Directory>, VaultError> {
+        if let Some((_, found)) = self.recent.iter().find(|(known, _)| *known == container) {
+            return Ok(found.clone());
+        }
+        let head = self.head(slot, container)?;
+        let start = self.extent(slot).start.0 + HEAD_BYTES as u64;
+        let bytes = self.read(Extent::new(start, u64::from(head.chunks) * ENTRY_BYTES as u64))?;
+        let entries = bytes.as_chunks::<ENTRY_BYTES>().0;
+        let entries = entries.iter().map(|entry| Entry::from_bytes(&head, entry)).collect();
+        let directory = Arc::new(Directory { head, entries });
+        self.recent.truncate(DIRECTORIES_MAX - 1);
+        self.recent.push_front((container, directory.clone()));
+        Ok(directory)
+    }
+}

@@ -1,0 +1,97 @@
+//! Reading chunks.
+
+use quietus_core::units::{Extent, Pos};
+
+use super::Vault;
+use crate::chunk::VaultKey;
+use crate::container::{ChunkError, Class, Stored};
+use crate::tree::Snapshot;
+use crate::{ContainerSequence, Fingerprint, Reference, SnapshotId, VaultError};
+
+/// Where a chunk was when it was looked up. A reader may read there without the vault's owner; if the content is not
+/// right then, the chunk has moved, and is to be looked up again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Its bytes in the pool.
+    pub at: Extent<Pos>,
+    container: ContainerSequence,
+    class: Class,
+    stored: Stored,
+}
+
+impl Place {
+    /// The content, if `bytes` are what was stored there.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::Chunk`] if the chunk has moved, or was damaged.
+    pub fn content(&self, key: &VaultKey, bytes: &[u8]) -> Result<Vec<u8>, VaultError> {
+        content(self.container, &self.stored, self.class, key, bytes)
+    }
+}
+
+fn content(
+    container: ContainerSequence,
+    stored: &Stored,
+    class: Class,
+    key: &VaultKey,
+    bytes: &[u8],
+) -> Result<Vec<u8>, VaultError> {
+    stored.content(key, class, bytes).map_err(|error: ChunkError| VaultError::Chunk { container, error })
+}
+
+impl Vault<'_> {
+    /// The content of a chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::Absent`] if the vault does not have it; those of the pool, and of damage.
+    pub fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
+        let absent = VaultError::Absent(chunk.fingerprint);
+        let location = self.find(&chunk.fingerprint)?.ok_or(absent)?;
+        if let Some(builder) = self.writing.in_memory(location.container) {
+            let (stored, bytes) =
+                builder.find(&chunk.fingerprint).ok_or(VaultError::Absent(chunk.fingerprint))?;
+            return content(location.container, &stored, builder.head().class, &self.pool.key, bytes);
+        }
+        let place = self.place_in(location.container, &chunk.fingerprint)?;
+        place.content(&self.pool.key, &self.pool.read(place.at)?)
+    }
+
+    /// Where a chunk is; None while it is in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Vault::get).
+    pub fn locate(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>, VaultError> {
+        let location = self.find(fingerprint)?.ok_or(VaultError::Absent(*fingerprint))?;
+        if self.writing.in_memory(location.container).is_some() {
+            return Ok(None);
+        }
+        self.place_in(location.container, fingerprint).map(Some)
+    }
+
+    /// The snapshot's name and folder.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoSnapshot`], and as [`get`](Vault::get).
+    pub fn snapshot(&mut self, snapshot: SnapshotId) -> Result<Snapshot, VaultError> {
+        let root = self.catalog.state().roots.get(&snapshot).copied();
+        let bytes = self.get(&root.ok_or(VaultError::NoSnapshot(snapshot))?)?;
+        Ok(Snapshot::from_bytes(&bytes)?)
+    }
+
+    fn place_in(
+        &mut self,
+        container: ContainerSequence,
+        fingerprint: &Fingerprint,
+    ) -> Result<Place, VaultError> {
+        let absent = VaultError::Absent(*fingerprint);
+        let slot = self.catalog.table().slot(container).ok_or(absent.clone())?;
+        let directory = self.pool.directory(slot, container)?;
+        let stored = directory.find(fingerprint).ok_or(absent)?;
+        let at = self.pool.place(slot, &directory.head, &stored);
+        Ok(Place { at, container, class: directory.head.class, stored })
+    }
+}

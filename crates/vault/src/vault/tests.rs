@@ -1,0 +1,334 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::catalog::Layout;
+use crate::chunk::{Compression, KEY_BYTES, Packer};
+use crate::client::{Writer, read_file, read_folder};
+use crate::container::Class;
+use crate::sanitize::{Live, Progress};
+use crate::testing::{Memory, Noise, text};
+use crate::tree::{Kind, Metadata, Node, Snapshot};
+use crate::{VaultId, units::PutId};
+
+pub(crate) fn layout(slots: u32) -> Layout {
+    Layout { vault: VaultId([5; 16]), slots, slot_bytes: 96 << 10, half_bytes: 32 << 10 }
+}
+
+pub(crate) fn key() -> VaultKey {
+    VaultKey::new(&[1; KEY_BYTES])
+}
+
+pub(crate) fn setup() -> Setup {
+    let policy = "random,zero".parse().unwrap();
+    Setup { key: key(), policy, recent_entries_max: 40, entropy: [9; 32] }
+}
+
+/// The media of a vault.
+pub(crate) struct Media {
+    pub(crate) catalog: Memory,
+    pub(crate) pool: Memory,
+    layout: Layout,
+}
+
+impl Media {
+    pub(crate) fn new(slots: u32) -> Media {
+        let layout = layout(slots);
+        Media { catalog: Memory::new(layout.bytes(), 1), pool: Memory::new(layout.pool_bytes(), 2), layout }
+    }
+
+    pub(crate) fn create(&self) -> Vault<'_> {
+        Vault::create(&self.catalog, &self.pool, self.layout, setup()).unwrap()
+    }
+
+    pub(crate) fn open(&self) -> Vault<'_> {
+        Vault::open(&self.catalog, &self.pool, setup()).unwrap()
+    }
+
+    /// Whether any byte of the media betrays `needle`.
+    pub(crate) fn have(&self, needle: &[u8]) -> bool {
+        let has = |bytes: &mut [u8]| bytes.windows(needle.len()).any(|window| window == needle);
+        self.catalog.bytes(has) || self.pool.bytes(has)
+    }
+}
+
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// Files of noise, which is stored as it is, and of text, of which the compressed bytes are stored.
+pub(crate) fn files(names: &[&str], seed: u64) -> Files {
+    let mut noise = Noise(seed);
+    let content = |(at, name): (usize, &&str)| {
+        let length = 8 * (1 + noise.next() as usize % 3_000);
+        let content =
+            if at % 2 == 0 { noise.bytes(length) } else { [name.as_bytes(), &text(length)].concat() };
+        (name.to_string(), content)
+    };
+    names.iter().enumerate().map(content).collect()
+}
+
+pub(crate) fn write(
+    vault: &mut Vault<'_>,
+    writer: &mut Writer,
+    files: &Files,
+) -> Result<Snapshot, VaultError> {
+    let mut nodes = Vec::new();
+    for (name, content) in files {
+        let recipe = writer.file(vault, content)?;
+        let (name, metadata) = (name.clone().into_bytes(), Metadata::default());
+        nodes.push(Node { name, metadata, kind: Kind::File(recipe) });
+    }
+    let folder = writer.folder(vault, &nodes)?;
+    Ok(Snapshot { name: b"some snapshot".to_vec(), created_ms: 5, folder })
+}
+
+pub(crate) fn writer(vault: &mut Vault<'_>) -> Writer {
+    Writer::begin(vault, &key(), Compression::Lz4).unwrap()
+}
+
+pub(crate) fn put(vault: &mut Vault<'_>, files: &Files) -> Result<SnapshotId, VaultError> {
+    let mut writer = writer(vault);
+    let snapshot = write(vault, &mut writer, files)?;
+    writer.commit(vault, &snapshot)
+}
+
+pub(crate) fn restored(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Files, VaultError> {
+    let snapshot = vault.snapshot(snapshot)?;
+    let mut files = Files::new();
+    for node in read_folder(vault, &snapshot.folder)? {
+        let Kind::File(recipe) = &node.kind else { panic!("{node:?}") };
+        let mut content = Vec::new();
+        read_file::<VaultError>(vault, recipe, &mut |_, bytes| {
+            content.extend(bytes.unwrap());
+            Ok(())
+        })?;
+        files.insert(String::from_utf8(node.name).unwrap(), content);
+    }
+    Ok(files)
+}
+
+pub(crate) fn sanitize(vault: &mut Vault<'_>, live: Live) -> Result<(), VaultError> {
+    vault.begin_sanitization(live)?;
+    for _ in 0..10_000 {
+        if vault.step_sanitization()? == Progress::Done {
+            return Ok(());
+        }
+    }
+    panic!("the sanitization does not end");
+}
+
+const WAYS: [Live; 3] = [Live::Ordinals, Live::Perfect { turns: 1 }, Live::Perfect { turns: 3 }];
+
+#[test]
+fn what_was_put_comes_back_also_after_a_start() {
+    let media = Media::new(40);
+    let mut vault = media.create();
+    let (one, two) = (files(&["a", "b", "c", "d"], 1), files(&["a", "b", "c", "d", "e"], 1));
+    let first = put(&mut vault, &one).unwrap();
+    let second = put(&mut vault, &two).unwrap();
+    for _ in 0..3 {
+        assert_eq!(restored(&mut vault, first).unwrap(), one);
+        assert_eq!(restored(&mut vault, second).unwrap(), two);
+        assert!(vault.verify().unwrap().chunks > 10);
+        drop(vault);
+        vault = media.open();
+    }
+}
+
+#[test]
+fn equal_content_is_stored_once() {
+    let media = Media::new(40);
+    let mut vault = media.create();
+    let all = files(&["a", "b", "c", "d"], 2);
+    put(&mut vault, &all).unwrap();
+    let before = vault.next_ordinal;
+    put(&mut vault, &all).unwrap();
+    assert_eq!(vault.next_ordinal, before, "the same snapshot again has no new chunk at all");
+}
+
+#[test]
+fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
+    for live in WAYS {
+        let media = Media::new(60);
+        let mut vault = media.create();
+        let kept = files(&["a", "b", "c"], 3);
+        let secret = [kept.clone(), files(&["secret plan", "text of a secret"], 4)].concat_files();
+        let first = put(&mut vault, &kept).unwrap();
+        let second = put(&mut vault, &secret).unwrap();
+        let needles = [secret["secret plan"][40..72].to_vec(), b"secret plan".to_vec()];
+        assert!(needles.iter().all(|needle| media.have(needle)), "stored as they are");
+        let stored =
+            Packer::new(key(), Compression::Lz4).pack(Class::Data, &secret["text of a secret"][..2048]);
+        assert!(stored.stored().len() < 1024);
+        let forget = vault.forget(second).unwrap();
+        assert_eq!(vault.status().owed, 1);
+        sanitize(&mut vault, live).unwrap();
+        assert!(needles.iter().all(|needle| !media.have(needle)), "{live:?}");
+        assert!(!media.have(b"text of a secret"), "{live:?}");
+        let receipts: Vec<_> = vault.receipts().collect();
+        assert_eq!((receipts.len(), receipts[0].forget, receipts[0].passes), (1, forget, 2));
+        assert_eq!((vault.status().owed, vault.status().condemned), (0, 0));
+        for _ in 0..2 {
+            assert_eq!(restored(&mut vault, first).unwrap(), kept, "{live:?}");
+            assert_eq!(restored(&mut vault, second), Err(VaultError::NoSnapshot(second)));
+            vault.verify().unwrap();
+            drop(vault);
+            vault = media.open();
+        }
+    }
+}
+
+trait ConcatFiles {
+    fn concat_files(self) -> Files;
+}
+
+impl<const N: usize> ConcatFiles for [Files; N] {
+    fn concat_files(self) -> Files {
+        self.into_iter().flatten().collect()
+    }
+}
+
+#[test]
+fn a_put_that_began_before_a_sanitization_loses_nothing() {
+    for live in WAYS {
+        let media = Media::new(60);
+        let mut vault = media.create();
+        let all = files(&["a", "b", "c", "d", "e"], 5);
+        let first = put(&mut vault, &all).unwrap();
+        let mut running = writer(&mut vault);
+        let snapshot = write(&mut vault, &mut running, &all).unwrap();
+        vault.forget(first).unwrap();
+        sanitize(&mut vault, live).unwrap();
+        let second = running.commit(&mut vault, &snapshot).unwrap();
+        assert_eq!(restored(&mut vault, second).unwrap(), all, "{live:?}");
+        vault.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_sanitization_works_with_two_free_slots() {
+    for live in WAYS {
+        let media = Media::new(24);
+        let mut vault = media.create();
+        let mut snapshots = Vec::new();
+        let failed = loop {
+            let seed = snapshots.len() as u64;
+            let all = files(&["a", "b", "c"], 100 + seed);
+            match put(&mut vault, &all) {
+                Ok(snapshot) => snapshots.push((snapshot, all)),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(failed, VaultError::Full { .. }), "{failed:?}");
+        vault.drop_put(PutId(snapshots.len() as u64)).unwrap();
+        let (forgotten, kept): (Vec<_>, Vec<_>) =
+            snapshots.into_iter().partition(|(snapshot, _)| snapshot.0 % 2 == 0);
+        for (snapshot, _) in &forgotten {
+            vault.forget(*snapshot).unwrap();
+        }
+        sanitize(&mut vault, live).unwrap();
+        assert!(vault.status().free >= 8, "{:?}", vault.status());
+        for (snapshot, all) in &kept {
+            assert_eq!(&restored(&mut vault, *snapshot).unwrap(), all);
+        }
+        for (_, all) in forgotten {
+            assert!(!media.have(&all["a"][..32]));
+        }
+    }
+}
+
+#[test]
+fn metadata_that_names_what_is_not_there_is_refused() {
+    let media = Media::new(40);
+    let (mut vault, other) = (media.create(), Media::new(40));
+    let mut elsewhere = other.create();
+    let all = files(&["a", "b"], 6);
+    let mut there = writer(&mut elsewhere);
+    let snapshot = write(&mut elsewhere, &mut there, &all).unwrap();
+    let mut here = writer(&mut vault);
+    assert!(matches!(here.commit(&mut vault, &snapshot), Err(VaultError::Dangling(_))));
+    let snapshot = write(&mut vault, &mut here, &all).unwrap();
+    // A root in the place of a folder, and content in the place of a root.
+    let mut packer = Packer::new(key(), Compression::None);
+    let data = packer.pack(Class::Data, &snapshot.to_bytes());
+    assert_eq!(vault.commit(here.put(), &data), Err(VaultError::NoRoot));
+    let nodes = read_folder(&mut vault, &snapshot.folder).unwrap();
+    let Kind::File(recipe) = nodes[0].kind.clone() else { panic!("{nodes:?}") };
+    let confused = Snapshot { folder: recipe, ..snapshot.clone() };
+    assert!(matches!(here.commit(&mut vault, &confused), Err(VaultError::Dangling(_))));
+    here.commit(&mut vault, &snapshot).unwrap();
+}
+
+#[test]
+fn a_client_that_relies_on_an_old_folder_alone_refers_to_all_of_it() {
+    for live in WAYS {
+        let media = Media::new(60);
+        let mut vault = media.create();
+        let all = files(&["a", "b", "c", "d"], 7);
+        let first = put(&mut vault, &all).unwrap();
+        let snapshot = vault.snapshot(first).unwrap();
+        let mut lazy = writer(&mut vault);
+        let folder = snapshot.folder.top().0[0].reference().unwrap();
+        assert_eq!(vault.offer(lazy.put(), &[folder.fingerprint]).unwrap(), [Some(folder)]);
+        vault.forget(first).unwrap();
+        sanitize(&mut vault, live).unwrap();
+        let second = lazy.commit(&mut vault, &Snapshot { created_ms: 9, ..snapshot }).unwrap();
+        assert_eq!(restored(&mut vault, second).unwrap(), all, "{live:?}");
+    }
+}
+
+#[test]
+fn folders_that_double_at_each_level_are_walked_in_no_time() {
+    let media = Media::new(40);
+    let mut vault = media.create();
+    let mut writer = writer(&mut vault);
+    let mut folder = Default::default();
+    for _ in 0..60 {
+        let node = |name: &str| {
+            let name = name.as_bytes().to_vec();
+            Node { name, metadata: Metadata::default(), kind: Kind::Folder(Clone::clone(&folder)) }
+        };
+        let nodes = [node("a"), node("b")];
+        folder = writer.folder(&mut vault, &nodes).unwrap();
+    }
+    let snapshot = Snapshot { name: b"deep".to_vec(), created_ms: 1, folder };
+    let first = writer.commit(&mut vault, &snapshot).unwrap();
+    let put = vault.begin_put().unwrap();
+    let root = snapshot.folder.top().0[0].reference().unwrap();
+    assert_eq!(vault.offer(put, &[root.fingerprint]).unwrap(), [Some(root)]);
+    sanitize(&mut vault, Live::Perfect { turns: 2 }).unwrap();
+    vault.forget(first).unwrap();
+    vault.drop_put(put).unwrap();
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    assert_eq!(vault.status().chunks, 0);
+}
+
+#[test]
+fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
+    for live in WAYS {
+        let media = Media::new(60);
+        let mut vault = media.create();
+        let (one, two) = (files(&["a", "b"], 8), files(&["c", "d"], 9));
+        let first = put(&mut vault, &one).unwrap();
+        let second = put(&mut vault, &two).unwrap();
+        vault.forget(first).unwrap();
+        drop(vault);
+        // An entry of a directory that is not the forgotten snapshot's.
+        let mut vault = media.open();
+        let snapshot = vault.snapshot(second).unwrap();
+        let node = read_folder(&mut vault, &snapshot.folder).unwrap().remove(0);
+        let Kind::File(recipe) = node.kind else { panic!("{node:?}") };
+        let chunk = recipe.top().0[0].reference().unwrap();
+        drop(vault);
+        media.pool.bytes(|bytes| {
+            let at = bytes.windows(32).position(|window| window == chunk.fingerprint.0).unwrap();
+            bytes[at] ^= 1;
+        });
+        let before = media.pool.bytes(|bytes| bytes.to_vec());
+        let mut vault = media.open();
+        let stopped = sanitize(&mut vault, live);
+        assert!(matches!(stopped, Err(VaultError::Audit { .. } | VaultError::Damaged(_))), "{stopped:?}");
+        assert!(vault.receipts().next().is_none() && vault.status().owed == 1);
+        let after = media.pool.bytes(|bytes| bytes.to_vec());
+        let lost = before.iter().zip(&after).filter(|(old, new)| **old != 0 && old != new).count();
+        assert_eq!(lost, 0, "bytes of the pool that were overwritten");
+    }
+}

@@ -1,0 +1,132 @@
+//! Filling containers, and making them durable.
+
+use super::Vault;
+use crate::catalog::Change;
+use crate::chunk::Codec;
+use crate::container::{Builder, Class};
+use crate::index::{IndexEntry, Location};
+use crate::mutant::{self, Mutant};
+use crate::{ContainerSequence, Fingerprint, Reference, SlotNumber, VaultError};
+
+/// Containers that are not sealed yet: at most one of each class is being filled, the others are written.
+#[derive(Default, Debug)]
+pub(crate) struct Writing {
+    data: Option<Filling>,
+    metadata: Option<Filling>,
+    written: Vec<SlotNumber>,
+}
+
+#[derive(Debug)]
+struct Filling {
+    slot: SlotNumber,
+    builder: Builder,
+}
+
+/// A chunk as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes<'a> {
+    pub(crate) codec: Codec,
+    pub(crate) stored: &'a [u8],
+    pub(crate) raw_bytes: usize,
+}
+
+impl Writing {
+    fn filling(&mut self, class: Class) -> &mut Option<Filling> {
+        match class {
+            Class::Metadata => &mut self.metadata,
+            Class::Data | Class::Index | Class::Spill => &mut self.data,
+        }
+    }
+
+    /// The container that is being filled in memory, if it is that one.
+    pub(crate) fn in_memory(&self, container: ContainerSequence) -> Option<&Builder> {
+        let all = [&self.data, &self.metadata].into_iter().flatten();
+        all.map(|filling| &filling.builder).find(|builder| builder.head().sequence == container)
+    }
+}
+
+impl Vault<'_> {
+    /// Stores a chunk, and notes where it is. `reserved` slots are left alone.
+    pub(crate) fn append(
+        &mut self,
+        class: Class,
+        chunk: Reference,
+        bytes: Bytes<'_>,
+        reserved: usize,
+    ) -> Result<(), VaultError> {
+        loop {
+            if self.writing.filling(class).is_none() {
+                let (slot, sequence) = self.open_slot(class, reserved)?;
+                let layout = self.catalog.layout();
+                let builder = Builder::new(layout.vault, sequence, class, layout.slot_bytes as usize);
+                *self.writing.filling(class) = Some(Filling { slot, builder });
+            }
+            let filling = self.writing.filling(class).as_mut().expect("just made");
+            if filling.builder.add(chunk, bytes.codec, bytes.stored, bytes.raw_bytes) {
+                let container = filling.builder.head().sequence;
+                let location = Location { ordinal: chunk.ordinal, container };
+                self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
+                return Ok(());
+            }
+            if filling.builder.is_empty() {
+                let slot = self.catalog.layout().slot_bytes as usize;
+                return Err(VaultError::TooLarge { stored: bytes.stored.len(), slot });
+            }
+            self.end_container(class)?;
+        }
+    }
+
+    /// Takes a free slot for the next container, durably.
+    pub(crate) fn open_slot(
+        &mut self,
+        class: Class,
+        reserved: usize,
+    ) -> Result<(SlotNumber, ContainerSequence), VaultError> {
+        self.pool.guard()?;
+        let table = self.catalog.table();
+        let free = table.free().len();
+        let condemned = table.condemned().first().filter(|_| mutant::is(Mutant::ReuseUndestroyed));
+        let slot = condemned.or(table.free().first()).filter(|_| free > reserved);
+        let slot = *slot.ok_or(VaultError::Full { free, reserved })?;
+        let container = self.catalog.state().next.container;
+        if mutant::is(Mutant::WriteBeforeOpen) {
+            self.pool.write(slot, &[0xa5; 4096])?;
+        }
+        self.catalog.commit(&[Change::Open(slot, container, class)])?;
+        Ok((slot, container))
+    }
+
+    /// Writes the container that is being filled.
+    fn end_container(&mut self, class: Class) -> Result<(), VaultError> {
+        let Some(Filling { slot, builder }) = self.writing.filling(class).take() else { return Ok(()) };
+        self.pool.write(slot, &builder.finish())?;
+        self.writing.written.push(slot);
+        Ok(())
+    }
+
+    /// Makes all that was stored durable, and then, with it, `changes`.
+    pub(crate) fn seal(&mut self, changes: Vec<Change>) -> Result<(), VaultError> {
+        self.end_container(Class::Data)?;
+        self.end_container(Class::Metadata)?;
+        let written = std::mem::take(&mut self.writing.written);
+        if written.is_empty() && changes.is_empty() {
+            return Ok(());
+        }
+        let is_synced = !written.is_empty() && !mutant::is(Mutant::CommitBeforeSync);
+        if is_synced && !(mutant::is(Mutant::CondemnBeforeSync) && has_condemned(&changes)) {
+            self.pool.sync()?;
+        }
+        let sealed = written.into_iter().map(Change::Seal).chain([Change::Given(self.next_ordinal)]);
+        Ok(self.catalog.commit(&sealed.chain(changes).collect::<Vec<_>>())?)
+    }
+
+    /// Where a chunk is, if it can be read.
+    pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Location>, VaultError> {
+        let catalog = (&self.catalog.state().index, self.catalog.table());
+        self.index.find(fingerprint, catalog, &self.pool)
+    }
+}
+
+fn has_condemned(changes: &[Change]) -> bool {
+    changes.iter().any(|change| matches!(change, Change::Condemn(_)))
+}
