@@ -13,6 +13,8 @@ pub enum MediumId {
     Map,
     /// The stubs of versions: what makes their content readable.
     Stubs,
+    /// The root: the keys without which stubs cannot be read.
+    Root,
     /// The image that shows through where the disk was not changed; only read.
     Base,
     /// No medium, and the last name: reads as zeros, and discards all writes.

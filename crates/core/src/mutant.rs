@@ -60,8 +60,16 @@ pub enum Mutant {
     StubOverStub,
     /// The receipt for forgotten epochs does not wait for the last sync of the stubs.
     ForgottenUnsynced,
-    /// The half of the log that a checkpoint has turned away from is not destroyed.
+    /// The cell of the half of the log that a checkpoint has turned away from is not destroyed.
     KeepLog,
+    /// The cell of that half is destroyed before the homes of its stubs are durable.
+    KillLogEarly,
+    /// A half of the log is used again under the cell that was destroyed.
+    KeepCell,
+    /// A half of the log is used again before its fresh cell is durable.
+    CellUnsynced,
+    /// One pass less than the policy asks for comes over a cell.
+    SparePass,
     /// A close lets writes that arrive later into its epoch.
     LateWrite,
     /// A forget takes versions that an earlier epoch shows too.
@@ -88,10 +96,14 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 11] = [
+    pub const OF_VERSIONS: [Self; 15] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
+        Self::KillLogEarly,
+        Self::KeepCell,
+        Self::CellUnsynced,
+        Self::SparePass,
         Self::LateWrite,
         Self::ForgetShared,
         Self::SkipReplay,

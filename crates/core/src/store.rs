@@ -326,6 +326,8 @@ pub enum Backlog {
 pub enum Job {
     /// Destroy the residue here.
     Destroy(Vec<Place>),
+    /// Destroy the keys here, and write these fresh ones in their places, in order.
+    Renew(Vec<Place>, Vec<u8>),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.
@@ -419,6 +421,8 @@ pub struct Opening<'a> {
     pub secure: bool,
     /// Whether nothing may be written.
     pub read_only: bool,
+    /// Secret random bytes. A store that draws keys leaves others there.
+    pub entropy: &'a mut [u8; 32],
     /// The dead content that is owed by place. Entries beyond the end of the medium, which a crash took
     /// away, are removed.
     pub owed: &'a mut Owed,
@@ -473,7 +477,7 @@ pub struct Opened {
 ///
 /// # Errors
 /// [`StoreError`].
-pub fn open(opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreError> {
+pub fn open(mut opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreError> {
     match opening.kind {
         Kind::InPlace => {
             let (store, knows_holes) = InPlace::open(&opening, *media.data())?;
@@ -485,8 +489,9 @@ pub fn open(opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreErro
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid })
         }
         Kind::Versions(setup) => {
-            let all = (*media.data(), needed(media, MediumId::Map)?, needed(media, MediumId::Stubs)?);
-            let store = Versions::open(setup, &opening, all)?;
+            let [map, stubs, root] =
+                [MediumId::Map, MediumId::Stubs, MediumId::Root].map(|id| needed(media, id));
+            let store = Versions::open(setup, &mut opening, [*media.data(), map?, stubs?, root?])?;
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid: Unsaid::new() })
         }
     }

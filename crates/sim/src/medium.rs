@@ -16,7 +16,7 @@
 //!   the medium has to see to that.
 
 use crate::content::indices;
-use crate::remanence::{Mask, Remains, SECTOR_BYTES};
+use crate::remanence::{Layers, Mask, Remains, SECTOR_BYTES};
 use crate::rng::Rng;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
@@ -102,6 +102,8 @@ struct Platter {
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
     remains: Remains,
+    /// The same, byte by byte, where content is hidden under keys, or is such keys.
+    layers: Option<Layers>,
     punch: bool,
     faults: Vec<Fault>,
     fired: Vec<FaultKind>,
@@ -139,6 +141,7 @@ impl SimMedium {
             sectors: vec![Sector::default(); count],
             dirty: Vec::new(),
             remains: Remains::new(count, passes_min),
+            layers: None,
             punch,
             faults: Vec::new(),
             fired: Vec::new(),
@@ -172,6 +175,16 @@ impl SimMedium {
         if bytes > 0 {
             let mut inner = self.inner.borrow_mut();
             inner.remains = inner.remains.clone().of_heads(bytes);
+        }
+        self
+    }
+
+    /// The medium of content that only shows under keys, or of such keys: bytes count as destroyed after `passes_min`
+    /// passes.
+    pub fn with_layers(self, passes_min: usize) -> Self {
+        {
+            let mut inner = self.inner.borrow_mut();
+            inner.layers = Some(Layers::new(inner.sectors.len(), passes_min));
         }
         self
     }
@@ -238,6 +251,17 @@ impl SimMedium {
     /// Hands `look` the findings of a laboratory.
     pub fn inspect<T>(&self, look: impl FnOnce(&Remains) -> T) -> T {
         look(&self.inner.borrow().remains)
+    }
+
+    /// What the sector at `start` is, is below the cache, and was, each with bytes of `from..to` that were not destroyed.
+    pub fn layers(&self, start: Pos, from: usize, to: usize) -> Vec<[u8; SECTOR_BYTES]> {
+        let inner = self.inner.borrow();
+        let range = indices(Extent::<Pos>::new(start.0, SECTOR_BYTES as u64), 0);
+        let now =
+            [&inner.cache, &inner.durable].map(|bytes| bytes[range.clone()].try_into().expect("a sector"));
+        let sector = start.0 as usize / SECTOR_BYTES;
+        let past = inner.layers.iter().flat_map(|it| it.with(sector, from, to)).map(|it| it.bytes);
+        now.into_iter().chain(past).collect()
     }
 
     /// Bytes of space that the medium takes.
@@ -369,7 +393,10 @@ impl Platter {
             self.remains.give_back(sector);
         }
         self.durable[range.clone()].copy_from_slice(&self.cache[range.clone()]);
-        self.remains.layer(sector, &self.durable[range], touched);
+        self.remains.layer(sector, &self.durable[range.clone()], touched);
+        if let Some(layers) = &mut self.layers {
+            layers.layer(sector, &self.durable[range], touched);
+        }
         self.sectors[sector] = Sector { is_listed, has_space, had_space: has_space, ..Sector::default() };
     }
 

@@ -14,7 +14,10 @@
 //! 5. Passes are counted a byte, and judged a word: that a pattern looks like a
 //!    word of content has a chance of 2^-64.
 
+mod layers;
+
 use crate::content::{CELL_BYTES, Cell, HEAD_BYTES, Mark, Tag, marks};
+pub use layers::Layers;
 use quietus_core::units::{Addr, Extent};
 
 /// Bytes that a medium writes whole or not at all.
@@ -49,6 +52,11 @@ impl Mask {
 
     fn has(self, at: usize) -> bool {
         self.0[at / 64] & (1 << (at % 64)) != 0
+    }
+
+    /// Whether all bytes of word `n` are among these.
+    fn has_word(self, n: usize) -> bool {
+        (self.0[n / 8] >> (n % 8 * WORD_BYTES)) as u8 == u8::MAX
     }
 
     fn is_none(self) -> bool {

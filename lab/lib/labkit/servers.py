@@ -256,7 +256,7 @@ class Versions(Quietus):
         self.credential = [] if self.seal == "none" else ["--key-file", key]
         epoch = [] if "--epoch" in self.create_options else ["--epoch", "manual"]
         super().create("--store", "versions", *epoch, "--seal", self.seal, *self.credential, *words)
-        self.stubs = os.path.join(self.disk, "stubs")
+        self.stubs, self.root = (os.path.join(self.disk, name) for name in ("stubs", "root"))
 
     def argv(self):
         return [*super().argv(), *self.credential]

@@ -14,6 +14,8 @@ const COPIES_AT_ONCE: usize = 64;
 pub enum Method<S> {
     /// Destroy residue.
     Destroy(Destroy<S>),
+    /// Destroy keys, then write fresh ones in their places: all of them, in order.
+    Renew(Destroy<S>, Buf),
     /// Destroy what lies below content, and put content there (a conservative overwrite).
     Rewrite(Rewrite<S>),
     /// Copy live content to another site, so that the old one can be destroyed.
@@ -87,6 +89,7 @@ impl<S: Clone> Method<S> {
     pub(super) fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
         match self {
             Self::Destroy(it) => (it.steps(policy), Vec::new()),
+            Self::Renew(it, fresh) => it.renewed(policy, fresh),
             Self::Rewrite(it) => it.steps(policy),
             Self::CopyLive(it) => (it.steps(), Vec::new()),
             Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
@@ -103,6 +106,18 @@ impl<S: Clone> Method<S> {
 }
 
 impl<S: Clone> Destroy<S> {
+    fn renewed(self, policy: &Policy, fresh: Buf) -> (Vec<Step<S>>, Vec<Buf>) {
+        let write = Step::at(Action::Write, self.residue.clone()).by(self.residue.len());
+        let sync = Step::at(Action::Sync, [self.medium.clone()]);
+        let mut steps = self.steps(policy);
+        if mutant::is(Mutant::SparePass) {
+            steps.drain(..steps.len().min(2));
+        }
+        steps.push(write);
+        steps.extend(Some(sync).filter(|_| !mutant::is(Mutant::CellUnsynced)));
+        (steps, vec![fresh])
+    }
+
     fn steps(self, policy: &Policy) -> Vec<Step<S>> {
         let residue = Step::at(Action::Punch, self.residue).by(self.at_once);
         let sync = Step::at(Action::Sync, [self.medium]);

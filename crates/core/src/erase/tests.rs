@@ -95,6 +95,15 @@ fn zeros_come_last_only_where_the_policy_leaves_none() {
 }
 
 #[test]
+fn fresh_keys_are_written_once_all_passes_over_the_old_ones_are_durable() {
+    let old = Destroy { zeros: Zeros::Holes(Vec::new()), record: false, ..destroy(&[1, 2]) };
+    let method = Method::Renew(old, vec![8, 9].into());
+    let steps = ["ff [1]", "ff [2]", "Sync [1000]", "random [1]", "random [2]", "Sync [1000]"];
+    let fresh = ["Write([8, 9]) [1, 2]", "Sync [1000]"];
+    assert_eq!(told(Task::new(method, &policy("ff,random"), Priority::Due)), [&steps[..], &fresh].concat());
+}
+
+#[test]
 fn what_lies_in_no_site_is_only_recorded() {
     let task =
         Task::new(Method::Destroy(Destroy { checkpoint: true, ..destroy(&[]) }), &policy("4"), Priority::Due);

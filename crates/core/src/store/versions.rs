@@ -22,6 +22,7 @@ mod killing;
 mod log;
 mod opening;
 mod room;
+mod root;
 mod slots;
 mod stubs;
 #[cfg(test)]
@@ -49,6 +50,7 @@ use log::Stubs;
 pub use opening::{VersionsError, format_index};
 pub use room::ROOM_BYTES;
 use room::Room;
+pub use root::{Cell, Cells, ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;

@@ -86,15 +86,10 @@ impl Volume {
 fn method(job: &Job, limits: Limits) -> Method<Site> {
     let medium = Site::all_of(MediumId::Data);
     match job {
-        Job::Destroy(places) => Method::Destroy(Destroy {
-            residue: places.iter().copied().map(Site::Place).collect(),
-            at_once: limits.at_once(places.iter().map(|place| place.extent)),
-            zeros: Zeros::AfterPasses,
-            medium: Site::medium_of(places),
-            forget: Vec::new(),
-            checkpoint: false,
-            record: false,
-        }),
+        Job::Destroy(places) => Method::Destroy(destroy_all(places, limits, Zeros::AfterPasses)),
+        Job::Renew(places, fresh) => {
+            Method::Renew(destroy_all(places, limits, Zeros::Holes(Vec::new())), fresh.clone().into())
+        }
         Job::Punch(slots) => Method::Punch(Site::data(slots.clone())),
         Job::Shrink(to) => {
             Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
@@ -104,6 +99,19 @@ fn method(job: &Job, limits: Limits) -> Method<Site> {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })
         }
+    }
+}
+
+/// How `places` of one medium are destroyed.
+fn destroy_all(places: &[Place], limits: Limits, zeros: Zeros<Site>) -> Destroy<Site> {
+    Destroy {
+        residue: places.iter().copied().map(Site::Place).collect(),
+        at_once: limits.at_once(places.iter().map(|place| place.extent)),
+        zeros,
+        medium: Site::medium_of(places),
+        forget: Vec::new(),
+        checkpoint: false,
+        record: false,
     }
 }
 

@@ -170,6 +170,7 @@ impl Volume {
             kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
             secure: !opening.config.policy.passes().is_empty(),
             read_only: opening.config.read_only,
+            entropy: &mut opening.entropy,
             owed: &mut found.state.owed,
         };
         let store::Opened { mut store, knows_holes, unsaid } = store::open(asked, media)?;

@@ -3,7 +3,7 @@
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
 use super::media::DATA_FILE;
 use super::overlay::{BASE_RAW, settle_base};
-use super::versions_toml::{KEYS_FILE, STUBS_FILE};
+use super::versions_toml::{KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
@@ -23,6 +23,7 @@ pub(super) const PLAN: Plan = Plan {
         DATA_FILE,
         "map",
         STUBS_FILE,
+        ROOT_FILE,
         KEYS_FILE,
         BASE_RAW,
         "journal",

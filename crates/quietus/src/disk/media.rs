@@ -4,7 +4,7 @@
 //! row here, and a name in [`MediumId`].
 
 use super::overlay::BASE_RAW;
-use super::versions_toml::STUBS_FILE;
+use super::versions_toml::{ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskToml, StoreKind, opened};
 use crate::directory::{Access, DirectoryErrorKind, make_file};
 use crate::host::Part;
@@ -111,6 +111,18 @@ const STUBS: MediumRow = MediumRow {
     is_counted: true,
 };
 
+const ROOT: MediumRow = MediumRow {
+    id: MediumId::Root,
+    name: "root",
+    title: "the root",
+    file: ROOT_FILE,
+    elsewhere: |_| None,
+    opened: Opened::Whole,
+    part: Some(Part::Root),
+    checked: Some(|_| "of this disk"),
+    is_counted: false,
+};
+
 const IN_PLACE: &[MediumRow] = &[DATA, JOURNAL];
 const OVERLAY: &[MediumRow] =
     &[MediumRow { opened: Opened::Growing, is_counted: true, ..DATA }, JOURNAL, MAP, BASE];
@@ -119,6 +131,7 @@ const VERSIONS: &[MediumRow] = &[
     JOURNAL,
     MediumRow { title: "the index", opened: Opened::Growing, checked: None, ..MAP },
     STUBS,
+    ROOT,
 ];
 
 impl StoreKind {
@@ -219,7 +232,7 @@ impl DiskToml {
     pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, PathBuf)> {
         let is_destroyed = |part: &Part| match (part, &self.versions) {
             (Part::Medium, Some(versions)) => !versions.seal.dies_with_stub(),
-            (Part::Stubs, Some(versions)) => versions.seal.dies_with_stub(),
+            (Part::Stubs | Part::Root, Some(versions)) => versions.seal.dies_with_stub(),
             _ => true,
         };
         let parts =

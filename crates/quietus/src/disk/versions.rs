@@ -2,8 +2,8 @@
 
 use super::config::{CreateOptions, DiskToml};
 use super::create::Beginning;
-use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, VersionsToml};
-use super::{DiskError, DiskErrorKind};
+use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, ROOT_FILE, VersionsToml};
+use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
 use crate::keys::{self, Purpose};
 use crate::media::FileMedium;
@@ -35,6 +35,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginni
     toml.store.make(draft.dir(), MediumId::Data, 0)?;
     toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
     format_index(draft.dir(), &toml)?;
+    make_root(draft.dir(), &toml)?;
     make_stubs(draft, versions)?;
     Ok(Beginning { toml, held: None, dead: None })
 }
@@ -46,6 +47,16 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
     let medium = FileMedium::open(&path, false).map_err(failed)?;
     let head = store::versions::format_index(*toml.uuid.as_bytes());
     Ok(medium.write(Pos(0), &head, true).map_err(|error| failed(io::Error::other(error)))?)
+}
+
+/// Makes the root, whose cells have to be durable before the first stub is.
+fn make_root(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
+    let root = toml.store.make(dir, MediumId::Root, store::versions::ROOT_BYTES)?;
+    let cells = store::versions::Cells::new(entropy()?);
+    let bytes = store::versions::format_root(*toml.uuid.as_bytes(), cells);
+    let failed =
+        |error| DirectoryErrorKind::Io("make the root").of(&dir.join(ROOT_FILE), io::Error::other(error));
+    Ok(root.write(Pos(0), &bytes, true).map_err(failed)?)
 }
 
 /// The stub medium: a file to make, or a block device, which must not hold another disk's log.

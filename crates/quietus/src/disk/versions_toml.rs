@@ -12,6 +12,8 @@ use std::str::FromStr;
 
 /// Name of the file with the stubs, unless `disk.toml` names another.
 pub(crate) const STUBS_FILE: &str = "stubs";
+/// Name of the file with the root.
+pub(crate) const ROOT_FILE: &str = "root";
 /// Name of the key file.
 pub(crate) const KEYS_FILE: &str = "keys";
 /// Bytes of the heads of the index: two pages.

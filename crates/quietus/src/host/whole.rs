@@ -17,6 +17,8 @@ pub enum Part {
     Journal,
     /// The stubs of versions, without which their content is lost.
     Stubs,
+    /// The root: the keys above the stubs.
+    Root,
 }
 
 /// The effect of overwriting on a whole disk.
@@ -91,6 +93,7 @@ impl fmt::Display for Part {
             Self::Medium => "medium",
             Self::Journal => "journal",
             Self::Stubs => "stubs",
+            Self::Root => "root",
         })
     }
 }

@@ -9,6 +9,7 @@ use quietus::keys::{Keys, Source};
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Request};
 use quietus_core::sealing::{Block, Context, Sealer, Sealing, Session, Slot};
+use quietus_core::store::versions::halves;
 use quietus_core::units::{Epoch, EpochRange, Extent};
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
@@ -85,10 +86,11 @@ impl Bench {
         keys.into_sealer(self.seal).expect("keys")
     }
 
-    /// The contents (block and round) that open, with every sealing in `stubs`, in the slots of `data`.
-    fn opened(&self, data: &[u8], stubs: &[u8]) -> BTreeSet<(u64, u64)> {
+    /// The contents (block and round) that open, with every sealing in `stubs` under the cells of `root`, in the slots of
+    /// `data`.
+    fn opened(&self, data: &[u8], stubs: &[u8], root: &[u8]) -> BTreeSet<(u64, u64)> {
         let (sealer, mut opened) = (self.sealer(), BTreeSet::new());
-        for (block, slot, sealing) in sealings(stubs, self.seal.stub_bytes()) {
+        for (block, slot, sealing) in sealings(stubs, root, self.seal.stub_bytes()) {
             let Some(there) =
                 data.get(slot as usize * BLOCK as usize..).and_then(|it| it.get(..BLOCK as usize))
             else {
@@ -121,9 +123,9 @@ fn sealing(session: &[u8], sealed: &[u8], stub: &[u8]) -> Sealing {
     }
 }
 
-/// Every sealing in the bytes of a stub medium, as `docs/formats/stubs.md` has them, whether a checksum fits or not: its
-/// block, its slot, and itself.
-fn sealings(bytes: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
+/// Every sealing in the bytes of a stub medium, as `docs/formats/stubs.md` has them, whether a checksum fits or not, also
+/// under the cell of the other half: its block, its slot, and itself.
+fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
     let entry = RECORD + stub_bytes;
     let per_sector = (SECTOR - SECTOR_HEAD) / entry;
     let (log, homes) = bytes[LOG_AT..].split_at(2 * HALF);
@@ -136,11 +138,12 @@ fn sealings(bytes: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
     for sector in log.chunks_exact(SECTOR) {
         for it in entries(sector).into_iter().filter(|it| is_left(it)) {
             let (record, stub) = it.split_at(RECORD);
-            found.push((
-                number(&record[1..6]),
-                number(&record[6..11]),
-                sealing(&sector[15..17], &record[11..15], stub),
-            ));
+            for cell in halves(root) {
+                let (session, sealed, mut stub) = (&sector[15..17], &record[11..15], stub.to_vec());
+                let Sealing { session: of, number: n, .. } = sealing(session, sealed, &stub);
+                cell.mask(of, n, &mut stub);
+                found.push((number(&record[1..6]), number(&record[6..11]), sealing(session, sealed, &stub)));
+            }
         }
     }
     let mut homes = homes.to_vec();
@@ -216,16 +219,21 @@ fn judge(seal: Seal, are_at_home: bool) {
     if are_at_home {
         bring_home(&disk);
     }
-    let (data, stubs) = (bench.file("data"), bench.file("stubs"));
+    let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
     forget(&disk, Epoch(1));
     check_kept(&disk);
     disk.close(true, |_| true);
     drop(disk);
-    let before = bench.opened(&data, &stubs);
+    let before = bench.opened(&data, &stubs, &root);
     assert!(before.is_superset(&only), "{seal:?}: the judge is blind");
-    let after = bench.opened(&data, &bench.file("stubs"));
+    let root = bench.file("root");
+    let after = bench.opened(&data, &bench.file("stubs"), &root);
     let left: Vec<_> = after.intersection(&only).collect();
     assert!(left.is_empty(), "{seal:?}: {left:?} can be opened");
+    if !are_at_home {
+        let past = bench.opened(&data, &stubs, &root);
+        assert!(past.is_empty(), "{seal:?}: {past:?} can be opened with a past copy of the stubs");
+    }
     assert!(after.contains(&(20, 1)) && after.contains(&(10, 2)) && after.contains(&(3, 3)), "{seal:?}");
     check_kept(&bench.open());
 }
@@ -250,10 +258,12 @@ fn without_a_seal_the_content_itself_is_gone() {
         let wanted = content(*block, *round);
         data.chunks_exact(BLOCK as usize).any(|slot| has_sector_of(slot, &wanted))
     };
-    let before = bench.file("data");
+    let (before, passed) = (bench.file("data"), disk.engine.status().counters.passed_bytes);
     assert!(only.iter().all(|it| is_there(&before, it)), "the judge is blind");
     forget(&disk, Epoch(1));
     check_kept(&disk);
+    let passed = disk.engine.status().counters.passed_bytes - passed;
+    assert!(passed >= only.len() as u64 * BLOCK, "{passed} bytes");
     disk.close(true, |_| true);
     let after = bench.file("data");
     assert!(!only.iter().any(|it| is_there(&after, it)));
@@ -264,14 +274,14 @@ fn without_a_seal_the_content_itself_is_gone() {
 fn without_stubs_all_keys_and_all_records_open_nothing_of_a_forgotten_epoch() {
     let bench = Bench::new(Seal::AesXts);
     let (disk, only) = filled(&bench);
-    let (data, stubs) = (bench.file("data"), bench.file("stubs"));
+    let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
     forget(&disk, Epoch(1));
     check_kept(&disk);
     disk.close(true, |_| true);
     drop(disk);
-    assert!(bench.opened(&data, &stubs).is_superset(&only), "the judge is blind");
+    assert!(bench.opened(&data, &stubs, &root).is_superset(&only), "the judge is blind");
     // What the records said before the forget says where everything was.
-    let after = bench.opened(&bench.file("data"), &stubs);
+    let after = bench.opened(&bench.file("data"), &stubs, &root);
     let left: Vec<_> = after.intersection(&only).collect();
     assert!(left.is_empty(), "{left:?} can be opened");
     assert!(after.contains(&(20, 1)) && after.contains(&(10, 2)) && after.contains(&(3, 3)));
@@ -338,7 +348,7 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
 }
 
 #[test]
-fn a_forget_destroys_each_stub_with_its_half_of_the_log_or_in_its_home_and_not_in_both() {
+fn stubs_in_the_log_die_with_the_cell_of_their_half_and_not_one_by_one() {
     const BLOCKS: u64 = 3000;
     let bench = Bench::with_size(Seal::RandomKey, 2 * BLOCKS * BLOCK);
     let disk = bench.open();
@@ -348,11 +358,61 @@ fn a_forget_destroys_each_stub_with_its_half_of_the_log_or_in_its_home_and_not_i
     assert_eq!(epochs::close(&disk.engine, 1), Ok(Epoch(2)));
     ask(&disk, Op::Flush, 0, 0);
     let passed = || disk.engine.status().counters.passed_bytes;
-    let log = &bench.file("stubs")[LOG_AT..][..2 * HALF];
-    let used = log.chunks_exact(SECTOR).filter(|sector| sector.iter().any(|byte| *byte != 0)).count();
     let before = passed();
     forget(&disk, Epoch(1));
-    let at_most = (used + 8) * SECTOR;
-    assert!(passed() - before <= at_most as u64, "{} bytes of at most {at_most}", passed() - before);
+    assert_eq!(passed() - before, 32, "the cell of a half of the log");
     disk.close(true, |_| true);
+}
+
+/// The message with which a start of the disk is refused.
+fn refusal(bench: &Bench) -> String {
+    let mut dir = match DiskDir::open(&bench.path) {
+        Ok(dir) => dir,
+        Err(error) => return error.to_string(),
+    };
+    dir.unlock(&bench.source).expect("the keys open");
+    OpenDisk::start(dir).map(drop).expect_err("the root is wrong").to_string()
+}
+
+#[test]
+fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_and_nothing_is_lost() {
+    let (bench, other) = (Bench::new(Seal::RandomKey), Bench::new(Seal::RandomKey));
+    let early = bench.file("root");
+    let (disk, _) = filled(&bench);
+    forget(&disk, Epoch(1));
+    write(&disk, 48..50, 1);
+    assert_eq!(epochs::close(&disk.engine, 2), Ok(Epoch(3)));
+    forget(&disk, Epoch(3));
+    write(&disk, 48..50, 1);
+    ask(&disk, Op::Flush, 0, 0);
+    // As after a kill: the log still has to be replayed.
+    let kept: Vec<_> =
+        ["data", "stubs", "map", "journal", "root"].map(|name| (name, bench.file(name))).into();
+    disk.close(true, |_| true);
+    drop(disk);
+    let put = |name: &str, bytes: &[u8]| std::fs::write(bench.path.join(name), bytes).expect("a file");
+    kept.iter().for_each(|(name, bytes)| put(name, bytes));
+    let root = bench.file("root");
+    let flipped = |at: usize| {
+        let mut bytes = root.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    for (bytes, what) in [
+        (other.file("root"), "the root is that of another disk"),
+        (flipped(9), "the root has no valid head"),
+        (vec![0; 8192], "the root has no valid head"),
+        (root[..4096].to_vec(), "reading"),
+        (early, "the root does not fit sector"),
+        (flipped(4096), "the root does not fit sector"),
+    ] {
+        put("root", &bytes);
+        let refusal = refusal(&bench);
+        assert!(refusal.contains(what), "{what}: {refusal}");
+    }
+    std::fs::remove_file(bench.path.join("root")).expect("it is there");
+    let refusal = refusal(&bench);
+    assert!(refusal.contains("the root") && refusal.contains("missing"), "{refusal}");
+    put("root", &root);
+    check_kept(&bench.open());
 }

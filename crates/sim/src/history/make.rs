@@ -135,7 +135,7 @@ impl Mood {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
                 Store::Overlay(_) => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base],
                 Store::Versions { .. } => {
-                    &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs]
+                    &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
                 }
             },
         }

@@ -86,8 +86,11 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
                 .next_multiple_of(BLOCK_BYTES),
         );
-        let stubs = stubs.of_stubs(seal.stub_bytes()).on_host(&host);
-        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs)];
+        let stubs = stubs.of_stubs(seal.stub_bytes()).with_layers(passes).on_host(&host);
+        // After several passes over a cell, a fresh one comes, which is no pass.
+        let more = usize::from(passes > 1);
+        let root = fixed(versions::ROOT_BYTES).with_layers(passes + more).on_host(&host);
+        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs), (MediumId::Root, root)];
         return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
     let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
@@ -129,6 +132,8 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
         media.on(MediumId::Stubs).reserve(log)?;
         media.on(MediumId::Stubs).sync()?;
         media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
+        let root = versions::format_root(DISK, versions::Cells::new([6; 32]));
+        media.on(MediumId::Root).write(Pos(0), &root, true)?;
         return Ok(Volume::format(journal, shape, DISK, None, None)?);
     }
     media.on(MediumId::Base).write(Pos(0), content, true)?;

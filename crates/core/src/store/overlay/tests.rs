@@ -87,6 +87,7 @@ impl Bench {
             kept: None,
             secure: true,
             read_only: false,
+            entropy: &mut [0; 32],
             owed: &mut Owed::default(),
         };
         let (overlay, _) = Overlay::open(&setup, opening, (&data, &map, &base))?;
@@ -137,6 +138,7 @@ impl Bench {
             let mut read = Vec::new();
             done.push(match &job {
                 Job::Destroy(_) => "destroy",
+                Job::Renew(..) => unreachable!("an overlay has no keys"),
                 Job::Punch(_) => "punch",
                 Job::Shrink(_) => "shrink",
                 Job::Search(part) => {

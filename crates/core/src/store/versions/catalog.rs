@@ -7,6 +7,7 @@ mod tests;
 use super::history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
 use super::in_slot;
 use super::log::{Log, Turned};
+use super::root::{Cell, Cells};
 use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
 use crate::media::MediumId;
@@ -29,8 +30,10 @@ pub(super) struct Catalog {
     pub(super) history: History,
     pub(super) slots: Slots,
     pub(super) log: Log,
-    /// Half a log that has to be destroyed before it is used again, and the slots whose only stubs are in it.
-    old_half: Option<(Extent<Pos>, BTreeSet<Slot>)>,
+    /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
+    old_half: Option<(u8, BTreeSet<Slot>)>,
+    /// The source of fresh cells.
+    pub(super) cells: Cells,
 }
 
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
@@ -44,8 +47,19 @@ pub(super) struct IndexCheckpoint {
     pub(super) head: (Place, Vec<u8>),
     /// The slots whose stubs have their home then, if anywhere.
     homed: Vec<Slot>,
-    /// The half of the log that is not needed any more then, and the slots whose only stubs are in it.
-    old_half: (Extent<Pos>, BTreeSet<Slot>),
+    /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
+    old_half: (Option<u8>, BTreeSet<Slot>),
+}
+
+/// What the bytes were that a start took for the next sector of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Replayed {
+    /// A sector, after which another may come.
+    Sector,
+    /// The end of the log.
+    End,
+    /// The sector with this number, whose stubs are hidden under another cell.
+    OtherCell(u64),
 }
 
 impl IndexCheckpoint {
@@ -103,7 +117,7 @@ impl Catalog {
         blocks: u64,
         layout: Layout,
         head: &Head,
-        session: Session,
+        (session, (halves, cells)): (Session, ([Cell; 2], Cells)),
     ) -> Option<Self> {
         let Note { open, half, sequence, changed } = match head.generation {
             0 => Note { open: Epoch(1), half: 0, sequence: 0, changed: [0; 2] },
@@ -115,8 +129,9 @@ impl Catalog {
             layout,
             history: History::open(disk, head, open, changed),
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
-            log: Log::new(layout, half, sequence, session),
-            old_half: Some((layout.half(1 - half), BTreeSet::new())).filter(|_| head.generation > 0),
+            log: Log::new(layout, half, sequence, (session, halves)),
+            old_half: Some((1 - half, BTreeSet::new())).filter(|_| head.generation > 0),
+            cells,
         })
     }
 
@@ -242,14 +257,18 @@ impl Catalog {
         Ok(())
     }
 
-    /// Half a log that is to be destroyed.
-    pub(super) fn old_half(&self) -> Option<Extent<Pos>> {
+    /// The half of the log whose cell is to be destroyed.
+    pub(super) fn old_half(&self) -> Option<u8> {
         self.old_half.as_ref().map(|(half, _)| *half)
     }
 
-    /// Notes that the old half of the log is destroyed. Returns the slots of which no stub is left by that.
-    pub(super) fn old_half_destroyed(&mut self) -> BTreeSet<Slot> {
-        let (_, mut dying) = self.old_half.take().unwrap_or_default();
+    /// Notes that the cell of the old half is destroyed, and that the half has another one. Returns the slots of which no
+    /// stub is left by that.
+    pub(super) fn old_half_renewed(&mut self, cell: Cell) -> BTreeSet<Slot> {
+        let Some((half, mut dying)) = self.old_half.take() else { return BTreeSet::new() };
+        if !mutant::is(Mutant::KeepCell) {
+            self.log.renewed(half, cell);
+        }
         // The stubs of some may have been destroyed one by one before.
         dying.retain(|slot| self.log.settle(*slot));
         dying
@@ -268,7 +287,7 @@ impl Catalog {
     pub(super) fn begin_checkpoint(&mut self) -> IndexCheckpoint {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
-        let Turned { used, to_home, at_home, dying } = self.log.turn();
+        let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
         let mut writes: Vec<_> = to_home.iter().filter_map(|slot| self.home_of(*slot)).collect();
         let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
         let pages = self.history.pages.take_writes(usize::MAX);
@@ -283,7 +302,10 @@ impl Catalog {
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);
         let homed = [to_home, at_home].concat();
-        IndexCheckpoint { log, writes, head, homed, old_half: (used, dying) }
+        if mutant::is(Mutant::KillLogEarly) && is_used {
+            self.old_half = Some((old, dying.clone()));
+        }
+        IndexCheckpoint { log, writes, head, homed, old_half: (is_used.then_some(old), dying) }
     }
 
     /// The write that gives a stub its home.
@@ -298,8 +320,8 @@ impl Catalog {
         self.history.pages.end_head();
         self.slots.end_head();
         self.log.end_turn(&checkpoint.homed);
-        let is_used = |half: &Extent<Pos>| !half.is_empty() && !mutant::is(Mutant::KeepLog);
-        self.old_half = Some(checkpoint.old_half.clone()).filter(|(half, _)| is_used(half));
+        let (half, dying) = &checkpoint.old_half;
+        self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
 
     /// Gives up a checkpoint, of which perhaps some writes were carried out. The next one does what it was for.
@@ -307,6 +329,9 @@ impl Catalog {
         self.history.pages.abort_head();
         self.slots.abort_head();
         self.log.turn_back();
+        if mutant::is(Mutant::KillLogEarly) {
+            self.old_half = None;
+        }
     }
 
     /// The half of the log that commits go to.
@@ -319,19 +344,28 @@ impl Catalog {
         self.log.next_sector().map(|extent| Place { on: MediumId::Stubs, extent })
     }
 
-    /// Takes the next sector of the log, as a start read it; whether it was one, after which another may come.
-    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<bool, Absent> {
-        let Some(sector) = self.layout.parse_sector(bytes) else { return Ok(false) };
+    /// Whether a sector of the current half was left by commits that are not durable as a whole, behind the last one that
+    /// is: neither zeros, nor from an earlier use of the half.
+    pub(super) fn is_torn(&self, bytes: &[u8]) -> bool {
         let (_, last) = self.log.position();
-        if sector.sequence != last + 1 {
-            return Ok(false);
+        let is_old = || self.layout.parse_sector(bytes).is_some_and(|sector| sector.sequence <= last);
+        bytes.iter().any(|byte| *byte != 0) && !is_old()
+    }
+
+    /// Takes the next sector of the log, as a start read it.
+    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<Replayed, Absent> {
+        let (_, last) = self.log.position();
+        let next = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1);
+        let Some(mut sector) = next else { return Ok(Replayed::End) };
+        if !self.log.reveal(&mut sector) {
+            return Ok(Replayed::OtherCell(sector.sequence));
         }
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
         for entry in &sector.entries[..sector.entries.len() - skipped] {
             self.replay_entry(&sector, entry)?;
         }
         self.log.replay(at, &sector);
-        Ok(true)
+        Ok(Replayed::Sector)
     }
 
     fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {

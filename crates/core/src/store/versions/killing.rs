@@ -9,8 +9,10 @@
 //!    index is durable.
 
 use super::catalog::Catalog;
+use super::root::{self, Cell};
 use super::{Change, Versions};
 use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::sealing::Slot;
 use crate::store::{Backlog, Job, JobEnd, Residue, Store};
@@ -198,9 +200,10 @@ impl Versions {
         }
     }
 
-    /// The half of the log to destroy, once no commit goes there any more.
-    fn half_to_destroy(&self) -> Option<Extent<Pos>> {
-        self.catalog.old_half().filter(|_| !self.committing.is_under_way)
+    /// The half of the log whose cell is to be destroyed, once no commit goes there any more.
+    fn half_to_destroy(&self) -> Option<u8> {
+        let is_early = mutant::is(Mutant::KillLogEarly);
+        self.catalog.old_half().filter(|_| !self.committing.is_under_way || is_early)
     }
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
@@ -208,7 +211,7 @@ impl Versions {
             return Some(Job::Search(super::page_place(page).extent));
         }
         if let Some(half) = self.half_to_destroy() {
-            return Some(Job::Destroy(vec![Place { on: MediumId::Stubs, extent: half }]));
+            return Some(Job::Renew(vec![root::place_of(half)], self.catalog.cells.draw().to_bytes()));
         }
         if !self.killing.killed.is_empty() {
             let slots: BTreeSet<Slot> = self.killing.killed.iter().copied().take(STUBS_MAX).collect();
@@ -273,9 +276,10 @@ impl Versions {
                     self.change(Change::Destroyed(slot));
                 }
             }
-            Job::Destroy(_) if !slots.is_empty() => self.killed(slots),
-            Job::Destroy(_) => {
-                let dying = self.catalog.old_half_destroyed();
+            Job::Destroy(_) => self.killed(slots),
+            Job::Renew(_, fresh) => {
+                let cell = Cell::from_bytes(fresh).expect("the job has the cell of a half");
+                let dying = self.catalog.old_half_renewed(cell);
                 let dying = dying.into_iter().filter(|slot| !self.killing.has_left(*slot)).collect();
                 self.killed(dying);
             }

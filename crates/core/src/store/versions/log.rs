@@ -1,5 +1,6 @@
 //! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
 
+use super::root::Cell;
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
@@ -40,8 +41,9 @@ enum Pending {
 /// A half of the log that is not written any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Turned {
-    /// The bytes that are used.
-    pub(super) used: Extent<Pos>,
+    /// The half, and whether anything was ever written under its cell.
+    pub(super) half: u8,
+    pub(super) is_used: bool,
     /// The slots of the versions whose stubs need a home.
     pub(super) to_home: Vec<Slot>,
     /// The slots of versions that are owed, and whose homes may have a copy of the stub.
@@ -53,17 +55,25 @@ pub(super) struct Turned {
 /// The epoch of the next sector, its entries, and which of them are versions.
 type Next = (Epoch, Vec<Entry>, Vec<(usize, Slot)>);
 
+/// What is in a half.
+#[derive(Clone, Copy, Default, Debug)]
+struct Filled {
+    /// How many sectors are used.
+    used: u64,
+    /// Whether a start found parts of commits: their stubs die with the cell.
+    stained: bool,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Log {
     layout: Layout,
-    /// The half that commits go to, and how many of its sectors are used.
+    /// The half that commits go to, what is in it, and what was in the other one before the last turn.
     half: u8,
-    used: u64,
-    /// How many of its sectors may lack passes: a start found parts of commits there, and wrote zeros over them.
-    stained: u64,
-    /// Both as they were before the last turn.
-    before: (u64, u64),
+    now: Filled,
+    before: Filled,
+    /// The cells of the halves.
+    cells: [Cell; 2],
     /// The number of the last sector.
     sequence: u64,
     session: Session,
@@ -80,23 +90,15 @@ pub(super) struct Log {
 
 impl Log {
     /// An empty log, whose sectors go to `half`, the first with the number after `sequence`.
-    pub(super) fn new(layout: Layout, half: u8, sequence: u64, session: Session) -> Self {
+    pub(super) fn new(
+        layout: Layout,
+        half: u8,
+        sequence: u64,
+        (session, cells): (Session, [Cell; 2]),
+    ) -> Self {
         let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
-        let (used, stained, before, changes, moving) = (0, 0, (0, 0), 0, BTreeSet::new());
-        Self {
-            layout,
-            half,
-            used,
-            stained,
-            before,
-            sequence,
-            session,
-            pending,
-            changes,
-            homeless,
-            owed,
-            moving,
-        }
+        let (now, before, changes, moving) = (Filled::default(), Filled::default(), 0, BTreeSet::new());
+        Self { layout, half, now, before, cells, sequence, session, pending, changes, homeless, owed, moving }
     }
 
     /// The half that commits go to, and the number of the last sector.
@@ -107,7 +109,7 @@ impl Log {
     /// How many sectors of the half are used or will be by the next commit, at most.
     pub(super) fn sectors(&self) -> u64 {
         // Each change of the epoch begins a sector.
-        self.used + self.pending.len() as u64 / self.layout.per_sector() as u64 + self.changes + 1
+        self.now.used + self.pending.len() as u64 / self.layout.per_sector() as u64 + self.changes + 1
     }
 
     /// How many sectors a half has.
@@ -208,7 +210,7 @@ impl Log {
 
     /// The next commit: everything that is pending, as one write. None if that is nothing.
     pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
-        let start = self.layout.half(self.half).start.0 + self.used * SECTOR_BYTES;
+        let start = self.layout.half(self.half).start.0 + self.now.used * SECTOR_BYTES;
         let mut bytes = Vec::new();
         while let Some((epoch, entries, slots)) = self.next_entries() {
             self.sequence += 1;
@@ -218,11 +220,13 @@ impl Log {
                     it.at = At::Log(self.half, extent);
                 }
             }
-            let sector = Sector { sequence: self.sequence, epoch, session: self.session, entries };
+            let (sequence, session) = (self.sequence, self.session);
+            let mut sector = Sector { sequence, epoch, session, check: 0, entries };
+            sector.hide(self.cells[usize::from(self.half)]);
             bytes.extend(self.layout.sector_bytes(&sector));
-            self.used += 1;
+            self.now.used += 1;
         }
-        assert!(self.used <= self.sectors_max(), "a commit fits into its half");
+        assert!(self.now.used <= self.sectors_max(), "a commit fits into its half");
         self.changes = 0;
         let extent = Extent::new(start, bytes.len() as u64);
         (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
@@ -258,10 +262,8 @@ impl Log {
 
     /// Turns to the other half, which is empty.
     pub(super) fn turn(&mut self) -> Turned {
-        let sectors = self.used.max(self.stained);
-        let used = Extent::new(self.layout.half(self.half).start.0, sectors * SECTOR_BYTES);
-        self.before = (self.used, self.stained);
-        (self.half, self.used, self.stained) = (1 - self.half, 0, 0);
+        let (half, is_used) = (self.half, self.now.used > 0 || self.now.stained);
+        (self.half, self.before, self.now) = (1 - self.half, self.now, Filled::default());
         let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (slot, it) in self.homeless.iter().filter(|(_, it)| it.at != At::Memory) {
             let is_owed = self.owed.contains(slot) && !mutant::is(Mutant::HouseOwed);
@@ -272,7 +274,7 @@ impl Log {
             }
         }
         self.moving = to_home.iter().copied().collect();
-        Turned { used, to_home, at_home, dying }
+        Turned { half, is_used, to_home, at_home, dying }
     }
 
     /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
@@ -283,9 +285,9 @@ impl Log {
 
     /// Turns back to the half that was in use: the checkpoint that turned was given up. Its homes may have been written.
     pub(super) fn turn_back(&mut self) {
-        assert!(self.used == 0, "nothing is committed during a checkpoint");
+        assert!(self.now.used == 0, "nothing is committed during a checkpoint");
         self.half = 1 - self.half;
-        (self.used, self.stained) = self.before;
+        self.now = self.before;
         for slot in std::mem::take(&mut self.moving) {
             if let Some(it) = self.homeless.get_mut(&slot) {
                 it.may_be_home = true;
@@ -293,26 +295,37 @@ impl Log {
         }
     }
 
-    /// Notes that parts of commits were found in the half, and that zeros were written over them.
+    /// Notes that parts of commits were found in the half.
     pub(super) fn stain(&mut self) {
-        self.stained = self.sectors_max();
+        self.now.stained = true;
     }
 
-    /// Whether parts of commits still lack passes.
+    /// Whether stubs of parts of commits still have their cell.
     pub(super) fn is_stained(&self) -> bool {
-        self.stained > 0
+        self.now.stained
+    }
+
+    /// Notes that `cell` is the durable one of `half`, which is not in use.
+    pub(super) fn renewed(&mut self, half: u8, cell: Cell) {
+        assert!(half != self.half, "the cell of the current half is in use");
+        self.cells[usize::from(half)] = cell;
+    }
+
+    /// Reveals the stubs of a sector of the current half; whether it was written under the half's cell.
+    pub(super) fn reveal(&self, sector: &mut Sector) -> bool {
+        sector.reveal(self.cells[usize::from(self.half)])
     }
 
     /// The bytes of the next sector of the half; none if it is full.
     pub(super) fn next_sector(&self) -> Option<Extent<Pos>> {
-        let at = self.layout.half(self.half).start.0 + self.used * SECTOR_BYTES;
-        (self.used < self.sectors_max()).then(|| Extent::new(at, SECTOR_BYTES))
+        let at = self.layout.half(self.half).start.0 + self.now.used * SECTOR_BYTES;
+        (self.now.used < self.sectors_max()).then(|| Extent::new(at, SECTOR_BYTES))
     }
 
     /// Takes a sector that a start found at `at` in the current half, as if it had been committed.
     pub(super) fn replay(&mut self, at: Pos, sector: &Sector) {
         self.sequence = sector.sequence;
-        self.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
+        self.now.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
         for (n, entry) in sector.entries.iter().enumerate() {
             if let Entry::Version { slot, .. } = entry {
                 let at = At::Log(self.half, self.layout.stub_in_sector(at, n));
@@ -364,6 +377,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
+    use super::super::root::Cells;
     use super::*;
 
     /// A log of stubs of so many bytes, with a version in slot 1 that is owed.
@@ -375,7 +389,7 @@ mod tests {
             number: 7,
             stub: vec![1; stub_bytes],
         };
-        let mut log = Log::new(layout, 0, 0, Session(3));
+        let mut log = Log::new(layout, 0, 0, (Session(3), [Cells::new([1; 32]).draw(); 2]));
         [1, 2].into_iter().for_each(|slot| log.push(Epoch(1), version(slot)));
         assert!(log.commit().is_some());
         log.homeless.values_mut().for_each(|it| it.may_be_home = may_be_home);

@@ -1,8 +1,9 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
+use super::root::{self, Cells, RootError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
@@ -32,6 +33,9 @@ pub enum VersionsError {
     /// A page of the index is damaged.
     #[error(transparent)]
     Page(#[from] PageError),
+    /// The root cannot be used.
+    #[error(transparent)]
+    Root(#[from] RootError),
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
@@ -58,8 +62,8 @@ impl Versions {
     /// [`VersionsError`].
     pub fn open(
         setup: &Setup,
-        opening: &Opening<'_>,
-        (data, map, stubs): (&dyn Medium, &dyn Medium, &dyn Medium),
+        opening: &mut Opening<'_>,
+        [data, map, stubs, root]: [&dyn Medium; 4],
     ) -> Result<Self, VersionsError> {
         let mut heads = [[0; HEAD_BYTES]; 2];
         for (at, head) in [0, PAGE_BYTES as u64].into_iter().zip(&mut heads) {
@@ -67,7 +71,8 @@ impl Versions {
         }
         let head = newest([&heads[0], &heads[1]], opening.disk)?;
         let blocks = opening.size.div_ceil(BLOCK_BYTES);
-        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, setup.session);
+        let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
+        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
@@ -159,10 +164,11 @@ impl Index<'_> {
         while let Some(Place { extent, .. }) = self.catalog.next_sector() {
             let mut bytes = vec![0; extent.len as usize];
             self.stubs.read(extent.start, &mut bytes)?;
-            if !self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
-                break;
+            match self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
+                Replayed::Sector => log.extend(bytes),
+                Replayed::End => break,
+                Replayed::OtherCell(sequence) => return Err(RootError::OtherTime { sequence }.into()),
             }
-            log.extend(bytes);
         }
         Ok(log)
     }
@@ -188,13 +194,14 @@ impl Index<'_> {
     }
 
     /// Writes zeros over what commits left that were never durable as a whole, so that no later start takes it for part of
-    /// the log: whether there was any. The passes follow with those over the whole half.
+    /// the log: whether there was any. Its stubs die with the cell of the half.
     fn erase_torn(&mut self) -> Result<bool, VersionsError> {
         let Some(Place { extent: next, .. }) = self.catalog.next_sector() else { return Ok(false) };
         let extent = Extent::between(next.start.0, self.catalog.current_half().end());
         let mut bytes = vec![0; extent.len as usize];
         self.stubs.read(extent.start, &mut bytes)?;
-        if bytes.iter().all(|byte| *byte == 0) {
+        let mut sectors = bytes.chunks(next.len as usize);
+        if !sectors.any(|sector| self.catalog.is_torn(sector)) {
             return Ok(false);
         }
         bytes.fill(0);

@@ -107,6 +107,8 @@ pub(super) struct Sector {
     pub(super) epoch: Epoch,
     /// The opening of the disk that sealed the stubs.
     pub(super) session: Session,
+    /// What shows under which cell of the root the stubs are hidden.
+    pub(super) check: u64,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -122,6 +124,7 @@ impl Layout {
         bytes.extend(pack::<NUMBER>(&[sector.epoch.0]));
         bytes.extend(sector.session.0.to_le_bytes());
         bytes.push(sector.entries.len() as u8);
+        bytes.extend(sector.check.to_le_bytes());
         bytes.resize(SECTOR_HEAD_BYTES, 0);
         for entry in &sector.entries {
             let (record, stub) = record(entry);
@@ -155,6 +158,7 @@ impl Layout {
         let epoch = Epoch(number(&fields.array::<NUMBER>()?, 0));
         let session = Session(fields.u16()?);
         let [count] = fields.array()?;
+        let check = fields.u64()?;
         let mut entries = Vec::new();
         for _ in 0..count {
             let (entry, others) = rest.split_at_checked(self.entry_bytes())?;
@@ -162,7 +166,7 @@ impl Layout {
             entries.push(parse(record, stub)?);
             rest = others;
         }
-        (sequence > 0 && !entries.is_empty()).then_some(Sector { sequence, epoch, session, entries })
+        (sequence > 0 && !entries.is_empty()).then_some(Sector { sequence, epoch, session, check, entries })
     }
 }
 
@@ -218,7 +222,13 @@ mod tests {
         let mut entries: Vec<_> = (0..layout.per_sector() as u8 - 2).map(version).collect();
         entries.push(Entry::Freed { block: Block(5), blocks: 1 << 30 });
         entries.push(Entry::Closed { when: 1_795_363_200_123 });
-        Sector { sequence: (1 << 48) - 2, epoch: Epoch(1 << 39), session: Session(40_000), entries }
+        Sector {
+            sequence: (1 << 48) - 2,
+            epoch: Epoch(1 << 39),
+            session: Session(40_000),
+            check: u64::MAX - 5,
+            entries,
+        }
     }
 
     #[test]

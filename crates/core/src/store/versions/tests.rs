@@ -53,19 +53,22 @@ impl Medium for Memory {
 fn store() -> Versions {
     let layout = Layout { stub_bytes: 64, half_bytes: 4 << 20 };
     let memory = |bytes: u64| Memory(RefCell::new(vec![0; bytes as usize]));
-    let (data, map, stubs) = (memory(0), memory(1 << 16), memory(layout.half(1).end()));
+    let (data, map, stubs, root) =
+        (memory(0), memory(1 << 16), memory(layout.half(1).end()), memory(ROOT_BYTES));
     map.write(Pos(0), &format_index(DISK), true).expect("there is space");
+    root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
     let setup = Setup { layout, session: Session(1) };
-    let opening = Opening {
+    let mut opening = Opening {
         kind: &Kind::Versions(setup),
         disk: DISK,
         size: TIMES * LONG * BLOCK_BYTES,
         kept: None,
         secure: true,
         read_only: false,
+        entropy: &mut [2; 32],
         owed: &mut Owed::default(),
     };
-    Versions::open(&setup, &opening, (&data, &map, &stubs)).expect("a new store")
+    Versions::open(&setup, &mut opening, [&data, &map, &stubs, &root]).expect("a new store")
 }
 
 fn extent(block: u64, blocks: u64) -> Extent<Addr> {

@@ -36,7 +36,8 @@ fn the_files_of_a_disk_that_keeps_versions_have_their_sizes_and_open() {
     let log = 4096 + 2 * (4 << 20);
     assert_eq!([len("data"), len("map"), len("stubs"), len("keys")], [Some(0), Some(8192), Some(log), None]);
     let disk = DiskDir::open(&path).expect("it opens");
-    for id in [MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs] {
+    assert_eq!(len("root"), Some(8192));
+    for id in [MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root] {
         assert!(disk.open_medium(id).expect("it opens").is_some(), "{id:?}");
     }
     let toml = disk.toml();
@@ -104,8 +105,9 @@ fn what_has_to_be_overwritten_is_the_stubs_or_without_stubs_the_data() {
         let versions = VersionsToml { seal, stubs: "stubs".into(), half_bytes: 8192 };
         DiskToml { versions: Some(versions), ..DiskToml::read(&made(&options()).1).expect("a disk") }
     };
-    use crate::host::Part::{Journal, Medium, Stubs};
-    for (seal, wanted) in [(Seal::RandomKey, [Journal, Stubs]), (Seal::None, [Medium, Journal])] {
+    use crate::host::Part::{Journal, Medium, Root, Stubs};
+    for (seal, wanted) in [(Seal::RandomKey, vec![Journal, Stubs, Root]), (Seal::None, vec![Medium, Journal])]
+    {
         let mut parts: Vec<_> = toml(seal).parts(Path::new("")).map(|(part, _)| part).collect();
         parts.sort();
         assert_eq!(parts, wanted, "{seal}");

@@ -1,6 +1,7 @@
 //! The store against the dullest model, on media that lose what was not synced, and a look at every byte of
 //! the stub medium.
 
+use super::super::root::{self, Cells};
 use super::*;
 use crate::sealing::parse_home;
 use crate::tree::newest;
@@ -47,6 +48,18 @@ impl Disk {
     }
 }
 
+/// The cells of the halves of the log, as the root has them.
+fn halves(root: &Disk) -> [Cell; 2] {
+    root::halves(&root.read(0, root::ROOT_BYTES))
+}
+
+/// What a start has of the root, with a source of cells that follows from `seed`.
+fn cells(root: &Disk, seed: u64) -> ([Cell; 2], Cells) {
+    let mut entropy = [0; 32];
+    entropy[..8].copy_from_slice(&seed.to_le_bytes());
+    (halves(root), Cells::new(entropy))
+}
+
 /// A version in the model: its block, its birth, and the epoch that ended it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Known {
@@ -90,6 +103,7 @@ struct Rig {
     store: Catalog,
     map: Disk,
     stubs: Disk,
+    root: Disk,
     model: Model,
     /// The model as of the last commit.
     durable: Model,
@@ -110,13 +124,18 @@ fn stub_of(version: u32) -> Vec<u8> {
 impl Rig {
     fn new(seed: u64) -> Self {
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, Session(1)).expect("a new store");
+        let mut root = Disk::default();
+        root.write(0, &root::format_root(DISK, Cells::new([1; 32])));
+        root.sync();
+        let opened = (Session(1), cells(&root, seed));
+        let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
         Self {
             store,
             map: Disk::default(),
             stubs: Disk::default(),
+            root,
             durable: model.clone(),
             model,
             content: BTreeMap::new(),
@@ -232,13 +251,27 @@ impl Rig {
         }
     }
 
-    fn checkpoint(&mut self) {
-        if let Some(half) = self.store.old_half() {
-            self.stubs.write(half.start.0, &vec![0; half.len as usize]);
-            self.stubs.sync();
-            for slot in self.store.old_half_destroyed() {
-                self.ask(|store| store.destroyed(slot));
+    /// Destroys the cell of the old half, and gives the half another one. Whether no crash came.
+    fn renew(&mut self) -> bool {
+        let Some(half) = self.store.old_half() else { return true };
+        let (at, cell) = (root::place_of(half).extent.start.0, self.store.cells.draw());
+        for bytes in [vec![0xff; 32], cell.to_bytes()] {
+            self.root.write(at, &bytes);
+            if self.rng.next_u32().is_multiple_of(16) {
+                self.crash();
+                return false;
             }
+            self.root.sync();
+        }
+        for slot in self.store.old_half_renewed(cell) {
+            self.ask(|store| store.destroyed(slot));
+        }
+        true
+    }
+
+    fn checkpoint(&mut self) {
+        if !self.renew() {
+            return;
         }
         self.ask(Catalog::prepare_checkpoint);
         let checkpoint = self.store.begin_checkpoint();
@@ -278,29 +311,36 @@ impl Rig {
     fn crash(&mut self) {
         self.map.crash(&mut self.rng);
         self.stubs.crash(&mut self.rng);
+        self.root.crash(&mut self.rng);
         let heads = [self.map.read(0, 512), self.map.read(PAGE_BYTES as u64, 512)];
         let none = Head { generation: 0, roots: vec![], note: vec![] };
         let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
-        let session = Session(self.rng.next_u32() as u16);
-        self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, session).expect("a note that makes sense");
+        let opened = (Session(self.rng.next_u32() as u16), cells(&self.root, self.rng.next_u64()));
+        self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a note that makes sense");
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
             let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
-            if !self.ask(|store| store.replay(at, &bytes)) {
-                break;
+            match self.ask(|store| store.replay(at, &bytes)) {
+                Replayed::Sector => {}
+                Replayed::End => break,
+                other @ Replayed::OtherCell(_) => panic!("{other:?}"),
             }
         }
         self.destroy_torn();
         self.adopt();
     }
 
-    /// Destroys what a commit left that was not durable as a whole: all sectors behind the last whole one.
+    /// Wipes what a commit left that was not durable as a whole, behind the last whole sector. Its stubs die with the cell.
     fn destroy_torn(&mut self) {
         let Some(place) = self.store.next_sector() else { return };
         let (half, _) = self.store.log.position();
         let len = LAYOUT.half(half).end() - place.extent.start.0;
-        self.stubs.write(place.extent.start.0, &vec![0; len as usize]);
-        self.stubs.sync();
+        let bytes = self.stubs.read(place.extent.start.0, len);
+        if bytes.chunks(512).any(|sector| self.store.is_torn(sector)) {
+            self.stubs.write(place.extent.start.0, &vec![0; len as usize]);
+            self.stubs.sync();
+            self.store.log.stain();
+        }
     }
 
     /// Checks what a start found against the last commit, and goes on from there.
@@ -368,16 +408,33 @@ impl Rig {
                 break;
             }
         }
-        let half = self.store.old_half();
-        for sector in self.stubs.durable.keys().copied().collect::<Vec<_>>() {
-            if half.is_some_and(|half| (half.start.0..half.end()).contains(&(sector * 512))) {
+        while !self.renew() {}
+        let cells = halves(&self.root);
+        for at in self.stubs.durable.keys().map(|sector| sector * 512) {
+            let bytes = self.stubs.read(at, 512);
+            let half =
+                (0..2).find(|half| (LAYOUT.half(*half).start.0..LAYOUT.half(*half).end()).contains(&at));
+            let Some(half) = half else {
+                self.check_bytes(&bytes);
                 continue;
+            };
+            assert!(!bytes.windows(4).any(|bytes| bytes == b"STUB"), "a stub is not hidden in the log");
+            let Some(mut sector) = LAYOUT.parse_sector(&bytes) else { continue };
+            if sector.reveal(cells[usize::from(half)]) {
+                let stubs = sector.entries.iter().filter_map(|it| match it {
+                    Entry::Version { stub, .. } => Some(stub),
+                    _ => None,
+                });
+                stubs.for_each(|stub| self.check_bytes(stub));
             }
-            let bytes = self.stubs.read(sector * 512, 512);
-            for stub in bytes.windows(12).filter(|bytes| bytes.starts_with(b"STUB")) {
-                let version = u32::from_be_bytes(stub[4..8].try_into().expect("four bytes"));
-                assert!(self.model.is_shown(version), "version {version} is dead, and its stub is there");
-            }
+        }
+    }
+
+    /// Checks that every stub in these bytes is that of a version that is shown.
+    fn check_bytes(&self, bytes: &[u8]) {
+        for stub in bytes.windows(12).filter(|bytes| bytes.starts_with(b"STUB")) {
+            let version = u32::from_be_bytes(stub[4..8].try_into().expect("four bytes"));
+            assert!(self.model.is_shown(version), "version {version} is dead, and its stub is there");
         }
     }
 
@@ -432,7 +489,8 @@ impl Large {
     fn fill(spread: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let mut store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &head, Session(1)).expect("a new store");
+        let opened = (Session(1), cells(&Disk::default(), 1));
+        let mut store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let mut it = Self { store, index: BTreeMap::new(), head };
         for epoch in 0..1_000_000 {
@@ -454,7 +512,7 @@ impl Large {
     }
 
     fn checkpoint(&mut self) {
-        for slot in self.store.old_half_destroyed() {
+        for slot in self.store.old_half_renewed(Cells::new([0; 32]).draw()) {
             self.store.destroyed(slot).expect("all is in memory");
         }
         self.store.prepare_checkpoint().expect("all is in memory");
@@ -482,7 +540,8 @@ impl Large {
 
     /// Opens the index again: how many pages a start reads.
     fn reopen(&mut self) -> u64 {
-        self.store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &self.head, Session(2)).expect("the store");
+        let opened = (Session(2), cells(&Disk::default(), 2));
+        self.store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &self.head, opened).expect("the store");
         self.ask(Catalog::reach).1
     }
 

@@ -1,0 +1,279 @@
+//! The root: keys of 32 bytes, *cells*, without which stubs cannot be read. Destroying a cell destroys all stubs under
+//! it, wherever copies of them are.
+//!
+//! The format: `docs/formats/root.md`; why cells need no master key: decision 21. Each half of the log of stubs has a
+//! cell, which is drawn and durable before the first commit goes there.
+
+use super::stubs::{Entry, Sector};
+use crate::fields::Fields;
+use crate::media::MediumId;
+use crate::medium::{Medium, MediumError};
+use crate::place::Place;
+use crate::sealing::Session;
+use crate::units::{Extent, Pos};
+use chacha20::ChaCha20;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use std::fmt;
+
+const MAGIC: &[u8; 8] = b"QUIETROT";
+const VERSION: u32 = 1;
+/// Bytes of the head, without its checksum.
+const HEAD_BYTES: usize = 28;
+/// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
+const HALVES_AT: u64 = 4096;
+const SECTOR_BYTES: u64 = 512;
+/// Bytes of a cell.
+pub(super) const CELL_BYTES: usize = 32;
+/// Bytes of the root.
+pub const ROOT_BYTES: u64 = 8192;
+
+/// A key that hides stubs. Without the keys of the disk, neither stubs nor cells say anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Cell([u8; CELL_BYTES]);
+
+/// A source of cells, from secret random bytes that were drawn elsewhere. What was given out does not follow from what is
+/// left (D. J. Bernstein, *Fast-key-erasure random-number generators*, 2017).
+pub struct Cells([u8; CELL_BYTES]);
+
+/// Why the root cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RootError {
+    /// The medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The head is no head, or damaged.
+    #[error(
+        "the root has no valid head at offset 0; without the root nothing on this disk can be read: restore the \
+         medium of the root"
+    )]
+    Head,
+    /// The root belongs to another disk.
+    #[error("the root is that of another disk, {found:032x}; use the root that was made with this one")]
+    OtherDisk {
+        /// The uuid of that disk.
+        found: u128,
+    },
+    /// The current cell is not the one that the log was written with.
+    #[error(
+        "the root does not fit sector {sequence} of the log of stubs: root and stubs are not of one time, or the root \
+         is damaged; what was written since the last checkpoint of the index cannot be read. Restore the root, or restore \
+         index, stubs, root and data together"
+    )]
+    OtherTime {
+        /// The number of the first sector that cannot be read.
+        sequence: u64,
+    },
+}
+
+/// The bytes of a new root.
+#[must_use]
+pub fn format_root(disk: [u8; 16], mut cells: Cells) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(disk);
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    bytes.resize(ROOT_BYTES as usize, 0);
+    for half in 0..2 {
+        let at = place_of(half).extent;
+        bytes[at.start.0 as usize..at.end() as usize].copy_from_slice(&cells.draw().0);
+    }
+    bytes
+}
+
+/// The cells of the halves of the log.
+pub(super) fn open(root: &dyn Medium, disk: [u8; 16]) -> Result<[Cell; 2], RootError> {
+    let mut bytes = vec![0; ROOT_BYTES as usize];
+    root.read(Pos(0), &mut bytes)?;
+    check(&bytes[..HEAD_BYTES + 4], disk)?;
+    Ok(halves(&bytes))
+}
+
+/// The cells of the halves in the bytes of a root.
+///
+/// # Panics
+/// If there are fewer than [`ROOT_BYTES`].
+#[must_use]
+pub fn halves(root: &[u8]) -> [Cell; 2] {
+    [0, 1].map(|half| {
+        let at = place_of(half).extent;
+        Cell::from_bytes(&root[at.start.0 as usize..at.end() as usize]).expect("a cell has its length")
+    })
+}
+
+fn check(head: &[u8], disk: [u8; 16]) -> Result<(), RootError> {
+    let (body, crc) = head.split_at(HEAD_BYTES);
+    let mut fields = Fields(body);
+    let is_head = fields.array() == Some(*MAGIC)
+        && fields.u32() == Some(VERSION)
+        && crc == crc32c::crc32c(body).to_le_bytes();
+    match fields.array::<16>().filter(|_| is_head) {
+        None => Err(RootError::Head),
+        Some(found) if found != disk => Err(RootError::OtherDisk { found: u128::from_be_bytes(found) }),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Where the cell of a half lies.
+pub(super) fn place_of(half: u8) -> Place {
+    let at = HALVES_AT + u64::from(half) * SECTOR_BYTES;
+    Place { on: MediumId::Root, extent: Extent::new(at, CELL_BYTES as u64) }
+}
+
+impl Cell {
+    /// The cell in these bytes; none if they have another length.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+
+    /// Hides the stub of a sealing, or reveals it. The number of a sealing never repeats within its session, and so
+    /// neither does the keystream.
+    pub fn mask(self, session: Session, number: u32, stub: &mut [u8]) {
+        let mut nonce = [0; 12];
+        nonce[..2].copy_from_slice(&session.0.to_le_bytes());
+        nonce[2..6].copy_from_slice(&number.to_le_bytes());
+        self.apply(nonce, stub);
+    }
+
+    /// What shows that sector `sequence` was written under this cell.
+    fn check(self, sequence: u64) -> u64 {
+        let (mut nonce, mut check) = ([0xff; 12], [0; 8]);
+        nonce[..8].copy_from_slice(&sequence.to_le_bytes());
+        self.apply(nonce, &mut check);
+        u64::from_le_bytes(check)
+    }
+
+    fn apply(self, nonce: [u8; 12], bytes: &mut [u8]) {
+        ChaCha20::new(&self.0.into(), &nonce.into()).apply_keystream(bytes);
+    }
+}
+
+impl Sector {
+    /// Hides the stubs under `cell`.
+    pub(super) fn hide(&mut self, cell: Cell) {
+        self.check = cell.check(self.sequence);
+        self.mask(cell);
+    }
+
+    /// Reveals the stubs; whether they were hidden under `cell`.
+    pub(super) fn reveal(&mut self, cell: Cell) -> bool {
+        let fits = self.check == cell.check(self.sequence);
+        if fits {
+            self.mask(cell);
+        }
+        fits
+    }
+
+    fn mask(&mut self, cell: Cell) {
+        for entry in &mut self.entries {
+            if let Entry::Version { number, stub, .. } = entry {
+                cell.mask(self.session, *number, stub);
+            }
+        }
+    }
+}
+
+impl Cells {
+    /// A source of cells from secret random bytes that serve nothing else.
+    #[must_use]
+    pub fn new(entropy: [u8; CELL_BYTES]) -> Self {
+        Self(entropy)
+    }
+
+    /// Splits a source of cells off `entropy`, which is another one from then on.
+    #[must_use]
+    pub fn split_off(entropy: &mut [u8; CELL_BYTES]) -> Self {
+        Self(split_off(entropy))
+    }
+
+    pub(super) fn draw(&mut self) -> Cell {
+        Cell(split_off(&mut self.0))
+    }
+}
+
+/// Splits secret random bytes off `entropy`, which is another secret from then on.
+pub(super) fn split_off(entropy: &mut [u8; CELL_BYTES]) -> [u8; CELL_BYTES] {
+    let mut bytes = [[0; CELL_BYTES]; 2];
+    Cell(*entropy).apply([0; 12], bytes.as_flattened_mut());
+    let [next, split] = bytes;
+    *entropy = next;
+    split
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
+impl fmt::Debug for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cells")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: [u8; 16] = [5; 16];
+
+    fn root() -> Vec<u8> {
+        format_root(DISK, Cells::new([1; 32]))
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_head_and_another_disks_root_are_told_apart() {
+        let head = &root()[..HEAD_BYTES + 4];
+        assert_eq!(check(head, DISK), Ok(()));
+        for at in 0..8 * head.len() {
+            let mut flipped = head.to_vec();
+            flipped[at / 8] ^= 1 << (at % 8);
+            assert_eq!(check(&flipped, DISK), Err(RootError::Head), "bit {at}");
+        }
+        let found = u128::from_be_bytes(DISK);
+        assert_eq!(check(head, [6; 16]), Err(RootError::OtherDisk { found }));
+        assert_eq!(check(&[0; 32], DISK), Err(RootError::Head));
+    }
+
+    #[test]
+    fn cells_differ_and_neither_what_is_left_nor_the_other_source_shows_them() {
+        let (mut entropy, mut seen) = ([7; 32], std::collections::BTreeSet::from([[7; 32]]));
+        let mut cells = Cells::split_off(&mut entropy);
+        assert!(seen.insert(entropy) && seen.insert(cells.0));
+        for _ in 0..100 {
+            let cell = cells.draw();
+            assert!(seen.insert(cell.0) && seen.insert(cells.0));
+        }
+        assert!(root()[4096..].chunks(512).take(2).all(|sector| sector[..32] != [0; 32]));
+    }
+
+    #[test]
+    fn a_stub_is_revealed_by_its_cell_alone_and_no_two_are_hidden_alike() {
+        let mut cells = Cells::new([3; 32]);
+        let (one, other) = (cells.draw(), cells.draw());
+        let hidden = |cell: Cell, session, number| {
+            let mut stub = [0; 64];
+            cell.mask(Session(session), number, &mut stub);
+            stub
+        };
+        let all = [(one, 0, 0), (one, 0, 1), (one, 1, 0), (one, 0, 1 << 16), (one, 256, 0), (other, 0, 0)];
+        let all = all.map(|(cell, session, number)| hidden(cell, session, number));
+        assert!((1..all.len()).all(|n| !all[..n].contains(&all[n])));
+        let mut stub = hidden(one, 1, 2);
+        one.mask(Session(1), 2, &mut stub);
+        assert_eq!(stub, [0; 64]);
+    }
+
+    #[test]
+    fn the_keystream_is_that_of_the_format() {
+        // RFC 8439, appendix A.1, test vectors 1 and 4 (key and counter zero): the nonce of vector 1 is zeros.
+        let mut stub = [0; 8];
+        Cell([0; 32]).mask(Session(0), 0, &mut stub);
+        assert_eq!(stub, [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
+    }
+}
