@@ -18,6 +18,7 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
+use crate::policy::Policy;
 use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
 use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
@@ -417,8 +418,8 @@ pub struct Opening<'a> {
     pub size: u64,
     /// The [view](Store::view) that the last stop kept, if that was a clean one.
     pub kept: Option<&'a [u8]>,
-    /// Whether free space may have residue that has to be destroyed.
-    pub secure: bool,
+    /// The passes that destroy residue in free space.
+    pub policy: &'a Policy,
     /// Whether nothing may be written.
     pub read_only: bool,
     /// Secret random bytes. A store that draws keys leaves others there.

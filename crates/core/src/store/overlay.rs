@@ -121,12 +121,12 @@ impl Overlay {
         media: (&dyn Medium, &dyn Medium, &dyn Medium),
     ) -> Result<(Self, Unsaid), MapError> {
         let (data, map, base) = media;
-        let Opening { disk, size, kept, secure, read_only, owed, .. } = opening;
+        let Opening { disk, size, kept, policy, read_only, owed, .. } = opening;
         owed.forget_beyond(data.size().next_multiple_of(BLOCK_BYTES));
         // The free space that is erased; unknown after anything but a clean stop.
         let clean = kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
         map::check_head(map, disk, size)?;
-        let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), secure);
+        let mut slots = Slots::new(data.size().div_ceil(BLOCK_BYTES), !policy.passes().is_empty());
         let (mut allocated, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
         let mut spacious = BlockSet::default();

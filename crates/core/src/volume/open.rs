@@ -168,7 +168,7 @@ impl Volume {
             disk: opening.disk,
             size: opening.size,
             kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
-            secure: !opening.config.policy.passes().is_empty(),
+            policy: &opening.config.policy,
             read_only: opening.config.read_only,
             entropy: &mut opening.entropy,
             owed: &mut found.state.owed,

@@ -85,7 +85,7 @@ impl Bench {
             disk: DISK,
             size: SIZE,
             kept: None,
-            secure: true,
+            policy: &"zero".parse().expect("a policy"),
             read_only: false,
             entropy: &mut [0; 32],
             owed: &mut Owed::default(),

@@ -10,6 +10,7 @@ use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::place::Place;
+use crate::policy::{Policy, Seed};
 use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
@@ -17,7 +18,7 @@ use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks that are overwritten at once.
-const ZEROS_MAX: u64 = 256;
+const PASS_MAX: u64 = 256;
 /// Bytes of one of the two heads.
 const HEAD_BYTES: usize = 512;
 
@@ -91,7 +92,7 @@ impl Versions {
             None => index.allocated(blocks)?,
         };
         if setup.layout.stub_bytes == 0 && opening.kept.is_none() && !opening.read_only {
-            index.erase_free(data)?;
+            index.erase_free(data, opening.policy, opening.entropy)?;
         }
         let owed = index.owed(opening.owed)?;
         let catalog = index.catalog;
@@ -210,22 +211,29 @@ impl Index<'_> {
         Ok(true)
     }
 
-    /// Overwrites the free slots of a disk without stubs, where a crash may have left content that no commit names.
-    fn erase_free(&mut self, data: &dyn Medium) -> Result<(), VersionsError> {
+    /// Destroys what a crash may have left in the free slots of a disk without stubs, and no commit names.
+    fn erase_free(
+        &mut self,
+        data: &dyn Medium,
+        policy: &Policy,
+        entropy: &mut [u8; 32],
+    ) -> Result<(), VersionsError> {
         let slots = data.size().div_ceil(BLOCK_BYTES);
-        let zeros = vec![0; (ZEROS_MAX * BLOCK_BYTES) as usize];
-        for (from, to) in self.catalog.slots.free_runs(slots) {
-            let run = Extent::<Pos>::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size()));
-            for piece in run.pieces(ZEROS_MAX * BLOCK_BYTES) {
-                match data.overwrite(piece.start, &zeros[..piece.len as usize]) {
-                    Err(error) if error.kind == MediumErrorKind::NoSpace => {
-                        piece.pieces(BLOCK_BYTES).try_for_each(|slot| erase_slot(data, slot))?;
-                    }
-                    done => done?,
+        let mut seed = Seed { entropy: root::split_off(entropy), nonce: 0 };
+        let mut bytes = vec![0; (PASS_MAX * BLOCK_BYTES) as usize];
+        for pattern in policy.passes() {
+            for (from, to) in self.catalog.slots.free_runs(slots) {
+                let run = Extent::<Pos>::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size()));
+                for piece in run.pieces(PASS_MAX * BLOCK_BYTES) {
+                    let bytes = &mut bytes[..piece.len as usize];
+                    pattern.fill(seed, bytes);
+                    seed.nonce += 1;
+                    overwrite(data, piece, bytes)?;
                 }
             }
+            data.sync()?;
         }
-        Ok(data.sync()?)
+        Ok(())
     }
 
     /// The blocks that have content now.
@@ -265,10 +273,19 @@ impl Index<'_> {
     }
 }
 
-/// Overwrites a slot with zeros. A slot that the full host has no space for is a hole, and has no content.
-fn erase_slot(data: &dyn Medium, slot: Extent<Pos>) -> Result<(), MediumError> {
+/// Overwrites some slots. Those that the full host has no space for are holes, and have no content.
+fn overwrite(data: &dyn Medium, slots: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
+    match data.overwrite(slots.start, pass) {
+        Err(error) if error.kind == MediumErrorKind::NoSpace => slots
+            .pieces(BLOCK_BYTES)
+            .try_for_each(|slot| overwrite_slot(data, slot, &pass[..slot.len as usize])),
+        done => done,
+    }
+}
+
+fn overwrite_slot(data: &dyn Medium, slot: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
+    let Err(error) = data.overwrite(slot.start, pass) else { return Ok(()) };
     let mut bytes = vec![0; slot.len as usize];
-    let Err(error) = data.overwrite(slot.start, &bytes) else { return Ok(()) };
     data.read(slot.start, &mut bytes)?;
     let is_hole = error.kind == MediumErrorKind::NoSpace && bytes.iter().all(|byte| *byte == 0);
     if is_hole { Ok(()) } else { Err(error) }

@@ -4,6 +4,7 @@ use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
+use crate::policy::Policy;
 use crate::steps::taken;
 use crate::store::{Kind, Opening};
 use std::cell::RefCell;
@@ -49,12 +50,19 @@ impl Medium for Memory {
     }
 }
 
+fn memory(bytes: u64) -> Memory {
+    Memory(RefCell::new(vec![0; bytes as usize]))
+}
+
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let layout = Layout { stub_bytes: 64, half_bytes: 4 << 20 };
-    let memory = |bytes: u64| Memory(RefCell::new(vec![0; bytes as usize]));
-    let (data, map, stubs, root) =
-        (memory(0), memory(1 << 16), memory(layout.half(1).end()), memory(ROOT_BYTES));
+    opened(64, &memory(0), &"zero".parse().expect("a policy"))
+}
+
+/// An empty store above `data`, as a start after a crash opens it, whose stubs have so many bytes.
+fn opened(stub_bytes: usize, data: &Memory, policy: &Policy) -> Versions {
+    let layout = Layout { stub_bytes, half_bytes: 4 << 20 };
+    let (map, stubs, root) = (memory(1 << 16), memory(layout.half(1).end()), memory(ROOT_BYTES));
     map.write(Pos(0), &format_index(DISK), true).expect("there is space");
     root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
     let setup = Setup { layout, session: Session(1) };
@@ -63,12 +71,12 @@ fn store() -> Versions {
         disk: DISK,
         size: TIMES * LONG * BLOCK_BYTES,
         kept: None,
-        secure: true,
+        policy,
         read_only: false,
         entropy: &mut [2; 32],
         owed: &mut Owed::default(),
     };
-    Versions::open(&setup, &mut opening, [&data, &map, &stubs, &root]).expect("a new store")
+    Versions::open(&setup, &mut opening, [data, &map, &stubs, &root]).expect("a new store")
 }
 
 fn extent(block: u64, blocks: u64) -> Extent<Addr> {
@@ -129,4 +137,12 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     assert!(writes.len() <= 6, "{} operations", writes.len());
     let bytes = |(places, bytes): &(Places, Vec<u8>)| (places.bytes(), bytes.len() as u64);
     assert!(writes.iter().map(bytes).all(|(places, bytes)| places == bytes && bytes <= 64 << 10));
+}
+
+#[test]
+fn a_start_after_a_crash_destroys_free_slots_by_all_passes_where_there_are_no_stubs() {
+    let data = memory(600 * BLOCK_BYTES);
+    data.0.borrow_mut().fill(1);
+    opened(0, &data, &"zero,ff".parse().expect("a policy"));
+    assert!(data.0.borrow().iter().all(|byte| *byte == 0xff));
 }
