@@ -345,6 +345,7 @@ impl Store for Versions {
         }
         let place = |(block, _)| {
             let slot = self.catalog.begin_write(block);
+            self.killing.taken(slot);
             self.writing.insert(block, (slot, epoch));
             let context = Context { block, born: epoch, slot };
             (in_slot(slot), Some(Sealed { context, sealing: SealingAt::ToCome }))
