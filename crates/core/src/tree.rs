@@ -154,6 +154,24 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         }
     }
 
+    /// The last entries from `from` up to `to` that one leaf has, `most` at most: the last one first.
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn last_in_leaf(
+        &self,
+        pages: &Pages,
+        (from, to): (&[u8; K], &[u8; K]),
+        most: usize,
+    ) -> Result<Vec<Entry<K, V>>, Absent> {
+        let Some((last, _)) = self.at_or_before(pages, to)? else { return Ok(Vec::new()) };
+        let Some(leaf) = self.leaf(pages, &last)? else { return Ok(Vec::new()) };
+        let place = |key| leaf.search(Self::LEAF, key);
+        let end = place(&last).map_or_else(|n| n, |n| n + 1);
+        let first = place(from).unwrap_or_else(|n| n).max(end.saturating_sub(most));
+        Ok((first..end).rev().map(|n| Self::entry_of(leaf, n)).collect())
+    }
+
     /// How many entries there are from `from` on, below `end`, in the leaf of the first; and the next key below `end`
     /// behind that leaf.
     ///
@@ -322,25 +340,40 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     /// # Errors
     /// [`Absent`].
     pub fn remove(&mut self, pages: &mut Pages, key: &[u8; K]) -> Result<Option<[u8; V]>, Absent> {
-        let Some(mut path) = self.path(pages, key)? else { return Ok(None) };
+        let Some(path) = self.path(pages, key)? else { return Ok(None) };
         let leaf = pages.get(path[path.len() - 1].0)?;
-        let (Ok(n), few) = (leaf.search(Self::LEAF, key), leaf.count() <= Self::FEW) else {
-            return Ok(None);
-        };
+        let Ok(n) = leaf.search(Self::LEAF, key) else { return Ok(None) };
+        let (_, old) = Self::entry_of(leaf, n);
+        self.take_out(pages, path, n, 1)?;
+        Ok(Some(old))
+    }
+
+    /// Removes some entries from `first` on, which is one of them, and all of them in one leaf.
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn remove_run(&mut self, pages: &mut Pages, first: &[u8; K], some: usize) -> Result<(), Absent> {
+        let Some(path) = self.path(pages, first)? else { return Ok(()) };
+        let found = pages.get(path[path.len() - 1].0)?.search(Self::LEAF, first);
+        found.map_or(Ok(()), |n| self.take_out(pages, path, n, some))
+    }
+
+    /// Removes some entries of the leaf at the end of `path`, from index `n` on.
+    fn take_out(&mut self, pages: &mut Pages, mut path: Path, n: usize, some: usize) -> Result<(), Absent> {
+        let is_few = pages.get(path[path.len() - 1].0)?.count() < Self::FEW + some;
         // A neighbour that is not in memory is joined another time.
-        let neighbour = if few { Self::neighbour(pages, &path).ok().flatten() } else { None };
+        let neighbour = if is_few { Self::neighbour(pages, &path).ok().flatten() } else { None };
         self.own(pages, &mut path);
         let leaf = pages.get_mut(path[path.len() - 1].0);
-        let old = leaf.entry(Self::LEAF, n)[K..].try_into().ok();
-        leaf.remove(Self::LEAF, n);
+        leaf.remove(Self::LEAF, n, some);
         let is_empty = leaf.count() == 0;
-        self.root.len -= 1;
+        self.root.len -= some as u64;
         if let Some(n) = neighbour {
             self.join(pages, &mut path, n);
         } else if is_empty {
             self.cut(pages, path);
         }
-        Ok(old)
+        Ok(())
     }
 
     /// The index in its parent of a leaf beside the one at the end of `path`, if both fit into one page.
@@ -387,7 +420,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     fn drop_entry(&mut self, pages: &mut Pages, path: Path) {
         let (page, n) = path[path.len() - 1];
         let node = pages.get_mut(page);
-        node.remove(Self::INNER, n);
+        node.remove(Self::INNER, n, 1);
         if node.count() == 0 {
             return self.cut(pages, path);
         }

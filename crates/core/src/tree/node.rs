@@ -175,12 +175,14 @@ impl Node {
         self.set_count(count + 1);
     }
 
-    pub(super) fn remove(&mut self, shape: Shape, n: usize) {
-        let (count, at) = (self.count(), HEAD_BYTES + n * shape.width);
-        assert!(n < count, "the page has the entry");
-        self.0.copy_within(at + shape.width..HEAD_BYTES + count * shape.width, at);
-        self.0[HEAD_BYTES + (count - 1) * shape.width..HEAD_BYTES + count * shape.width].fill(0);
-        self.set_count(count - 1);
+    /// Removes some entries from index `n` on.
+    pub(super) fn remove(&mut self, shape: Shape, n: usize, some: usize) {
+        let (count, at, bytes) = (self.count(), HEAD_BYTES + n * shape.width, some * shape.width);
+        assert!(n + some <= count, "the page has the entries");
+        let end = HEAD_BYTES + count * shape.width;
+        self.0.copy_within(at + bytes..end, at);
+        self.0[end - bytes..end].fill(0);
+        self.set_count(count - some);
     }
 
     /// Moves the entries from index `from` on to a new page.

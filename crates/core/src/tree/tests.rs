@@ -73,6 +73,19 @@ impl Index {
         assert_eq!(old, self.model.remove(&key));
     }
 
+    /// Removes the last few of a range of keys at once.
+    fn remove_last(&mut self, key: u32) {
+        let (from, to) = (wide(key), wide(key + 25));
+        let last = self.ask(|tree, pages| tree.last_in_leaf(pages, (&from, &to), 10));
+        let known = self.model.range(from..=to).rev().map(|(key, value)| (*key, *value));
+        assert_eq!(last, known.clone().take(last.len()).collect::<Vec<_>>());
+        assert!(last.len() <= 10 && last.is_empty() == (known.count() == 0));
+        if let Some((first, _)) = last.last() {
+            self.ask(|tree, pages| tree.remove_run(pages, first, last.len()));
+            last.iter().for_each(|(key, _)| _ = self.model.remove(key));
+        }
+    }
+
     fn look(&mut self, key: u32) {
         let key = wide(key);
         let before = self.ask(|tree, pages| tree.at_or_before(pages, &key));
@@ -159,7 +172,8 @@ fn a_tree_agrees_with_a_map_through_evictions_and_crashes() {
             let key = rng.next_u32() % keys;
             match rng.next_u32() % 100 {
                 0..45 => index.insert(key, rng.next_u32() as u8),
-                45..75 => index.remove(key),
+                45..72 => index.remove(key),
+                72..75 => index.remove_last(key),
                 75..82 => index.look(key),
                 82..85 => index.look_on(key),
                 85..90 => (0..30).for_each(|n| index.remove(key + n)),

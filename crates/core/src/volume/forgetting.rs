@@ -9,8 +9,8 @@ use crate::request::{Refusal, RequestId};
 use crate::store::ForgetStep;
 use crate::units::EpochRange;
 
-/// Most steps of a forget in one event: meanwhile the guest waits.
-const STEPS_MAX: usize = 256;
+/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some ten versions.
+const STEPS_MAX: usize = 32;
 /// Most forgets that are not completed.
 const FORGETS_MAX: usize = 256;
 
@@ -79,8 +79,9 @@ impl Volume {
         !self.state.forgets.is_empty()
     }
 
-    /// Whether a forget can go on at once.
-    pub(super) fn forgets_go_on(&self) -> bool {
+    /// Whether a forget can go on at once: the next event takes its next steps.
+    #[must_use]
+    pub fn forgets_go_on(&self) -> bool {
         self.erasing.forgetting.has_more && self.latched.is_none()
     }
 }

@@ -4,7 +4,7 @@ use super::{FLUSH, LOOK_EVERY, Shared, defect};
 use crate::export::{ReplyTo, Sink};
 use quietus_core::request::Outcome;
 use quietus_core::units::Extent;
-use quietus_core::volume::Event;
+use quietus_core::volume::{Event, Volume};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use std::time::Duration;
 const REST_MAX: Duration = Duration::from_secs(3600);
 /// Time between tries of what is due and could not begin: it waits for something other than time.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
+
+/// Time that guests at work have between two steps of what is done in steps.
+const GIVE_WAY: Duration = Duration::from_millis(1);
 
 /// Tells the volume that time has passed, when it wants to know. An idle disk wakes no thread.
 pub(super) fn keep_time(shared: &Shared) {
@@ -29,7 +32,7 @@ pub(super) fn keep_time(shared: &Shared) {
                 drop(inner);
                 shared.tell(Event::Tick);
                 inner = shared.lock();
-                RETRY_EVERY
+                pause(&inner.volume)
             }
             Some(when) => Duration::from_millis(when.since(now)).min(REST_MAX),
             None => REST_MAX,
@@ -38,6 +41,15 @@ pub(super) fn keep_time(shared: &Shared) {
         let wait = if inner.timekeeper_rests { wait } else { wait.min(LOOK_EVERY) };
         inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(|_| defect::abort(&shared.name)).0;
         inner.timekeeper_rests = false;
+    }
+}
+
+/// How long the timekeeper rests although something is due: work that goes on in steps gives way to guests only.
+fn pause(volume: &Volume) -> Duration {
+    match (volume.forgets_go_on(), volume.is_at_work()) {
+        (true, false) => Duration::ZERO,
+        (true, true) => GIVE_WAY,
+        (false, _) => RETRY_EVERY,
     }
 }
 

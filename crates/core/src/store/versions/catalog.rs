@@ -204,9 +204,9 @@ impl Catalog {
     /// Takes the next step of a forget.
     pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
         let step = self.history.forget_step(forget)?;
-        if let Forgotten::Version(dead) = step {
-            // Epochs that are forgotten were durable before; so was the stub.
-            let is_gone = self.log.forget(dead.slot);
+        if let Forgotten::Versions(dead) = &step {
+            // Epochs that are forgotten were durable before; so were the stubs.
+            let is_gone = dead.iter().any(|dead| self.log.forget(dead.slot));
             assert!(!is_gone, "what a kept epoch shows is durable");
         }
         Ok(step)

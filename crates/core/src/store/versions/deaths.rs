@@ -15,6 +15,8 @@ use roaring::RoaringBitmap;
 
 /// More runs in a list than this are merged.
 const RUNS_MAX: usize = 8;
+/// Most versions that are taken out of a run at once.
+const TAIL_MAX: usize = 32;
 
 /// A version that has died.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -108,20 +110,22 @@ impl Deaths {
         self.runs.insert(pages, &pack(&[list.0, run]), &pack(&[len])).map(drop)
     }
 
-    /// The next version in the list of `list` that was born after `since`, from run `from` on; and its run.
+    /// Versions of the first run of the list of `list`, from run `from` on, that has any born after `since`: some of its
+    /// youngest, the youngest first; and the run.
     pub(super) fn born_after(
         &mut self,
         pages: &Pages,
         list: Epoch,
         since: Epoch,
         from: u64,
-    ) -> Result<Option<(u64, Dead)>, Absent> {
+    ) -> Result<Option<(u64, Vec<Dead>)>, Absent> {
         let mut from = from;
         while let Some(run) = self.run_from(pages, list, from)? {
-            let last = self.last(pages, run)?;
-            self.looked += 1;
-            if let Some(dead) = last.filter(|dead| dead.born > since) {
-                return Ok(Some((run, dead)));
+            let (first, last) = (pack(&[run, since.0 + 1, 0]), pack(&[run, NUMBER_MAX, NUMBER_MAX]));
+            let found = self.entries.last_in_leaf(pages, (&first, &last), TAIL_MAX)?;
+            self.looked += found.len().max(1) as u64;
+            if !found.is_empty() {
+                return Ok(Some((run, found.iter().map(|(key, slot)| dead(key, slot)).collect())));
             }
             from = run + 1;
         }
@@ -179,10 +183,17 @@ impl Deaths {
         Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, slot)| dead(&key, &slot)))
     }
 
-    /// Removes the youngest version of a run, which is `dead`.
-    pub(super) fn pop(&mut self, pages: &mut Pages, list: Epoch, run: u64, dead: Dead) -> Result<(), Absent> {
-        let len = self.len_of(pages, list, run)?;
-        self.remove(pages, list, (run, len), dead)
+    /// Removes the youngest versions of a run, as [`Deaths::born_after`] found them.
+    pub(super) fn pop(
+        &mut self,
+        pages: &mut Pages,
+        (list, run): (Epoch, u64),
+        youngest: &[Dead],
+    ) -> Result<(), Absent> {
+        let Some(oldest) = youngest.last() else { return Ok(()) };
+        let (len, some) = (self.len_of(pages, list, run)?, youngest.len());
+        self.entries.remove_run(pages, &entry(run, *oldest), some)?;
+        self.shorten(pages, list, (run, len), some as u64)
     }
 
     fn remove(
@@ -193,8 +204,19 @@ impl Deaths {
         dead: Dead,
     ) -> Result<(), Absent> {
         self.entries.remove(pages, &entry(run, dead))?;
-        if len > 1 {
-            return self.set_len(pages, list, run, len - 1);
+        self.shorten(pages, list, (run, len), 1)
+    }
+
+    /// Notes that a run of `len` versions has some fewer.
+    fn shorten(
+        &mut self,
+        pages: &mut Pages,
+        list: Epoch,
+        (run, len): (u64, u64),
+        fewer: u64,
+    ) -> Result<(), Absent> {
+        if len > fewer {
+            return self.set_len(pages, list, run, len - fewer);
         }
         self.drop_run(pages, list, run)
     }

@@ -89,7 +89,7 @@ impl Versions {
 
     fn found(&mut self, step: history::Forgotten) {
         match step {
-            history::Forgotten::Version(_) => self.forgetting.versions += 1,
+            history::Forgotten::Versions(dead) => self.forgetting.versions += dead.len() as u64,
             history::Forgotten::More => {}
             history::Forgotten::All => {
                 self.committing.wants_index = true;

@@ -111,23 +111,34 @@ pub(super) struct Forget {
     from: Epoch,
     /// ... up to this one.
     to: Epoch,
-    /// The list under way, if it is not that of `from`: the successor of the last epoch.
-    list: Option<Epoch>,
-    /// The run to go on with in the list under way.
+    /// Where the first of them stands, once that is known.
+    at: Option<Standing>,
+    /// The run to go on with in its list.
     run: u64,
+}
+
+/// Where an epoch that is to be forgotten stands among those that are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Standing {
+    /// The kept epoch before those that are to be forgotten; 0 if there is none.
+    before: Epoch,
+    /// The first kept one of those.
+    first: Option<Epoch>,
+    /// The kept epoch after them, or the open one, which gets what is left of their lists.
+    heir: Epoch,
 }
 
 impl Forget {
     pub(super) fn new(from: Epoch, to: Epoch) -> Self {
-        Self { from, to, list: None, run: 0 }
+        Self { from, to, at: None, run: 0 }
     }
 }
 
 /// The outcome of one step of a forget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Forgotten {
-    /// A version is owed now.
-    Version(Dead),
+    /// These versions are owed now.
+    Versions(Vec<Dead>),
     /// Something else; there is more.
     More,
     /// All is done.
@@ -347,18 +358,16 @@ impl History {
 
     /// Takes the next step of a forget.
     pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        let before = self.kept_before(Some(forget.from).filter(|_| !mutant::is(Mutant::ForgetShared)))?;
-        let before = before.unwrap_or(Epoch(0));
-        let first = self.kept_at_or_after(forget.from)?.map(|(epoch, _)| epoch);
-        let first = first.filter(|first| *first <= forget.to);
-        let heir = self.kept_at_or_after(Epoch(forget.to.0 + 1))?.map_or(self.open, |(epoch, _)| epoch);
+        let at = match forget.at {
+            Some(at) => at,
+            None => self.standing(forget)?,
+        };
+        (forget.at, forget.run) = (Some(at), if forget.at.is_some() { forget.run } else { 0 });
+        let Standing { before, first, heir } = at;
         let list = first.unwrap_or(heir);
-        if forget.list != Some(list) {
-            *forget = Forget { list: Some(list), run: 0, ..*forget };
-        }
-        if let Some((run, dead)) = self.deaths.born_after(&self.pages, list, before, forget.run)? {
+        if let Some((run, youngest)) = self.deaths.born_after(&self.pages, list, before, forget.run)? {
             forget.run = run;
-            return self.forget_version(list, run, dead);
+            return self.forget_versions((list, run), &youngest);
         }
         let Some(epoch) = first else {
             let more = self.deaths.merge_step(&mut self.pages, heir)?;
@@ -369,30 +378,55 @@ impl History {
         }
         if !self.deaths.merge_step(&mut self.pages, heir)? {
             self.drop_epoch(epoch)?;
+            forget.at = None;
         }
         Ok(Forgotten::More)
     }
 
-    fn forget_version(&mut self, list: Epoch, run: u64, dead: Dead) -> Result<Forgotten, Absent> {
-        let Dead { born, block, slot } = dead;
-        let is_there = self.latest(block, born)? == Some(Version { born, slot });
-        let next = self.versions.at_or_after(&self.pages, &pack(&[block.0, born.0 + 1]))?;
-        let before = self.latest(block, Epoch(born.0 - 1))?;
-        self.owed.get(&self.pages, &pack(&[slot.0]))?;
-        self.deaths.pop(&mut self.pages, list, run, dead)?;
-        if !is_there {
-            return Ok(Forgotten::More);
+    fn standing(&self, forget: &Forget) -> Result<Standing, Absent> {
+        let before = self.kept_before(Some(forget.from).filter(|_| !mutant::is(Mutant::ForgetShared)))?;
+        let first = self.kept_at_or_after(forget.from)?.map(|(epoch, _)| epoch);
+        let heir = self.kept_at_or_after(Epoch(forget.to.0 + 1))?.map_or(self.open, |(epoch, _)| epoch);
+        let first = first.filter(|first| *first <= forget.to);
+        Ok(Standing { before: before.unwrap_or_default(), first, heir })
+    }
+
+    /// Forgets versions of a run, which are its youngest, up to the first whose pages are not all in memory.
+    fn forget_versions(&mut self, of: (Epoch, u64), youngest: &[Dead]) -> Result<Forgotten, Absent> {
+        let mut owed = Vec::new();
+        for (n, dead) in youngest.iter().enumerate() {
+            match self.forget_version(*dead) {
+                Ok(is_owed) => owed.extend(Some(*dead).filter(|_| is_owed)),
+                Err(absent) if n == 0 => return Err(absent),
+                Err(_) => {
+                    self.deaths.pop(&mut self.pages, of, &youngest[..n])?;
+                    return Ok(Forgotten::Versions(owed));
+                }
+            }
         }
+        self.deaths.pop(&mut self.pages, of, youngest)?;
+        Ok(Forgotten::Versions(owed))
+    }
+
+    /// Forgets one version, unless that was done before: whether it is owed from now on.
+    fn forget_version(&mut self, dead: Dead) -> Result<bool, Absent> {
+        let Dead { born, block, slot } = dead;
+        if self.latest(block, born)? != Some(Version { born, slot }) {
+            return Ok(false);
+        }
+        let next = self.versions.at_or_after(&self.pages, &pack(&[block.0, born.0 + 1]))?;
+        let end = next.filter(|(key, it)| number(key, 0) == block.0 && number(it, 0) == FREED.0);
+        // The end of a block that reads as zeros before it, too, says nothing.
+        let before = if end.is_some() { self.latest(block, Epoch(born.0 - 1))? } else { None };
+        let idle_end = end.filter(|_| before.is_none_or(|before| before.slot == FREED));
+        self.owed.get(&self.pages, &pack(&[slot.0]))?;
         self.owe(dead)?;
         self.versions.remove(&mut self.pages, &pack(&[block.0, born.0]))?;
-        // The end of a block that reads as zeros before it, too, says nothing.
-        let is_zero = before.is_none_or(|before| before.slot == FREED);
-        let end = next.filter(|(key, it)| number(key, 0) == block.0 && number(it, 0) == FREED.0);
-        if let Some((key, _)) = end.filter(|_| is_zero) {
+        if let Some((key, _)) = idle_end {
             self.versions.remove(&mut self.pages, &key)?;
             self.count_change(Epoch(number(&key, 1)), -1);
         }
-        Ok(Forgotten::Version(dead))
+        Ok(true)
     }
 
     fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {

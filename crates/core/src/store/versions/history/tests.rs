@@ -157,7 +157,9 @@ impl Disk {
         let mut dead = BTreeSet::new();
         loop {
             match self.ask(|it| it.forget_step(&mut forget)) {
-                Forgotten::Version(it) => assert!(dead.insert(it.slot.0), "{it:?} dies once"),
+                Forgotten::Versions(all) => {
+                    all.into_iter().for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                }
                 Forgotten::More => {}
                 Forgotten::All => break,
             }
@@ -307,7 +309,7 @@ impl Disk {
         let (mut forget, mut dead) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
         loop {
             match self.ask(|it| it.forget_step(&mut forget)) {
-                Forgotten::Version(_) => dead += 1,
+                Forgotten::Versions(all) => dead += all.len() as u64,
                 Forgotten::More => {}
                 Forgotten::All => return dead,
             }
