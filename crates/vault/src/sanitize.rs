@@ -11,7 +11,7 @@
 //! | zero | condemned slots are destroyed by the policy, then free | goes on |
 //! | end | each forget that is older than CP0 has its receipt | |
 //!
-//! With too little memory for one set the first five phases take several turns (5.3).
+//! With too little memory for one set the phases up to copying take several turns (5.3).
 //!
 //! Invariants:
 //! 1. A slot is condemned only when its live chunks are durable elsewhere, and free only after the last sync of its last pass.
