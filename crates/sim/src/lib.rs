@@ -40,6 +40,7 @@ pub mod rule_j;
 mod server;
 mod shrink;
 pub mod soak;
+pub mod vault;
 pub mod verdict;
 mod violation;
 mod world;

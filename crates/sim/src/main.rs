@@ -11,6 +11,7 @@ use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
+use quietus_sim::vault;
 use quietus_sim::verdict::silence_panics;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,6 +63,15 @@ enum Job {
         #[arg(long, default_value_t = 100_000)]
         walks: u64,
     },
+    /// Let histories of a vault happen: puts, forgets, restores and sanitizations at once, and cuts of the power.
+    Vault {
+        /// Histories.
+        #[arg(long, default_value_t = 2_000)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
@@ -81,9 +91,10 @@ fn main() -> ExitCode {
         (Some(Job::Soak { list: true, .. }), _) => list_pairs(),
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
+        (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only }), _) => {
-            hunt_rules(&only) & hunt_pairs(&only) & hunt_core(seeds_max, &only)
+            hunt_vault(seeds_max, &only) & hunt_rules(&only) & hunt_pairs(&only) & hunt_core(seeds_max, &only)
         }
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
@@ -127,6 +138,33 @@ fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bo
         println!("again: cargo run -p quietus-sim --release -- --pair {n} --seed {seed}");
     }
     tally.failure.is_none()
+}
+
+fn soak_vault(from: u64, seeds: u64) -> bool {
+    let start = Instant::now();
+    let tally = vault::soak(from..from.saturating_add(seeds), threads(), || {});
+    println!("a vault: {} histories in {:.1} s", tally.histories, start.elapsed().as_secs_f64());
+    println!("{:?}", tally.figures);
+    if let Some((seed, violation)) = &tally.failure {
+        println!("{violation}\nagain: cargo run -p quietus-sim --release -- vault --from {seed} --seeds 1");
+    }
+    tally.failure.is_none()
+}
+
+/// Defects of the vault whose names contain `name`.
+#[cfg(feature = "mutants")]
+fn hunt_vault(seeds_max: u64, name: &str) -> bool {
+    use quietus_vault::mutant::{Mutant, activate};
+    let named = Mutant::ALL.into_iter().filter(|it| format!("{it:?}").contains(name));
+    let missed = named.filter(|it| {
+        let tally = vault::soak(0..seeds_max.min(20_000), threads(), || activate(Some(*it)));
+        match &tally.failure {
+            Some((seed, violation)) => println!("{it:?}: found by seed {seed}: {violation}"),
+            None => println!("{it:?}: NOT FOUND"),
+        }
+        tally.failure.is_none()
+    });
+    missed.count() == 0
 }
 
 /// ext2's rules, what FAT makes of them, and the rules below a journal.

@@ -22,8 +22,6 @@ pub enum Mutant {
     ReceiptTooEarly,
     /// A chunk that the set was not built of is marked.
     MarkStranger,
-    /// A slot is written before the log says so.
-    WriteBeforeOpen,
     /// A snapshot is committed before its containers are durable.
     CommitBeforeSync,
     /// Slots count as destroyed before the last sync.
@@ -36,15 +34,13 @@ pub enum Mutant {
     ReferShallow,
     /// A turn's set counts what it does not cover as dead.
     DeadOutsideOfTurn,
-    /// A page of the table of slots that a crash left behind counts.
-    TrustStalePage,
     /// Half of the directories are left out when a start rebuilds the index.
     ForgetRecent,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 16] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -54,14 +50,12 @@ impl Mutant {
         Self::ReuseUndestroyed,
         Self::ReceiptTooEarly,
         Self::MarkStranger,
-        Self::WriteBeforeOpen,
         Self::CommitBeforeSync,
         Self::FreeBeforeSync,
         Self::FreeOpen,
         Self::KeepOldIndex,
         Self::ReferShallow,
         Self::DeadOutsideOfTurn,
-        Self::TrustStalePage,
         Self::ForgetRecent,
     ];
 }

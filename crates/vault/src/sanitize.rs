@@ -11,7 +11,7 @@
 //! | zero | condemned slots are destroyed by the policy, then free | goes on |
 //! | end | each forget that is older than CP0 has its receipt | |
 //!
-//! With too little memory for one set the first five phases take several turns (5.3).
+//! With too little memory for one set the phases up to copying take several turns (5.3).
 //!
 //! Invariants:
 //! 1. A slot is condemned only when its live chunks are durable elsewhere, and free only after the last sync of its last pass.
@@ -40,6 +40,9 @@ use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SnapshotId, 
 
 /// Pages of the index that one step reads.
 const PAGES_A_STEP: usize = 64;
+
+/// Bytes by which a sanitization may be ahead of its share.
+pub const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
 /// The set that live chunks are noted in: see [`crate::live`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +105,8 @@ pub(crate) struct Run {
     points: Points,
     phase: Phase,
     figures: Figures,
+    /// Bytes that the pool had moved when it began, and those that it moved for the sanitization since.
+    moved: (u64, u64),
 }
 
 /// The marker and the first consistency point of a turn.
@@ -163,6 +168,7 @@ impl Vault<'_> {
             points: Points::default(),
             phase: Phase::Settle,
             figures: Figures::default(),
+            moved: (self.pool.moved(), 0),
         }));
         Ok(id)
     }
@@ -177,6 +183,16 @@ impl Vault<'_> {
         self.run.as_ref().map(|run| run.figures)
     }
 
+    /// Whether the sanitization is ahead of its share, in percent, of the bytes that the pool has moved since it began: then its
+    /// caller serves puts and restores first, if any wait.
+    pub fn sanitization_is_ahead(&self, percent: u64) -> bool {
+        let percent = u128::from(percent.min(100));
+        self.run.as_ref().is_some_and(|run| {
+            let (own, all) = (u128::from(run.moved.1), u128::from(self.pool.moved() - run.moved.0));
+            own * 100 > all * percent + u128::from(AHEAD_BYTES_MAX) * 100
+        })
+    }
+
     /// Does a bounded part of the sanitization.
     ///
     /// # Errors
@@ -185,7 +201,9 @@ impl Vault<'_> {
     /// be begun again.
     pub fn step_sanitization(&mut self) -> Result<Progress, VaultError> {
         let mut run = self.run.take().ok_or(VaultError::NotRunning)?;
+        let before = self.pool.moved();
         let stepped = self.step_run(&mut run);
+        run.moved.1 += self.pool.moved() - before;
         let progress = run.progress(self.catalog.table().condemned().len());
         if stepped.is_err() || progress == Progress::Done {
             self.puts.revived = None;

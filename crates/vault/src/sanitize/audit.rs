@@ -72,7 +72,7 @@ impl Vault<'_> {
             }
         }
         let is_whole = chunks.len() == directory.entries.len();
-        if !is_whole || !self.judge(&**set, &directory).iter().all(|is_live| *is_live) {
+        if chunks.is_empty() || !is_whole || !self.judge(&**set, &directory).iter().all(|is_live| *is_live) {
             audit.plan.push(container);
         }
         Ok(())

@@ -84,6 +84,7 @@ impl Vault<'_> {
     fn fill(&mut self, extent: Extent<Pos>, pattern: &Pattern) -> Result<(), VaultError> {
         let seed = self.seeds.draw();
         let bytes = self.scratch.pass(pattern, seed, extent.len as usize);
+        self.pool.charge(extent.len);
         let written = self.pool.medium.overwrite(extent.start, bytes);
         self.pool.latch(written)
     }

@@ -1,5 +1,6 @@
 //! The pool: slots on a medium, and what has been read of their containers lately.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(crate) struct Pool<'m> {
     pub(crate) key: VaultKey,
     recent: VecDeque<(ContainerSequence, Arc<Directory>)>,
     is_broken: bool,
+    /// Bytes that were read and written.
+    moved: Cell<u64>,
 }
 
 /// A container without its payload.
@@ -48,7 +51,7 @@ impl Directory {
 
 impl<'m> Pool<'m> {
     pub(crate) fn new(medium: &'m dyn Medium, layout: Layout, key: VaultKey) -> Pool<'m> {
-        Pool { medium, layout, key, recent: VecDeque::new(), is_broken: false }
+        Pool { medium, layout, key, recent: VecDeque::new(), is_broken: false, moved: Cell::new(0) }
     }
 
     /// The bytes of a slot.
@@ -70,6 +73,7 @@ impl<'m> Pool<'m> {
 
     pub(crate) fn read(&self, at: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
         let mut bytes = vec![0; at.len as usize];
+        self.charge(at.len);
         self.medium.read(at.start, &mut bytes)?;
         Ok(bytes)
     }
@@ -78,6 +82,7 @@ impl<'m> Pool<'m> {
     pub(crate) fn write(&mut self, slot: SlotNumber, bytes: &[u8]) -> Result<(), VaultError> {
         assert!(bytes.len() as u64 <= self.extent(slot).len, "a container of {} bytes", bytes.len());
         self.guard()?;
+        self.charge(bytes.len() as u64);
         let written = self.medium.write(self.extent(slot).start, bytes, false);
         self.latch(written)
     }
@@ -86,6 +91,15 @@ impl<'m> Pool<'m> {
         self.guard()?;
         let synced = self.medium.sync();
         self.latch(synced)
+    }
+
+    /// Bytes that were read and written so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    pub(crate) fn charge(&self, bytes: u64) {
+        self.moved.set(self.moved.get() + bytes);
     }
 
     /// Refuses once a write has failed.

@@ -332,3 +332,77 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
         assert_eq!(lost, 0, "bytes of the pool that were overwritten");
     }
 }
+
+#[test]
+fn a_sanitization_that_is_held_to_its_share_is_ahead_by_a_few_bytes_only() {
+    let media = Media::new(400);
+    let mut vault = media.create();
+    let mut snapshots = Vec::new();
+    for seed in 0..60 {
+        snapshots.push(put(&mut vault, &files(&["a", "b", "c", "d"], seed)).unwrap());
+    }
+    for snapshot in snapshots.iter().step_by(2) {
+        vault.forget(*snapshot).unwrap();
+    }
+    assert!(!vault.sanitization_is_ahead(0), "none is under way");
+    vault.begin_sanitization(Live::Ordinals).unwrap();
+    let before = vault.pool.moved();
+    let (mut own, mut others, mut waited) = (0, 0, 0);
+    for turn in 0.. {
+        let start = vault.pool.moved();
+        if vault.sanitization_is_ahead(25) {
+            waited += 1;
+            restored(&mut vault, snapshots[1 + 2 * (turn % 30)]).unwrap();
+            others += vault.pool.moved() - start;
+            continue;
+        }
+        let step = vault.step_sanitization().unwrap();
+        own += vault.pool.moved() - start;
+        // A third of what the others have moved, what it may be ahead, and a step.
+        assert!(
+            own <= others / 3 + 2 * crate::sanitize::AHEAD_BYTES_MAX,
+            "{own} of its own, {others} of others"
+        );
+        if step == Progress::Done {
+            break;
+        }
+    }
+    assert_eq!(vault.pool.moved() - before, own + others);
+    assert!(waited > 3, "it never waited: {own} of its own, {others} of others");
+}
+
+#[test]
+fn a_chunk_that_no_slot_holds_is_refused_and_leaves_no_slot_behind() {
+    let layout = Layout { slot_bytes: 16 << 10, ..layout(20) };
+    let (catalog, pool) = (Memory::new(layout.bytes(), 1), Memory::new(layout.pool_bytes(), 2));
+    let mut vault = Vault::create(&catalog, &pool, layout, setup()).unwrap();
+    let mut writer = writer(&mut vault);
+    let large = writer.chunk(&mut vault, Class::Data, &Noise(1).bytes(20_000));
+    assert_eq!(large, Err(VaultError::TooLarge { stored: 20_000, slot: 16 << 10 }));
+    let folder = writer.folder(&mut vault, &[]).unwrap();
+    let empty = Snapshot { name: b"nothing".to_vec(), created_ms: 1, folder };
+    let snapshot = writer.commit(&mut vault, &empty).unwrap();
+    vault.forget(snapshot).unwrap();
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    assert_eq!(vault.status().free, 20);
+}
+
+#[test]
+fn a_failed_write_latches_and_a_start_finds_all_that_was_committed() {
+    let media = Media::new(40);
+    let mut vault = media.create();
+    let all = files(&["a", "b", "c"], 10);
+    let first = put(&mut vault, &all).unwrap();
+    let mut writer = writer(&mut vault);
+    let snapshot = write(&mut vault, &mut writer, &files(&["d", "e"], 11)).unwrap();
+    media.pool.light_fuse(1);
+    let failed = writer.commit(&mut vault, &snapshot);
+    assert!(matches!(failed, Err(VaultError::Pool(_))), "{failed:?}");
+    media.pool.cut();
+    assert_eq!(writer.commit(&mut vault, &snapshot), Err(VaultError::Broken));
+    assert_eq!(restored(&mut vault, first).unwrap(), all, "reads go on");
+    drop(vault);
+    let mut vault = media.open();
+    assert_eq!(vault.snapshots().map(|(it, _)| it).collect::<Vec<_>>(), [first]);
+    assert_eq!(restored(&mut vault, first).unwrap(), all);
+}

@@ -89,9 +89,6 @@ impl Vault<'_> {
         let slot = condemned.or(table.free().first()).filter(|_| free > reserved);
         let slot = *slot.ok_or(VaultError::Full { free, reserved })?;
         let container = self.catalog.state().next.container;
-        if mutant::is(Mutant::WriteBeforeOpen) {
-            self.pool.write(slot, &[0xa5; 4096])?;
-        }
         self.catalog.commit(&[Change::Open(slot, container, class)])?;
         Ok((slot, container))
     }

@@ -1,0 +1,542 @@
+//! The lives of a vault: each begins with a start and ends with a cut of the power, or with the death of its process.
+
+use quietus_vault::catalog::Layout;
+use quietus_vault::chunk::{KEY_BYTES, VaultKey};
+use quietus_vault::client::{read_file, read_folder};
+use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::tree::Kind;
+use quietus_vault::vault::{Place, Setup};
+use quietus_vault::{PutId, Reference, SnapshotId, Vault, VaultError, VaultId};
+
+use super::Figures;
+use super::client::Client;
+use super::forensic::{examine, examine_catalog};
+use super::items::{Item, Shot};
+use super::model::{Model, Pending};
+use crate::medium::{Fault, FaultKind, Power, SimMedium};
+use crate::rng::Rng;
+use crate::violation::{Oracle, Violation};
+
+/// Puts at once.
+const CLIENTS_MAX: usize = 3;
+/// Calls after which a sanitization that is left alone is given up.
+const PATIENCE: u64 = 20_000;
+
+/// Media and choices of a history.
+struct Bench {
+    catalog: SimMedium,
+    pool: SimMedium,
+    power: Power,
+    layout: Layout,
+    setup: Setup,
+}
+
+impl Bench {
+    fn new(seed: u64, rng: &mut Rng) -> Bench {
+        let slots = rng.range(14, 40) as u32;
+        let slot_bytes = rng.pick(&[12 << 10, 16 << 10, 32 << 10]);
+        let layout = Layout { vault: VaultId([3; 16]), slots, slot_bytes, half_bytes: 16 << 10 };
+        let (policy, passes) = rng.pick(&[("clear", 1), ("random,zero", 2), ("random,ff", 3)]);
+        let setup = Setup {
+            key: VaultKey::new(&[7; KEY_BYTES]),
+            policy: policy.parse().expect("a policy"),
+            recent_entries_max: rng.range(4, 80) as usize,
+            entropy: [9; 32],
+        };
+        let power = Power::default();
+        let catalog = SimMedium::new(layout.bytes(), 1, false, power.clone());
+        let pool = SimMedium::new(layout.pool_bytes(), passes, false, power.clone());
+        catalog.reseed(seed);
+        pool.reseed(!seed);
+        Bench { catalog, pool, power, layout, setup }
+    }
+
+    fn open(&self) -> Result<Vault<'_>, VaultError> {
+        Vault::open(&self.catalog, &self.pool, self.setup.clone())
+    }
+
+    fn cut(&self) {
+        self.catalog.cut_power();
+        self.pool.cut_power();
+        self.power.restore();
+    }
+
+    /// Plans trouble for a life: the power fails, or a medium does.
+    fn plan_trouble(&self, rng: &mut Rng) {
+        match rng.below(100) {
+            0..60 => self.power.light_fuse(rng.pick(&[30, 200, 800]) + rng.below(200) as u32),
+            60..85 => {
+                let kind = rng.pick(&[FaultKind::Read, FaultKind::Write, FaultKind::Sync]);
+                rng.pick(&[&self.pool, &self.catalog]).plan(Fault { kind, after: rng.below(300) as u32 });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a medium has failed as planned.
+    fn has_failed(&self) -> bool {
+        let fired = [self.pool.take_fired(), self.catalog.take_fired()];
+        fired.iter().any(|fired| !fired.is_empty())
+    }
+
+    /// The media are well again; what a failed sync has lost stays lost.
+    fn heal(&self) {
+        self.pool.heal();
+        self.catalog.heal();
+    }
+}
+
+/// Why a life ends.
+enum Stop {
+    Power,
+    /// A medium has failed.
+    Fault,
+    Broken(Violation),
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Stop {
+        Stop::Broken(violation)
+    }
+}
+
+/// A vault that is open.
+struct Life<'m, 'w> {
+    bench: &'m Bench,
+    vault: Vault<'m>,
+    model: &'w mut Model,
+    figures: &'w mut Figures,
+    clients: Vec<Client>,
+    /// When the sanitization under way began.
+    began: u64,
+    /// Where content was.
+    places: Vec<(Place, Reference, Vec<u8>)>,
+}
+
+/// Lets the history of `seed` happen.
+pub fn run(seed: u64) -> Result<Figures, Violation> {
+    let mut rng = Rng::new(seed);
+    let bench = Bench::new(seed, &mut rng);
+    let (mut model, mut figures) = (Model::default(), Figures::default());
+    let created = Vault::create(&bench.catalog, &bench.pool, bench.layout, bench.setup.clone());
+    created.map_err(refused)?;
+    for _ in 0..rng.range(1, 6) {
+        let mut life = start(&bench, &mut model, &mut figures, &mut rng)?;
+        bench.plan_trouble(&mut rng);
+        let calls = rng.range(50, 900);
+        let ended = (0..calls).try_for_each(|_| life.act(&mut rng));
+        life.die();
+        match ended {
+            Err(Stop::Broken(violation)) => return Err(violation),
+            Err(Stop::Power) => {
+                figures.cuts += 1;
+                bench.cut();
+            }
+            Err(Stop::Fault) => {
+                figures.faults += 1;
+                bench.heal();
+                if rng.chance(50) {
+                    bench.cut();
+                }
+            }
+            Ok(()) => {
+                bench.power.restore();
+                bench.heal();
+            }
+        }
+    }
+    let mut life = start(&bench, &mut model, &mut figures, &mut rng)?;
+    life.finish(&mut rng)?;
+    Ok(figures)
+}
+
+/// Opens the vault; the power may fail meanwhile.
+fn start<'m, 'w>(
+    bench: &'m Bench,
+    model: &'w mut Model,
+    figures: &'w mut Figures,
+    rng: &mut Rng,
+) -> Result<Life<'m, 'w>, Violation> {
+    let vault = loop {
+        if rng.chance(20) {
+            bench.power.light_fuse(rng.range(1, 8) as u32);
+        }
+        match bench.open() {
+            Ok(vault) => break vault,
+            Err(_) if bench.power.is_off() => {
+                figures.cuts += 1;
+                bench.cut();
+            }
+            Err(error) => return Err(refused(error)),
+        }
+    };
+    bench.power.restore();
+    let (clients, places, began) = (Vec::new(), Vec::new(), model.now);
+    let mut life = Life { bench, vault, model, figures, clients, began, places };
+    life.reconcile()?;
+    life.examine_receipts()?;
+    Ok(life)
+}
+
+fn refused(error: VaultError) -> Violation {
+    Violation { oracle: Oracle::Replies, what: error.to_string() }
+}
+
+fn unsafe_(what: String) -> Violation {
+    Violation { oracle: Oracle::Safety, what }
+}
+
+impl Life<'_, '_> {
+    /// What the power cut short was done, or not; nothing else has changed.
+    fn reconcile(&mut self) -> Result<(), Violation> {
+        let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+        match self.model.pending.take() {
+            Some(Pending::Commit(shot)) => match found.iter().find(|it| !self.model.live.contains_key(it)) {
+                Some(snapshot) => drop(self.model.live.insert(*snapshot, shot)),
+                None => self.model.end(&shot),
+            },
+            Some(Pending::Forget(snapshot)) if !found.contains(&snapshot) => self.model.forget(snapshot),
+            _ => {}
+        }
+        if !self.model.live.keys().eq(&found) {
+            let wanted: Vec<_> = self.model.live.keys().collect();
+            return Err(unsafe_(format!("snapshots {found:?} after a start, not {wanted:?}")));
+        }
+        let all: Vec<SnapshotId> = found;
+        all.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
+    }
+
+    fn check<T>(&self, result: Result<T, VaultError>) -> Result<T, Stop> {
+        result.map_err(|error| self.why().unwrap_or_else(|| Stop::Broken(refused(error))))
+    }
+
+    /// What of the media's doing a call has failed for.
+    fn why(&self) -> Option<Stop> {
+        if self.bench.power.is_off() {
+            return Some(Stop::Power);
+        }
+        self.bench.has_failed().then_some(Stop::Fault)
+    }
+
+    /// One call of the vault, or what a client does with few.
+    fn act(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        self.model.now += 1;
+        self.figures.steps += 1;
+        match rng.below(100) {
+            0..3 => self.begin_put(rng)?,
+            3..55 => self.step_client(rng)?,
+            55..56 => self.drop_client(rng)?,
+            56..58 => self.forget(rng)?,
+            58..61 => self.begin(rng)?,
+            61..88 => self.sanitize()?,
+            88..90 => self.restore_any(rng)?,
+            90..92 => self.keep_place(rng)?,
+            92..94 => self.read_stale(rng)?,
+            94..95 => self.verify()?,
+            95 => self.record(rng)?,
+            96 if rng.chance(5) => self.cancel()?,
+            _ => {
+                self.bench.pool.destage(rng.below(40));
+                self.bench.catalog.destage(rng.below(4));
+            }
+        }
+        if self.bench.power.is_off() { Err(Stop::Power) } else { Ok(()) }
+    }
+
+    fn begin_put(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        if self.clients.len() >= CLIENTS_MAX {
+            return Ok(());
+        }
+        let put = self.vault.begin_put();
+        let put = self.check(put)?;
+        if rng.chance(20) {
+            return self.begin_lazy(put, rng);
+        }
+        let mut last = self.model.last_number;
+        let shot = Shot::some(rng, &self.model.known(), &mut last);
+        self.model.last_number = last;
+        self.clients.push(Client::new(put, shot, self.bench.setup.key.clone()));
+        Ok(())
+    }
+
+    /// Begins a put that relies on the folder of a snapshot, or ends it.
+    fn begin_lazy(&mut self, put: PutId, rng: &mut Rng) -> Result<(), Stop> {
+        if let Some(snapshot) = self.any_snapshot(rng) {
+            let found = self.vault.snapshot(snapshot);
+            let folder = self.check(found)?.folder;
+            self.model.last_number += 1;
+            let shot = Shot { name: self.model.last_number, ..self.model.live[&snapshot].clone() };
+            let key = self.bench.setup.key.clone();
+            let client = Client::lazy(&mut self.vault, put, (shot, folder), key);
+            if let Some(client) = self.check(client)? {
+                self.clients.push(client);
+                return Ok(());
+            }
+            return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
+        }
+        let dropped = self.vault.drop_put(put);
+        self.check(dropped)
+    }
+
+    fn step_client(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        if self.clients.is_empty() {
+            return Ok(());
+        }
+        let index = rng.index(self.clients.len());
+        let stepped = self.clients[index].step(&mut self.vault);
+        match stepped {
+            Ok(true) if self.clients[index].is_patient() && rng.chance(90) => Ok(()),
+            Ok(true) => self.commit(index),
+            Ok(false) => Ok(()),
+            Err(VaultError::Full { .. }) => self.give_up(index),
+            Err(error) => self.check(Err(error)),
+        }
+    }
+
+    fn commit(&mut self, index: usize) -> Result<(), Stop> {
+        let committed = self.clients[index].commit(&mut self.vault);
+        match committed {
+            Ok(snapshot) => {
+                let client = self.clients.swap_remove(index);
+                self.figures.commits += 1;
+                self.figures.shared += client.shared;
+                self.model.live.insert(snapshot, client.shot);
+                Ok(())
+            }
+            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
+            Err(error) => {
+                let client = self.clients.swap_remove(index);
+                self.model.pending = Some(Pending::Commit(client.shot));
+                self.check(Err(error))
+            }
+        }
+    }
+
+    fn give_up(&mut self, index: usize) -> Result<(), Stop> {
+        self.figures.full += 1;
+        self.end_client(index)
+    }
+
+    fn drop_client(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        if self.clients.is_empty() {
+            return Ok(());
+        }
+        self.end_client(rng.index(self.clients.len()))
+    }
+
+    fn end_client(&mut self, index: usize) -> Result<(), Stop> {
+        let client = self.clients.swap_remove(index);
+        self.model.end(&client.shot);
+        let dropped = self.vault.drop_put(client.put);
+        self.check(dropped)
+    }
+
+    fn any_snapshot(&self, rng: &mut Rng) -> Option<SnapshotId> {
+        let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
+        (!all.is_empty()).then(|| rng.pick(&all))
+    }
+
+    fn forget(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
+        let forgotten = self.vault.forget(snapshot);
+        if forgotten.is_err() {
+            self.model.pending = Some(Pending::Forget(snapshot));
+        }
+        self.check(forgotten)?;
+        self.figures.forgets += 1;
+        self.model.forget(snapshot);
+        Ok(())
+    }
+
+    fn begin(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        if self.vault.is_sanitizing() {
+            return Ok(());
+        }
+        let turns = rng.range(1, 3);
+        let live = rng.pick(&[Live::Ordinals, Live::Perfect { turns }]);
+        let begun = self.vault.begin_sanitization(live);
+        self.check(begun)?;
+        self.began = self.model.now;
+        Ok(())
+    }
+
+    fn sanitize(&mut self) -> Result<(), Stop> {
+        if !self.vault.is_sanitizing() {
+            return Ok(());
+        }
+        let copied = self.vault.sanitization_figures().map_or(0, |figures| figures.copied);
+        let stepped = self.vault.step_sanitization();
+        if self.check(stepped)? == Progress::Done {
+            self.figures.sanitized += 1;
+            self.figures.copied += copied;
+            // What died in the very call before it may have died after CP0 only if that call was the first step.
+            let dead = self.model.dead_since(self.began.saturating_sub(1), &self.running());
+            self.figures.gone += dead.len() as u64;
+            self.examine(&dead)?;
+            self.examine_receipts()?;
+            examine_catalog(&self.bench.catalog, self.model.last_number)?;
+        }
+        Ok(())
+    }
+
+    fn running(&self) -> Vec<&Shot> {
+        self.clients.iter().map(|client| &client.shot).collect()
+    }
+
+    fn examine(&self, dead: &[Item]) -> Result<(), Violation> {
+        examine([&self.bench.pool, &self.bench.catalog], &self.bench.setup.key, dead)
+    }
+
+    /// A receipt is of a forget, and of what that left behind nothing is there any more.
+    fn examine_receipts(&mut self) -> Result<(), Violation> {
+        let receipts: Vec<_> = self.vault.receipts().map(|receipt| receipt.snapshot).collect();
+        for snapshot in receipts {
+            let Some((time, shot)) = self.model.forgotten.get(&snapshot) else {
+                let what = format!("a receipt for {snapshot:?}, which nobody forgot");
+                return Err(Violation { oracle: Oracle::Record, what });
+            };
+            if self.model.receipts.contains(&snapshot) {
+                continue;
+            }
+            let dead = self.model.dead_since(*time, &self.running());
+            let dead: Vec<Item> = shot.items().filter(|item| dead.contains(item)).collect();
+            self.examine(&dead)?;
+            self.model.receipts.insert(snapshot);
+        }
+        Ok(())
+    }
+
+    fn restore_any(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        let snapshot = self.any_snapshot(rng);
+        snapshot.map_or(Ok(()), |snapshot| self.restore(snapshot))
+    }
+
+    fn restore(&mut self, snapshot: SnapshotId) -> Result<(), Stop> {
+        let found = restored(&mut self.vault, snapshot);
+        let found = found.map_err(|error| {
+            let what = format!("{snapshot:?} cannot be restored: {error}");
+            self.why().unwrap_or_else(|| Stop::Broken(unsafe_(what)))
+        })?;
+        self.figures.restores += 1;
+        let shot = &self.model.live[&snapshot];
+        let files = shot.files.iter().map(|(name, chunks)| {
+            let content = chunks.iter().flat_map(|number| Item::Content(*number).bytes());
+            (Item::Name(*name).bytes(), content.collect::<Vec<u8>>())
+        });
+        if files.eq(found) {
+            return Ok(());
+        }
+        Err(unsafe_(format!("{snapshot:?} is restored otherwise than it was put")).into())
+    }
+
+    /// Keeps the place of a chunk, to read there later.
+    fn keep_place(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
+        let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
+        let content = self.vault.get(&root);
+        let content = self.check(content)?;
+        let place = self.vault.locate(&root.fingerprint);
+        if let Some(place) = self.check(place)? {
+            self.places.push((place, root, content));
+        }
+        Ok(())
+    }
+
+    /// Reads where a chunk was: the content is the same or missed, and is found by looking it up again unless it died.
+    fn read_stale(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        let (place, root, content) = self.places.swap_remove(rng.index(self.places.len()));
+        let bytes = self.bench.pool.peek(place.at, <[u8]>::to_vec);
+        self.figures.stale += 1;
+        if place.content(&self.bench.setup.key, &bytes).is_ok_and(|found| found != content) {
+            return Err(unsafe_("a reader was shown other content than it had asked for".into()).into());
+        }
+        if !self.vault.snapshots().any(|(_, it)| it == root) {
+            return Ok(());
+        }
+        let again = self.vault.get(&root);
+        match self.check(again)? == content {
+            true => Ok(()),
+            false => Err(unsafe_("a chunk that moved is another one".into()).into()),
+        }
+    }
+
+    fn verify(&mut self) -> Result<(), Stop> {
+        let verified = self.vault.verify();
+        self.check(verified).map(|_| ())
+    }
+
+    fn record(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        let recorded = self.vault.recorded(rng.below(3));
+        self.check(recorded)
+    }
+
+    fn cancel(&mut self) -> Result<(), Stop> {
+        if !self.vault.is_sanitizing() {
+            return Ok(());
+        }
+        let cancelled = self.vault.cancel_sanitization();
+        self.check(cancelled)
+    }
+
+    /// The end of a process: puts under way are gone.
+    fn die(&mut self) {
+        self.model.now += 1;
+        for client in std::mem::take(&mut self.clients) {
+            self.model.end(&client.shot);
+        }
+        self.model.now += 1;
+    }
+
+    /// Left alone, the vault meets all that it owes.
+    fn finish(&mut self, rng: &mut Rng) -> Result<(), Violation> {
+        self.model.now += 2;
+        self.begin(rng)?;
+        for _ in 0..PATIENCE {
+            if !self.vault.is_sanitizing() {
+                break;
+            }
+            self.sanitize()?;
+        }
+        let status = self.vault.status();
+        let without = self.model.forgotten.keys().find(|it| !self.model.receipts.contains(it));
+        if self.vault.is_sanitizing() || status.owed > 0 || without.is_some() {
+            let what = format!("left alone, it still owes: {status:?}, no receipt for {without:?}");
+            return Err(Violation { oracle: Oracle::Liveness, what });
+        }
+        self.vault.verify().map_err(refused)?;
+        let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
+        all.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
+    }
+}
+
+impl From<Stop> for Violation {
+    fn from(stop: Stop) -> Violation {
+        match stop {
+            Stop::Broken(violation) => violation,
+            Stop::Power | Stop::Fault => unsafe_("a medium failed where none does".into()),
+        }
+    }
+}
+
+/// A file: its name and its content.
+type NamedContent = (Vec<u8>, Vec<u8>);
+
+/// The files of a snapshot, by name.
+fn restored(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Vec<NamedContent>, VaultError> {
+    let folder = vault.snapshot(snapshot)?.folder;
+    let mut files = Vec::new();
+    for node in read_folder(vault, &folder)? {
+        let mut content = Vec::new();
+        if let Kind::File(recipe) = &node.kind {
+            read_file::<VaultError>(vault, recipe, &mut |_, bytes| {
+                content.extend(bytes.unwrap_or_default());
+                Ok(())
+            })?;
+        }
+        files.push((node.name, content));
+    }
+    Ok(files)
+}

@@ -1,0 +1,60 @@
+//! What a vault has promised.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quietus_vault::SnapshotId;
+
+use super::items::{Item, Shot};
+
+/// See the module's documentation. Time counts the calls of the vault.
+#[derive(Default)]
+pub struct Model {
+    pub now: u64,
+    /// The snapshots that are there.
+    pub live: BTreeMap<SnapshotId, Shot>,
+    /// Those that were forgotten, and when.
+    pub forgotten: BTreeMap<SnapshotId, (u64, Shot)>,
+    /// Those of them that have a receipt.
+    pub receipts: BTreeSet<SnapshotId>,
+    /// When the last reference to an item ended, unless there is one now.
+    ended: BTreeMap<Item, u64>,
+    /// What the power cut short: it was done, or not.
+    pub pending: Option<Pending>,
+    /// The last number of an item.
+    pub last_number: u32,
+}
+
+/// A call that did not return.
+pub enum Pending {
+    Commit(Shot),
+    Forget(SnapshotId),
+}
+
+impl Model {
+    /// Notes that something that referred to the items is gone.
+    pub fn end(&mut self, shot: &Shot) {
+        for item in shot.items() {
+            self.ended.insert(item, self.now);
+        }
+    }
+
+    pub fn forget(&mut self, snapshot: SnapshotId) {
+        if let Some(shot) = self.live.remove(&snapshot) {
+            self.end(&shot);
+            self.forgotten.insert(snapshot, (self.now, shot));
+        }
+    }
+
+    /// What nothing has referred to since `time` or before; `running` are puts.
+    pub fn dead_since(&self, time: u64, running: &[&Shot]) -> Vec<Item> {
+        let live: BTreeSet<Item> =
+            self.live.values().chain(running.iter().copied()).flat_map(Shot::items).collect();
+        let dead = self.ended.iter().filter(|(item, ended)| **ended <= time && !live.contains(item));
+        dead.map(|(item, _)| *item).collect()
+    }
+
+    /// The snapshots that a new one may share something with.
+    pub fn known(&self) -> Vec<&Shot> {
+        self.live.values().chain(self.forgotten.values().rev().take(4).map(|(_, shot)| shot)).collect()
+    }
+}
