@@ -199,6 +199,10 @@ impl Server {
         self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
     }
 
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
     pub fn next_moment(&mut self) -> Moment {
         self.moment += 1;
         self.moment

@@ -1,7 +1,7 @@
 //! Many histories of a pair, over all cores.
 
 use crate::pairs::Pair;
-use crate::rule_e::trial::Part;
+use crate::rule_e::search::Part;
 use crate::server::Figures;
 use std::ops::Range;
 use std::sync::Mutex;

@@ -3,7 +3,7 @@
 use super::system::System;
 use super::truth::Truth;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Guest, IS_POINTERS, Mark, Owner, mend};
+use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +15,14 @@ pub const LABEL: u8 = 0;
 #[derive(Debug)]
 pub struct Ext2 {
     toy: Toy,
-    /// Most files at once, and the slots that they use.
-    limits: (usize, Vec<usize>),
     guest: Option<Guest>,
     next_generation: u8,
 }
 
 impl Ext2 {
-    /// An empty one, with so many blocks of data, and so many `files` that use `slots`.
-    pub fn new(data: Block, files: usize, slots: Vec<usize>) -> Self {
-        let toy = Toy::new(3 + data);
-        Self { toy, limits: (files, slots), guest: None, next_generation: 1 }
+    /// An empty one, with so many blocks of data.
+    pub fn new(data: Block) -> Self {
+        Self { toy: Toy::new(3 + data), guest: None, next_generation: 1 }
     }
 }
 
@@ -90,8 +87,8 @@ impl System for Ext2 {
     }
 
     fn actions(&self) -> Vec<Action> {
-        let (files, slots) = &self.limits;
-        self.guest.iter().flat_map(|it| it.actions(*files, slots, &it.free(), usize::MAX)).collect()
+        let slots: Vec<_> = (0..SLOTS).collect();
+        self.guest.iter().flat_map(|it| it.actions(FILES, &slots, &it.free(), usize::MAX)).collect()
     }
 
     fn does(&mut self, action: Action, truth: &mut Truth) {

@@ -10,6 +10,9 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Steps of one walk.
+const WALK_STEPS_MAX: usize = 160;
+
 /// Something that steps happen to.
 pub trait Space {
     /// Possible steps.
@@ -53,7 +56,7 @@ pub struct Part {
 }
 
 /// A step a line.
-pub(crate) fn listing<S: Debug>(steps: &[S]) -> String {
+fn listing<S: Debug>(steps: &[S]) -> String {
     steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
 
@@ -146,11 +149,7 @@ fn once_each<S: Copy + PartialEq>(steps: Vec<S>) -> Vec<S> {
 ///
 /// # Errors
 /// The history that broke a promise, and which.
-pub fn walk<P: Space>(
-    space: &mut P,
-    rng: &mut Rng,
-    steps_max: usize,
-) -> Result<usize, (Vec<P::Step>, String)> {
+fn walk<P: Space>(space: &mut P, rng: &mut Rng, steps_max: usize) -> Result<usize, (Vec<P::Step>, String)> {
     let mut history = Vec::new();
     while history.len() < steps_max && !space.is_over() {
         let step = rng.pick(&space.steps());
@@ -179,4 +178,36 @@ pub fn cut_down<S: Clone>(mut history: Vec<S>, mut fails: impl FnMut(&[S]) -> bo
         len = if history.len() < before { len.min(history.len()) } else { len / 2 };
     }
     history
+}
+
+/// The walk of `seed` through what `start` makes; cut down if it fails.
+pub fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+    taken(name, seed, start, |_| {})
+}
+
+/// The same; `look` at what it has come to.
+pub fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
+    let mut rng = Rng::new(seed);
+    let steps_max = rng.range(10, WALK_STEPS_MAX as u64) as usize;
+    let mut space = start();
+    let (depth, failure) = match walk(&mut space, &mut rng, steps_max) {
+        Ok(steps) => (steps, None),
+        Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
+    };
+    look(&space);
+    Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
+}
+
+/// Cuts a history down that broke a promise.
+fn shortest<P: Space>(steps: Vec<P::Step>, broken: String, start: impl Fn() -> P) -> (String, String) {
+    let fails =
+        |it: &[P::Step]| happen_and_finish(&mut start(), it).is_err_and(|it| kind(&it) == kind(&broken));
+    let steps = cut_down(steps, fails);
+    let broken = happen_and_finish(&mut start(), &steps).err().unwrap_or(broken);
+    (listing(&steps), broken)
+}
+
+/// Kind of the broken promise: `safety`, `forensic`, or the difference between the versions.
+fn kind(broken: &str) -> &str {
+    broken.split(':').next().unwrap_or(broken)
 }
