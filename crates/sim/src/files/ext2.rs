@@ -114,7 +114,7 @@ impl System for Ext2 {
     }
 
     /// Data that looks as if it were pointers gives nobody anything, nor do pointers that were
-    /// written before the owner got their block once more.
+    /// written before the owner got their block once more: older content may come back, and does not count.
     fn is_needed(
         &mut self,
         block: Block,
@@ -126,14 +126,15 @@ impl System for Ext2 {
         let names = |at: Block, it: &Bytes| {
             it[IS_POINTERS] != 0
                 && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
-                && truth.counts(at, &owner, Mark::of(it).map(|it| it.stay))
+                && Mark::of(it).map(|it| it.stay) == truth.latest(at, Some(&owner))
         };
         let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
         let names_it = |(it, kind): (u8, Kind)| {
             let at = Block::from(it);
             at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
         };
-        truth.counts(block, &owner, Some(stay)) && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
+        truth.latest(block, Some(&owner)) == Some(stay)
+            && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
     }
 }
 

@@ -86,12 +86,6 @@ impl Truth {
         latest.map(|n| Stay(n as u16))
     }
 
-    /// Whether content of `stay` in `block` counts for `owner`: older content may come back, and only the
-    /// latest does.
-    pub fn counts(&self, block: Block, owner: &Owner, stay: Option<Stay>) -> bool {
-        stay == self.latest(block, Some(owner))
-    }
-
     /// Ends the stay in `block`.
     pub fn end(&mut self, block: Block) {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);

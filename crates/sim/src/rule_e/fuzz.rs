@@ -4,14 +4,14 @@
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::differential;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, page, table};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Extent, Millis};
-use quietus_core::watch::{Attached, Verdict};
+use quietus_core::watch::Attached;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 /// The window, and `settle`, of [`options`]: so far apart that few steps of
 /// time tell all their stages.
@@ -65,9 +65,7 @@ impl fmt::Debug for Page {
 
 /// A block is written that begins with `begin`.
 pub(super) fn put(block: Block, begin: &[u8]) -> Step {
-    let mut page = [0; BLOCK_BYTES];
-    page[..begin.len()].copy_from_slice(begin);
-    Step::Put(block, Page(page))
+    Step::Put(block, Page(page(begin.iter().copied())))
 }
 
 /// The map says of one block whether it is allocated, and nothing else.
@@ -142,7 +140,7 @@ const BLOCKS: Block = 6;
 pub struct Fuzz {
     theme: Theme,
     watchers: Watchers,
-    differential: Differential<BLOCK_BYTES>,
+    pub(super) differential: Differential<BLOCK_BYTES>,
 }
 
 /// A disk with one file, block 3, and a map that says so.
@@ -170,18 +168,14 @@ impl Fuzz {
         Self { theme: theme.clone(), watchers, differential: differential.watched_by(watchers) }
     }
 
-    /// Takes all verdicts that there are.
-    pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
-        self.differential.verdicts(all)
-    }
-
     fn restart(&mut self) {
         let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
         self.differential = (self.theme.attach)(&self.theme, disk, now).watched_by(self.watchers);
     }
 
     fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
-        let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
+        let extent =
+            Extent::new(place(block, BLOCK_BYTES as u32).start.0 + u64::from(from), bytes.len() as u64);
         self.differential.write(extent, bytes).map(drop)
     }
 }
@@ -216,15 +210,12 @@ impl Space for Fuzz {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.differential.disk().hash(&mut hasher);
-        if let Some(reference) = self.differential.reference() {
-            reference.digest(&mut hasher);
-        }
+        self.differential.digest(&mut hasher);
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.differential.is_over() || self.differential.reference().is_none()
+        self.differential.is_done()
     }
 }
 

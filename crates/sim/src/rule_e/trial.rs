@@ -46,7 +46,7 @@ pub fn retold(known: &Known, is_told: bool, watchers: Watchers) -> Result<(), St
     let steps: Vec<_> = known.steps.iter().filter(is_heard).copied().collect();
     let mut fuzz = Fuzz::watched_by(&fuzz::empty(), watchers);
     happen(&mut fuzz, &steps)?;
-    match fuzz.verdicts(true)?.get(&known.block) {
+    match fuzz.differential.verdicts(true)?.get(&known.block) {
         found if found == known.verdict.as_ref() => Ok(()),
         found => {
             Err(format!("safety: the fate of block {} is {found:?}, not {:?}", known.block, known.verdict))
