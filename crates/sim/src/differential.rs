@@ -176,10 +176,15 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.rule.as_ref().map_or_else(reference, |it| it.has_changed() || it.broken().is_some())
     }
 
-    /// The knowledge of the rules, for telling states apart; none once it hangs on a time that the
-    /// rules do not fix.
-    pub fn reference(&self) -> Option<&dyn Version> {
-        self.reference.as_deref()
+    /// Whether nothing more is to be learned: inference has stopped, or hung on a time that the rules do not fix.
+    pub fn is_done(&self) -> bool {
+        self.is_over() || self.reference.is_none()
+    }
+
+    /// Adds what tells two states apart to `hasher`: the disk, and the knowledge of the rules.
+    pub fn digest(&self, hasher: &mut dyn Hasher) {
+        hasher.write(self.disk.as_flattened());
+        self.reference.iter().for_each(|it| it.digest(hasher));
     }
 
     /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before.

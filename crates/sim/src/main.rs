@@ -8,7 +8,7 @@ use quietus_sim::mutants::{Caught, TRIALS, hunt, hunt_pair};
 #[cfg(feature = "mutants")]
 use quietus_sim::pairs::Guest;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
-use quietus_sim::rule_e::trial::{Part, cached, parts, searched, walked};
+use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
 use quietus_sim::soak::{soak, threads};
 use quietus_sim::vault;
@@ -170,8 +170,6 @@ fn hunt_vault(seeds_max: u64, name: &str) -> bool {
 /// ext2's rules, what FAT makes of them, and the rules below a journal.
 fn trial(transitions: u64, walks: u64) -> bool {
     let mut is_well = trial_of(parts(), |n| searched(n, transitions), walks, walked);
-    println!("below a cache:");
-    is_well &= trial_of(0, |n| searched(n, transitions), walks, |seed| cached(seed, true, Both));
     println!("below a journal:");
     let searched = |n| journal::searched(n, transitions);
     is_well &= trial_of(journal::parts(), searched, walks, journal::walked);

@@ -1,10 +1,10 @@
 //! The pairs of guest and store: the histories that a run plays.
 
-use crate::files::FileSystem::{Ext2, Ext4, Fat};
+use crate::files::FileSystem::{ExFat, Ext2, Ext4, Fat};
 use crate::files::{self, FileSystem, Files};
 use crate::history::{self, History};
 use crate::rng::Rng;
-use crate::rule_e::trial::{Part, taken};
+use crate::rule_e::search::{Part, taken};
 use crate::server::Figures;
 use crate::shrink::shrink;
 use crate::verdict::verdict;
@@ -32,6 +32,8 @@ pub enum Guest {
     /// File systems, in a partition each if there are several. Their clients come and go, and ask for
     /// what is refused.
     Files(&'static [FileSystem]),
+    /// A file system above a cache, which merges writes and sends them in any order.
+    Cached(FileSystem),
 }
 
 /// A guest above a store.
@@ -46,7 +48,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 12] = [
+pub const PAIRS: [Pair; 17] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -59,6 +61,11 @@ pub const PAIRS: [Pair; 12] = [
     files(&[Ext4, Fat, Ext2], Store::InPlace, 1_000),
     files(&[Ext4, Fat, Ext2], Store::Overlay, 1_000),
     Pair { guest: Guest::Bare, store: Store::Versions, histories: 10_000 },
+    Pair { guest: Guest::Cached(Ext2), store: Store::InPlace, histories: 3_000 },
+    Pair { guest: Guest::Cached(Ext2), store: Store::Overlay, histories: 1_000 },
+    Pair { guest: Guest::Cached(Fat), store: Store::InPlace, histories: 1_000 },
+    files(&[ExFat], Store::InPlace, 1_000),
+    files(&[ExFat], Store::Overlay, 1_000),
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -69,6 +76,7 @@ impl fmt::Display for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let guest = match self.guest {
             Guest::Bare => "bare requests".into(),
+            Guest::Cached(part) => format!("{part} above a cache"),
             Guest::Files(parts) => parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
         };
         let store = match self.store {
@@ -86,14 +94,23 @@ impl Pair {
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
             Guest::Bare => bare(&self.to_string(), self.history(seed)),
-            Guest::Files(parts) => {
-                let setup = files::Setup::from_seed(seed, self.disk(seed), parts);
-                let mut figures = Figures::default();
-                let name = format!("{self}, {setup:?}");
-                let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.figures());
-                (part, figures)
-            }
+            Guest::Files(parts) => self.lived(seed, parts, None),
+            Guest::Cached(part) => self.lived(seed, &[part], Some(true)),
         }
+    }
+
+    /// The same with a cache of which the server knows nothing.
+    pub fn untold(&self, seed: u64) -> Part {
+        let Guest::Cached(part) = self.guest else { return self.played(seed).0 };
+        self.lived(seed, &[part], Some(false)).0
+    }
+
+    fn lived(&self, seed: u64, parts: &[FileSystem], cache: Option<bool>) -> (Part, Figures) {
+        let setup = files::Setup { cache, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
+        let mut figures = Figures::default();
+        let name = format!("{self}, {setup:?}");
+        let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.figures());
+        (part, figures)
     }
 
     /// The history of bare requests of `seed`.

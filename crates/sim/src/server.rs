@@ -104,60 +104,54 @@ pub struct Server {
     pub figures: Figures,
 }
 
-/// Events of a history: evidence that the oracles had something to judge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Figures {
-    /// Requests that were done.
-    pub done: u64,
-    /// Requests that were refused.
-    pub refused: u64,
-    /// Acts of input and output.
-    pub acts: u64,
-    /// Receipts for content that was destroyed.
-    pub shredded: u64,
-    /// Receipts for conservative overwrites.
-    pub rewritten: u64,
-    /// Runs that were inferred to be dead.
-    pub inferred: u64,
-    /// Kills and power cuts.
-    pub crashes: u64,
-    /// Power cuts while the disk was being opened.
-    pub cut_in_recovery: u64,
-    /// Failures of a medium that came.
-    pub failures: u64,
-    /// Times that the host became full.
-    pub full: u64,
-    /// Requests that were refused for want of space.
-    pub no_space: u64,
-    /// Times that all obligations were completed and the media were examined.
-    pub examined: u64,
-    /// Epochs that were closed.
-    pub closed: u64,
-    /// Reads of what a kept epoch showed.
-    pub past: u64,
-    /// Receipts for forgotten epochs.
-    pub forgotten: u64,
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Events of a history: evidence that the oracles had something to judge.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Figures {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Figures {
+            /// Adds the figures of another history.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
 }
 
-impl Figures {
-    /// Adds the figures of another history.
-    pub fn add(&mut self, other: &Self) {
-        self.done += other.done;
-        self.refused += other.refused;
-        self.acts += other.acts;
-        self.shredded += other.shredded;
-        self.rewritten += other.rewritten;
-        self.inferred += other.inferred;
-        self.crashes += other.crashes;
-        self.cut_in_recovery += other.cut_in_recovery;
-        self.failures += other.failures;
-        self.full += other.full;
-        self.no_space += other.no_space;
-        self.examined += other.examined;
-        self.closed += other.closed;
-        self.past += other.past;
-        self.forgotten += other.forgotten;
-    }
+figures! {
+    /// Requests that were done.
+    done,
+    /// Requests that were refused.
+    refused,
+    /// Acts of input and output.
+    acts,
+    /// Receipts for content that was destroyed.
+    shredded,
+    /// Receipts for conservative overwrites.
+    rewritten,
+    /// Runs that were inferred to be dead.
+    inferred,
+    /// Kills and power cuts.
+    crashes,
+    /// Power cuts while the disk was being opened.
+    cut_in_recovery,
+    /// Failures of a medium that came.
+    failures,
+    /// Times that the host became full.
+    full,
+    /// Requests that were refused for want of space.
+    no_space,
+    /// Times that all obligations were completed and the media were examined.
+    examined,
+    /// Epochs that were closed.
+    closed,
+    /// Reads of what a kept epoch showed.
+    past,
+    /// Receipts for forgotten epochs.
+    forgotten,
 }
 
 impl Server {
@@ -197,6 +191,10 @@ impl Server {
     pub fn reseed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
         self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
+    }
+
+    pub fn now(&self) -> Millis {
+        self.now
     }
 
     pub fn next_moment(&mut self) -> Moment {

@@ -1,14 +1,11 @@
 //! Many histories of a pair, over all cores.
 
 use crate::pairs::Pair;
-use crate::rule_e::trial::Part;
+use crate::rule_e::search::Part;
 use crate::server::Figures;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Histories that a thread takes at a time.
-const CHUNK: u64 = 16;
 
 /// Results of many histories.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +35,14 @@ pub fn soak(
     let work = || {
         prepare();
         while !is_over.load(Ordering::Relaxed) {
-            let start = next.fetch_add(CHUNK, Ordering::Relaxed);
-            if start >= seeds.end {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
                 return;
             }
-            let part = chunk(pair, start..seeds.end.min(start + CHUNK));
+            let (part, figures) = pair.played(seed);
             is_over.fetch_or(part.failure.is_some(), Ordering::Relaxed);
             let mut tally = tally.lock().expect("verdicts do not panic");
-            tally.add(part);
+            tally.add(seed, part, &figures);
             progress(tally.histories);
         }
     };
@@ -58,26 +55,14 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The histories of `seeds`, up to the first that fails.
-fn chunk(pair: &Pair, seeds: Range<u64>) -> Tally {
-    let mut tally = Tally::default();
-    for seed in seeds {
-        let (part, figures) = pair.played(seed);
-        let failure = part.failure.is_some().then(|| (seed, part.clone()));
-        tally.add(Tally { histories: 1, steps: part.transitions, figures, failure });
-        if tally.failure.is_some() {
-            break;
-        }
-    }
-    tally
-}
-
 impl Tally {
-    fn add(&mut self, other: Self) {
-        self.histories += other.histories;
-        self.steps += other.steps;
-        self.figures.add(&other.figures);
-        let failures = self.failure.take().into_iter().chain(other.failure);
-        self.failure = failures.min_by_key(|(seed, _)| *seed);
+    fn add(&mut self, seed: u64, part: Part, figures: &Figures) {
+        self.histories += 1;
+        self.steps += part.transitions;
+        self.figures.add(figures);
+        let is_first = self.failure.as_ref().is_none_or(|(first, _)| seed < *first);
+        if part.failure.is_some() && is_first {
+            self.failure = Some((seed, part));
+        }
     }
 }

@@ -26,7 +26,9 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let Figures { closed, past, forgotten, .. } = tally.figures;
         let epochs = if keeps { [closed, past, forgotten] } else { [done; 3] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
-        let least = pair.histories / 30;
+        // Few of these fill their host.
+        let is_rare = matches!(pair.guest, Guest::Cached(_));
+        let least = pair.histories / if is_rare { 300 } else { 30 };
         assert!(
             seen.iter().chain(&epochs).all(|count| *count > least),
             "{pair}: too little to judge: {:?}",
@@ -79,4 +81,16 @@ const RARE: [(usize, u64); 21] = [
 #[test]
 fn what_few_histories_find_stays_found() {
     RARE.iter().for_each(|(pair, seed)| assert_kept(&PAIRS[*pair].played(*seed).0));
+}
+
+/// Histories of a guest in which live data dies if the server is not told of the cache.
+const UNTOLD: u64 = 3_000;
+
+#[test]
+fn a_cache_that_the_server_does_not_know_of_costs_live_data() {
+    silence_panics();
+    for pair in PAIRS.iter().filter(|it| matches!(it.guest, Guest::Cached(_)) && it.store == Store::InPlace) {
+        let mut broken = (0..UNTOLD).filter_map(|seed| pair.untold(seed).failure);
+        assert!(broken.any(|it| it.1.starts_with("safety")), "the cache is too tame in {pair}");
+    }
 }

@@ -1,12 +1,14 @@
 //! The ends of the guests, the server and the machine, and their ways back.
 
 use super::Files;
+use super::ext2;
 use super::part::Part;
-use crate::rule_e::guest::{Mark, Stay};
+use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::Bytes;
 use crate::server::{Above, overdue};
 use quietus_core::volume::Event;
 use quietus_detect::format::Block;
+use std::collections::BTreeMap;
 
 impl Files {
     pub(super) fn shred_now(&mut self) -> Result<(), String> {
@@ -38,6 +40,7 @@ impl Files {
         let is_one = self.parts.len() == 1;
         self.parts.iter_mut().for_each(|it| it.is_cold |= !knows || !(is_one || it.system.log().is_empty()));
         self.connect(true)?;
+        self.tell_attached()?;
         self.settle_server()?;
         let is_lost = |(part, knew): (&Part, bool)| knew && !self.server.watches(part.extent());
         if knows && self.parts.iter().zip(knew).any(is_lost) {
@@ -72,6 +75,7 @@ impl Files {
         self.orphans.clear();
         self.parts.iter_mut().for_each(|it| it.is_cold = true);
         self.connect(true)?;
+        self.tell_attached()?;
         if !survives || is_overlay {
             return self.recover(is_overlay, false);
         }
@@ -85,12 +89,16 @@ impl Files {
         self.orphans.clear();
         self.parts.iter_mut().for_each(|it| it.is_cold = true);
         self.connect(true)?;
+        self.tell_attached()?;
         self.recover(true, true)
     }
 
     /// Recovers, when no guest survives.
     fn recover(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         self.everywhere(|it| {
+            if all {
+                it.cache.lose();
+            }
             it.hang_up();
             it.system.leave();
             Ok(())
@@ -117,9 +125,25 @@ impl Files {
 
     /// Notes who has what, as it follows from what was found.
     fn recovered(&mut self, pages: &[Bytes], found: &[Vec<u8>]) {
-        let named = self.system.owners_on(pages, found);
-        let holds = self.system.holds();
-        self.truth.recovered(&named, holds);
+        let named = self.system.owners_on(&self.through_cache(pages.to_vec()), found);
+        self.owned(&named);
+    }
+
+    /// Notes who has what. Above a cache the content that the guest reads decides, where it tells: of two stays
+    /// of one owner in one block that one lasts whose content is there.
+    pub(super) fn owned(&mut self, named: &BTreeMap<Block, Owner>) {
+        let is_read = self.setup.is_cached() && self.system.label() == ext2::LABEL;
+        let read = || {
+            let seen = self.seen();
+            let marks =
+                named.iter().filter_map(|(block, it)| Some((*block, it, Mark::of(&seen[*block as usize])?)));
+            marks
+                .filter(|(_, owner, mark)| mark.owner == **owner)
+                .map(|(block, _, mark)| (block, mark.stay))
+                .collect()
+        };
+        let holds = if is_read { Some(read()) } else { self.system.holds() };
+        self.truth.recovered(named, holds);
     }
 
     /// The stay in which the content of `block` was written, if it is of a file.

@@ -3,7 +3,7 @@
 use super::system::System;
 use super::truth::Truth;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Guest, IS_POINTERS, Mark, Owner, mend};
+use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +15,14 @@ pub const LABEL: u8 = 0;
 #[derive(Debug)]
 pub struct Ext2 {
     toy: Toy,
-    /// Most files at once, and the slots that they use.
-    limits: (usize, Vec<usize>),
     guest: Option<Guest>,
     next_generation: u8,
 }
 
 impl Ext2 {
-    /// An empty one, with so many blocks of data, and so many `files` that use `slots`.
-    pub fn new(data: Block, files: usize, slots: Vec<usize>) -> Self {
-        let toy = Toy::new(3 + data);
-        Self { toy, limits: (files, slots), guest: None, next_generation: 1 }
+    /// An empty one, with so many blocks of data.
+    pub fn new(data: Block) -> Self {
+        Self { toy: Toy::new(3 + data), guest: None, next_generation: 1 }
     }
 }
 
@@ -90,8 +87,8 @@ impl System for Ext2 {
     }
 
     fn actions(&self) -> Vec<Action> {
-        let (files, slots) = &self.limits;
-        self.guest.iter().flat_map(|it| it.actions(*files, slots, &it.free(), usize::MAX)).collect()
+        let slots: Vec<_> = (0..SLOTS).collect();
+        self.guest.iter().flat_map(|it| it.actions(FILES, &slots, &it.free(), usize::MAX)).collect()
     }
 
     fn does(&mut self, action: Action, truth: &mut Truth) {
@@ -117,7 +114,7 @@ impl System for Ext2 {
     }
 
     /// Data that looks as if it were pointers gives nobody anything, nor do pointers that were
-    /// written before the owner got their block once more.
+    /// written before the owner got their block once more: older content may come back, and does not count.
     fn is_needed(
         &mut self,
         block: Block,
@@ -129,14 +126,15 @@ impl System for Ext2 {
         let names = |at: Block, it: &Bytes| {
             it[IS_POINTERS] != 0
                 && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
-                && truth.counts(at, &owner, Mark::of(it).map(|it| it.stay))
+                && Mark::of(it).map(|it| it.stay) == truth.latest(at, Some(&owner))
         };
         let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
         let names_it = |(it, kind): (u8, Kind)| {
             let at = Block::from(it);
             at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
         };
-        truth.counts(block, &owner, Some(stay)) && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
+        truth.latest(block, Some(&owner)) == Some(stay)
+            && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
     }
 }
 

@@ -12,8 +12,8 @@ use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See [`System::label`].
-pub const LABEL: u8 = 1;
+/// See [`System::label`]: of a table that is final, and of one that needs rest.
+pub const LABELS: [u8; 2] = [1, 2];
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
 /// File of an owner that names a block as the next one behind itself.
@@ -63,7 +63,7 @@ fn owner(stay: Stay) -> Owner {
 
 impl System for Fat {
     fn label(&self) -> u8 {
-        LABEL
+        LABELS[usize::from(!self.toy.is_final)]
     }
 
     fn blocks(&self) -> Block {

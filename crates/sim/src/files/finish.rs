@@ -3,6 +3,7 @@
 
 use super::part::Part;
 use super::{Event, Files};
+use crate::cache::{self, HOLD_MS};
 use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use quietus_detect::format::Block;
@@ -13,12 +14,18 @@ impl Files {
     pub(super) fn settle_everything(&mut self) -> Result<(), String> {
         self.server.fill_host(false);
         self.everywhere(|it| it.begin(Event::Unmount(false)))?;
+        self.flush_caches()?;
         self.until_quiet()?;
-        self.everywhere(|it| if it.is_whole() { Ok(()) } else { it.begin(Event::Fsck(false)) })?;
-        for _ in 0..2 * self.setup.options.settle_ms.div_ceil(1000) + 2 {
+        self.everywhere(|it| {
+            if it.is_whole() && !it.setup.is_cached() { Ok(()) } else { it.begin(Event::Fsck(false)) }
+        })?;
+        let hold_ms = if self.setup.is_cached() { HOLD_MS } else { 0 };
+        for _ in 0..2 * (self.setup.options.settle_ms + hold_ms).div_ceil(1000) + 2 {
             self.drain()?;
-            for event in [Event::Mount, Event::Pass(1000), Event::Unmount(false), Event::Pass(1000)] {
+            for event in [Event::Mount, Event::Unmount(false)] {
                 self.everywhere(|it| it.begin(event))?;
+                self.flush_caches()?;
+                self.everywhere(|it| it.begin(Event::Pass(1000)))?;
             }
         }
         self.drain()?;
@@ -30,6 +37,10 @@ impl Files {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
         self.judge_remains()
+    }
+
+    fn flush_caches(&mut self) -> Result<(), String> {
+        self.everywhere(|it| if it.setup.is_cached() { it.cache_does(cache::Step::Flush) } else { Ok(()) })
     }
 
     /// Reads everything; once nothing is mounted, nothing is left in a log.

@@ -14,26 +14,27 @@
 //! - *liveness*: what is due is done, and each request is replied to once;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
+mod cached;
 mod client;
 mod crash;
-pub(crate) mod ext2;
+mod ext2;
 mod ext4;
-pub(crate) mod fat;
+mod fat;
 mod finish;
 mod forensic;
 mod part;
 mod sent;
 mod shelf;
 mod steps;
-pub(crate) mod system;
+mod system;
 mod traffic;
-pub(crate) mod truth;
+mod truth;
 mod work;
 
+use crate::cache;
 use crate::history;
 use crate::rng::Rng;
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{FILES, SLOTS};
 use crate::rule_e::search::Space;
 use crate::server::{Above, Figures, Server, Watched};
 use ext2::Ext2;
@@ -41,6 +42,7 @@ use ext4::Ext4;
 use fat::Fat;
 use part::Part;
 use quietus_core::request::RequestId;
+use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use sent::Sent;
@@ -59,6 +61,8 @@ pub enum FileSystem {
     Ext2,
     /// With a table that is map and pointers in one.
     Fat,
+    /// The same, with a table that needs rest.
+    ExFat,
     /// With a journal.
     Ext4,
 }
@@ -68,6 +72,7 @@ impl fmt::Display for FileSystem {
         f.write_str(match self {
             Self::Ext2 => "ext2",
             Self::Fat => "FAT",
+            Self::ExFat => "exFAT",
             Self::Ext4 => "ext4",
         })
     }
@@ -80,7 +85,7 @@ impl FileSystem {
         match self {
             Self::Ext4 => 5_000,
             Self::Ext2 if is_alone => 7,
-            Self::Ext2 | Self::Fat => 4,
+            Self::Ext2 | Self::Fat | Self::ExFat => 4,
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct Setup {
     pub crashes: bool,
     /// The host may become full.
     pub fills: bool,
+    /// A cache stands between the guest and the disk, and the server is told of it, or not.
+    pub cache: Option<bool>,
 }
 
 impl Setup {
@@ -117,14 +124,20 @@ impl Setup {
             crashes: rng.chance(50),
             disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
             fills: rng.chance(FULL_PERCENT),
+            cache: None,
         }
+    }
+
+    fn is_cached(&self) -> bool {
+        self.cache.is_some()
     }
 
     fn systems(&self) -> Vec<Box<dyn System>> {
         let system = |&(it, data): &(_, Block)| -> Box<dyn System> {
             match it {
-                FileSystem::Ext2 => Box::new(Ext2::new(data, FILES, (0..SLOTS).collect())),
+                FileSystem::Ext2 => Box::new(Ext2::new(data)),
                 FileSystem::Fat => Box::new(Fat::new(data, true)),
+                FileSystem::ExFat => Box::new(Fat::new(data, false)),
                 FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
             }
         };
@@ -162,6 +175,10 @@ pub enum Event {
     CrashGuest(bool),
     /// The file system is mended; the superblock may come first.
     Fsck(bool),
+    /// The cache does something.
+    Cache(cache::Step),
+    /// The guest's host loses its power: the guest crashes, and its cache is lost.
+    LoseHost,
     /// The client's connection is lost: what was not replied to comes once more. The other
     /// connection may be there before this one is gone.
     Reconnect(bool),
@@ -216,6 +233,8 @@ pub struct Files {
     orphans: BTreeMap<RequestId, (usize, Sent)>,
     moment: u64,
     run_ms: u64,
+    /// Time of the server up to which time has passed for the cache.
+    cached_until: Millis,
     count: u32,
     rng: Rng,
 }
@@ -247,7 +266,7 @@ impl Files {
             content.push(part::table(systems.iter().map(|it| it.blocks())));
         }
         for system in systems {
-            let (part, wide) = Part::new(system, content.len() as Block);
+            let (part, wide) = Part::new(system, content.len() as Block, setup.is_cached());
             parts.push(part);
             content.extend(wide);
         }
@@ -266,10 +285,13 @@ impl Files {
             orphans: BTreeMap::new(),
             moment: 0,
             run_ms: 0,
+            cached_until: Millis(0),
             count: 0,
             rng: Rng::new(0),
         };
+        this.cached_until = this.server.now();
         this.server.connect(true).expect("nothing has happened yet");
+        this.tell_attached().expect("nothing has happened yet");
         this.settle_server().expect("nothing has happened yet");
         this.begin(Event::Pass(1)).expect("nothing has happened yet");
         this.settle_server().expect("nothing has happened yet");
@@ -314,6 +336,8 @@ impl Files {
             Event::Unmount(is_late) => self.unmount(is_late),
             Event::CrashGuest(lands) => self.crash_guest(lands),
             Event::Fsck(first) => self.fsck(first),
+            Event::Cache(step) => self.cache_does(step),
+            Event::LoseHost => self.lose_host(),
             Event::Reconnect(overlaps) => self.reconnect(overlaps),
             Event::Pass(ms) => self.pass(ms),
             Event::Sleep => self.sleep(),
@@ -347,6 +371,7 @@ impl Space for Files {
         for _ in 0..self.rng.below(self.setup.turns_max + 1) {
             self.turn()?;
         }
+        self.everywhere(Self::catch_up)?;
         self.happen(step.event)?;
         let run_ms = self.run_ms;
         self.parts.iter_mut().for_each(|part| part.note_dirty(run_ms));

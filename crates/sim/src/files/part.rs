@@ -1,11 +1,12 @@
 //! One file system, in its partition or on the whole disk.
 
-use super::sent::Sent;
+use super::sent::{Sent, What};
 use super::shelf::Shelf;
 use super::system::{LABEL, System};
 use super::truth::Truth;
+use crate::cache::Cache;
 use crate::rule_e::guest::Owner;
-use crate::rule_e::toy::SUPER;
+use crate::rule_e::toy::{Bytes, SUPER};
 use crate::rule_e::wide::narrowed;
 use quietus_core::request::RequestId;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
@@ -24,6 +25,8 @@ pub struct Part {
     pub(super) was_clean: bool,
     pub(super) shelves: Vec<Shelf>,
     pub(super) truth: Truth,
+    /// Writes that a cache below the guest holds back.
+    pub(super) cache: Cache<What>,
     /// Requests on their way; nothing below has heard of them.
     pub(super) wire: Vec<Sent>,
     pub(super) pending: BTreeMap<RequestId, Sent>,
@@ -37,7 +40,7 @@ pub struct Part {
 
 impl Part {
     /// An empty file system from block `base` on, and what lies there.
-    pub(super) fn new(mut system: Box<dyn System>, base: Block) -> (Self, Vec<Vec<u8>>) {
+    pub(super) fn new(mut system: Box<dyn System>, base: Block, is_cached: bool) -> (Self, Vec<Vec<u8>>) {
         let mut wide = system.disk(u64::from(base) * BLOCK_BYTES);
         wide[SUPER as usize][LABEL] = system.label();
         wide.iter_mut().for_each(|it| it.resize(BLOCK_BYTES as usize, 0));
@@ -50,6 +53,7 @@ impl Part {
             was_clean: true,
             shelves,
             truth: Truth::new(wide.iter().map(|it| narrowed(it)).collect()),
+            cache: Cache::new(is_cached),
             wire: Vec::new(),
             pending: BTreeMap::new(),
             looked: BTreeMap::new(),
@@ -80,9 +84,24 @@ impl Part {
         block(extent.start.0)..block(extent.end().next_multiple_of(BLOCK_BYTES))
     }
 
-    /// The owner of each block: in memory, or else by what has arrived.
+    /// The owner of each block: in memory, or else by what the guest would read.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
-        self.system.owners().unwrap_or_else(|| self.system.owners_on(self.truth.seen(), &[]))
+        self.system.owners().unwrap_or_else(|| self.system.owners_on(&self.seen(), &[]))
+    }
+
+    /// What has arrived, as the guest reads it.
+    pub(super) fn seen(&self) -> Vec<Bytes> {
+        self.through_cache(self.truth.seen().to_vec())
+    }
+
+    /// What lies on the disk, as the guest reads it.
+    pub(super) fn through_cache(&self, mut pages: Vec<Bytes>) -> Vec<Bytes> {
+        for (block, what) in self.cache.waiting() {
+            if let What::Write { bytes, .. } = what {
+                pages[block as usize] = narrowed(bytes);
+            }
+        }
+        pages
     }
 
     /// Drops the guest, and with it all that it waits for.

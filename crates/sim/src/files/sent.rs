@@ -37,17 +37,23 @@ pub enum What {
     },
 }
 
-impl Sent {
+impl What {
     /// The block that it is about.
     pub(super) fn block(&self) -> Option<Block> {
-        match self.what {
-            What::Write { block, .. }
-            | What::Trim(block)
-            | What::InVain(block, _)
-            | What::Look(block)
-            | What::Read(block, _) => Some(block),
-            What::Flush { .. } => None,
+        match *self {
+            Self::Write { block, .. }
+            | Self::Trim(block)
+            | Self::InVain(block, _)
+            | Self::Look(block)
+            | Self::Read(block, _) => Some(block),
+            Self::Flush { .. } => None,
         }
+    }
+}
+
+impl Sent {
+    pub(super) fn block(&self) -> Option<Block> {
+        self.what.block()
     }
 
     /// The request, where `place` says where a block lies.

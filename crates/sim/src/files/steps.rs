@@ -2,6 +2,7 @@
 
 use super::part::Part;
 use super::{Event, Files, Vain};
+use crate::cache;
 use crate::rule_e::guest::actions::Action;
 use quietus_detect::format::Block;
 
@@ -15,7 +16,11 @@ impl Files {
         } else {
             events.extend([Event::Mount, Event::Mount, Event::Fsck(false), Event::Fsck(true)]);
         }
-        events.extend([false, true].map(Event::Reconnect));
+        if self.setup.is_cached() {
+            self.cached(part, &mut events);
+        } else {
+            events.extend([false, true].map(Event::Reconnect));
+        }
         events.extend([Event::Restart(true), Event::Restart(false), Event::Sleep]);
         if self.setup.crashes {
             events.extend([Event::Kill(true), Event::Kill(false)]);
@@ -25,6 +30,14 @@ impl Files {
             events.extend([true, true, false].map(Event::Fill));
         }
         events
+    }
+
+    fn cached(&self, part: &Part, events: &mut Vec<Event>) {
+        events.extend(part.cache.steps().into_iter().map(Event::Cache));
+        if self.setup.crashes {
+            let is_between = part.cache.attached().is_cached();
+            events.extend([Event::LoseHost, Event::Cache(cache::Step::Between(!is_between))]);
+        }
     }
 
     fn mounted(&self, part: &Part, events: &mut Vec<Event>) {
@@ -37,7 +50,8 @@ impl Files {
         events.extend(system.actions().into_iter().map(Event::Do));
         events.extend(dirty.iter().flat_map(|it| [Event::WriteBack(*it); 3]));
         events.extend(named.keys().flat_map(|it| [Event::Read(*it), Event::Do(Action::Touch(*it))]));
-        events.extend(system.free().first().map(|it| Event::Trim(*it)));
+        let free = system.free().into_iter().filter(|_| !self.setup.is_cached());
+        events.extend(free.take(1).map(Event::Trim));
         if self.setup.disk.is_in_place() {
             events.extend(named.keys().map(|it| Event::AskInVain(*it, Vain::FastZeros)));
         }

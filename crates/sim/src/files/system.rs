@@ -26,7 +26,9 @@ pub(super) const PROBER: Prober = |disk_bytes, contents| {
     let toy = Toy { was_clean, block_bytes, ..Toy::new(blocks) };
     Probe::Is(match bytes[LABEL] {
         ext2::LABEL => Box::new(toy),
-        fat::LABEL => Box::new(FatToy { blocks, was_clean, is_final: true, block_bytes }),
+        label if fat::LABELS.contains(&label) => {
+            Box::new(FatToy { blocks, was_clean, is_final: label == fat::LABELS[0], block_bytes })
+        }
         journal => Box::new(Toy { journal: journal.into(), ..toy }),
     })
 };

@@ -72,7 +72,16 @@ impl Files {
         RequestId(self.rng.roll() >> 2)
     }
 
+    /// Sends `what` on its way, unless it is a write that a cache holds back.
     pub(super) fn post(&mut self, what: What) {
+        let passed = match (&what, what.block()) {
+            (What::Write { .. }, Some(block)) => self.cache.take(block, what),
+            _ => Some(what),
+        };
+        passed.into_iter().for_each(|what| self.pass_on(what));
+    }
+
+    pub(super) fn pass_on(&mut self, what: What) {
         let id = self.new_id();
         self.wire.push(Sent { id, what, since: 0 });
     }

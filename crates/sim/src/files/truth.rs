@@ -8,10 +8,9 @@ use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
 use crate::rule_j::judge::Holds;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 
 /// A write of a block of data.
-#[derive(Clone, Hash, Debug)]
+#[derive(Clone, Debug)]
 pub struct Record {
     /// Stay in which it was written.
     pub mark: Option<Mark>,
@@ -29,7 +28,7 @@ impl Record {
 }
 
 /// Events that were seen of a block's owners.
-#[derive(Clone, Hash, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Place {
     /// Number of changes of the block's owner, and of maps that show it free.
     epoch: u32,
@@ -48,22 +47,13 @@ pub struct Truth {
     places: Vec<Place>,
     /// Contents as they have arrived; zeros where they were called dead.
     seen: Vec<Bytes>,
-    /// What is called possible after a crash is: nothing that came before the evidence comes back.
-    pub is_exact: bool,
 }
 
 impl Truth {
     /// The truth of a disk with this content.
     pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
-        Self {
-            stays: Vec::new(),
-            gone: BTreeSet::new(),
-            records: BTreeMap::new(),
-            places,
-            seen,
-            is_exact: false,
-        }
+        Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
     }
 
     /// Contents as they have arrived; zeros where they were called dead.
@@ -94,12 +84,6 @@ impl Truth {
     pub fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
         let latest = self.stays.iter().rposition(|it| it.0 == block && Some(&it.1) == owner);
         latest.map(|n| Stay(n as u16))
-    }
-
-    /// Whether content of `stay` in `block` counts for `owner`. Where older content than that may come
-    /// back, only the latest does.
-    pub fn counts(&self, block: Block, owner: &Owner, stay: Option<Stay>) -> bool {
-        self.is_exact || stay == self.latest(block, Some(owner))
     }
 
     /// Ends the stay in `block`.
@@ -155,12 +139,6 @@ impl Truth {
             place.epoch += u32::from(place.namers != namers);
             place.namers = namers;
         }
-    }
-
-    /// Adds to `hasher` what tells two situations apart, but for the records.
-    pub fn digest(&self, hasher: &mut impl Hasher) {
-        let lasting: Vec<_> = self.stays.iter().map(|it| it.2).collect();
-        (lasting, &self.gone, &self.places).hash(hasher);
     }
 
     /// Forgets what was suspicious.

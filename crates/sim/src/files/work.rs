@@ -22,16 +22,15 @@ impl Files {
         }
         self.replay(false)?;
         let (_, pages) = self.read_and_judge(false)?;
+        let pages = self.through_cache(pages);
         let before = Super::from_bytes(&pages[SUPER as usize]).ok_or("safety: the superblock is gone")?;
         self.was_clean = before.is_clean;
         let in_use = self.system.in_use(before);
         self.post_super(in_use);
         self.until_quiet()?;
-        let Part { system, truth, .. } = &mut **self;
-        system.mount(truth.seen());
-        let named = self.named();
-        let holds = self.system.holds();
-        self.truth.recovered(&named, holds);
+        let seen = self.seen();
+        self.system.mount(&seen);
+        self.owned(&self.named());
         Ok(())
     }
 
@@ -102,6 +101,7 @@ impl Files {
         }
         self.replay(true)?;
         let (_, pages) = self.read_and_judge(false)?;
+        let pages = self.through_cache(pages);
         let mut written = self.system.mend(&pages);
         if superblock_first {
             written.rotate_right(1);
@@ -116,9 +116,7 @@ impl Files {
         self.until_quiet()?;
         self.flush()?;
         self.until_quiet()?;
-        let named = self.named();
-        let holds = self.system.holds();
-        self.truth.recovered(&named, holds);
+        self.owned(&self.named());
         Ok(())
     }
 
@@ -142,7 +140,7 @@ impl Files {
     pub(super) fn read_again(&mut self, block: Block) -> Result<(), String> {
         self.until_idle(&[block])?;
         let stay = self.truth.present(block, self.named().get(&block));
-        if stay.is_some() {
+        if stay.is_some() && !self.cache.waiting().any(|(it, _)| it == block) {
             self.post(What::Read(block, stay));
         }
         Ok(())
@@ -203,8 +201,10 @@ impl Files {
     pub(super) fn pass(&mut self, ms: u64) -> Result<(), String> {
         self.everywhere(|it| it.write_back_old(ms))?;
         self.everywhere(Self::arrive_all)?;
+        self.everywhere(|it| it.hold_for(ms))?;
         self.run_ms += ms;
         self.server.pass(ms)?;
+        self.cached_until = self.server.now();
         self.hear()
     }
 

@@ -18,27 +18,22 @@ const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 impl History {
     /// The history of `seed`.
     pub fn from_seed(seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let setup = Setup::roll(&mut rng).perhaps_overlay(&mut Rng::new(!seed));
-        let mut mood = Mood::roll(&mut rng, &setup);
-        if !setup.is_in_place() {
-            mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
-        }
-        let count = rng.range(5, 70) as u32;
-        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
-        Self { seed, setup, steps }
+        Self::made(seed, 0, Setup::perhaps_overlay)
     }
-}
 
-impl History {
     /// The history of `seed` of a disk that keeps versions.
     #[must_use]
     pub fn of_versions(seed: u64) -> Self {
+        Self::made(seed, epochs_weight(seed), Setup::with_versions)
+    }
+
+    fn made(seed: u64, epochs_weight: u64, stored: fn(Setup, &mut Rng) -> Setup) -> Self {
         let mut rng = Rng::new(seed);
-        let setup = Setup::roll(&mut rng).with_versions(&mut Rng::new(!seed));
-        let mut mood = Mood::roll(&mut rng, &setup);
-        mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
-        mood.epochs_weight = epochs_weight(seed);
+        let setup = stored(Setup::roll(&mut rng), &mut Rng::new(!seed));
+        let mut mood = Mood { epochs_weight, ..Mood::roll(&mut rng, &setup) };
+        if !setup.is_in_place() {
+            mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+        }
         let count = rng.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
         Self { seed, setup, steps }

@@ -1,15 +1,17 @@
 //! Whatever a guest may write, and in whatever order: the two versions of the
 //! rules must agree.
 
-use crate::differential::Differential;
+use crate::differential::{Differential, Watchers};
 use crate::rule_e::differential;
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, place, table};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, page, table};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Extent, Millis};
+use quietus_core::watch::Attached;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 /// The window, and `settle`, of [`options`]: so far apart that few steps of
 /// time tell all their stages.
@@ -34,6 +36,12 @@ pub enum Step {
     Free(Block),
     /// Something that is wanted is read.
     Read,
+    /// So many clients are connected.
+    Clients(usize),
+    /// A cache stands between the guest and the disk, or nothing.
+    Cached(bool),
+    /// The server is killed and started again.
+    Restart,
     /// Evidence is being made durable.
     Cut,
     /// The evidence is durable.
@@ -57,9 +65,7 @@ impl fmt::Debug for Page {
 
 /// A block is written that begins with `begin`.
 pub(super) fn put(block: Block, begin: &[u8]) -> Step {
-    let mut page = [0; BLOCK_BYTES];
-    page[..begin.len()].copy_from_slice(begin);
-    Step::Put(block, Page(page))
+    Step::Put(block, Page(page(begin.iter().copied())))
 }
 
 /// The map says of one block whether it is allocated, and nothing else.
@@ -102,7 +108,7 @@ pub const INODES: [&[Inode]; 11] = [
     &[file(0, [0, 0], 0, 0), file(1, [0, 0], 4, 0)],
 ];
 
-const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
+pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
     Inode { generation, links: 1, direct, indirect, double }
 }
 
@@ -119,8 +125,12 @@ pub struct Theme {
     pub is_final: bool,
     pub options: Options,
     pub steps: Vec<Step>,
-    pub attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
+    pub disk: fn(&Theme) -> Vec<Bytes>,
+    pub attach: Attach,
 }
+
+/// How both versions of the rules begin to watch a disk.
+type Attach = fn(&Theme, Vec<Bytes>, Millis) -> Differential<BLOCK_BYTES>;
 
 /// The blocks of the disk: 3 and on are data.
 const BLOCKS: Block = 6;
@@ -128,28 +138,44 @@ const BLOCKS: Block = 6;
 /// Two versions of the rules, and a guest that knows no rules.
 #[derive(Debug)]
 pub struct Fuzz {
-    differential: Differential<BLOCK_BYTES>,
-    steps: Vec<Step>,
+    theme: Theme,
+    watchers: Watchers,
+    pub(super) differential: Differential<BLOCK_BYTES>,
 }
 
 /// A disk with one file, block 3, and a map that says so.
-fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let toy = Toy { was_clean: theme.was_clean, ..Toy::new(BLOCKS) };
-    let mut disk = vec![[0; BLOCK_BYTES]; BLOCKS as usize];
+fn disk(theme: &Theme) -> Vec<Bytes> {
+    let mut disk = Toy::new(BLOCKS).disk();
     disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
-    disk[MAP as usize][..4].fill(1);
+    disk[MAP as usize][3] = 1;
     disk[TABLE as usize] = table(INODES[1]);
-    differential(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+    disk
+}
+
+fn attach(theme: &Theme, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
+    let toy = Toy::new(disk.len() as Block).found(&disk[SUPER as usize]);
+    differential(toy, disk, theme.options, now, theme.seen_from_start)
 }
 
 impl Fuzz {
     /// What `theme` is about.
     pub fn new(theme: &Theme) -> Self {
-        Self { differential: (theme.attach)(theme), steps: theme.steps.clone() }
+        Self::watched_by(theme, Watchers::Both)
+    }
+
+    pub fn watched_by(theme: &Theme, watchers: Watchers) -> Self {
+        let differential = (theme.attach)(theme, (theme.disk)(theme), Millis(1_000_000));
+        Self { theme: theme.clone(), watchers, differential: differential.watched_by(watchers) }
+    }
+
+    fn restart(&mut self) {
+        let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
+        self.differential = (self.theme.attach)(&self.theme, disk, now).watched_by(self.watchers);
     }
 
     fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
-        let extent = Extent::new(place(block).start.0 + u64::from(from), bytes.len() as u64);
+        let extent =
+            Extent::new(place(block, BLOCK_BYTES as u32).start.0 + u64::from(from), bytes.len() as u64);
         self.differential.write(extent, bytes).map(drop)
     }
 }
@@ -158,7 +184,7 @@ impl Space for Fuzz {
     type Step = Step;
 
     fn steps(&self) -> Vec<Step> {
-        self.steps.clone()
+        self.theme.steps.clone()
     }
 
     fn step(&mut self, step: Step) -> Result<(), String> {
@@ -168,6 +194,12 @@ impl Space for Fuzz {
             Step::Byte(block, at, byte) => self.write(block, at, &[byte])?,
             Step::Free(block) => self.differential.free(block)?,
             Step::Read => drop(self.differential.read_one()?),
+            Step::Clients(clients) => self.differential.connected(clients),
+            Step::Cached(is) => {
+                let cached = Attached::Cached { hold_ms: SETTLE_MS };
+                self.differential.attached(if is { cached } else { Attached::Direct });
+            }
+            Step::Restart => self.restart(),
             Step::Cut => self.differential.cut(),
             Step::Proven => self.differential.proven(),
             Step::Act(all) => drop(self.differential.verdicts(all)?),
@@ -178,15 +210,12 @@ impl Space for Fuzz {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.differential.disk().hash(&mut hasher);
-        if let Some(reference) = self.differential.reference() {
-            reference.digest(&mut hasher);
-        }
+        self.differential.digest(&mut hasher);
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.differential.is_over() || self.differential.reference().is_none()
+        self.differential.is_done()
     }
 }
 
@@ -204,7 +233,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend([Step::Read; 6]);
     steps.extend(server());
     let name = "whatever a guest may write";
-    Theme { name, was_clean, seen_from_start, is_final: true, options, steps, attach }
+    Theme { name, was_clean, seen_from_start, is_final: true, options, steps, disk, attach }
 }
 
 /// Steps of the server, in a walk.
@@ -212,12 +241,14 @@ pub(super) fn server() -> Vec<Step> {
     let mut steps = vec![Step::Read; 6];
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
     steps.extend([3 * WINDOW_MS, 2000, 3 * WINDOW_MS, 2000].map(Step::Pass));
+    steps.extend([0, 1, 2].map(Step::Clients));
+    steps.extend([Step::Cached(true), Step::Cached(false), Step::Restart]);
     steps
 }
 
 /// A theme that was there from the start, with `steps` besides what always can happen.
 pub(super) fn theme(
-    attach: fn(&Theme) -> Differential<BLOCK_BYTES>,
+    (disk, attach): (fn(&Theme) -> Vec<Bytes>, Attach),
     name: &'static str,
     was_clean: bool,
     options: Options,
@@ -225,13 +256,14 @@ pub(super) fn theme(
 ) -> Theme {
     let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
     let steps = [&always[..], &steps.concat()].concat();
-    Theme { name, was_clean, seen_from_start: true, is_final: true, options, steps, attach }
+    Theme { name, was_clean, seen_from_start: true, is_final: true, options, steps, disk, attach }
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
-    let theme = |name, was_clean, options, steps: &[&[Step]]| theme(attach, name, was_clean, options, steps);
+    let theme =
+        |name, was_clean, options, steps: &[&[Step]]| theme((disk, attach), name, was_clean, options, steps);
     let maps = [bit(3, true), bit(3, false), map(false), put(3, &[0, 0])];
     let files = [0, 1, 3, 6].map(inodes);
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(3), Step::Free(3)];
@@ -254,27 +286,9 @@ pub fn themes() -> Vec<Theme> {
     ]
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verdict::silence_panics;
-    use quietus_core::watch::Verdict;
-
-    #[test]
-    fn data_of_a_block_that_changed_its_owner_and_its_level_names_nothing() {
-        silence_panics();
-        let theme = everything(options(Grade::Generation, false), false, true);
-        let mut fuzz = Fuzz::new(&theme);
-        // Block 4 is the old owner's of level 2, and then the new one's of level 1, whose data,
-        // block 5, begins like a pointer to block 3.
-        let owners = [map(true), inodes(7), put(4, &[5, 0]), Step::Read, put(5, &[3, 0])];
-        let change = [Step::Read, Step::Read, inodes(9), inodes(10)];
-        let freed =
-            [Step::Pass(2000), bit(3, false), Step::Read, Step::Read, Step::Read, Step::Cut, Step::Proven];
-        for step in [&owners[..], &change, &freed].concat() {
-            fuzz.step(step).expect("both versions agree");
-        }
-        let verdicts = fuzz.differential.verdicts(false).expect("both versions agree");
-        assert_eq!(verdicts.get(&3), Some(&Verdict::Dead));
-    }
+/// An empty file system, for a history with the times that the product has.
+pub fn empty() -> Theme {
+    let options =
+        Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 8000 };
+    Theme { disk: |_| Toy::new(BLOCKS).disk(), ..theme((disk, attach), "kept", true, options, &[]) }
 }

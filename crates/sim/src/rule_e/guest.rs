@@ -8,7 +8,7 @@
 
 pub mod actions;
 
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, table};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, page, table};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -279,11 +279,7 @@ impl Guest {
     pub fn write_back(&mut self, block: Block) -> Bytes {
         self.dirty.remove(&block);
         match block {
-            MAP => {
-                let mut bytes = [0; BLOCK_BYTES];
-                bytes.iter_mut().zip(&self.bits).for_each(|(byte, bit)| *byte = u8::from(*bit));
-                bytes
-            }
+            MAP => page(self.bits.iter().map(|it| u8::from(*it))),
             TABLE => table(&self.inodes),
             _ => self.pages[&block],
         }

@@ -1,104 +1,125 @@
-//! Histories that are worth keeping: each once failed, or shows what one rule
-//! is there for.
+//! Histories that are worth keeping: each once failed, or shows what one rule is there for.
 
-use crate::cache::Step::{Emit, Sink};
-use crate::rule_e::guest::actions::Action::{Create, Delete, Grow, GrowIndirect, Punch, Truncate};
-use crate::rule_e::play::Step::{
-    self, Act, Cache, Crash, Cut, Delay, Do, Land, Mount, Pass, Proven, Read, Reconnect, Restart, Sleep,
-    Unmount, WriteBack,
-};
-use crate::rule_e::toy::{MAP, SUPER, TABLE};
+use crate::rule_e::fuzz::Step::{self, Cached, Clients, Cut, Pass, Proven, Read, Restart};
+use crate::rule_e::fuzz::{Page, file, put, supers};
+use crate::rule_e::toy::{Bytes, Inode, MAP, TABLE, table};
+use quietus_core::watch::Verdict::{self, ConservativeOverwrite, Dead};
 use quietus_detect::format::Block;
 
-/// All of them: what they show, as a fact, and what happens.
-pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
+/// A history of an empty file system, and the fate of a block.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// What it shows, as a fact.
+    pub name: &'static str,
+    /// What happens.
+    pub steps: Vec<Step>,
+    /// The block that the history is about.
+    pub block: Block,
+    /// The verdict on the block at the end, of all that may be handed out.
+    pub verdict: Option<Verdict>,
+}
+
+fn known(name: &'static str, block: Block, verdict: Option<Verdict>, steps: &[&[Step]]) -> Known {
+    Known { name, steps: steps.concat(), block, verdict }
+}
+
+/// Block 3 is not destroyed, though the evidence is durable.
+fn lives(name: &'static str, steps: &[&[Step]]) -> Known {
+    known(name, 3, None, &[&steps.concat(), &[Cut, Proven]])
+}
+
+/// A map is written that shows just these blocks of data allocated.
+fn map(allocated: &[Block]) -> Step {
+    let page: Bytes = std::array::from_fn(|n| u8::from(n < 3 || allocated.contains(&(n as Block))));
+    Step::Put(MAP, Page(page))
+}
+
+fn files(inodes: &[Inode]) -> Step {
+    Step::Put(TABLE, Page(table(inodes)))
+}
+
+fn data(block: Block) -> Step {
+    put(block, &[3, block as u8])
+}
+
+/// All of them.
+pub fn histories() -> Vec<Known> {
+    let ([in_use, clean, _], gone, rewritten) = (supers(), Inode::default(), Some(ConservativeOverwrite));
+    // The map leaves before block 3 is allocated, and arrives after it was written.
+    let overtaken = [Read, in_use, data(3), map(&[4])];
+    let twice = [Clients(2), map(&[4]), map(&[4]), Clients(1)];
+    let again = [Read, in_use, clean, in_use, data(3), Pass(1500), Read];
+    let one = |generation| files(&[gone, file(generation, [0, 0], 3, 0)]);
+    let unread = [Read, in_use, map(&[3, 4]), one(1), put(3, &[4]), data(4), clean, Restart, in_use];
+    let lost = [map(&[]), Pass(100), Cut, Proven, clean, files(&[]), Read];
+    let two = files(&[file(2, [0, 0], 0, 0), file(1, [0, 0], 3, 0)]);
+    let unknown = [Read, in_use, map(&[3, 5]), two, put(3, &[0, 5]), data(5), clean, Restart, in_use];
+    let lost_at_once = [map(&[3]), Cut, put(3, &[]), clean, one(1), Proven, Read];
+    let owner = |generation| files(&[file(generation, [3, 0], 0, 0)]);
+    let undone = [Read, in_use, owner(1), Pass(1500), data(3), data(3), Pass(10_000_000), owner(2)];
+    // A file, its block of pointers and its data come to another file in the same places, once nothing of
+    // the first is suspicious any more.
+    let named = |generation| [data(3), map(&[3, 4]), files(&[file(generation, [0, 0], 4, 0)]), put(4, &[3])];
+    let settled = [in_use, Pass(1500), clean, Pass(1500), Read].repeat(20);
+    let renewed = [&[Read, in_use], &named(1)[..], &[clean, Read], &settled, &[in_use], &named(2)].concat();
+    let levels = levels();
     vec![
-        ("pointers_lost_before_they_were_read_are_evidence_that_must_be_durable", lost_before_read()),
-        ("pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable", lost_unknown()),
-        ("what_lay_below_a_death_that_a_crash_undid_is_destroyed", undone()),
-        ("a_map_that_was_overtaken_by_a_write_proves_nothing", overtaken(&[])),
-        ("a_map_that_two_connections_bring_proves_nothing", overtaken_on(&[Reconnect(true)])),
-        ("a_map_that_comes_again_proves_nothing", overtaken_on(&[Reconnect(false), Land(MAP)])),
-        ("a_guest_that_sleeps_may_have_all_to_write", overtaken(&[Sleep, WriteBack(4)])),
-        ("a_map_read_again_proves_nothing_against_what_was_written_since", read_again()),
-        ("the_same_pointers_of_another_generation_are_others", renewed()),
+        known(
+            "pointers_lost_before_they_were_read_are_evidence_that_must_be_durable",
+            4,
+            None,
+            &[&unread, &lost],
+        ),
+        known(
+            "pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable",
+            5,
+            None,
+            &[&unknown, &lost_at_once],
+        ),
+        known("what_lay_below_a_death_that_a_crash_undid_is_destroyed", 3, rewritten, &[&undone]),
+        lives("a_map_that_was_overtaken_by_a_write_proves_nothing", &[&overtaken]),
+        lives("a_map_that_two_connections_bring_proves_nothing", &[&overtaken[..3], &twice]),
+        lives("a_map_that_comes_again_proves_nothing", &[&overtaken, &[Clients(0), Clients(1), map(&[4])]]),
+        lives("a_guest_that_sleeps_may_have_all_to_write", &[&overtaken, &[Pass(10_000_000), data(4)]]),
+        lives("a_map_read_again_proves_nothing_against_what_was_written_since", &[&again]),
+        known(
+            "the_same_pointers_of_another_generation_are_others",
+            3,
+            rewritten,
+            &[&renewed, &[clean, Read]],
+        ),
+        known(
+            "data_of_a_block_that_changed_its_owner_and_its_level_names_nothing",
+            3,
+            Some(Dead),
+            &[&levels],
+        ),
     ]
 }
 
-fn lost_before_read() -> Vec<Step> {
-    let before = [Do(Create(1)), Do(GrowIndirect(1, 3)), Do(Grow(1, 2, 4)), Unmount(false), Restart, Mount];
-    let after = [Do(Delete(1)), Delay(MAP), Pass(100), Cut, Proven, Unmount(true), Read, Act(true)];
-    [&before[..], &after].concat()
-}
-
-fn lost_unknown() -> Vec<Step> {
-    let before = [
-        Do(Create(1)),
-        Do(GrowIndirect(1, 3)),
-        Do(Create(0)),
-        Do(Grow(1, 3, 5)),
-        Unmount(false),
-        Restart,
-        Mount,
-    ];
-    let after = [Do(Punch(1, 3)), WriteBack(MAP), Do(Delete(0)), Cut, Unmount(true), Proven, Read, Act(true)];
-    [&before[..], &after].concat()
-}
-
-fn undone() -> Vec<Step> {
-    let first = [Do(Create(1)), Do(Grow(1, 0, 3)), Delay(TABLE), Pass(1500), WriteBack(3)];
-    let second = [Do(Delete(1)), Do(Create(2)), Do(Grow(2, 0, 3)), WriteBack(3), Sleep, WriteBack(TABLE)];
-    let third = [Do(Punch(2, 0)), Delay(MAP), Do(Truncate(2)), Crash(false)];
-    [&first[..], &second, &third].concat()
-}
-
-/// The map leaves before block 3 is allocated, and arrives after it was written.
-fn overtaken(between: &[Step]) -> Vec<Step> {
-    overtaken_on(&[&[Land(MAP)], between].concat())
-}
-
-fn overtaken_on(arrival: &[Step]) -> Vec<Step> {
-    let before =
-        [Do(Create(0)), Do(Grow(0, 0, 4)), Delay(MAP), Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3)];
-    [&before[..], arrival, &[Cut, Proven, Act(false)]].concat()
-}
-
-fn read_again() -> Vec<Step> {
-    let before = [Unmount(false), Mount, Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3), Pass(1500)];
-    [&before[..], &[Read, Cut, Proven, Act(false)]].concat()
-}
-
-/// A file, its block of pointers and its data come to another file in the same
-/// places, once nothing of the first is suspicious any more.
-fn renewed() -> Vec<Step> {
-    let file = [Do(GrowIndirect(1, 4)), Do(Grow(1, 2, 3))];
-    let settled = [Mount, Pass(1500), Unmount(false), Pass(1500), Read].repeat(20);
-    let again = [Mount, Do(Delete(1)), Do(Create(1))];
-    [&[Do(Create(1))], &file[..], &[Unmount(false), Read], &settled, &again, &file, &[WriteBack(3)]].concat()
+/// Block 4 is the old owner's of level 2, and then the new one's of level 1, whose data, block 5, begins like a
+/// pointer to block 3.
+fn levels() -> Vec<Step> {
+    let [in_use, ..] = supers();
+    let new = file(1, [0, 0], 4, 0);
+    let owners =
+        [Read, in_use, map(&[3, 4, 5]), files(&[file(1, [0, 0], 0, 4)]), put(4, &[5]), Read, put(5, &[3])];
+    let change = [Read, Read, files(&[file(1, [0, 0], 0, 4), new]), files(&[file(0, [0, 0], 0, 0), new])];
+    let freed = [Pass(2000), map(&[4, 5]), Read, Read, Read, Cut, Proven];
+    [&owners[..], &change, &freed].concat()
 }
 
 /// Histories above a cache in which live data is destroyed if nobody tells the rules of it.
-pub fn cached() -> Vec<(&'static str, Vec<Step>)> {
+pub fn cached() -> Vec<Known> {
+    let [in_use, clean, _] = supers();
+    let written = [Cached(true), Read, in_use, data(3)];
     // The map leaves the guest before block 3 is allocated.
-    let early = [Do(Create(0)), Do(Grow(0, 0, 4)), WriteBack(MAP), Cache(Sink(MAP))];
-    let again = [Do(Grow(0, 1, 5)), WriteBack(MAP)];
-    let written = [&[Do(Create(1)), Do(Grow(1, 0, 3)), WriteBack(3)], &passes(3)[..]].concat();
-    let late = [Pass(700), Pass(700), Cache(Emit(MAP))];
-    let in_turn = [&[Cache(Emit(MAP))], &passes(MAP)[..]].concat();
-    let unmounted = [&[Unmount(false)], &passes(SUPER)[..], &[Pass(700), Read]].concat();
-    let history =
-        |steps: &[&[Step]]| [&passes(SUPER)[..], &steps.concat(), &[Cut, Proven, Act(false)]].concat();
     vec![
-        ("a_map_that_is_held_back_proves_nothing", history(&[&early, &written, &late])),
-        (
+        lives("a_map_that_is_held_back_proves_nothing", &[&written, &[Pass(1500), Pass(1500), map(&[4])]]),
+        lives(
             "the_second_of_two_maps_that_are_held_back_proves_nothing",
-            history(&[&early, &again, &written, &in_turn]),
+            &[&written, &[map(&[4]), map(&[4, 5])]],
         ),
-        ("an_unmount_that_overtakes_the_map_proves_nothing", history(&[&written, &unmounted])),
+        lives("an_unmount_that_overtakes_the_map_proves_nothing", &[&written, &[clean, Pass(700), Read]]),
     ]
-}
-
-/// A block passes the cache.
-fn passes(block: Block) -> [Step; 2] {
-    [Cache(Sink(block)), Cache(Emit(block))]
 }

@@ -5,22 +5,17 @@
 //! - [`fuzz`] writes whatever can be written, in every order: two versions of
 //!   the rules must agree whatever a guest does.
 //! - [`guest`] is a file system that knows what it owns, writes its blocks back
-//!   in the worst order that it may, crashes and is mended; [`judge`] knows
-//!   what lies on the medium and objects when something owned is destroyed, or
-//!   something dead is left.
+//!   in the worst order that it may, crashes and is mended.
 //! - [`fat`] is another file system below the same rules, whose map is final and
 //!   holds its pointers.
 //! - [`crate::files`] has both as a driver takes them, and who owns what in them; it puts them above a
-//!   whole volume, on media that remember.
-//! - [`search`] enumerates all that can happen to either, [`play`] takes
-//!   longer histories by chance and cuts failures down; perhaps below a [`crate::cache`].
+//!   whole volume, on media that remember, perhaps above a [`crate::cache`].
+//! - [`search`] enumerates all that can be written, takes longer histories by chance, and cuts failures down.
 
 pub(crate) mod fat;
 pub(crate) mod fuzz;
 pub(crate) mod guest;
-pub(crate) mod judge;
 pub mod known;
-pub(crate) mod play;
 pub(crate) mod reference;
 pub(crate) mod search;
 pub(crate) mod toy;

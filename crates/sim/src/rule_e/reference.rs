@@ -6,17 +6,17 @@
 //! the file system's format. Numbers in parentheses are those of the page's rules.
 
 mod cached;
-mod digest;
 mod names;
 pub(crate) mod time;
 
+use crate::content::indices;
 use crate::differential::{Census, Version};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{self, Attached, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hasher;
+use std::hash::{Hash, Hasher};
 
 use names::Source;
 use time::{Clock, Moment};
@@ -347,13 +347,10 @@ impl<F: Format> Reference<F> {
         old_extent: Extent<Addr>,
         old: &[u8],
     ) {
-        let new = patched(old_extent, old, extent, content);
-        let bytes = self.format.block_bytes() as usize;
-        for (n, block) in blocks_of(&self.format, old_extent).into_iter().enumerate() {
-            let part = n * bytes..(n + 1) * bytes;
+        for (block, old, new) in changes(&self.format, (old_extent, old), (extent, content)) {
             match self.format.kind(block) {
-                Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
-                _ => self.source_changes(block, &old[part.clone()], &new[part]),
+                Kind::Geometry => self.geometry(block, &old, &new),
+                _ => self.source_changes(block, &old, &new),
             }
         }
     }
@@ -399,6 +396,13 @@ impl<F: Format> Reference<F> {
     /// Where a map is final, names hold up no death (decision 9).
     fn asks_names(&self) -> bool {
         !self.options.eager && !self.format.map_is_final()
+    }
+
+    /// How long ago it was on both clocks, as far as that matters.
+    fn ages(&self, then: Moment) -> (u64, u64) {
+        let now = self.clock.moment();
+        let (window, settle) = (self.options.reorder_window_ms, self.settle_ms());
+        ((now.now - then.now).min(2 * window), (now.active - then.active).min(2 * settle))
     }
 
     fn may_be_dead(&self, block: Block) -> bool {
@@ -512,8 +516,21 @@ impl<F: Format> Version for Reference<F> {
         self.clock.is_unsure()
     }
 
+    /// States that differ in nothing but when they were reached are one.
     fn digest(&self, mut hasher: &mut dyn Hasher) {
-        self.add_to(&mut hasher);
+        for cell in self.cells.values() {
+            let Cell { live, suspicious, unconfirmed, stage, unlinked, .. } = cell;
+            let Cell { conservative, written, stirred, touched, shaky, .. } = cell;
+            (live, suspicious, stage, conservative, touched, shaky).hash(&mut hasher);
+            [unconfirmed, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(&mut hasher);
+        }
+        for (block, it) in &self.sources {
+            (block, it.named, it.counted, it.ended, it.is_asked_again).hash(&mut hasher);
+            (&it.links, it.unsettled.map(|it| self.ages(it))).hash(&mut hasher);
+        }
+        let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
+        (self.in_use, self.clients, self.attached.is_cached(), self.mount_observed).hash(&mut hasher);
+        (review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap()).hash(&mut hasher);
     }
 }
 
@@ -535,22 +552,22 @@ pub(crate) fn place_of(format: &dyn Format, block: Block) -> Extent<Addr> {
     Extent::new(u64::from(block) * bytes, bytes)
 }
 
-/// `old`, the content of `seen`, once `extent` has got `content`.
-pub(crate) fn patched(
-    old_extent: Extent<Addr>,
-    old: &[u8],
-    extent: Extent<Addr>,
-    content: Content<'_>,
-) -> Vec<u8> {
+/// Each block of `old_extent`, which holds `old`, before and after `extent` gets `content`.
+pub(crate) fn changes(
+    format: &dyn Format,
+    (old_extent, old): (Extent<Addr>, &[u8]),
+    (extent, content): (Extent<Addr>, Content<'_>),
+) -> Vec<(Block, Vec<u8>, Vec<u8>)> {
     let mut new = old.to_vec();
-    let Some(both) = old_extent.overlap(extent) else { return new };
-    let into = (both.start.0 - old_extent.start.0) as usize..(both.end() - old_extent.start.0) as usize;
-    match content {
-        Content::Zeros => new[into].fill(0),
-        Content::Bytes(bytes) => {
-            let from = (both.start.0 - extent.start.0) as usize;
-            new[into].copy_from_slice(&bytes[from..from + both.len as usize]);
+    if let Some(both) = old_extent.overlap(extent) {
+        let into = &mut new[indices(both, old_extent.start.0)];
+        match content {
+            Content::Zeros => into.fill(0),
+            Content::Bytes(bytes) => into.copy_from_slice(&bytes[indices(both, extent.start.0)]),
         }
     }
-    new
+    let bytes = format.block_bytes() as usize;
+    let (old, new) = (old.chunks(bytes).map(<[u8]>::to_vec), new.chunks(bytes).map(<[u8]>::to_vec));
+    let blocks = blocks_of(format, old_extent).into_iter();
+    blocks.zip(old.zip(new)).map(|(block, (old, new))| (block, old, new)).collect()
 }

@@ -10,6 +10,9 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Steps of one walk.
+const WALK_STEPS_MAX: usize = 160;
+
 /// Something that steps happen to.
 pub trait Space {
     /// Possible steps.
@@ -53,87 +56,72 @@ pub struct Part {
 }
 
 /// A step a line.
-pub(crate) fn listing<S: Debug>(steps: &[S]) -> String {
+fn listing<S: Debug>(steps: &[S]) -> String {
     steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
 
 /// Lets `steps` happen to `space`, and brings it to an end.
 pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     happen(space, steps)?;
-    let caught = catch_unwind(AssertUnwindSafe(|| space.finish()));
-    caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
+    caught(|| space.finish())
 }
 
 /// Lets `steps` happen to `space`; a panic is a broken promise.
 pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
-    let all = || steps.iter().try_for_each(|it| space.step(*it));
-    let caught = catch_unwind(AssertUnwindSafe(all));
+    caught(|| steps.iter().try_for_each(|it| space.step(*it)))
+}
+
+fn caught(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let caught = catch_unwind(AssertUnwindSafe(work));
     caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
 /// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.
 pub fn search<P: Space>(name: &str, start: impl Fn() -> P, transitions_max: u64) -> Part {
-    let mut search = Search {
-        start,
-        transitions_max,
-        seen: HashSet::new(),
-        report: Part { name: name.into(), states: 0, transitions: 0, depth: 0, failure: None },
-    };
-    let mut level = vec![Vec::new()];
+    let mut part = Part { name: name.into(), states: 0, transitions: 0, depth: 0, failure: None };
+    let (mut seen, mut level) = (HashSet::new(), vec![Vec::new()]);
     while !level.is_empty() {
-        search.report.depth += 1;
-        level = search.deepen(&level);
-    }
-    search.report.states = search.seen.len() as u64;
-    search.report
-}
-
-struct Search<F> {
-    start: F,
-    transitions_max: u64,
-    seen: HashSet<u64>,
-    report: Part,
-}
-
-impl<P: Space, F: Fn() -> P> Search<F> {
-    /// From histories to those that are a step longer and lead somewhere new.
-    fn deepen(&mut self, level: &[Vec<P::Step>]) -> Vec<Vec<P::Step>> {
+        part.depth += 1;
         let mut longer = Vec::new();
-        for history in level {
-            if self.is_enough() {
-                return Vec::new();
+        for history in &level {
+            if part.failure.is_some() || part.transitions >= transitions_max {
+                longer.clear();
+                break;
             }
-            self.extend(history, &mut longer);
+            longer.extend(extended(history, &start, &mut seen, &mut part));
         }
-        longer
+        level = longer;
     }
+    part.states = seen.len() as u64;
+    part
+}
 
-    fn is_enough(&self) -> bool {
-        self.report.failure.is_some() || self.report.transitions >= self.transitions_max
-    }
-
-    fn extend(&mut self, history: &[P::Step], longer: &mut Vec<Vec<P::Step>>) {
-        let mut space = (self.start)();
-        let replayed = happen(&mut space, history);
-        assert_eq!(replayed, Ok(()), "a history has one end only");
-        for step in once_each(space.steps()) {
-            let mut space = (self.start)();
-            let history = [history, &[step]].concat();
-            self.report.transitions += 1;
-            if let Err(broken) = happen(&mut space, &history) {
-                self.report.failure = Some((listing(&history), broken));
-                return;
-            }
-            if space.is_over() || !self.seen.insert(space.digest()) {
+/// The histories that are a step longer, and lead somewhere that was not `seen`.
+fn extended<P: Space>(
+    history: &[P::Step],
+    start: impl Fn() -> P,
+    seen: &mut HashSet<u64>,
+    part: &mut Part,
+) -> Vec<Vec<P::Step>> {
+    let (mut space, mut longer) = (start(), Vec::new());
+    assert_eq!(happen(&mut space, history), Ok(()), "a history has one end only");
+    for step in once_each(space.steps()) {
+        let (mut space, history) = (start(), [history, &[step]].concat());
+        part.transitions += 1;
+        let mut happened = happen(&mut space, &history);
+        if happened.is_ok() {
+            if space.is_over() || !seen.insert(space.digest()) {
                 continue;
             }
-            if let Err(broken) = happen_and_finish(&mut space, &[]) {
-                self.report.failure = Some((listing(&history), broken));
-                return;
-            }
-            longer.push(history);
+            happened = happen_and_finish(&mut space, &[]);
         }
+        if let Err(broken) = happened {
+            part.failure = Some((listing(&history), broken));
+            break;
+        }
+        longer.push(history);
     }
+    longer
 }
 
 /// `steps`, without those that are there for the sake of chance.
@@ -146,11 +134,7 @@ fn once_each<S: Copy + PartialEq>(steps: Vec<S>) -> Vec<S> {
 ///
 /// # Errors
 /// The history that broke a promise, and which.
-pub fn walk<P: Space>(
-    space: &mut P,
-    rng: &mut Rng,
-    steps_max: usize,
-) -> Result<usize, (Vec<P::Step>, String)> {
+fn walk<P: Space>(space: &mut P, rng: &mut Rng, steps_max: usize) -> Result<usize, (Vec<P::Step>, String)> {
     let mut history = Vec::new();
     while history.len() < steps_max && !space.is_over() {
         let step = rng.pick(&space.steps());
@@ -179,4 +163,36 @@ pub fn cut_down<S: Clone>(mut history: Vec<S>, mut fails: impl FnMut(&[S]) -> bo
         len = if history.len() < before { len.min(history.len()) } else { len / 2 };
     }
     history
+}
+
+/// The walk of `seed` through what `start` makes; cut down if it fails.
+pub fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) -> Part {
+    taken(name, seed, start, |_| {})
+}
+
+/// The same; `look` at what it has come to.
+pub fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
+    let mut rng = Rng::new(seed);
+    let steps_max = rng.range(10, WALK_STEPS_MAX as u64) as usize;
+    let mut space = start();
+    let (depth, failure) = match walk(&mut space, &mut rng, steps_max) {
+        Ok(steps) => (steps, None),
+        Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
+    };
+    look(&space);
+    Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
+}
+
+/// Cuts a history down that broke a promise.
+fn shortest<P: Space>(steps: Vec<P::Step>, broken: String, start: impl Fn() -> P) -> (String, String) {
+    let fails =
+        |it: &[P::Step]| happen_and_finish(&mut start(), it).is_err_and(|it| kind(&it) == kind(&broken));
+    let steps = cut_down(steps, fails);
+    let broken = happen_and_finish(&mut start(), &steps).err().unwrap_or(broken);
+    (listing(&steps), broken)
+}
+
+/// Kind of the broken promise: `safety`, `forensic`, or the difference between the versions.
+fn kind(broken: &str) -> &str {
+    broken.split(':').next().unwrap_or(broken)
 }

@@ -32,9 +32,11 @@ const MAGIC: u8 = 0x51;
 
 pub type Bytes = [u8; BLOCK_BYTES];
 
-/// The bytes of `block`.
-pub fn place(block: Block) -> Extent<Addr> {
-    Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
+/// A block that begins with these bytes.
+pub fn page(begin: impl IntoIterator<Item = u8>) -> Bytes {
+    let mut bytes = [0; BLOCK_BYTES];
+    bytes.iter_mut().zip(begin).for_each(|(byte, it)| *byte = it);
+    bytes
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,9 +52,7 @@ pub struct Super {
 impl Super {
     /// As it lies on the disk.
     pub fn bytes(self) -> Bytes {
-        let mut bytes = [0; BLOCK_BYTES];
-        bytes[..4].copy_from_slice(&[MAGIC, u8::from(self.is_clean), self.mended, self.mounts]);
-        bytes
+        page([MAGIC, u8::from(self.is_clean), self.mended, self.mounts])
     }
 
     /// None: it is no superblock.
@@ -114,11 +114,7 @@ fn seen(inode: Inode) -> Inode {
 
 /// The block of inodes that holds `inodes`.
 pub fn table(inodes: &[Inode]) -> Bytes {
-    let mut bytes = [0; BLOCK_BYTES];
-    for (slot, inode) in bytes.chunks_exact_mut(INODE_BYTES).zip(inodes) {
-        slot.copy_from_slice(&inode.bytes());
-    }
-    bytes
+    page(inodes.iter().flat_map(|it| it.bytes()))
 }
 
 /// Where everything lies.

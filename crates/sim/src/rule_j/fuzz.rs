@@ -287,15 +287,13 @@ impl Space for Fuzz {
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.differential.disk(), self.shape, self.next, self.begun).hash(&mut hasher);
-        if let Some(reference) = self.differential.reference() {
-            reference.digest(&mut hasher);
-        }
+        (self.shape, self.next, self.begun).hash(&mut hasher);
+        self.differential.digest(&mut hasher);
         hasher.finish()
     }
 
     fn is_over(&self) -> bool {
-        self.differential.is_over() || self.differential.reference().is_none()
+        self.differential.is_done()
     }
 }
 

@@ -16,7 +16,7 @@ use quietus_detect::format::{Block, Format};
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 /// Versions of the rules that watch a disk.
 pub type Watched = Differential<{ WIDE_BYTES as usize }>;
@@ -165,12 +165,7 @@ impl Rules {
     /// Equal states have equal digests.
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for differential in std::iter::once(&self.differential).chain(&self.device) {
-            differential.disk().hash(&mut hasher);
-            if let Some(reference) = differential.reference() {
-                reference.digest(&mut hasher);
-            }
-        }
+        std::iter::once(&self.differential).chain(&self.device).for_each(|it| it.digest(&mut hasher));
         hasher.finish()
     }
 }

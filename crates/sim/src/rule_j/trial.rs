@@ -7,8 +7,7 @@ use super::log::Flavour;
 use super::play::{ExternalJournal, Play, Setup, Step};
 use super::reference::{RULE, Reading};
 use crate::differential::Watchers;
-use crate::rule_e::search::{happen_and_finish, search};
-use crate::rule_e::trial::{Part, walked_through};
+use crate::rule_e::search::{Part, happen_and_finish, search, walked_through};
 
 /// How the data of ext3 and ext4 goes to the disk.
 pub const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];

@@ -5,7 +5,7 @@ use super::{DATA, END, ENTRIES, FatToy, TABLE};
 use crate::differential::Differential;
 use crate::rule_e::differential;
 use crate::rule_e::fuzz::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
-use crate::rule_e::toy::BLOCK_BYTES;
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
@@ -18,14 +18,21 @@ const DATA_END: Block = BLOCKS - 1;
 const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 
 /// A disk with one file: block 3, then 4.
-fn attach(theme: &Theme) -> Differential<BLOCK_BYTES> {
-    let Theme { was_clean, is_final, .. } = *theme;
-    let toy = FatToy { blocks: BLOCKS, was_clean, is_final, block_bytes: BLOCK_BYTES as u32 };
-    let mut disk = toy.disk();
+fn disk(theme: &Theme) -> Vec<Bytes> {
+    let mut disk = toy(theme, theme.was_clean).disk();
     for (block, entry) in [(3, 4), (4, END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
     }
-    differential(toy, disk, theme.options, Millis(1_000_000), theme.seen_from_start)
+    disk
+}
+
+fn toy(theme: &Theme, was_clean: bool) -> FatToy {
+    FatToy { blocks: BLOCKS, was_clean, is_final: theme.is_final, block_bytes: BLOCK_BYTES as u32 }
+}
+
+fn attach(theme: &Theme, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
+    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
+    differential(toy(theme, was_clean), disk, theme.options, now, theme.seen_from_start)
 }
 
 /// One entry of the table is written, and nothing else.
@@ -45,7 +52,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     steps.extend(supers());
     steps.extend(server());
     let name = "whatever a guest may write to a FAT";
-    Theme { name, was_clean, seen_from_start, is_final, options, steps, attach }
+    Theme { name, was_clean, seen_from_start, is_final, options, steps, disk, attach }
 }
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
@@ -63,7 +70,8 @@ fn directories() -> [Step; 5] {
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let by = |grade| options(grade, false);
-    let theme = |name, was_clean, options, steps: &[&[Step]]| theme(attach, name, was_clean, options, steps);
+    let theme =
+        |name, was_clean, options, steps: &[&[Step]]| theme((disk, attach), name, was_clean, options, steps);
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(4), Step::Free(4)];
     let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, END), (5, 4)].map(|(it, to)| entry_is(it, to));
     let data = [put(4, &WHOLE), put(3, &WHOLE)];

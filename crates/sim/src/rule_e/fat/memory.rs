@@ -7,7 +7,7 @@
 
 use super::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, directory, entries, table};
 use crate::rule_e::guest::actions::Action;
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes};
+use crate::rule_e::toy::{Bytes, page};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,9 +149,7 @@ impl Memory {
         if block == self.toy.directory() {
             return self.directory();
         }
-        let mut bytes = [0; BLOCK_BYTES];
-        bytes[..ENTRIES].copy_from_slice(&[DATA as u8, END, block as u8, self.touched]);
-        bytes
+        page([DATA as u8, END, block as u8, self.touched])
     }
 
     /// What a check makes of the table: chains end where they lead nowhere, and

@@ -13,7 +13,7 @@
 pub mod fuzz;
 pub mod memory;
 
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, page};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
 use quietus_detect::properties::{Properties, VFAT};
@@ -33,9 +33,7 @@ pub const HEAD_BYTES: usize = 2;
 
 /// The directory that has `heads`: first blocks, and generations.
 pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
-    let mut bytes = [0; BLOCK_BYTES];
-    bytes.iter_mut().zip(heads.as_flattened()).for_each(|(byte, it)| *byte = *it);
-    bytes
+    page(heads.as_flattened().iter().copied())
 }
 
 /// Where everything lies.
@@ -53,10 +51,7 @@ pub struct FatToy {
 
 /// Block `n` of the table that has `entries`, one for each block of the disk.
 pub fn table(n: Block, entries: &[u8]) -> Bytes {
-    let mut bytes = [0; BLOCK_BYTES];
-    let part = entries.iter().skip(n as usize * ENTRIES).take(ENTRIES);
-    bytes.iter_mut().zip(part).for_each(|(byte, entry)| *byte = *entry);
-    bytes
+    page(entries.iter().skip(n as usize * ENTRIES).take(ENTRIES).copied())
 }
 
 /// The entries that lie on `disk`.

@@ -2,7 +2,7 @@
 
 use super::{Cell, Reference, Stage};
 use crate::differential::{Census, Version};
-use crate::rule_e::reference::{blocks_of, patched, place_of, time::Moment};
+use crate::rule_e::reference::{blocks_of, changes, place_of, time::Moment};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{self, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Kind};
@@ -43,13 +43,10 @@ impl Reference {
         old_extent: Extent<Addr>,
         old: &[u8],
     ) {
-        let new = patched(old_extent, old, extent, content);
-        let bytes = self.format.block_bytes() as usize;
-        for (n, block) in blocks_of(&*self.format, old_extent).into_iter().enumerate() {
-            let part = n * bytes..(n + 1) * bytes;
+        for (block, old, new) in changes(&*self.format, (old_extent, old), (extent, content)) {
             match self.format.kind(block) {
-                Kind::Geometry => self.geometry(block, &old[part.clone()], &new[part]),
-                _ if self.old_wanted().contains(&block) => self.copy_seen(block, &old[part]),
+                Kind::Geometry => self.geometry(block, &old, &new),
+                _ if self.old_wanted().contains(&block) => self.copy_seen(block, &old),
                 _ => {}
             }
         }
