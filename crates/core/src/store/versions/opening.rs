@@ -11,14 +11,12 @@ use crate::owed::Owed;
 use crate::place::Place;
 use crate::sealing::{Block, Slot};
 use crate::store::Opening;
-use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
+use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks that are overwritten at once.
 const ZEROS_MAX: u64 = 256;
-/// Bytes of one of the two heads.
-const HEAD_BYTES: usize = 512;
 
 /// Why the store cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
