@@ -1,6 +1,7 @@
 //! The requests of front ends to a disk, and the replies.
 
-use crate::units::{Addr, Epoch, EpochRange, Extent};
+use crate::sealing::{Block, Slot};
+use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Deref;
@@ -208,6 +209,85 @@ impl Unique {
     }
 }
 
+/// A question about stubs or versions, for the owner of the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed. The reply is
+    /// [`Judged`].
+    Stubs(Pos, Vec<u8>),
+    /// Whether this page of the index, as it lies there on its medium, is whole. The reply is a text that says what is
+    /// wrong; empty if nothing is, or if the page is not in use.
+    Page(Pos, Vec<u8>),
+    /// The versions in the order of the index, from this block and epoch on. The reply is [`Listed`].
+    Versions(Block, Epoch),
+}
+
+/// The reply to [`Question::Stubs`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Judged {
+    /// The slot of each stub whose version an epoch shows.
+    pub live: Vec<Slot>,
+    /// How many stubs are still to be destroyed.
+    pub owed: u64,
+    /// Where stubs lie that nobody names; or a sector that is damaged.
+    pub residue: Vec<Pos>,
+}
+
+impl Judged {
+    /// The bytes of a reply: numbers of 8 bytes, little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let head = [self.owed, self.live.len() as u64];
+        let (live, residue) = (self.live.iter().map(|it| it.0), self.residue.iter().map(|it| it.0));
+        head.into_iter().chain(live).chain(residue).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads a reply; none if the bytes are no reply.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.as_chunks();
+        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
+        let ([owed, live], all) = numbers.split_first_chunk().filter(|_| rest.is_empty())?;
+        let (live, residue) = all.split_at_checked(usize::try_from(*live).ok()?)?;
+        let live = live.iter().copied().map(Slot).collect();
+        Some(Self { live, owed: *owed, residue: residue.iter().copied().map(Pos).collect() })
+    }
+}
+
+/// The reply to [`Question::Versions`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Listed {
+    /// The versions: the block, the epoch that wrote it, and where the content lies; nowhere if it was freed then.
+    pub versions: Vec<(Block, Epoch, Option<Slot>)>,
+    /// Where to go on; none if that was all.
+    pub next: Option<(Block, Epoch)>,
+}
+
+impl Listed {
+    /// The bytes of a reply: numbers of 8 bytes, little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let next = self.next.map_or([0; 3], |(block, born)| [1, block.0, born.0]);
+        let slot = |slot: Option<Slot>| slot.map_or(u64::MAX, |slot| slot.0);
+        let versions = self.versions.iter().flat_map(|(block, born, at)| [block.0, born.0, slot(*at)]);
+        next.into_iter().chain(versions).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads a reply; none if the bytes are no reply.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.as_chunks();
+        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
+        let (all, more) = numbers.as_chunks::<3>();
+        let ([is_more, block, born], versions) =
+            all.split_first().filter(|_| rest.is_empty() && more.is_empty())?;
+        let slot = |slot: u64| Some(Slot(slot)).filter(|slot| slot.0 != u64::MAX);
+        let version = |[block, born, at]: &[u64; 3]| (Block(*block), Epoch(*born), slot(*at));
+        let next = (*is_more > 0).then_some((Block(*block), Epoch(*born)));
+        Some(Self { versions: versions.iter().map(version).collect(), next })
+    }
+}
+
 fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let (numbers, rest) = bytes.as_chunks();
     let numbers: &[_; N] = numbers.try_into().ok().filter(|_| rest.is_empty())?;
@@ -279,6 +359,8 @@ pub enum Op {
     /// Count what a forget would destroy, for the owner of the disk; nothing changes. The reply has the next state of the
     /// count ([`Weighing::from_bytes`]): ask with it again until it is complete.
     Weigh(Weighing),
+    /// Answer a question about stubs or versions, for the owner of the disk.
+    Ask(Question),
     /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.
     /// The reply comes when the intent is durable.
     Forget(EpochRange),
@@ -344,6 +426,7 @@ impl Op {
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
                 | Self::Weigh(_)
+                | Self::Ask(_)
                 | Self::Cache
                 | Self::Flush
         )
@@ -360,6 +443,7 @@ impl Op {
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
                 | Self::Weigh(_)
+                | Self::Ask(_)
         )
     }
 
@@ -374,6 +458,7 @@ impl Op {
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
                 | Self::Weigh(_)
+                | Self::Ask(_)
         )
     }
 
@@ -388,6 +473,7 @@ impl Op {
                 | Self::ListEpochs(_)
                 | Self::CountUnique(..)
                 | Self::Weigh(_)
+                | Self::Ask(_)
                 | Self::CloseEpoch { .. }
                 | Self::Forget(_)
         )

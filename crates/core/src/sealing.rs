@@ -107,36 +107,42 @@ pub enum SealingAt {
 
 /// Bytes of a home before the stub.
 const RECORD_BYTES: usize = 16;
-/// Bytes of a block's number in a home.
+/// Bytes of the number of a block, or of an epoch, in a home.
 const NUMBER_BYTES: usize = 5;
 
-/// The bytes of a stub's home, as `docs/formats/stubs.md` has them: block, session and number of the sealing, and the
-/// stub.
+/// The bytes of a stub's home, as `docs/formats/stubs.md` has them: the block, how it was sealed, the epoch that wrote it,
+/// and the stub.
 ///
 /// # Panics
-/// If the block's number has more than five bytes.
+/// If the number of the block, or of the epoch, has more than five bytes.
 #[must_use]
-pub fn home_bytes(block: Block, session: Session, number: u32, stub: &[u8]) -> Vec<u8> {
-    let block = block.0.to_be_bytes();
-    let (high, low) = block.split_at(8 - NUMBER_BYTES);
-    assert!(high.iter().all(|byte| *byte == 0), "a block's number has five bytes");
+pub fn home_bytes((block, born): (Block, Epoch), (session, number): (Session, u32), stub: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(RECORD_BYTES + stub.len());
-    bytes.extend(low);
+    bytes.extend(five_bytes(block.0));
     bytes.extend(session.0.to_le_bytes());
     bytes.extend(number.to_le_bytes());
-    bytes.resize(RECORD_BYTES, 0);
+    bytes.extend(five_bytes(born.0));
     bytes.extend(stub);
     bytes
 }
 
-/// The block whose stub lives in these bytes of a home, and how it was sealed.
+fn five_bytes(number: u64) -> [u8; NUMBER_BYTES] {
+    let bytes = number.to_be_bytes();
+    let (high, low) = bytes.split_at(8 - NUMBER_BYTES);
+    assert!(high.iter().all(|byte| *byte == 0), "the number of a block or an epoch has five bytes");
+    low.try_into().expect("five bytes are left")
+}
+
+/// The block whose stub lives in these bytes of a home, the epoch that wrote it, and how it was sealed.
 #[must_use]
-pub fn parse_home(bytes: &[u8]) -> Option<(Block, Sealing)> {
+pub fn parse_home(bytes: &[u8]) -> Option<(Block, Epoch, Sealing)> {
     let (record, stub) = bytes.split_at_checked(RECORD_BYTES)?;
     let mut fields = Fields(record);
-    let block = fields.array::<NUMBER_BYTES>()?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    let (session, number) = (Session(fields.u16()?), fields.u32()?);
-    Some((Block(block), Sealing { session, number, stub: stub.into() }))
+    let number = |bytes: [u8; NUMBER_BYTES]| bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+    let block = Block(number(fields.array()?));
+    let (session, sealed) = (Session(fields.u16()?), fields.u32()?);
+    let born = Epoch(number(fields.array()?));
+    Some((block, born, Sealing { session, number: sealed, stub: stub.into() }))
 }
 
 /// Seals and opens blocks. Does no input and output.
@@ -169,17 +175,18 @@ mod tests {
 
     #[test]
     fn a_home_has_the_bytes_of_its_format_and_is_read_as_it_was_written() {
-        let bytes = home_bytes(Block(0x01_0203_0405), Session(0x1112), 0x2122_2324, &[0x77; 3]);
-        let expected = [1, 2, 3, 4, 5, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0, 0, 0, 0, 0, 0x77, 0x77, 0x77];
-        assert_eq!(bytes, expected);
+        let (block, born) = (Block(0x01_0203_0405), Epoch(0x31_3233_3435));
+        let bytes = home_bytes((block, born), (Session(0x1112), 0x2122_2324), &[0x77; 3]);
+        let record = [1, 2, 3, 4, 5, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x31, 0x32, 0x33, 0x34, 0x35];
+        assert_eq!(bytes, [&record[..], &[0x77; 3]].concat());
         let sealing = Sealing { session: Session(0x1112), number: 0x2122_2324, stub: [0x77; 3].into() };
-        assert_eq!(parse_home(&bytes), Some((Block(0x01_0203_0405), sealing)));
+        assert_eq!(parse_home(&bytes), Some((block, born, sealing)));
         assert!(parse_home(&bytes[..16]).is_some() && parse_home(&bytes[..15]).is_none());
     }
 
     #[test]
     #[should_panic(expected = "five bytes")]
     fn a_block_whose_number_a_home_cannot_hold_is_refused() {
-        let _ = home_bytes(Block(1 << 40), Session(0), 0, &[]);
+        let _ = home_bytes((Block(1 << 40), Epoch(1)), (Session(0), 0), &[]);
     }
 }

@@ -19,7 +19,7 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::policy::Policy;
-use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
+use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
 use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
 use allocated::{edges, outward};
@@ -154,6 +154,9 @@ pub trait Epochs {
     /// The epoch that takes the changes that arrive.
     fn open(&self) -> Epoch;
 
+    /// Whether the open epoch has a change, as far as the store knows: what is dead by address has not left its place.
+    fn has_changed(&self) -> bool;
+
     /// Whether there is room for the end of the open epoch. If not, the next complete checkpoint makes some.
     fn can_close(&self) -> bool;
 
@@ -194,6 +197,12 @@ pub trait Epochs {
     /// # Errors
     /// That part.
     fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place>;
+
+    /// The answer to a question about stubs or versions; or the part of the store's metadata that has to be read first.
+    ///
+    /// # Errors
+    /// That part.
+    fn answer(&self, question: &Question) -> Result<Vec<u8>, Place>;
 
     /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
     fn forget(&mut self, epochs: EpochRange);

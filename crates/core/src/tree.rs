@@ -15,7 +15,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub use head::{Head, HeadError, newest};
+pub use head::{HEAD_BYTES, Head, HeadError, head_fault, newest};
 pub use node::{PAGE_BYTES, PageError};
 pub use pages::{HEADS, Pages};
 pub use search::Searches;

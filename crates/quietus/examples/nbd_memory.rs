@@ -41,6 +41,7 @@ impl Plain {
             | Op::ListEpochs(_)
             | Op::CountUnique(..)
             | Op::Weigh(_)
+            | Op::Ask(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {
                 return Err(Refusal::NotSupported("a plain file"));

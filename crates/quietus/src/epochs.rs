@@ -22,8 +22,12 @@ pub use timer::Timer;
 
 use crate::engine::Engine;
 use crate::export::carry_out;
-use quietus_core::request::{KeptEpoch, Op, Outcome, Refusal, Request, Unique, UniqueAt, Weighing};
-use quietus_core::units::{Epoch, EpochRange, Extent};
+use quietus_core::request::{
+    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Unique, UniqueAt,
+    Weighing,
+};
+use quietus_core::sealing::Block;
+use quietus_core::units::{Epoch, EpochRange, Extent, Pos};
 
 /// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
 ///
@@ -68,6 +72,33 @@ pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> 
 pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
     let reply = ask(engine, Op::Weigh(weighing))?;
     Weighing::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's count makes no sense"))
+}
+
+/// Tells which of the stubs in `bytes`, whole sectors that lie at `at` of the stub medium, are needed.
+///
+/// # Errors
+/// The refusal.
+pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
+    let reply = ask(engine, Op::Ask(Question::Stubs(at, bytes)))?;
+    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its stubs makes no sense"))
+}
+
+/// What is wrong with the page of the index that was read at `at` of its medium, if anything is.
+///
+/// # Errors
+/// The refusal.
+pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<String>, Refusal> {
+    let reply = ask(engine, Op::Ask(Question::Page(at, bytes)))?;
+    Ok(Some(String::from_utf8_lossy(&reply).into_owned()).filter(|fault| !fault.is_empty()))
+}
+
+/// The versions from `block` and `born` on, in the order of the index, as many as one answer has.
+///
+/// # Errors
+/// The refusal.
+pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, Refusal> {
+    let reply = ask(engine, Op::Ask(Question::Versions(block, born)))?;
+    Versions::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's list of versions makes no sense"))
 }
 
 /// Forgets `epochs`: returns when the intent is durable.

@@ -22,4 +22,6 @@ pub mod proof;
 pub mod recorder;
 pub mod sealing;
 pub mod signed;
+mod stub_medium;
+mod verify;
 pub mod zeros;

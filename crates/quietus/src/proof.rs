@@ -2,16 +2,22 @@
 //!
 //! The signed receipt's format: `docs/formats/proof.md`.
 
+mod stubs;
+
+pub use stubs::StubsFound;
+
 use crate::audit_log::Head;
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
 use crate::hex::{hex, sha256};
 use crate::signed::{Signed, SignedError};
+use crate::stub_medium::ScanError;
 use crate::zeros::is_zeros;
 use quietus_core::ledger::Counters;
 use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
+use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use ring::digest;
 use serde::{Deserialize, Serialize};
@@ -63,6 +69,25 @@ pub struct Proof {
     /// Guarantees of the medium and the journal ([`DiskGuarantees`](crate::host::DiskGuarantees)),
     /// as they were signed, whatever version of the program did that.
     pub guarantees: Value,
+    /// The epochs of a disk that keeps versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<EpochsProven>,
+    /// What was found on the stub medium of a disk whose content dies with its stubs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stubs: Option<StubsFound>,
+}
+
+/// The epochs that a proof is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EpochsProven {
+    /// The epoch that took changes.
+    pub open: u64,
+    /// How many epochs are kept.
+    pub kept: u64,
+    /// How many of the epochs before the open one are not kept.
+    pub forgotten: u64,
+    /// Bytes of content that the current state or a kept epoch shows.
+    pub shown_bytes: u64,
 }
 
 /// A proof with its signature.
@@ -85,6 +110,9 @@ pub enum ProofError {
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
     Record(String),
+    /// The stub medium cannot be looked at.
+    #[error(transparent)]
+    Stubs(ScanError),
     /// The proof was interrupted.
     #[error("interrupted")]
     Interrupted,
@@ -94,7 +122,16 @@ impl Proof {
     /// Whether no dead byte holds content, and none is still to be destroyed.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.violations.is_empty() && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
+        let stubs = self.stubs.as_ref();
+        !self.has_dead_content()
+            && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
+            && stubs.is_none_or(|found| found.owed == 0)
+    }
+
+    /// Whether dead content was found.
+    #[must_use]
+    pub fn has_dead_content(&self) -> bool {
+        !self.violations.is_empty() || self.stubs.as_ref().is_some_and(|found| !found.residue.is_empty())
     }
 }
 
@@ -115,8 +152,10 @@ pub fn prove(
     if policy.passes().is_empty() {
         return Err(ProofError::Policy(policy.to_string()));
     }
-    let mut search = Search::new(engine, step);
+    let dies_with_stub = dir.toml().versions.as_ref().is_some_and(|it| it.seal.dies_with_stub());
+    let mut search = Search::new(engine, dies_with_stub, step);
     search.run()?;
+    let stubs = if dies_with_stub { Some(search.look_at_stubs(dir)?) } else { None };
     let Search { bytes, read_ways, hole_bytes, violations, digest, .. } = search;
     let status = engine.status();
     let proof = Proof {
@@ -138,12 +177,21 @@ pub fn prove(
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
         guarantees,
+        epochs: epochs(&status.store, status.live_bytes),
+        stubs,
     };
     let receipt = Signed::sign(proof, &key);
     let digest = sha256(receipt.covered().as_bytes());
     engine.recorder().note(Entry::Proved { digest });
     engine.recorder().flush().map_err(ProofError::Record)?;
     Ok(receipt)
+}
+
+fn epochs(store: &StoreStatus, live_bytes: u64) -> Option<EpochsProven> {
+    let StoreStatus::Versions(it) = store else { return None };
+    let (open, kept) = (it.open_epoch, it.epochs);
+    let forgotten = open.saturating_sub(1 + kept);
+    Some(EpochsProven { open, kept, forgotten, shown_bytes: live_bytes + it.retired_bytes })
 }
 
 /// Checks a receipt against its own key and, if given, against the one that
@@ -168,10 +216,10 @@ struct Search<'a, F> {
 }
 
 impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
-    fn new(engine: &'a Engine, step: F) -> Self {
+    fn new(engine: &'a Engine, dies_with_stub: bool, step: F) -> Self {
         Self {
             engine,
-            dead_has_no_place: engine.unallocated().is_some(),
+            dead_has_no_place: dies_with_stub || engine.unallocated().is_some(),
             step,
             buf: vec![0; PIECE_BYTES as usize],
             bytes: BTreeMap::new(),
@@ -191,11 +239,13 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         self.look_at_vacant()
     }
 
-    /// Reads the unallocated space on the medium of an overlay.
+    /// Reads the unallocated space on a medium where content has no fixed place.
     fn look_at_vacant(&mut self) -> Result<(), ProofError> {
-        let Some(vacant) = self.engine.unallocated() else { return Ok(()) };
         let residue = self.engine.status().store.residue_bytes();
-        *self.bytes.entry("queued".into()).or_default() += residue;
+        if residue > 0 {
+            *self.bytes.entry("queued".into()).or_default() += residue;
+        }
+        let Some(vacant) = self.engine.unallocated() else { return Ok(()) };
         for run in vacant.runs() {
             for data in self.engine.data().data_within(run) {
                 data.pieces(PIECE_BYTES).try_for_each(|piece| self.read(piece))?;

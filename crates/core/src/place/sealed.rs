@@ -122,8 +122,10 @@ impl<'a> Opener<'a> {
             if let Some((span, bytes)) = &self.last
                 && let Some(part) = part_of(*span, home)
             {
-                let found = parse_home(&bytes[part]).filter(|(at, _)| *at == block.context.block);
-                let (_, sealing) = found.ok_or_else(|| MediumError::from(Unauthentic(block.context)))?;
+                let context = &block.context;
+                let found = parse_home(&bytes[part])
+                    .filter(|(at, born, _)| (*at, *born) == (context.block, context.born));
+                let (.., sealing) = found.ok_or_else(|| MediumError::from(Unauthentic(block.context)))?;
                 return Ok(Cow::Owned(sealing));
             }
             let span = self.spans.next().expect("each home lies in a run of homes");

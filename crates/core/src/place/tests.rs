@@ -153,6 +153,11 @@ fn contents(slots: &[u64]) -> Vec<u8> {
     slots.iter().flat_map(|slot| content(*slot)).collect()
 }
 
+/// The bytes of the home of a stub.
+fn home_of(Context { block, born, .. }: Context, sealing: &Sealing) -> Vec<u8> {
+    home_bytes((block, born), (sealing.session, sealing.number), &sealing.stub)
+}
+
 impl Bench {
     fn new() -> Self {
         let (data, stubs) = (Memory::new(64 * BLOCK), Memory::new(16 << 10));
@@ -173,7 +178,7 @@ impl Bench {
     }
 
     fn put_home(&self, slot: u64, sealing: &Sealing) {
-        let bytes = home_bytes(context(slot).block, sealing.session, sealing.number, &sealing.stub);
+        let bytes = home_of(context(slot), sealing);
         self.stubs.write(home(slot).extent.start, &bytes, false).unwrap();
     }
 
@@ -292,7 +297,7 @@ fn homes_of_many_sectors_are_one_read_and_distant_ones_are_not() {
     // One home lies far away.
     let far = Place { on: MediumId::Stubs, extent: Extent::new(12 << 10, 32) };
     let sealing = bench.sealings[1].take().unwrap();
-    let bytes = home_bytes(context(1).block, sealing.session, sealing.number, &sealing.stub);
+    let bytes = home_of(context(1), &sealing);
     bench.stubs.write(far.extent.start, &bytes, false).unwrap();
     let mut places = [0, 1, 2].map(|slot| at_home(slot, 0..BLOCK));
     places[1].1.sealing = SealingAt::Home(far);

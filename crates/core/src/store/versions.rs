@@ -17,6 +17,7 @@ mod comparing;
 mod deaths;
 mod forgetting;
 mod history;
+mod judging;
 mod key;
 mod killing;
 mod log;
@@ -37,7 +38,7 @@ use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
+use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
 use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
@@ -497,7 +498,14 @@ impl Store for Versions {
     }
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
-        None
+        // Where stubs are what dies, their content may stay anywhere.
+        (self.catalog.layout.stub_bytes == 0).then(|| {
+            let (mut free, slots) = (BlockSet::default(), &self.catalog.slots);
+            for (from, to) in slots.free_runs(slots.len()) {
+                free.insert(Extent::between(from * BLOCK_BYTES, to * BLOCK_BYTES));
+            }
+            free
+        })
     }
 
     fn epochs(&self) -> Option<&dyn Epochs> {
@@ -512,6 +520,11 @@ impl Store for Versions {
 impl Epochs for Versions {
     fn open(&self) -> Epoch {
         self.open
+    }
+
+    fn has_changed(&self) -> bool {
+        let [open, _] = self.catalog.history.changed();
+        open > 0 || !self.todo.is_empty()
     }
 
     fn can_close(&self) -> bool {
@@ -572,6 +585,15 @@ impl Epochs for Versions {
 
     fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place> {
         self.catalog.history.weigh(weighing, weighing::LOOKS_MAX).map_err(|Absent(page)| page_place(page))
+    }
+
+    fn answer(&self, question: &Question) -> Result<Vec<u8>, Place> {
+        let answer = match question {
+            Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| it.to_bytes()),
+            Question::Page(at, bytes) => Ok(self.catalog.page_fault(*at, bytes).into_bytes()),
+            Question::Versions(block, born) => self.list_versions(*block, *born).map(|it| it.to_bytes()),
+        };
+        answer.map_err(|Absent(page)| page_place(page))
     }
 
     fn forget(&mut self, epochs: EpochRange) {

@@ -97,6 +97,20 @@ impl Head {
     }
 }
 
+/// Why the bytes of one of the two heads are none; nothing if they are one, or were never written.
+#[must_use]
+pub fn head_fault(bytes: &[u8], disk: [u8; 16]) -> Option<String> {
+    match Head::from_bytes(bytes, disk) {
+        Ok(_) => None,
+        Err(HeadError::None) if bytes.iter().all(|byte| *byte == 0) => None,
+        Err(HeadError::None) => Some(
+            "a head of the index is damaged, or was torn by a crash; the next checkpoint but one replaces it"
+                .into(),
+        ),
+        Err(fault) => Some(fault.to_string()),
+    }
+}
+
 /// The newer of two heads, of which a crash may have torn one.
 ///
 /// # Errors

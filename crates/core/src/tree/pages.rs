@@ -94,6 +94,15 @@ impl Pages {
         Ok(())
     }
 
+    /// What is wrong with a page that was read from the medium; none if nothing is, or if nothing durable reaches it.
+    #[must_use]
+    pub fn fault(&self, page: PageNo, bytes: &[u8]) -> Option<PageError> {
+        let is_used = page.0 >= HEADS && page < self.end && !self.free.contains(page.0);
+        let is_durable = is_used && !self.unwritten.contains(&page) && !self.taken.contains(&page);
+        let read = is_durable.then(|| Node::from_bytes(bytes, page, self.owner, self.generation));
+        read.and_then(Result::err)
+    }
+
     fn put(&mut self, page: PageNo, node: Node) {
         let at = page.0 as usize;
         if self.nodes.len() <= at {

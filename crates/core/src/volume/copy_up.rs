@@ -20,6 +20,7 @@ impl Volume {
             Op::CountUnique(epoch, from) => self.missing_to_count(epoch, from),
             Op::Compare(states) => self.missing_to_compare(request.extent, states),
             Op::Weigh(weighing) => self.store.epochs().and_then(|it| it.weigh(weighing).err()),
+            Op::Ask(ref question) => self.store.epochs().and_then(|it| it.answer(question).err()),
             Op::ReadPast(epoch) => self.store.epochs().and_then(|it| it.missing(request.extent, epoch)),
             _ => self.to_write(request).into_iter().find_map(|block| self.store.missing(block)),
         };

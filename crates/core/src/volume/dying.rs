@@ -38,6 +38,7 @@ impl Volume {
             | Op::ListEpochs(_)
             | Op::CountUnique(..)
             | Op::Weigh(_)
+            | Op::Ask(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,
         }

@@ -14,7 +14,7 @@ use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{EPOCHS_MAX, Refusal, RequestId, Weighing};
+use crate::request::{EPOCHS_MAX, Question, Refusal, RequestId, Weighing};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -159,6 +159,12 @@ impl Volume {
     pub(super) fn weigh(&self, id: RequestId, weighing: Weighing, out: &mut Vec<Command>) {
         let next = self.store.epochs().and_then(|it| it.weigh(weighing).ok());
         out.push(Command::Reply(id, Ok(next.unwrap_or(weighing).to_bytes().into())));
+    }
+
+    /// Answers request `id`, a question about stubs or versions.
+    pub(super) fn answer_question(&self, id: RequestId, question: &Question, out: &mut Vec<Command>) {
+        let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
+        out.push(Command::Reply(id, Ok(answer.into())));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

@@ -463,6 +463,7 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::ListEpochs(_)
         | Op::CountUnique(..)
         | Op::Weigh(_)
+        | Op::Ask(_)
         | Op::Cache
         | Op::Flush
         | Op::CloseEpoch { .. }

@@ -58,7 +58,7 @@ pub enum Command {
     /// Shrink the file of an overlay as far as possible, now.
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
-    Verify(DiskArgs),
+    Verify(VerifyArgs),
     /// Close the open epoch of a disk that keeps versions.
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
@@ -435,6 +435,21 @@ pub struct CommitArgs {
     /// Write all content to this new raw image, and leave the overlay and its base image unchanged.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub to: Option<PathBuf>,
+}
+
+/// `verify`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VerifyArgs {
+    /// The disk's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Also read the content of every version, of a disk that keeps versions: sealed content opens only as it was written.
+    #[arg(long)]
+    pub read_data: bool,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 /// `prove`.

@@ -135,7 +135,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
         Command::Verify(args) => {
-            let answer = ask(&args.disk, &Call::Verify)?;
+            let source = args.read_data.then(|| args.credential.source());
+            let call = Call::Verify { read_data: args.read_data };
+            let answer =
+                with_bar(|step| Ok(control::ask_unlocked(&args.disk, &call, None, source.as_ref(), step)?))?;
             out.verify(&answer);
             good(answer["ok"] == true)
         }

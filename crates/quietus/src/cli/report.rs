@@ -9,7 +9,7 @@ use crate::control::{StatusAnswer, Waiting};
 use crate::disk::DiskToml;
 use crate::host::{DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased};
-use crate::proof::Receipt;
+use crate::proof::{Proof, Receipt};
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -273,13 +273,21 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
     let proof = &receipt.statement;
-    match (proof.is_clean(), proof.violations.is_empty()) {
+    let stubs = proof.stubs.as_ref();
+    let residue = stubs.map_or(&[][..], |found| &found.residue);
+    match (proof.is_clean(), proof.has_dead_content()) {
+        (true, _) if stubs.is_some() => {
+            writeln!(out, "no stub is left of content that no epoch shows: nobody can read that again")?;
+        }
         (true, _) => writeln!(out, "no dead byte holds content")?,
-        (_, true) => writeln!(out, "not all dead content is destroyed yet; run `quietus shred --now`")?,
-        _ => writeln!(out, "{} places hold dead content", proof.violations.len())?,
+        (_, false) => writeln!(out, "not all dead content is destroyed yet; run `quietus shred --now`")?,
+        _ => writeln!(out, "{} places hold dead content", proof.violations.len() + residue.len())?,
     }
     for (start, len) in proof.violations.iter().take(10) {
         writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
+    }
+    for start in residue.iter().take(10) {
+        writeln!(out, "STUB OF DEAD CONTENT at {start} of the stub medium")?;
     }
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
@@ -291,6 +299,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
         "no space     {:>12}  of the dead bytes, without space on the medium: nothing to read",
         bytes(proof.hole_bytes)
     )?;
+    epochs_text(out, proof)?;
     let signed = if checked { "the signature is valid, by the key" } else { "by the key" };
     writeln!(out, "signed       {signed} {}", receipt.public_key)?;
     match DiskGuarantees::deserialize(&proof.guarantees) {
@@ -302,6 +311,27 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
         Ok(_) => Ok(()),
         Err(_) => writeln!(out, "guarantee    of another version of Quietus: {}", proof.guarantees),
     }
+}
+
+/// What a proof says of epochs and stubs.
+fn epochs_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
+    if let Some(epochs) = &proof.epochs {
+        let (kept, forgotten) = (epochs.kept, epochs.forgotten);
+        writeln!(
+            out,
+            "epochs       {kept} kept, {forgotten} forgotten; they show {}",
+            bytes(epochs.shown_bytes)
+        )?;
+    }
+    let Some(found) = &proof.stubs else { return Ok(()) };
+    writeln!(
+        out,
+        "stubs        {} of content that is shown, {} to be destroyed, in {} of {}",
+        found.live,
+        found.owed,
+        bytes(found.read_bytes),
+        found.medium
+    )
 }
 
 /// The amounts of dead bytes by the way they were read.

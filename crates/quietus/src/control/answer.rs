@@ -4,7 +4,6 @@ use super::call::{Call, Space, StatusAnswer};
 use super::refused::Refused;
 use super::waiting;
 use crate::attached::Finding;
-use crate::audit_log::Checked;
 use crate::copy::copy;
 use crate::disk::{Size, Step};
 use crate::export::{Export, carry_out};
@@ -50,7 +49,7 @@ impl OpenDisk {
             Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?,
             Call::Diff { from, to, start } => json!(self.diff(from, to.as_deref(), *start, step)?),
             Call::Restore { at } => json!(self.restore(at, step)?),
-            Call::Verify => self.verify(),
+            Call::Verify { read_data } => self.verify(*read_data, step),
             Call::Prove => {
                 let receipt = proof::prove(&self.engine, &self.dir, json!(self.dir.guarantees()), step);
                 json!(receipt.map_err(|error| error.to_string())?)
@@ -166,36 +165,6 @@ impl OpenDisk {
         let after = self.engine.status().counters;
         let died = |it: quietus_core::ledger::Counters| it.dead_bytes.iter().sum::<u64>();
         Ok(json!({ "ranges": ranges.len(), "newly_dead_bytes": died(after) - died(before) }))
-    }
-
-    /// The state of the audit log, in words, or its fault.
-    fn verify_record(&self) -> Result<String, String> {
-        self.engine.recorder().flush()?;
-        let Checked { first, head, files } = self.engine.check_record().map_err(|error| error.to_string())?;
-        let from = if first > 0 { format!(" from line {first} on") } else { String::new() };
-        Ok(format!("{} lines, chained{from}, in {files} files; ends where the journal says", head.lines))
-    }
-
-    /// The journal, the map and the base were checked when the disk was opened,
-    /// `disk.toml` before.
-    fn verify(&self) -> Value {
-        let media = self.engine.check_media().map_err(|error| error.to_string());
-        let latched = self.engine.status().latched;
-        let whole = || Ok("whole".to_string());
-        let mut checks = vec![("disk.toml", whole())];
-        let rows = self.dir.media().iter();
-        checks.extend(rows.filter_map(|row| Some((row.name, Ok(row.checked?(&self.dir).to_string())))));
-        checks.extend([
-            ("key", self.dir.key().map(|_| "whole".to_string()).map_err(|error| error.to_string())),
-            ("audit.jsonl", self.verify_record()),
-            ("medium", latched.map_or_else(|| media.map(|()| "no failure".to_string()), Err)),
-        ]);
-        let ok = checks.iter().all(|(_, result)| result.is_ok());
-        let checks: Vec<_> = checks
-            .into_iter()
-            .map(|(what, it)| json!({ "what": what, "ok": it.is_ok(), "detail": it.unwrap_or_else(|error| error) }))
-            .collect();
-        json!({ "ok": ok, "checks": checks })
     }
 }
 

@@ -96,8 +96,12 @@ pub enum Call {
         /// The epoch, in words.
         at: String,
     },
-    /// Check every format.
-    Verify,
+    /// Check every file.
+    Verify {
+        /// Whether to read the content of every version of a disk that keeps them.
+        #[serde(default)]
+        read_data: bool,
+    },
     /// Read the medium, and sign what is found.
     Prove,
 }
@@ -122,7 +126,7 @@ impl Call {
             | Self::Weigh { .. }
             | Self::ExportPast { .. }
             | Self::Diff { .. }
-            | Self::Verify
+            | Self::Verify { .. }
             | Self::Prove => false,
         }
     }

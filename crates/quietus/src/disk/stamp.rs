@@ -43,10 +43,9 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`], which costs nothing but a check at the next start.
     pub fn stamp(&self) -> Result<(), DiskError> {
-        let (Some(data), Some(map)) = (self.open_medium(MediumId::Data)?, self.open_medium(MediumId::Map)?)
-        else {
-            return Ok(());
-        };
+        // The pages of an index have checksums of their own.
+        let map = if self.toml().overlay.is_some() { self.open_medium(MediumId::Map)? } else { None };
+        let (Some(data), Some(map)) = (self.open_medium(MediumId::Data)?, map) else { return Ok(()) };
         let path = self.path().join("stamp");
         let failed = |error| DirectoryErrorKind::Io("write the file").of(&path, error);
         let stamp = Stamp::of(&data, &map).map_err(|error| failed(io::Error::other(error)))?;

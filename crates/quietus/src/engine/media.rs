@@ -38,21 +38,21 @@ impl SharedMedium for Base {
     }
 }
 
-/// The media of a disk, and the one of them that holds its content.
+/// The media of a disk, and those of them that are its own.
 pub(super) struct Opened {
-    pub(super) data: Arc<FileMedium>,
+    pub(super) own: MediaTable<Arc<FileMedium>>,
     pub(super) all: MediaTable<Arc<dyn SharedMedium>>,
 }
 
 /// Opens the media of the disk in `dir`, and compares them with the last clean stop.
 pub(super) fn open(dir: &DiskDir) -> Result<Opened, StartError> {
     let own = dir.open_media()?;
-    if let Some(map) = own.get(MediumId::Map) {
+    if let Some(map) = own.get(MediumId::Map).filter(|_| dir.base().is_some()) {
         dir.check_stamp(own.data(), map)?;
     }
     let mut all = own.view(|medium| Arc::clone(medium) as Arc<dyn SharedMedium>);
     if let Some(base) = dir.base() {
         all = all.with(MediumId::Base, Arc::clone(base) as Arc<dyn SharedMedium>);
     }
-    Ok(Opened { data: Arc::clone(own.data()), all })
+    Ok(Opened { own, all })
 }

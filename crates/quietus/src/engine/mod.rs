@@ -78,6 +78,8 @@ struct Shared {
     multi_connection: bool,
     disk: [u8; 16],
     data: Arc<FileMedium>,
+    /// The media that the disk has for itself.
+    own: MediaTable<Arc<FileMedium>>,
     media: MediaTable<Arc<dyn SharedMedium>>,
     /// The keys of a disk whose content is sealed.
     sealer: Option<Arc<dyn Sealer>>,
@@ -133,7 +135,7 @@ impl Engine {
         watcher: Option<Box<dyn Watcher>>,
     ) -> Result<Self, StartError> {
         config.read_only |= dir.is_read_only();
-        let media::Opened { data, all: media } = media::open(dir)?;
+        let media::Opened { own, all: media } = media::open(dir)?;
         let opening = dir.opening(config)?;
         let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
         let opened = Volume::open(opening, &media.view(|it| &**it as &dyn Medium));
@@ -168,7 +170,8 @@ impl Engine {
             read_only,
             multi_connection,
             disk,
-            data,
+            data: Arc::clone(own.data()),
+            own,
             media,
             sealer: dir.sealer(),
             started: Instant::now(),
@@ -230,6 +233,12 @@ impl Engine {
     #[must_use]
     pub fn data(&self) -> &FileMedium {
         &self.shared.data
+    }
+
+    /// A medium that the disk has for itself, to be read as it is.
+    #[must_use]
+    pub fn medium(&self, id: MediumId) -> Option<&FileMedium> {
+        self.shared.own.get(id).map(|medium| &**medium)
     }
 
     /// Checks that every file of the disk still is the one that was opened. If not, the volume

@@ -226,6 +226,25 @@ pub fn new_file(disk: DiskId, secret: &Secret, path: &Path) -> Result<Vec<u8>, K
     Ok(file.to_bytes())
 }
 
+/// What is damaged in the key file of the disk in `dir`, in words.
+///
+/// # Errors
+/// [`KeysError`]: the file cannot be read, or is no key file.
+pub fn damage(dir: &DiskDir) -> Result<Vec<String>, KeysError> {
+    let stored = stored(dir)?;
+    let pages = stored.file().damaged().into_iter().map(|page| {
+        format!(
+            "bytes {} to {}: a damaged slot or master key, or one that was being destroyed",
+            page.start,
+            page.end - 1
+        )
+    });
+    let sessions = stored.file().damaged_sessions().into_iter().map(|session| {
+        format!("session {}: its record is damaged, and what was sealed in it cannot be opened", session.0)
+    });
+    Ok(pages.chain(sessions).collect())
+}
+
 /// The slots of the disk's key file, and what else is known of it without a credential.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const BLOCK: u64 = 4096;
+pub(crate) const BLOCK: u64 = 4096;
 const LOG_AT: usize = 4096;
 const HALF: usize = 4 << 20;
 const SECTOR: usize = 512;
@@ -33,7 +33,7 @@ fn has_sector_of(bytes: &[u8], content: &[u8]) -> bool {
     bytes.chunks_exact(SECTOR).zip(content.chunks_exact(SECTOR)).any(|(one, other)| one == other)
 }
 
-struct Bench {
+pub(crate) struct Bench {
     _dir: tempfile::TempDir,
     path: PathBuf,
     source: Source,
@@ -41,11 +41,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(seal: Seal) -> Self {
+    pub(crate) fn new(seal: Seal) -> Self {
         Self::with_size(seal, 1 << 20)
     }
 
-    fn with_size(seal: Seal, size: u64) -> Self {
+    pub(crate) fn with_size(seal: Seal, size: u64) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
         std::fs::write(&key, [7; 32]).expect("a key");
@@ -69,13 +69,21 @@ impl Bench {
         Self { _dir: dir, path, source, seal }
     }
 
-    fn open(&self) -> OpenDisk {
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn open(&self) -> OpenDisk {
         let mut dir = DiskDir::open(&self.path).expect("it opens");
         dir.unlock(&self.source).expect("the keys open");
         OpenDisk::start(dir).expect("it starts")
     }
 
-    fn file(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn file(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path.join(name)).expect("a file")
     }
 
@@ -158,12 +166,12 @@ fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Seal
     found
 }
 
-fn ask(disk: &OpenDisk, op: Op, start: u64, blocks: u64) -> Vec<u8> {
+pub(crate) fn ask(disk: &OpenDisk, op: Op, start: u64, blocks: u64) -> Vec<u8> {
     let extent = Extent::new(start * BLOCK, blocks * BLOCK);
     carry_out(&*disk.engine, Request { op, extent, fua: false }).expect("an answer").into_vec()
 }
 
-fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {
+pub(crate) fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {
     blocks.for_each(|block| _ = ask(disk, Op::Write(content(block, round).into()), block, 1));
 }
 
@@ -174,7 +182,7 @@ fn wait_until_forgotten(disk: &OpenDisk) {
 }
 
 /// Three rounds of writes with an epoch after each of the first two; the disk, and what only the first epoch shows.
-fn filled(bench: &Bench) -> (OpenDisk, BTreeSet<(u64, u64)>) {
+pub(crate) fn filled(bench: &Bench) -> (OpenDisk, BTreeSet<(u64, u64)>) {
     let disk = bench.open();
     write(&disk, 0..64, 1);
     assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(1)));
@@ -199,13 +207,13 @@ fn check_kept(disk: &OpenDisk) {
     }
 }
 
-fn forget(disk: &OpenDisk, epoch: Epoch) {
+pub(crate) fn forget(disk: &OpenDisk, epoch: Epoch) {
     epochs::forget(&disk.engine, EpochRange { from: epoch, to: epoch }).expect("it is forgotten");
     wait_until_forgotten(disk);
 }
 
 /// Has every stub go from the log to its home: the forget of another epoch, of other blocks, writes the index.
-fn bring_home(disk: &OpenDisk) {
+pub(crate) fn bring_home(disk: &OpenDisk) {
     write(disk, 200..208, 1);
     assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(3)));
     write(disk, 200..208, 2);
@@ -238,7 +246,7 @@ fn judge(seal: Seal, are_at_home: bool) {
     check_kept(&bench.open());
 }
 
-const WITH_STUBS: [Seal; 4] = [Seal::RandomKey, Seal::Aon, Seal::Aon2005, Seal::RAon];
+pub(crate) const WITH_STUBS: [Seal; 4] = [Seal::RandomKey, Seal::Aon, Seal::Aon2005, Seal::RAon];
 
 #[test]
 fn with_all_keys_nobody_opens_what_only_a_forgotten_epoch_showed() {

@@ -8,4 +8,6 @@ mod judge;
 #[path = "../cli/program.rs"]
 #[allow(dead_code, reason = "disks of other kinds are made there too")]
 mod program;
+mod proof;
 mod served;
+mod verify;

@@ -112,15 +112,15 @@ fn content(slot: u64) -> Vec<u8> {
 
 impl Bench {
     fn new(sealer: DiskSealer<Draws>) -> Self {
-        let home_bytes = 16 + sealer.seal.stub_bytes();
+        let stub_bytes = sealer.seal.stub_bytes();
         let memory = |blocks| Memory(RefCell::new(vec![0; blocks * BLOCK]));
-        let bench = Self { sealer, data: memory(10), stubs: memory(1), home_bytes };
+        let bench = Self { sealer, data: memory(10), stubs: memory(1), home_bytes: 16 + stub_bytes };
         let data: Vec<_> = SLOTS.iter().flat_map(|slot| content(*slot)).collect();
         let places = SLOTS.map(|slot| bench.place(slot, 0..BLOCK, SealingAt::ToCome)).into_iter().collect();
         let done = bench.perform(places, IoOp::Write { data: Buf::from(data), durable: false }).unwrap();
         for (slot, sealing) in SLOTS.iter().zip(&done.sealings) {
-            let block = context(*slot).block;
-            let bytes = home_bytes_of(block, sealing);
+            let Context { block, born, .. } = context(*slot);
+            let bytes = home_bytes((block, born), (sealing.session, sealing.number), &sealing.stub);
             bench.stubs.write(Pos(bench.home(*slot).start as u64), &bytes, false).unwrap();
         }
         bench
@@ -163,10 +163,6 @@ impl Bench {
             }
         })
     }
-}
-
-fn home_bytes_of(block: Block, sealing: &Sealing) -> Vec<u8> {
-    home_bytes(block, sealing.session, sealing.number, &sealing.stub)
 }
 
 #[test]

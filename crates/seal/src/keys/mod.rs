@@ -249,6 +249,12 @@ impl KeyFile {
         slots.chain(masters).filter(|(_, is_damaged)| *is_damaged).map(|(page, _)| range(page)).collect()
     }
 
+    /// The sessions whose records are damaged: what was sealed in them cannot be opened.
+    #[must_use]
+    pub fn damaged_sessions(&self) -> Vec<SessionIndex> {
+        self.sessions.damaged().collect()
+    }
+
     /// Opens the keys.
     ///
     /// # Errors

@@ -62,6 +62,12 @@ impl Sessions {
         Sessions(records[..count.min(SESSIONS_MAX)].iter().enumerate().map(read).collect())
     }
 
+    /// The indices of damaged records.
+    pub(super) fn damaged(&self) -> impl Iterator<Item = SessionIndex> + '_ {
+        let damaged = self.0.iter().enumerate().filter(|(_, session)| session.is_none());
+        damaged.filter_map(|(index, _)| u16::try_from(index).ok().map(SessionIndex))
+    }
+
     /// A damaged record stays damaged, so that its index stays taken.
     pub(super) fn to_bytes(&self, disk: DiskId) -> Vec<u8> {
         let write = |(index, session): (usize, &Option<(Session, Generation)>)| match session {

@@ -15,7 +15,7 @@ use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot, home_bytes};
 use crate::store::Phase;
-use crate::tree::{Absent, Head, PAGE_BYTES};
+use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Epoch, Extent, Pos};
 use std::collections::BTreeSet;
 
@@ -140,6 +140,15 @@ impl Catalog {
         while self.slots.find(&self.history.pages)? {}
         let slots = &self.slots;
         self.history.reach(|pages, used| slots.reach(pages, used))
+    }
+
+    /// What is wrong with a page of the index that was read from its medium, in words.
+    pub(super) fn page_fault(&self, at: Pos, bytes: &[u8]) -> String {
+        let page = PageNo((at.0 / PAGE_BYTES as u64) as u32);
+        if page.0 >= HEADS {
+            return self.history.pages.fault(page, bytes).map_or_else(String::new, |fault| fault.to_string());
+        }
+        head_fault(&bytes[..HEAD_BYTES.min(bytes.len())], self.disk).unwrap_or_default()
     }
 
     /// The version of `block` that `epoch` shows.
@@ -310,9 +319,11 @@ impl Catalog {
 
     /// The write that gives a stub its home.
     fn home_of(&self, slot: Slot) -> Option<(Place, Vec<u8>)> {
-        let (session, Entry::Version { block, number, stub, .. }) = self.log.stub(slot)? else { return None };
+        let (born, session, Entry::Version { block, number, stub, .. }) = self.log.stub(slot)? else {
+            return None;
+        };
         let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
-        Some((place, home_bytes(*block, session, *number, stub)))
+        Some((place, home_bytes((*block, born), (session, *number), stub)))
     }
 
     /// Ends a checkpoint: its head is durable.

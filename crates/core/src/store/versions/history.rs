@@ -238,6 +238,21 @@ impl History {
         self.shown_by(epoch).latest(block)
     }
 
+    /// The slot of the version of `block` that was `born` then; none if there is none, or if the block ended there.
+    pub(super) fn slot_of(&self, block: Block, born: Epoch) -> Result<Option<Slot>, Absent> {
+        let found = self.versions.get(&self.pages, &pack(&[block.0, born.0]))?;
+        Ok(found.map(|slot| Slot(number(&slot, 0))).filter(|slot| *slot != FREED))
+    }
+
+    /// The first version, or end of one, of `block` from `born` on, or else of a later block.
+    pub(super) fn version_from(&self, block: Block, born: Epoch) -> Result<Option<(Block, Version)>, Absent> {
+        let found = self.versions.at_or_after(&self.pages, &pack(&[block.0, born.0]))?;
+        Ok(found.map(|(key, slot)| {
+            let version = Version { born: Epoch(number(&key, 1)), slot: Slot(number(&slot, 0)) };
+            (Block(number(&key, 0)), version)
+        }))
+    }
+
     /// The first block from `from` on that has content now.
     pub(super) fn next_shown(&self, from: Block) -> Result<Option<Block>, Absent> {
         let mut from = from;

@@ -26,6 +26,7 @@ struct Homeless {
     at: At,
     /// Whether its home may have a copy: from a checkpoint that a crash has cut short.
     may_be_home: bool,
+    born: Epoch,
     session: Session,
     entry: Entry,
 }
@@ -129,7 +130,9 @@ impl Log {
         match entry {
             Entry::Freed { block, blocks } if self.extends_freed(epoch, block, blocks) => {}
             Entry::Version { slot, number, .. } => {
-                self.homeless.insert(slot, Homeless { at: At::Memory, may_be_home: false, session, entry });
+                let born = epoch;
+                self.homeless
+                    .insert(slot, Homeless { at: At::Memory, may_be_home: false, born, session, entry });
                 self.pending.push_back(Pending::Version(epoch, slot, number));
             }
             other => self.pending.push_back(Pending::Other(epoch, other)),
@@ -174,9 +177,9 @@ impl Log {
         self.moving.contains(&slot) && !mutant::is(Mutant::KillMoving)
     }
 
-    /// Where the stub of a version is, and what it is, if it has no home yet.
-    pub(super) fn stub(&self, slot: Slot) -> Option<(Session, &Entry)> {
-        self.homeless.get(&slot).map(|it| (it.session, &it.entry))
+    /// The stub of a version, who wrote that, and in which session, if the stub has no home yet.
+    pub(super) fn stub(&self, slot: Slot) -> Option<(Epoch, Session, &Entry)> {
+        self.homeless.get(&slot).map(|it| (it.born, it.session, &it.entry))
     }
 
     /// The same for many slots, which is cheap in their order.
@@ -311,6 +314,11 @@ impl Log {
         self.cells[usize::from(half)] = cell;
     }
 
+    /// Whether the stubs of a sector of `half` are hidden under the cell that the half has now: else nobody can open them.
+    pub(super) fn is_under_cell(&self, half: u8, sector: &Sector) -> bool {
+        sector.is_under(self.cells[usize::from(half)])
+    }
+
     /// Reveals the stubs of a sector of the current half; whether it was written under the half's cell.
     pub(super) fn reveal(&self, sector: &mut Sector) -> bool {
         sector.reveal(self.cells[usize::from(self.half)])
@@ -330,8 +338,8 @@ impl Log {
             if let Entry::Version { slot, .. } = entry {
                 let at = At::Log(self.half, self.layout.stub_in_sector(at, n));
                 let entry = entry.clone();
-                let session = sector.session;
-                self.homeless.insert(*slot, Homeless { at, may_be_home: true, session, entry });
+                let (born, session) = (sector.epoch, sector.session);
+                self.homeless.insert(*slot, Homeless { at, may_be_home: true, born, session, entry });
             }
         }
     }
@@ -347,7 +355,7 @@ pub(super) struct Stubs<'a> {
 }
 
 impl<'a> Stubs<'a> {
-    /// As [`Log::stub`].
+    /// The stub of a version, and the session that sealed it, if it has no home yet.
     pub(super) fn of(&mut self, slot: Slot) -> Option<(Session, &'a Entry)> {
         // Stubs of a run of slots follow each other.
         let is_near = slot >= self.last && self.from.peek().is_none_or(|(next, _)| slot <= **next);

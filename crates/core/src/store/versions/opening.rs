@@ -13,14 +13,12 @@ use crate::place::Place;
 use crate::policy::{Policy, Seed};
 use crate::sealing::{Block, Slot};
 use crate::store::Opening;
-use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError, newest};
+use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
-/// Bytes of one of the two heads.
-const HEAD_BYTES: usize = 512;
 
 /// Why the store cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -159,9 +159,14 @@ impl Sector {
         self.mask(cell);
     }
 
+    /// Whether the stubs are hidden under `cell`.
+    pub(super) fn is_under(&self, cell: Cell) -> bool {
+        self.check == cell.check(self.sequence)
+    }
+
     /// Reveals the stubs; whether they were hidden under `cell`.
     pub(super) fn reveal(&mut self, cell: Cell) -> bool {
-        let fits = self.check == cell.check(self.sequence);
+        let fits = self.is_under(cell);
         if fits {
             self.mask(cell);
         }

@@ -147,7 +147,6 @@ impl Slots {
     }
 
     /// How many slots there are, used or not.
-    #[cfg(test)]
     pub(super) fn len(&self) -> u64 {
         u64::from(self.end.0) * self.per_cluster
     }

@@ -73,15 +73,33 @@ impl Layout {
     #[must_use]
     pub fn home(self, slot: Slot) -> Extent<Pos> {
         let (sector, entry) = (slot.0 / self.per_sector() as u64, slot.0 % self.per_sector() as u64);
-        let homes = self.half(1).end();
-        let at = homes + sector * SECTOR_BYTES + SECTOR_HEAD_BYTES as u64 + entry * self.entry_bytes() as u64;
+        let at = self.homes().0
+            + sector * SECTOR_BYTES
+            + SECTOR_HEAD_BYTES as u64
+            + entry * self.entry_bytes() as u64;
         Extent::new(at, self.entry_bytes() as u64)
+    }
+
+    /// Where the homes begin.
+    pub(super) fn homes(self) -> Pos {
+        Pos(self.half(1).end())
+    }
+
+    /// The slots whose homes are in the sector at `sector`, and these homes.
+    pub(super) fn homes_in(self, sector: Pos) -> impl Iterator<Item = (Slot, Extent<Pos>)> {
+        let first = (sector.0 - self.homes().0) / SECTOR_BYTES * self.per_sector() as u64;
+        (first..first + self.per_sector() as u64).map(move |slot| (Slot(slot), self.home(Slot(slot))))
+    }
+
+    /// The stub in a home.
+    pub(super) fn stub_in_home(self, home: Extent<Pos>) -> Extent<Pos> {
+        Extent::between(home.start.0 + RECORD_BYTES as u64, home.end())
     }
 
     /// One extent for two neighbours among the homes, in order; none if anything but heads of sectors, which homes leave
     /// empty, lies between them. What lies between the stubs of the log is still read.
     pub(super) fn joined(self, before: Extent<Pos>, next: Extent<Pos>) -> Option<Extent<Pos>> {
-        let are_homes = before.start.0 >= self.half(1).end();
+        let are_homes = before.start >= self.homes();
         let is_next = next.start == Pos(before.end());
         let begins_sector = before.end().is_multiple_of(SECTOR_BYTES)
             && next.start.0 == before.end() + SECTOR_HEAD_BYTES as u64;

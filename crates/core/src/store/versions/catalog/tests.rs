@@ -389,11 +389,11 @@ impl Rig {
 
     fn stub(&self, slot: Slot) -> Vec<u8> {
         match self.store.log.stub(slot) {
-            Some((_, Entry::Version { stub, .. })) => stub.clone(),
+            Some((.., Entry::Version { stub, .. })) => stub.clone(),
             _ => {
                 let home = LAYOUT.home(slot);
                 let bytes = self.stubs.read(home.start.0, home.len);
-                parse_home(&bytes).expect("a home").1.stub.to_vec()
+                parse_home(&bytes).expect("a home").2.stub.to_vec()
             }
         }
     }

@@ -5,7 +5,7 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, UniqueAt, Weighing};
+use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
 use crate::store::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
     Store, StoreStatus, WritePlan, Written,
@@ -308,6 +308,10 @@ impl Epochs for Book {
         self.get().now.open()
     }
 
+    fn has_changed(&self) -> bool {
+        self.get().now.open().0 > 1
+    }
+
     fn can_close(&self) -> bool {
         true
     }
@@ -362,6 +366,10 @@ impl Epochs for Book {
             return Ok((differing, end));
         }
         Err(Incomparable::Missing(Inner::page(extent.start.0 / BLOCK_BYTES)))
+    }
+
+    fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {
+        unreachable!("nobody asks the dullest store about stubs")
     }
 
     fn weigh(&self, _: Weighing) -> Result<Weighing, Place> {

@@ -1,0 +1,149 @@
+//! What a look at the stub medium finds: which of the stubs there are still needed, and which nobody names.
+//!
+//! Whoever asks has read the bytes from the medium. What they hold is told from them alone, and compared with the
+//! index: a stub of a version that the index does not know any more is dead content.
+
+use super::stubs::{Entry, SECTOR_BYTES};
+use super::{Versions, key};
+use crate::request::{Judged, Listed};
+use crate::sealing::{Block, Session, Slot, parse_home};
+use crate::tree::Absent;
+use crate::units::{Epoch, Pos};
+
+/// Most versions in one list.
+const LIST_MAX: usize = 1024;
+
+/// A stub that lies on the medium, as the bytes beside it say.
+struct Found<'a> {
+    at: Pos,
+    block: Block,
+    born: Epoch,
+    slot: Slot,
+    session: Session,
+    number: u32,
+    stub: &'a [u8],
+}
+
+/// What becomes of a stub.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// An epoch shows its version.
+    Live,
+    /// The stub is still to be destroyed.
+    Owed,
+    /// Nobody names it.
+    Residue,
+}
+
+impl Versions {
+    /// Judges the stubs in whole sectors of the stub medium, which lie at `at`.
+    pub(super) fn judge_stubs(&self, at: Pos, bytes: &[u8]) -> Result<Judged, Absent> {
+        let mut judged = Judged::default();
+        if self.catalog.layout.stub_bytes == 0 {
+            return Ok(judged);
+        }
+        let positions = (at.0..).step_by(SECTOR_BYTES as usize).map(Pos);
+        for (at, sector) in positions.zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
+            if sector.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            let Some(found) = self.stubs_in(at, sector) else {
+                // Nobody can say whose stubs these are.
+                judged.residue.push(at);
+                continue;
+            };
+            for it in found.iter().filter(|it| it.stub.iter().any(|byte| *byte != 0)) {
+                match self.verdict(it)? {
+                    Verdict::Live => judged.live.push(it.slot),
+                    Verdict::Owed => judged.owed += 1,
+                    Verdict::Residue => judged.residue.push(it.at),
+                }
+            }
+        }
+        Ok(judged)
+    }
+
+    /// The stubs in a sector; none if the sector is damaged.
+    fn stubs_in<'a>(&self, at: Pos, sector: &'a [u8]) -> Option<Vec<Found<'a>>> {
+        let layout = self.catalog.layout;
+        if at < layout.homes() {
+            return self.logged_stubs(at, sector);
+        }
+        let found = layout.homes_in(at).map(|(slot, home)| {
+            let from = (home.start.0 - at.0) as usize;
+            let (block, born, sealing) = parse_home(&sector[from..][..home.len as usize])?;
+            let stub = layout.stub_in_home(home);
+            let bytes = &sector[(stub.start.0 - at.0) as usize..][..stub.len as usize];
+            let (session, number) = (sealing.session, sealing.number);
+            Some(Found { at: stub.start, block, born, slot, session, number, stub: bytes })
+        });
+        found.collect()
+    }
+
+    fn logged_stubs<'a>(&self, at: Pos, bytes: &'a [u8]) -> Option<Vec<Found<'a>>> {
+        let layout = self.catalog.layout;
+        let sector = layout.parse_sector(bytes)?;
+        if !self.catalog.log.is_under_cell(self.half_of(at), &sector) {
+            return Some(Vec::new());
+        }
+        let versions = sector.entries.iter().enumerate().filter_map(|(n, entry)| {
+            let Entry::Version { block, slot, number, .. } = entry else { return None };
+            let stub = layout.stub_in_sector(at, n);
+            let it = &bytes[(stub.start.0 - at.0) as usize..][..stub.len as usize];
+            let (block, slot, number, born, session) = (*block, *slot, *number, sector.epoch, sector.session);
+            Some(Found { at: stub.start, block, born, slot, session, number, stub: it })
+        });
+        Some(versions.collect())
+    }
+
+    /// The half of the log that has these bytes.
+    fn half_of(&self, at: Pos) -> u8 {
+        u8::from(at >= self.catalog.layout.half(1).start)
+    }
+
+    fn verdict(&self, it: &Found<'_>) -> Result<Verdict, Absent> {
+        let catalog = &self.catalog;
+        // The index does not know yet what waits for this page.
+        self.stuck.map_or(Ok(()), |page| Err(Absent(page)))?;
+        let owed = catalog.history.owed_from(it.slot)?.filter(|dead| dead.slot == it.slot);
+        let is_owed = owed.is_some_and(|dead| (dead.block, dead.born) == (it.block, it.born));
+        let is_shown = catalog.history.slot_of(it.block, it.born)? == Some(it.slot);
+        // Its home may have another stub by now, which the log has.
+        let is_this = match catalog.log.stub(it.slot) {
+            Some((born, session, Entry::Version { block, number, .. })) => {
+                (*block, born, session, *number) == (it.block, it.born, it.session, it.number)
+            }
+            _ => true,
+        };
+        // A half of the log that is to be destroyed as a whole has copies of stubs that were destroyed at home.
+        let is_in_old_half =
+            it.at < catalog.layout.homes() && catalog.old_half() == Some(self.half_of(it.at));
+        Ok(match (is_this, is_shown, is_owed || is_in_old_half) {
+            (true, true, _) => Verdict::Live,
+            (true, false, true) | (false, _, true) => Verdict::Owed,
+            (_, _, false) => Verdict::Residue,
+        })
+    }
+
+    /// The versions from `block` and `born` on, in order, and where to go on; or the page that is missing at the start.
+    pub(super) fn list_versions(&self, block: Block, born: Epoch) -> Result<Listed, Absent> {
+        let (mut listed, mut from) = (Listed::default(), (block, born));
+        for _ in 0..LIST_MAX {
+            let next = match self.catalog.history.version_from(from.0, from.1) {
+                Err(absent) if from == (block, born) => return Err(absent),
+                Err(_) => break,
+                Ok(None) => return Ok(listed),
+                Ok(Some(next)) => next,
+            };
+            let (block, version) = next;
+            listed.versions.push((
+                block,
+                version.born,
+                Some(version.slot).filter(|slot| slot.0 < key::NUMBER_MAX),
+            ));
+            from = (block, Epoch(version.born.0 + 1));
+        }
+        listed.next = Some(from);
+        Ok(listed)
+    }
+}
