@@ -199,9 +199,9 @@ impl World {
 
     fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
         self.server.cut_power(again_after)?;
+        self.receipts_lost();
         self.pending.clear();
         self.model.power_cut();
-        self.receipts_lost();
         self.book.restarted(&self.server, false)?;
         self.hear()
     }
@@ -210,13 +210,13 @@ impl World {
     /// overlay's content is. After a failure of the medium the cache is not trusted with writes
     /// over dead bytes in place.
     fn forget(&mut self, is_clean: bool, was_latched: bool) -> Result<(), Violation> {
+        self.receipts_lost();
         self.pending.clear();
         match () {
             () if is_clean => self.model.restarted(),
             () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }
-        self.receipts_lost();
         self.book.restarted(&self.server, is_clean)?;
         self.hear()
     }

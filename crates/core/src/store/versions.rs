@@ -59,9 +59,6 @@ pub use stubs::Layout;
 
 /// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
 const PAGES_MAX: usize = 12 << 10;
-/// The index is due to be written when one part in this many of a half of the log is used. The rest is for what comes while it is
-/// written, and the old half destroyed: what finds no room waits for that.
-const INDEX_DUE_SHARE: u64 = 4;
 /// With so many changed pages in memory, the index is due to be written.
 const CHANGED_PAGES_MAX: usize = 4 << 10;
 
@@ -264,7 +261,7 @@ impl Versions {
     fn is_index_due(&self) -> bool {
         let log = &self.catalog.log;
         self.committing.wants_index
-            || log.sectors() > log.sectors_max() / INDEX_DUE_SHARE
+            || log.sectors() > log.sectors_max() / 2
             || self.catalog.history.pages.unwritten() > CHANGED_PAGES_MAX
             || self.is_index_cramped()
     }

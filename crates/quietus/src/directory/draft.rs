@@ -30,8 +30,8 @@ pub struct Plan {
 pub struct Draft {
     dir: PathBuf,
     plan: Plan,
-    /// A file elsewhere that was made for the draft.
-    outside: Option<PathBuf>,
+    /// The files elsewhere that were made for the draft.
+    outside: Vec<PathBuf>,
     is_kept: bool,
     _lock: File,
 }
@@ -48,7 +48,7 @@ impl Draft {
         let name = path.file_name().ok_or_else(|| DirectoryErrorKind::Exists.at(path))?;
         let dir = parent_of(path).join(format!(".{}.{}", name.to_string_lossy(), plan.ending));
         let lock = claim(&dir, path, plan.maker)?;
-        let draft = Self { dir, plan, outside: None, is_kept: false, _lock: lock };
+        let draft = Self { dir, plan, outside: Vec::new(), is_kept: false, _lock: lock };
         draft.clear().map_err(|error| {
             DirectoryErrorKind::Io("clear what an interrupted command left").of(&draft.dir, error)
         })?;
@@ -70,7 +70,7 @@ impl Draft {
         let path = self.dir.join(path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         if !path.starts_with(&self.dir) {
-            self.outside = Some(path.clone());
+            self.outside.push(path.clone());
         }
         file.set_len(bytes)?;
         file.sync_all()?;
@@ -121,7 +121,7 @@ impl Drop for Draft {
         }
         // The error that matters is the one that led here.
         let _ = self.clear().and_then(|()| std::fs::remove_dir(&self.dir));
-        if let Some(path) = &self.outside {
+        for path in &self.outside {
             let _ = std::fs::remove_file(path);
         }
     }

@@ -5,7 +5,7 @@
 
 use super::media::DATA_FILE;
 use super::overlay_toml::OverlayToml;
-use super::versions_toml::{EpochEnd, STUBS_FILE, VERSIONS_BYTES_MAX, VersionsToml};
+use super::versions_toml::{EpochEnd, ROOT_FILE, STUBS_FILE, VERSIONS_BYTES_MAX, VersionsToml};
 use super::{DiskError, DiskErrorKind};
 use crate::directory::{DirectoryErrorKind, replace};
 use crate::host::{self, DiskGuarantees};
@@ -139,6 +139,8 @@ pub struct VersionsOptions {
     pub retention: Option<Retention>,
     /// Block device, or file to make, in place of `stubs`.
     pub stub_medium: Option<PathBuf>,
+    /// Block device, or file to make, in place of `root`.
+    pub root: Option<PathBuf>,
     /// Where the first credential comes from, if not from the person at the terminal.
     pub source: Option<Source>,
 }
@@ -216,8 +218,10 @@ impl DiskToml {
     pub(super) fn versions(options: &CreateOptions) -> Result<Self, DiskError> {
         let size_bytes = options.size.ok_or_else(size_missing)?;
         let wanted = &options.versions;
-        let stubs = wanted.stub_medium.as_deref().map_or_else(|| Ok(STUBS_FILE.into()), absolute)?;
-        let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs);
+        let path =
+            |own: &str, other: &Option<PathBuf>| other.as_deref().map_or_else(|| Ok(own.into()), absolute);
+        let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
+        let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
         Self::of(options, size_bytes, MediumToml::own(), Below::Versions(versions))
     }
 

@@ -103,7 +103,7 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
             "--adopt and --medium do not go with --store versions, whose content is sealed in its own directory; leave them out"
         }
         _ if !keeps && options.versions != VersionsOptions::default() => {
-            "--seal, --epoch, --retention, --stub-medium and credentials need --store versions"
+            "--seal, --epoch, --retention, --stub-medium, --root and credentials need --store versions"
         }
         _ => return Ok(()),
     };

@@ -2,7 +2,7 @@
 
 use super::config::{CreateOptions, DiskToml};
 use super::create::Beginning;
-use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, ROOT_FILE, VersionsToml};
+use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
 use crate::keys::{self, Purpose};
@@ -35,7 +35,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginni
     toml.store.make(draft.dir(), MediumId::Data, 0)?;
     toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
     format_index(draft.dir(), &toml)?;
-    make_root(draft.dir(), &toml)?;
+    make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, versions)?;
     Ok(Beginning { toml, held: None, dead: None })
 }
@@ -50,40 +50,55 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
 }
 
 /// Makes the root, whose cells have to be durable before the first stub is.
-fn make_root(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
-    let root = toml.store.make(dir, MediumId::Root, store::versions::ROOT_BYTES)?;
+fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
     let cells = store::versions::Cells::new(entropy()?);
-    let bytes = store::versions::format_root(*toml.uuid.as_bytes(), cells);
-    let failed =
-        |error| DirectoryErrorKind::Io("make the root").of(&dir.join(ROOT_FILE), io::Error::other(error));
+    let (root, _, _lock) = made_or_device(draft, "--root", &versions.root, store::versions::ROOT_BYTES)?;
+    let failed = |error| {
+        DirectoryErrorKind::Io("make the root").of(&draft.dir().join(&versions.root), io::Error::other(error))
+    };
+    let bytes = store::versions::format_root(disk, cells);
     Ok(root.write(Pos(0), &bytes, true).map_err(failed)?)
 }
 
-/// The stub medium: a file to make, or a block device, which must not hold another disk's log.
+/// The stub medium, which must not hold another disk's log.
 fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskError> {
-    let (path, bytes) = (draft.dir().join(&versions.stubs), versions.log_bytes());
-    let failed = |error| DirectoryErrorKind::Io("make the stub medium").of(&path, error);
-    let Ok(about) = std::fs::metadata(&path) else {
-        draft.make_file(&versions.stubs, bytes).map_err(failed)?;
-        // A full host must not keep a commit from its place in the log.
-        let medium = FileMedium::open(&path, false).map_err(failed)?;
-        let reserved = medium.reserve(Extent::new(0, bytes)).and_then(|()| medium.sync());
-        return Ok(reserved.map_err(|error| failed(io::Error::other(error)))?);
+    let bytes = versions.log_bytes();
+    let (stubs, is_new, _lock) = made_or_device(draft, "--stub-medium", &versions.stubs, bytes)?;
+    let failed = |error| {
+        DirectoryErrorKind::Io("make the stub medium")
+            .of(&draft.dir().join(&versions.stubs), io::Error::other(error))
+    };
+    // A full host must not keep a commit from its place in the log.
+    let reserved = || stubs.reserve(Extent::new(0, bytes)).and_then(|()| stubs.sync());
+    Ok(if is_new { reserved() } else { clear(&stubs, bytes) }.map_err(failed)?)
+}
+
+/// A medium of at least so many bytes at the path that `option` may have named: a file, which is made, or a block device.
+/// Whether the file is new; and a lock.
+fn made_or_device(
+    draft: &mut Draft,
+    option: &str,
+    path: &Path,
+    bytes: u64,
+) -> Result<(FileMedium, bool, Option<File>), DiskError> {
+    let there = draft.dir().join(path);
+    let failed = |error| DirectoryErrorKind::Io("make the medium").of(&there, error);
+    let Ok(about) = std::fs::metadata(&there) else {
+        draft.make_file(path, bytes).map_err(failed)?;
+        return Ok((FileMedium::open(&there, false).map_err(failed)?, true, None));
     };
     if about.is_file() {
-        let what = "--stub-medium names a file that already exists; name one to make, or remove it";
-        return Err(DiskErrorKind::Invalid(what.into()).at(&path));
+        let what = format!("{option} names a file that already exists; name one to make, or remove it");
+        return Err(DiskErrorKind::Invalid(what).at(&there));
     }
-    let _lock = lock_storage(&path, Access::ReadWrite)?;
-    let medium = FileMedium::open(&path, false).map_err(failed)?;
-    if medium.size() <= bytes {
-        let what = format!(
-            "--stub-medium has {} bytes, and the log of stubs alone takes {bytes}; use a larger device",
-            medium.size()
-        );
-        return Err(DiskErrorKind::Invalid(what).at(&path));
+    let lock = lock_storage(&there, Access::ReadWrite)?;
+    let medium = FileMedium::open(&there, false).map_err(failed)?;
+    if medium.size() < bytes {
+        let what =
+            format!("{option} has {} bytes, and needs {bytes} at least; use a larger device", medium.size());
+        return Err(DiskErrorKind::Invalid(what).at(&there));
     }
-    Ok(clear(&medium, bytes).map_err(|error| failed(io::Error::other(error)))?)
+    Ok((medium, false, lock))
 }
 
 fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {

@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 /// Name of the file with the stubs, unless `disk.toml` names another.
 pub(crate) const STUBS_FILE: &str = "stubs";
-/// Name of the file with the root.
+/// Name of the file with the root, unless `disk.toml` names another.
 pub(crate) const ROOT_FILE: &str = "root";
 /// Name of the key file.
 pub(crate) const KEYS_FILE: &str = "keys";
@@ -39,6 +39,8 @@ pub struct VersionsToml {
     pub seal: Seal,
     /// Path of the stub medium, relative to the directory or absolute.
     pub stubs: PathBuf,
+    /// Path of the medium of the root, relative to the directory or absolute.
+    pub root: PathBuf,
     /// Bytes of each half of the log of stubs.
     pub half_bytes: u64,
 }
@@ -56,15 +58,15 @@ pub enum EpochEnd {
 }
 
 impl VersionsToml {
-    /// Versions sealed in this way, with the stubs in `stubs`.
-    pub(super) fn new(seal: Seal, stubs: PathBuf) -> Self {
+    /// Versions sealed in this way, with the stubs in `stubs`, and the keys above them in `root`.
+    pub(super) fn new(seal: Seal, stubs: PathBuf, root: PathBuf) -> Self {
         let Layout { half_bytes, .. } = Layout::with_room_for(HALF_VERSIONS, seal.stub_bytes());
-        Self { seal, stubs, half_bytes }
+        Self { seal, stubs, root, half_bytes }
     }
 
     /// The fields that the checksum covers.
     pub(super) fn facts(&self) -> impl Serialize + '_ {
-        (self.seal.name(), &self.stubs, self.half_bytes)
+        (self.seal.name(), &self.stubs, &self.root, self.half_bytes)
     }
 
     pub(super) fn check(&self) -> Result<(), DiskErrorKind> {

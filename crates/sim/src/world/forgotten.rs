@@ -11,6 +11,7 @@
 
 use super::World;
 use crate::content::{Tag, fill};
+use crate::history::Ask;
 use crate::model::Model;
 use crate::server::{Made, found, overdue};
 use crate::violation::Violation;
@@ -26,13 +27,21 @@ pub(super) struct Dying {
     /// The receipt has come; or it may have come before a crash, and was not heard.
     is_over: bool,
     is_lost: bool,
+    /// A crash left the forget without a reply: nothing is known of it, but that a receipt may be its own.
+    is_unheard: bool,
+}
+
+impl Dying {
+    fn new(epochs: EpochRange, sealings: Vec<(u32, Extent<Addr>)>, words: Vec<(Tag, Extent<Addr>)>) -> Self {
+        Self { epochs, sealings, words, is_over: false, is_lost: false, is_unheard: false }
+    }
 }
 
 impl World {
     /// Notes what dies with epochs whose forget was replied to.
     pub(super) fn note_dying(&mut self, epochs: EpochRange) {
         let (sealings, words) = (self.dying_sealings(epochs), self.dying_words(epochs));
-        self.dying.push(Dying { epochs, sealings, words, is_over: false, is_lost: false });
+        self.dying.push(Dying::new(epochs, sealings, words));
     }
 
     fn dying_sealings(&self, epochs: EpochRange) -> Vec<(u32, Extent<Addr>)> {
@@ -81,17 +90,31 @@ impl World {
     /// Checks the receipt for forgotten epochs.
     pub(super) fn judge_forgotten(&mut self, epochs: EpochRange) -> Result<(), Violation> {
         self.server.figures.forgotten += 1;
-        let Some(at) = self.dying.iter().position(|it| it.epochs == epochs && !it.is_over) else {
-            return Ok(());
+        let first = |is_unheard: bool| {
+            let is_it = |it: &Dying| it.epochs == epochs && !it.is_over && it.is_unheard == is_unheard;
+            self.dying.iter().position(is_it)
         };
-        self.dying[at].is_over = true;
+        let Some(at) = first(false) else { return Ok(()) };
         let dies_again =
             |part: Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(part));
-        self.judge_dying(&self.dying[at], "a receipt", dies_again)
+        match (self.judge_dying(&self.dying[at], "a receipt", dies_again), first(true)) {
+            (Err(_), Some(unheard)) => {
+                self.dying[unheard].is_over = true;
+                Ok(())
+            }
+            (judged, _) => {
+                self.dying[at].is_over = true;
+                judged
+            }
+        }
     }
 
-    /// Notes a crash, before which any receipt may have come.
+    /// Notes a crash, before which any receipt may have come, while the requests that it cuts off are still known.
     pub(super) fn receipts_lost(&mut self) {
+        let unheard = self.pending.values().filter(|it| matches!(it.ask, Ask::Forget { .. }));
+        let unheard = unheard
+            .map(|it| Dying { is_unheard: true, ..Dying::new(it.about.epochs, Vec::new(), Vec::new()) });
+        self.dying.extend(unheard);
         self.dying.iter_mut().for_each(|it| it.is_lost = true);
     }
 

@@ -84,7 +84,9 @@ impl Killing {
 
     /// Notes that `slot` is taken.
     pub(super) fn taken(&mut self, slot: Slot) {
-        self.spare.remove(in_slot(slot).extent);
+        if !self.spare.is_empty() {
+            self.spare.remove(in_slot(slot).extent);
+        }
     }
 
     pub(super) fn has_left(&self, slot: Slot) -> bool {

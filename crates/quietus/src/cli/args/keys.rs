@@ -28,6 +28,10 @@ pub struct VersionsArgs {
     /// Default: `stubs` in the directory.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub stub_medium: Option<PathBuf>,
+    /// Medium for the root, the keys that hide the newest stubs: a block device, whose first 8 KiB are overwritten, or
+    /// a file to make. Best one where overwriting reaches the bytes. Default: `root` in the directory.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub root: Option<PathBuf>,
 }
 
 fn seals() -> impl TypedValueParser<Value = Seal> {
@@ -95,8 +99,8 @@ fn named(passphrase: &Option<PathBuf>, key: &Option<PathBuf>, command: &Option<S
 impl VersionsArgs {
     /// The options for a new disk with this credential.
     pub(in crate::cli) fn options(&self, credential: &CredentialArgs) -> VersionsOptions {
-        let Self { seal, epoch, retention, stub_medium } = self.clone();
-        VersionsOptions { seal, epoch, retention, stub_medium, source: credential.named() }
+        let Self { seal, epoch, retention, stub_medium, root } = self.clone();
+        VersionsOptions { seal, epoch, retention, stub_medium, root, source: credential.named() }
     }
 }
 

@@ -100,9 +100,37 @@ fn stubs_can_lie_elsewhere_in_a_file_that_is_made_for_them() {
 }
 
 #[test]
+fn the_root_can_lie_elsewhere_in_a_file_that_is_made_for_it_and_is_locked() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [path, stubs, root] = ["disk", "stubs", "root"].map(|name| dir.path().join(name));
+    let elsewhere = with(|it| {
+        (it.versions.stub_medium, it.versions.root) = (Some(stubs.clone()), Some(root.clone()));
+    });
+    DiskDir::create(&path, &elsewhere).expect("a disk");
+    assert_eq!(std::fs::metadata(&root).expect("a root").len(), 8192);
+    assert!(!path.join("root").exists());
+    let disk = DiskDir::open(&path).expect("it opens");
+    let parts: Vec<_> = disk.toml().parts(&path).collect();
+    assert!(!parts.contains(&(crate::host::Part::Root, path.join("root"))), "{parts:?}");
+    assert!(lock_storage(&root, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
+    drop(disk);
+    let refused = |options: &CreateOptions| {
+        DiskDir::create(&dir.path().join("other"), options).expect_err("it is there").to_string()
+    };
+    let error = refused(&elsewhere);
+    assert!(error.contains("--root names a file that already exists"), "{error}");
+    let fresh = dir.path().join("fresh");
+    let error = refused(&with(|it| {
+        (it.versions.stub_medium, it.versions.root) = (Some(stubs.clone()), Some(fresh.clone()));
+    }));
+    assert!(error.contains("--stub-medium names a file that already exists"), "{error}");
+    assert!(root.exists() && stubs.exists() && !fresh.exists(), "what was made is removed, and nothing else");
+}
+
+#[test]
 fn what_has_to_be_overwritten_is_the_stubs_or_without_stubs_the_data() {
     let toml = |seal| {
-        let versions = VersionsToml { seal, stubs: "stubs".into(), half_bytes: 8192 };
+        let versions = VersionsToml { seal, stubs: "stubs".into(), root: "root".into(), half_bytes: 8192 };
         DiskToml { versions: Some(versions), ..DiskToml::read(&made(&options()).1).expect("a disk") }
     };
     use crate::host::Part::{Journal, Medium, Root, Stubs};
