@@ -218,8 +218,8 @@ impl Versions {
         match change {
             Change::Written(block, slot, epoch) => {
                 let replaced = self.catalog.note(block, Some(slot), epoch, |_| false)?;
-                if mutant::is(Mutant::StubOverStub) && self.killing.gives_back() {
-                    self.killed(replaced.into_iter().collect());
+                if mutant::is(Mutant::StubOverStub) {
+                    self.todo.extend(replaced.map(Change::Destroyed));
                 } else {
                     replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
                 }

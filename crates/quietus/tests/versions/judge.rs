@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const BLOCK: u64 = 4096;
 const LOG_AT: usize = 4096;
-const HALF: usize = 4 << 20;
+/// Versions that a half of the log has room for.
+const HALF_VERSIONS: usize = 240 << 10;
 const SECTOR: usize = 512;
 const SECTOR_HEAD: usize = 32;
 const RECORD: usize = 16;
@@ -131,12 +132,18 @@ fn sealing(session: &[u8], sealed: &[u8], stub: &[u8]) -> Sealing {
     }
 }
 
+/// Bytes of a half of the log.
+fn half(stub_bytes: usize) -> usize {
+    let per_sector = (SECTOR - SECTOR_HEAD) / (RECORD + stub_bytes);
+    HALF_VERSIONS.div_ceil(per_sector) * SECTOR
+}
+
 /// Every sealing in the bytes of a stub medium, as `docs/formats/stubs.md` has them, whether a checksum fits or not, also
 /// under the cell of the other half: its block, its slot, and itself.
 fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
     let entry = RECORD + stub_bytes;
     let per_sector = (SECTOR - SECTOR_HEAD) / entry;
-    let (log, homes) = bytes[LOG_AT..].split_at(2 * HALF);
+    let (log, homes) = bytes[LOG_AT..].split_at(2 * half(stub_bytes));
     // Where a seal has no stubs, the record alone says where the content lies.
     let is_left = |it: &[u8]| it[if stub_bytes > 0 { RECORD } else { 0 }..].iter().any(|byte| *byte != 0);
     let entries = |sector: &[u8]| -> Vec<Vec<u8>> {
