@@ -215,8 +215,8 @@ impl Versions {
         match change {
             Change::Written(block, slot, epoch) => {
                 let replaced = self.catalog.note(block, Some(slot), epoch, |_| false)?;
-                if mutant::is(Mutant::StubOverStub) && self.killing.gives_back() {
-                    self.killed(replaced.into_iter().collect());
+                if mutant::is(Mutant::StubOverStub) {
+                    self.todo.extend(replaced.map(Change::Destroyed));
                 } else {
                     replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
                 }
@@ -345,6 +345,7 @@ impl Store for Versions {
         }
         let place = |(block, _)| {
             let slot = self.catalog.begin_write(block);
+            self.killing.taken(slot);
             self.writing.insert(block, (slot, epoch));
             let context = Context { block, born: epoch, slot };
             (in_slot(slot), Some(Sealed { context, sealing: SealingAt::ToCome }))

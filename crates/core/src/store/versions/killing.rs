@@ -5,11 +5,12 @@
 //! 1. What replaced a version is durable before a job destroys its stub: else a crash could take both.
 //! 2. A slot that the journal names is not taken again before [`Store::reclaim`]: else a start could take the new
 //!    content of the same block for the dead one.
-//! 3. A slot is taken again once its stub is destroyed, its space is given back, and the next head of the
-//!    index is durable.
+//! 3. A slot is taken again once its stub is destroyed, and the next head of the index is durable. Its space is given back
+//!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
 use super::catalog::Catalog;
-use super::{Change, Versions};
+use super::{Change, Versions, in_slot};
+use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::sealing::Slot;
@@ -22,8 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const STUBS_MAX: usize = 1024;
 /// Most slots to look at for one job.
 const LOOKS_MAX: usize = 4 * STUBS_MAX;
-/// With so many stubs to destroy, or slots to give back, no job waits for an idle disk.
+/// With so many stubs to destroy no job waits for an idle disk.
 const PILE_MAX: u64 = 1 << 16;
+/// With so many spare slots their space is given back although the disk is busy.
+const SPARE_MAX: u64 = 1 << 17;
 
 /// What becomes of content that has left its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,8 +49,8 @@ pub(super) struct Killing {
     /// The slots of versions that were replaced since the last commit began, and those of that commit.
     fresh: BTreeSet<Slot>,
     committing: BTreeSet<Slot>,
-    /// The slots whose stubs are destroyed, and whose space is to be given back.
-    killed: BTreeSet<Slot>,
+    /// The slots that can be taken, now or soon, and have space.
+    spare: BlockSet<Pos>,
     /// Where the next look for slots begins.
     next: Slot,
     /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
@@ -75,6 +78,13 @@ impl Killing {
     /// Notes that a block leaves `slot`, which the journal names from now on.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
+    }
+
+    /// Notes that `slot` is taken.
+    pub(super) fn taken(&mut self, slot: Slot) {
+        if !self.spare.is_empty() {
+            self.spare.remove(in_slot(slot).extent);
+        }
     }
 
     pub(super) fn has_left(&self, slot: Slot) -> bool {
@@ -136,13 +146,13 @@ impl Killing {
 
     /// Whether a job may destroy the stub of `slot`.
     fn may_kill(&self, slot: Slot) -> bool {
-        let others = [&self.fresh, &self.committing, &self.killed, &self.under_way];
+        let others = [&self.fresh, &self.committing, &self.under_way];
         !self.has_left(slot) && !others.iter().any(|slots| slots.contains(&slot))
     }
 
     /// How many of the `owed` versions are for jobs to destroy, at most.
     fn to_kill(&self, owed: u64) -> u64 {
-        let others = self.fresh.len() + self.committing.len() + self.killed.len();
+        let others = self.fresh.len() + self.committing.len();
         owed.saturating_sub(others as u64 + self.left_owed)
     }
 }
@@ -165,10 +175,46 @@ impl Versions {
             self.killing.fresh.remove(slot);
             self.killing.committing.remove(slot);
         }
-        if self.killing.gives_back() {
-            self.killing.killed.extend(slots);
-        } else {
-            slots.into_iter().for_each(|slot| self.change(Change::Destroyed(slot)));
+        for slot in slots {
+            if self.killing.gives_back() {
+                self.killing.spare.insert(in_slot(slot).extent);
+            }
+            self.change(Change::Destroyed(slot));
+        }
+    }
+
+    /// Notes after a crash that every free slot of a medium of `bytes` may have space.
+    pub(super) fn find_spare(&mut self, bytes: u64) {
+        if !self.killing.gives_back() {
+            return;
+        }
+        for (from, to) in self.catalog.slots.free_runs(bytes.div_ceil(BLOCK_BYTES)) {
+            self.killing.spare.insert(Extent::between(from * BLOCK_BYTES, to * BLOCK_BYTES));
+        }
+    }
+
+    /// Holds some of the spare slots. Those that cannot be held are spare no more.
+    fn hold_spare(&mut self) -> BTreeSet<Slot> {
+        let runs = self.killing.spare.runs();
+        let slots = runs.flat_map(|run| (run.start.0 / BLOCK_BYTES..run.end() / BLOCK_BYTES).map(Slot));
+        let mut slots: BTreeSet<Slot> = slots.take(STUBS_MAX).collect();
+        slots.retain(|slot| {
+            let is_held = self.catalog.slots.hold(*slot);
+            if !is_held {
+                self.killing.spare.remove(in_slot(*slot).extent);
+            }
+            is_held
+        });
+        slots
+    }
+
+    /// Ends the job that gave the space of these slots back, unless it was given up.
+    fn release_spare(&mut self, slots: &BTreeSet<Slot>, is_given: bool) {
+        for slot in slots {
+            self.catalog.slots.release(*slot);
+            if is_given {
+                self.killing.spare.remove(in_slot(*slot).extent);
+            }
         }
     }
 
@@ -184,13 +230,14 @@ impl Versions {
             return Backlog::Nothing;
         }
         let to_kill = self.killing.to_kill(self.catalog.history.owed());
-        let to_give = self.killing.killed.len() as u64;
+        let spare = self.killing.spare.len();
         let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
         let is_urgent = self.stuck.is_some()
             || self.half_to_destroy().is_some()
             || is_awaited
-            || to_kill.max(to_give) > PILE_MAX;
-        match (is_urgent, to_kill + to_give > 0) {
+            || to_kill > PILE_MAX
+            || spare > SPARE_MAX;
+        match (is_urgent, to_kill + spare > 0) {
             (true, _) => Backlog::AtOnce,
             (false, true) if all => Backlog::AtOnce,
             (false, true) => Backlog::WhenIdle,
@@ -210,19 +257,13 @@ impl Versions {
         if let Some(half) = self.half_to_destroy() {
             return Some(Job::Destroy(vec![Place { on: MediumId::Stubs, extent: half }]));
         }
-        if !self.killing.killed.is_empty() {
-            let slots: BTreeSet<Slot> = self.killing.killed.iter().copied().take(STUBS_MAX).collect();
-            let space = runs(&slots);
-            self.killing.under_way = slots;
-            return Some(Job::Punch(space));
-        }
         match self.stubs_to_kill() {
             Ok(places) if places.is_empty() => {
                 if self.killing.looked && self.killing.put_off {
                     self.killing.begin_sweep();
                 }
                 self.killing.swept = self.killing.looked;
-                None
+                self.spare_job()
             }
             Ok(places) => Some(Job::Destroy(places)),
             Err(Absent(page)) => {
@@ -230,6 +271,14 @@ impl Versions {
                 Some(Job::Search(super::page_place(page).extent))
             }
         }
+    }
+
+    /// The job that gives space back.
+    fn spare_job(&mut self) -> Option<Job> {
+        let slots = self.hold_spare();
+        let space = runs(&slots);
+        self.killing.under_way = slots;
+        (!space.is_empty()).then_some(Job::Punch(space))
     }
 
     /// Where the stubs are that the next job destroys. Those that die with their half of the log soon are left to that.
@@ -263,23 +312,20 @@ impl Versions {
 
     pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
         let slots = std::mem::take(&mut self.killing.under_way);
+        if let Job::Punch(_) = job {
+            return self.release_spare(&slots, matches!(end, JobEnd::Done(_)));
+        }
         let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
         self.killing.swept = self.killing.looked && !self.killing.put_off;
         match job {
             Job::Search(part) => self.searched(*part, read),
-            Job::Punch(_) => {
-                for slot in slots {
-                    self.killing.killed.remove(&slot);
-                    self.change(Change::Destroyed(slot));
-                }
-            }
             Job::Destroy(_) if !slots.is_empty() => self.killed(slots),
             Job::Destroy(_) => {
                 let dying = self.catalog.old_half_destroyed();
                 let dying = dying.into_iter().filter(|slot| !self.killing.has_left(*slot)).collect();
                 self.killed(dying);
             }
-            Job::Shrink(_) | Job::Move { .. } => unreachable!("this store has no such job"),
+            Job::Punch(_) | Job::Shrink(_) | Job::Move { .. } => unreachable!("this store has no such job"),
         }
     }
 }

@@ -108,6 +108,9 @@ impl Versions {
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);
         }
+        if opening.kept.is_none() && !opening.read_only {
+            versions.find_spare(data.size());
+        }
         Ok(versions)
     }
 

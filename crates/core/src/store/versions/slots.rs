@@ -34,8 +34,16 @@ struct Partial {
     releasing: u128,
     /// A bit for each slot that was taken for content that is not there yet: no head says that it is used.
     writing: u128,
+    /// A bit for each slot that is not to be taken, although it can be.
+    held: u128,
     /// The first and the last block that took a slot since the cluster was begun.
     span: (u64, u64),
+}
+
+impl Partial {
+    fn takable(&self) -> u128 {
+        self.free & !self.held
+    }
 }
 
 /// See the module's documentation.
@@ -97,7 +105,8 @@ impl Slots {
         if used != self.all() {
             let span = (zone, self.zone_end(zone) - 1);
             let free = self.all() & !used;
-            self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
+            self.partial
+                .insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, held: 0, span });
             self.open.insert((zone, cluster));
         }
         Ok(true)
@@ -162,7 +171,7 @@ impl Slots {
         let zone = self.zone_of(block.0);
         let cluster = self.open.range((zone, Cluster(0))..=(zone, Cluster(u32::MAX))).next();
         let cluster = cluster.map(|(_, cluster)| *cluster).unwrap_or_else(|| self.begin(zone, block));
-        let place = self.partial[&cluster].free.trailing_zeros();
+        let place = self.partial[&cluster].takable().trailing_zeros();
         let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
         self.mark(slot, block);
         let (_, bit) = self.place(slot);
@@ -216,21 +225,25 @@ impl Slots {
     fn add(&mut self, cluster: Cluster, zone: u64, block: Block) {
         let span = (block.0, block.0);
         let free = self.all();
-        self.partial.insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, span });
+        self.partial
+            .insert(cluster, Partial { zone, free, pending: 0, releasing: 0, writing: 0, held: 0, span });
         self.open.insert((zone, cluster));
     }
 
     fn mark(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
         let partial = self.partial.get_mut(&cluster).expect("a cluster with a free slot is known");
-        assert!(partial.free & bit != 0, "a slot is taken once");
+        assert!(partial.takable() & bit != 0, "a slot is taken once");
         partial.free &= !bit;
         partial.span = (partial.span.0.min(block.0), partial.span.1.max(block.0));
         let (zone, span, is_full) = (partial.zone, partial.span, partial.free == 0);
+        let is_open = partial.takable() != 0;
         self.used += 1;
         self.changed.insert(cluster);
-        if is_full {
+        if !is_open {
             self.open.remove(&(zone, cluster));
+        }
+        if is_full {
             self.split(zone, block.0, span);
         }
     }
@@ -249,12 +262,40 @@ impl Slots {
         }
     }
 
+    /// Holds a slot that can be taken, now or later, so that nobody takes it before it is [released](Slots::release): whether
+    /// it could be.
+    pub(super) fn hold(&mut self, slot: Slot) -> bool {
+        let (cluster, bit) = self.place(slot);
+        if self.empty.remove(cluster.0) {
+            self.add(cluster, 0, Block(0));
+        }
+        let Some(partial) = self.partial.get_mut(&cluster) else { return false };
+        let is_unused = (partial.free | partial.pending | partial.releasing) & bit != 0;
+        if is_unused {
+            partial.held |= bit;
+        }
+        if partial.takable() == 0 {
+            self.open.remove(&(partial.zone, cluster));
+        }
+        is_unused
+    }
+
+    /// Ends the hold.
+    pub(super) fn release(&mut self, slot: Slot) {
+        let (cluster, bit) = self.place(slot);
+        if let Some(partial) = self.partial.get_mut(&cluster) {
+            partial.held &= !bit;
+            self.freed(cluster);
+        }
+    }
+
     /// Frees a slot that no durable index or log names.
     pub(super) fn free(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
         let partial = self.partial_of(cluster, block);
         partial.free |= bit;
         partial.writing &= !bit;
+        self.changed.insert(cluster);
         self.freed(cluster);
         self.used -= 1;
     }
@@ -271,7 +312,7 @@ impl Slots {
         if !self.partial.contains_key(&cluster) {
             let zone = self.zone_of(block.0);
             let span = (zone, self.zone_end(zone) - 1);
-            let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, span };
+            let full = Partial { zone, free: 0, pending: 0, releasing: 0, writing: 0, held: 0, span };
             self.partial.insert(cluster, full);
         }
         self.partial.get_mut(&cluster).expect("the cluster is known by now")
@@ -279,13 +320,13 @@ impl Slots {
 
     /// Notes that a cluster has more slots that can be taken.
     fn freed(&mut self, cluster: Cluster) {
-        let Some(Partial { zone, free, .. }) = self.partial.get(&cluster).copied() else { return };
-        self.changed.insert(cluster);
-        if free == self.all() {
+        let Some(partial) = self.partial.get(&cluster).copied() else { return };
+        let zone = partial.zone;
+        if partial.takable() == self.all() {
             self.partial.remove(&cluster);
             self.open.remove(&(zone, cluster));
             self.empty.insert(cluster.0);
-        } else if free != 0 {
+        } else if partial.takable() != 0 {
             self.open.insert((zone, cluster));
         }
     }
@@ -328,6 +369,7 @@ impl Slots {
             let released = std::mem::take(&mut partial.releasing);
             partial.free |= released;
             self.used -= u64::from(released.count_ones());
+            self.changed.insert(cluster);
             self.freed(cluster);
         }
     }

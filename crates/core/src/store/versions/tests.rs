@@ -37,7 +37,7 @@ impl Medium for Memory {
     }
 
     fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        unreachable!("nothing is given back")
+        unreachable!("jobs are only looked at")
     }
 
     fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
@@ -45,7 +45,7 @@ impl Medium for Memory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities { punch: true }
     }
 }
 
@@ -60,7 +60,7 @@ fn store() -> Versions {
         kind: &Kind::Versions(setup),
         disk: DISK,
         size: TIMES * LONG * BLOCK_BYTES,
-        kept: None,
+        kept: Some(&BlockSet::<Addr>::default().to_bytes()),
         secure: true,
         read_only: false,
         owed: &mut Owed::default(),
@@ -73,6 +73,28 @@ fn extent(block: u64, blocks: u64) -> Extent<Addr> {
 }
 
 impl Versions {
+    fn commit(&mut self) {
+        self.begin_checkpoint(false);
+        self.end_checkpoint();
+    }
+
+    /// Makes a head, and destroys the half of the log before it.
+    fn write_index(&mut self) {
+        self.committing.wants_index = true;
+        self.commit();
+        let job = self.background(false).expect("half a log is to be destroyed");
+        assert!(matches!(&job, Job::Destroy(places) if places.len() == 1), "{job:?}");
+        self.background_done(&job, JobEnd::Done(&[]));
+    }
+
+    /// Takes a job that gives space back: where.
+    fn punch(&mut self) -> (Job, Vec<Place>) {
+        let job = self.background(false).expect("space is to be given back");
+        let Job::Punch(space) = &job else { panic!("{job:?}") };
+        let places = space.iter().map(|extent| Place { on: MediumId::Data, extent: *extent }).collect();
+        (job, places)
+    }
+
     /// Writes some blocks; returns where they lie.
     fn write(&mut self, block: u64, blocks: u64) -> Vec<Place> {
         let at = extent(block, blocks);
@@ -106,6 +128,26 @@ fn a_write_of_a_block_that_its_epoch_has_written_before_takes_few_ways_down_the_
         taken() <= 4,
         "what was there; that it is owed, and, never durable, owed no more; the new version"
     );
+}
+
+#[test]
+fn a_slot_whose_space_is_being_given_back_is_not_taken_and_one_that_was_taken_keeps_its_space() {
+    let mut store = store();
+    let old = store.write(0, 8);
+    store.commit();
+    store.write(0, 8);
+    store.commit();
+    let job = store.background(false).expect("stubs are to be destroyed");
+    store.background_done(&job, JobEnd::Done(&[]));
+    store.write_index();
+    let (job, places) = store.punch();
+    assert_eq!(places, old);
+    let meanwhile = store.write(100, 8);
+    assert!(meanwhile.iter().all(|it| old.iter().all(|old| old.extent.overlap(it.extent).is_none())));
+    store.background_done(&job, JobEnd::GivenUp);
+    assert_eq!(store.backlog(false), Backlog::WhenIdle);
+    assert_eq!(store.write(50, 8), old, "the space is used again");
+    assert_eq!((store.background(false), store.backlog(false)), (None, Backlog::Nothing));
 }
 
 #[test]

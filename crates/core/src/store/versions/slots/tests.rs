@@ -51,6 +51,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
         let mut used: HashMap<Slot, Block> = HashMap::new();
         let mut durable: HashMap<Slot, Block> = HashMap::new();
         let mut flying: HashMap<Slot, Block> = HashMap::new();
+        let mut held: Vec<Slot> = Vec::new();
         let range = [60, 3000, BLOCKS][seed as usize % 3];
         for _ in 0..6000 {
             let any = used
@@ -63,6 +64,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
                     let end = slots.end_after(block, block);
                     let slot = slots.take(block);
                     assert!(!used.contains_key(&slot) && !durable.contains_key(&slot) && slot < end);
+                    assert!(!held.contains(&slot), "nobody takes what is held");
                     assert!(flying.insert(slot, block).is_none());
                     // Most writes have ended when the next head is made.
                     for slot in flying.keys().copied().filter(|slot| slot.0 % 7 > 0).collect::<Vec<_>>() {
@@ -70,7 +72,15 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
                         used.extend(flying.remove_entry(&slot));
                     }
                 }
-                60..95 => {
+                60..64 => {
+                    let slot = Slot(rng.next_u64() % slots.len().max(1));
+                    let is_in_use = used.contains_key(&slot) || flying.contains_key(&slot);
+                    let is_held = slot.0 < slots.len() && slots.hold(slot);
+                    assert!(!(is_held && is_in_use), "{slot:?} is in use");
+                    held.extend(Some(slot).filter(|_| is_held));
+                }
+                64..68 => held.drain(..).for_each(|slot| slots.release(slot)),
+                68..95 => {
                     let Some((slot, block)) = any else { continue };
                     used.remove(&slot);
                     if durable.contains_key(&slot) {
@@ -93,6 +103,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
                         tell(&mut slots, &mut pages);
                         slots = reopened(&slots, &pages);
                         flying.clear();
+                        held.clear();
                         assert_eq!(slots.used(), used.len() as u64);
                     }
                 }
