@@ -23,6 +23,8 @@ pub(super) const VERSIONS_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
 /// Bytes of a half of the log of stubs: at least 16 sectors, at most a GiB, which a start may have to read.
 const HALF_BYTES_MIN: u64 = 8192;
 const HALF_BYTES_MAX: u64 = 1 << 30;
+/// Versions that a half of the log has room for, whatever their stubs take: 960 MiB of content.
+const HALF_VERSIONS: u64 = 240 << 10;
 /// Shortest epoch in milliseconds: people name an epoch by its second.
 const EPOCH_MS_MIN: u64 = 1000;
 
@@ -54,7 +56,8 @@ pub enum EpochEnd {
 impl VersionsToml {
     /// Versions sealed in this way, with the stubs in `stubs`.
     pub(super) fn new(seal: Seal, stubs: PathBuf) -> Self {
-        Self { seal, stubs, half_bytes: 4 << 20 }
+        let Layout { half_bytes, .. } = Layout::with_room_for(HALF_VERSIONS, seal.stub_bytes());
+        Self { seal, stubs, half_bytes }
     }
 
     /// The fields that the checksum covers.

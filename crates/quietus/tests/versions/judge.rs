@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 const BLOCK: u64 = 4096;
 const LOG_AT: usize = 4096;
-const HALF: usize = 4 << 20;
+/// Versions that a half of the log has room for.
+const HALF_VERSIONS: usize = 240 << 10;
 const SECTOR: usize = 512;
 const SECTOR_HEAD: usize = 32;
 const RECORD: usize = 16;
@@ -121,12 +122,18 @@ fn sealing(session: &[u8], sealed: &[u8], stub: &[u8]) -> Sealing {
     }
 }
 
+/// Bytes of a half of the log.
+fn half(stub_bytes: usize) -> usize {
+    let per_sector = (SECTOR - SECTOR_HEAD) / (RECORD + stub_bytes);
+    HALF_VERSIONS.div_ceil(per_sector) * SECTOR
+}
+
 /// Every sealing in the bytes of a stub medium, as `docs/formats/stubs.md` has them, whether a checksum fits or not: its
 /// block, its slot, and itself.
 fn sealings(bytes: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Sealing)> {
     let entry = RECORD + stub_bytes;
     let per_sector = (SECTOR - SECTOR_HEAD) / entry;
-    let (log, homes) = bytes[LOG_AT..].split_at(2 * HALF);
+    let (log, homes) = bytes[LOG_AT..].split_at(2 * half(stub_bytes));
     // Where a seal has no stubs, the record alone says where the content lies.
     let is_left = |it: &[u8]| it[if stub_bytes > 0 { RECORD } else { 0 }..].iter().any(|byte| *byte != 0);
     let entries = |sector: &[u8]| -> Vec<Vec<u8>> {
@@ -348,7 +355,7 @@ fn a_forget_destroys_each_stub_with_its_half_of_the_log_or_in_its_home_and_not_i
     assert_eq!(epochs::close(&disk.engine, 1), Ok(Epoch(2)));
     ask(&disk, Op::Flush, 0, 0);
     let passed = || disk.engine.status().counters.passed_bytes;
-    let log = &bench.file("stubs")[LOG_AT..][..2 * HALF];
+    let log = &bench.file("stubs")[LOG_AT..][..2 * half(bench.seal.stub_bytes())];
     let used = log.chunks_exact(SECTOR).filter(|sector| sector.iter().any(|byte| *byte != 0)).count();
     let before = passed();
     forget(&disk, Epoch(1));

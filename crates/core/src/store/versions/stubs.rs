@@ -31,6 +31,13 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The layout for stubs of so many bytes whose halves of the log have room for so many versions.
+    #[must_use]
+    pub fn with_room_for(versions: u64, stub_bytes: usize) -> Self {
+        let sectors = versions.div_ceil(Self { stub_bytes, half_bytes: 0 }.per_sector() as u64);
+        Self { stub_bytes, half_bytes: (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES) }
+    }
+
     fn entry_bytes(self) -> usize {
         RECORD_BYTES + self.stub_bytes
     }
