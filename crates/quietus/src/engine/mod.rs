@@ -530,7 +530,8 @@ impl Shared {
     /// Notes an event, after which another time may be next.
     fn stir(&self, inner: &mut Inner) {
         inner.is_stirred = true;
-        if std::mem::take(&mut inner.timekeeper_rests) {
+        // Work that goes on in steps would else wait for the next look.
+        if std::mem::take(&mut inner.timekeeper_rests) || inner.volume.forgets_go_on() {
             self.clock.notify_all();
         }
     }
