@@ -10,7 +10,7 @@ use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::place::Place;
-use crate::policy::{Policy, Seed};
+use crate::policy::{Pattern, Policy, Seed};
 use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, newest};
@@ -212,7 +212,7 @@ impl Index<'_> {
         Ok(true)
     }
 
-    /// Destroys what a crash may have left in the free slots of a disk without stubs, and no commit names.
+    /// Destroys what a crash may have left in the free slots of a disk without stubs, and no commit names: they hold zeros then.
     fn erase_free(
         &mut self,
         data: &dyn Medium,
@@ -222,7 +222,10 @@ impl Index<'_> {
         let slots = data.size().div_ceil(BLOCK_BYTES);
         let mut seed = Seed { entropy: root::split_off(entropy), nonce: 0 };
         let mut bytes = vec![0; (PASS_MAX * BLOCK_BYTES) as usize];
-        for pattern in policy.passes() {
+        let zeros = Pattern::zeros();
+        // As after any other erase task: what is free holds zeros.
+        let last = Some(&zeros).filter(|_| !policy.passes().is_empty() && !policy.leaves_zeros());
+        for pattern in policy.passes().iter().chain(last) {
             for (from, to) in self.catalog.slots.free_runs(slots) {
                 let run = Extent::<Pos>::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size()));
                 for piece in run.pieces(PASS_MAX * BLOCK_BYTES) {

@@ -15,8 +15,8 @@ const LONG: u64 = 256;
 /// The disk is so many of those.
 const TIMES: u64 = 8;
 
-/// A medium in memory.
-struct Memory(RefCell<Vec<u8>>);
+/// A medium in memory, and what its first byte has been since it was made.
+struct Memory(RefCell<Vec<u8>>, RefCell<Vec<u8>>);
 
 impl Medium for Memory {
     fn size(&self) -> u64 {
@@ -30,6 +30,7 @@ impl Medium for Memory {
 
     fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
         self.0.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        self.1.borrow_mut().extend(from.first().filter(|_| pos == Pos(0)));
         Ok(())
     }
 
@@ -51,7 +52,7 @@ impl Medium for Memory {
 }
 
 fn memory(bytes: u64) -> Memory {
-    Memory(RefCell::new(vec![0; bytes as usize]))
+    Memory(RefCell::new(vec![0; bytes as usize]), RefCell::default())
 }
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
@@ -183,9 +184,10 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
 }
 
 #[test]
-fn a_start_after_a_crash_destroys_free_slots_by_all_passes_where_there_are_no_stubs() {
+fn a_start_after_a_crash_destroys_free_slots_by_all_passes_where_there_are_no_stubs_and_leaves_zeros() {
     let data = memory(600 * BLOCK_BYTES);
     data.0.borrow_mut().fill(1);
-    opened(0, None, &data, &"zero,ff".parse().expect("a policy"));
-    assert!(data.0.borrow().iter().all(|byte| *byte == 0xff));
+    opened(0, None, &data, &"55,ff".parse().expect("a policy"));
+    assert_eq!(*data.1.borrow(), [0x55, 0xff, 0], "the passes, and what proofs look for");
+    assert!(data.0.borrow().iter().all(|byte| *byte == 0));
 }
