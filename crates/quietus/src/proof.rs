@@ -241,11 +241,11 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
 
     /// Reads the unallocated space on a medium where content has no fixed place.
     fn look_at_vacant(&mut self) -> Result<(), ProofError> {
-        let residue = self.engine.status().store.residue_bytes();
-        if residue > 0 {
+        let (residue, vacant) = (self.engine.status().store.residue_bytes(), self.engine.unallocated());
+        if residue > 0 || vacant.is_some() {
             *self.bytes.entry("queued".into()).or_default() += residue;
         }
-        let Some(vacant) = self.engine.unallocated() else { return Ok(()) };
+        let Some(vacant) = vacant else { return Ok(()) };
         for run in vacant.runs() {
             for data in self.engine.data().data_within(run) {
                 data.pieces(PIECE_BYTES).try_for_each(|piece| self.read(piece))?;
