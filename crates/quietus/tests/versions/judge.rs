@@ -133,7 +133,7 @@ fn sealing(session: &[u8], sealed: &[u8], stub: &[u8]) -> Sealing {
 }
 
 /// Bytes of a half of the log.
-fn half(stub_bytes: usize) -> usize {
+pub(crate) const fn half(stub_bytes: usize) -> usize {
     let per_sector = (SECTOR - SECTOR_HEAD) / (RECORD + stub_bytes);
     HALF_VERSIONS.div_ceil(per_sector) * SECTOR
 }

@@ -1,6 +1,6 @@
 //! `verify` finds each byte that was changed behind the disk's back, says where it is, and reads the rest all the same.
 
-use crate::judge::{BLOCK, Bench, bring_home, filled, forget};
+use crate::judge::{BLOCK, Bench, bring_home, filled, forget, half};
 use quietus::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::units::Epoch;
@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
-/// Where homes begin.
-const HOMES: usize = PAGE + 2 * (4 << 20);
+/// Where homes begin, with stubs of 64 bytes.
+const HOMES: usize = PAGE + 2 * half(64);
 /// The entries of a sector begin here; each has so many bytes, with a stub of `random-key`; the stub begins there.
 const HEAD: usize = 32;
 const ENTRY: usize = 80;
@@ -95,7 +95,10 @@ fn each_page_of_the_index_that_was_changed_is_named() {
             let at = [format!("byte {}:", page * PAGE), format!("page {page} of the index")];
             detail.contains("damaged") && at.iter().any(|at| detail.contains(at))
         };
-        assert!(found.is_empty() || found.iter().any(is_named), "page {page}: {found:?}");
+        // Without the newest head a start takes the one before, which the root does not fit.
+        let is_refused =
+            page < 2 && found.iter().any(|(what, it)| what == "open" && it.contains("the root does not fit"));
+        assert!(found.is_empty() || is_refused || found.iter().any(is_named), "page {page}: {found:?}");
         named += usize::from(!found.is_empty());
     }
     assert!(named >= 6, "{named} pages are in use");
@@ -131,16 +134,23 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
     let stubs = bench.file("stubs");
     let filled_sectors = |range: std::ops::Range<usize>| {
         let sectors = range.step_by(SECTOR).filter(|at| stubs.get(*at..at + SECTOR).is_some_and(is_filled));
-        sectors.take(3).collect::<Vec<_>>()
+        sectors.collect::<Vec<_>>()
     };
-    let (log, homes) = (filled_sectors(PAGE..HOMES), filled_sectors(HOMES..stubs.len()));
-    assert!(!log.is_empty() && !homes.is_empty());
+    let (log, mut homes) = (filled_sectors(PAGE..HOMES), filled_sectors(HOMES..stubs.len()));
+    homes.truncate(3);
+    assert_eq!(homes.len(), 3);
+    let mut named_in_log = 0;
     for sector in log.iter().chain(&homes) {
         let is_log = *sector < HOMES;
         let entry =
             (0..6).map(|n| sector + HEAD + n * ENTRY).find(|at| is_filled(&stubs[at + RECORD..][..16]));
         let entry = entry.expect("a stub");
         let found = flipped(&bench, "stubs", entry + RECORD + 5);
+        // A half whose cell is gone has nothing that anybody could open.
+        if is_log && found.is_empty() {
+            continue;
+        }
+        named_in_log += usize::from(is_log);
         assert!(
             matches!(&found[..], [(what, detail)] if what == "data" && detail.contains("of epoch")),
             "{found:?}"
@@ -152,6 +162,7 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
             |(what, detail): &(String, String)| what == "stubs" && detail.contains(&format!("byte {at}:"));
         assert!(found.iter().any(is_named), "{at}: {found:?}");
     }
+    assert!(named_in_log > 0, "the log has stubs without homes");
 }
 
 #[test]
