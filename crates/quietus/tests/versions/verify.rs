@@ -144,7 +144,10 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
         let is_log = *sector < HOMES;
         let entry =
             (0..6).map(|n| sector + HEAD + n * ENTRY).find(|at| is_filled(&stubs[at + RECORD..][..16]));
-        let entry = entry.expect("a stub");
+        let Some(entry) = entry else {
+            assert!(is_log, "a sector of homes has stubs");
+            continue;
+        };
         let found = flipped(&bench, "stubs", entry + RECORD + 5);
         // A half whose cell is gone has nothing that anybody could open.
         if is_log && found.is_empty() {
