@@ -291,7 +291,7 @@ impl Store for Overlay {
         for (block, slot) in pending {
             self.pending.remove(&block);
             if written == Written::NotThere {
-                self.slots.release(slot);
+                self.slots.refuse(slot);
                 continue;
             }
             self.map.set(block, slot as u32 + FIRST_SLOT);

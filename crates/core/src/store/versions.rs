@@ -21,6 +21,7 @@ mod history;
 mod judging;
 mod key;
 mod killing;
+mod label;
 mod log;
 mod opening;
 mod room;
@@ -55,7 +56,7 @@ pub use root::{Cell, Cells, ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
-pub use stubs::Layout;
+pub use stubs::{Layout, StubsError, format_stubs};
 
 /// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
 const PAGES_MAX: usize = 12 << 10;
@@ -316,7 +317,8 @@ impl Store for Versions {
     }
 
     fn view(&self) -> Vec<u8> {
-        self.allocated.to_bytes()
+        let (_, sequence) = self.catalog.log.position();
+        opening::view(sequence, &self.allocated)
     }
 
     fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {

@@ -36,7 +36,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginni
     toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
     format_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
-    make_stubs(draft, versions)?;
+    make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
     Ok(Beginning { toml, held: None, dead: None })
 }
 
@@ -61,7 +61,7 @@ fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Resu
 }
 
 /// The stub medium, which must not hold another disk's log.
-fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskError> {
+fn make_stubs(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
     let bytes = versions.log_bytes();
     let (stubs, is_new, _lock) = made_or_device(draft, "--stub-medium", &versions.stubs, bytes)?;
     let failed = |error| {
@@ -69,8 +69,9 @@ fn make_stubs(draft: &mut Draft, versions: &VersionsToml) -> Result<(), DiskErro
             .of(&draft.dir().join(&versions.stubs), io::Error::other(error))
     };
     // A full host must not keep a commit from its place in the log.
-    let reserved = || stubs.reserve(Extent::new(0, bytes)).and_then(|()| stubs.sync());
-    Ok(if is_new { reserved() } else { clear(&stubs, bytes) }.map_err(failed)?)
+    let room = if is_new { stubs.reserve(Extent::new(0, bytes)) } else { clear(&stubs, bytes) };
+    let made = room.and_then(|()| stubs.write(Pos(0), &store::versions::format_stubs(disk), false));
+    Ok(made.and_then(|()| stubs.sync()).map_err(failed)?)
 }
 
 /// A medium of at least so many bytes at the path that `option` may have named: a file, which is made, or a block device.
@@ -106,7 +107,7 @@ fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
     for piece in Extent::<Pos>::new(0, bytes).pieces(PIECE_BYTES) {
         medium.write(piece.start, &zeros[..piece.len as usize], false)?;
     }
-    medium.sync()
+    Ok(())
 }
 
 fn make_keys(dir: &Path, toml: &DiskToml, options: &CreateOptions) -> Result<(), DiskError> {

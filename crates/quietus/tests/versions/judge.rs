@@ -386,7 +386,7 @@ fn refusal(bench: &Bench) -> String {
         Err(error) => return error.to_string(),
     };
     dir.unlock(&bench.source).expect("the keys open");
-    OpenDisk::start(dir).map(drop).expect_err("the root is wrong").to_string()
+    OpenDisk::start(dir).map(drop).expect_err("a medium is wrong").to_string()
 }
 
 #[test]
@@ -429,5 +429,36 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
     let refusal = refusal(&bench);
     assert!(refusal.contains("root: the file is missing"), "{refusal}");
     put("root", &root);
+    check_kept(&bench.open());
+}
+
+#[test]
+fn stubs_that_are_missing_damaged_or_of_another_disk_or_time_are_refused_by_name_and_nothing_is_lost() {
+    let (bench, other) = (Bench::new(Seal::RandomKey), Bench::new(Seal::RandomKey));
+    let early = bench.file("stubs");
+    let (disk, _) = filled(&bench);
+    let middle = bench.file("stubs");
+    write(&disk, 48..50, 1);
+    disk.close(true, |_| true);
+    drop(disk);
+    let put = |bytes: &[u8]| std::fs::write(bench.path.join("stubs"), bytes).expect("a file");
+    let stubs = bench.file("stubs");
+    let mut flipped = stubs.clone();
+    flipped[9] ^= 1;
+    for (bytes, what) in [
+        (other.file("stubs"), "the stub medium is that of another disk"),
+        (flipped, "the stub medium has no valid head"),
+        (vec![0; stubs.len()], "the stub medium has no valid head"),
+        (early, "the log of stubs ends at sector"),
+        (middle, "the log of stubs ends at sector"),
+    ] {
+        put(&bytes);
+        let refusal = refusal(&bench);
+        assert!(refusal.contains(what), "{what}: {refusal}");
+    }
+    std::fs::remove_file(bench.path.join("stubs")).expect("it is there");
+    let refusal = refusal(&bench);
+    assert!(refusal.contains("stubs: the file is missing"), "{refusal}");
+    put(&stubs);
     check_kept(&bench.open());
 }

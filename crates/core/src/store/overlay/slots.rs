@@ -163,12 +163,19 @@ impl Slots {
         set.insert(extent(slot));
     }
 
+    /// Gives back the slot of a refused write.
+    pub(super) fn refuse(&mut self, slot: u64) {
+        self.release(slot);
+        if self.secure {
+            self.refused.insert(extent(slot));
+        }
+    }
+
     /// Gives back `slot`, which may have been written to, and which the map never named.
     pub(super) fn release(&mut self, slot: u64) {
         let slot = extent(slot);
         if self.secure {
             self.residue.insert(slot);
-            self.refused.insert(slot);
         } else {
             self.clean.insert(slot);
             self.pending_punch.insert(slot);

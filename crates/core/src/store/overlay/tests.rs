@@ -315,6 +315,38 @@ fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
 }
 
 #[test]
+fn moves_that_are_given_up_keep_no_write_from_a_slot() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 2500));
+    bench.checkpoint();
+    bench.overlay.unmap(blocks(101, 2000));
+    bench.checkpoint();
+    let mut given_up = 0;
+    while given_up < 300 {
+        match bench.overlay.background(true) {
+            Some(job @ Job::Move { .. }) => {
+                given_up += if let Job::Move { to, .. } = &job { to.len() } else { 0 };
+                bench.overlay.background_done(&job, JobEnd::GivenUp);
+            }
+            Some(job @ Job::Search(part)) => {
+                let mut read = vec![0; part.len as usize];
+                bench.map.read(part.start, &mut read).unwrap();
+                bench.overlay.background_done(&job, JobEnd::Done(&read));
+            }
+            // What was given up is destroyed before more is moved; the guest does not wait for that.
+            Some(Job::Destroy(_)) => break,
+            job => panic!("{job:?}"),
+        }
+    }
+    assert!(given_up >= 256, "{given_up}");
+    let clean = bench.overlay.slots.clean();
+    assert_eq!(
+        bench.write(blocks(200, clean + 100)).iter().map(|it| it.extent.len).sum::<u64>(),
+        (clean + 100) * BLOCK_BYTES
+    );
+}
+
+#[test]
 fn a_mass_delete_of_everything_moves_nothing() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 2500));

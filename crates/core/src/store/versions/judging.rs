@@ -3,7 +3,7 @@
 //! Whoever asks has read the bytes from the medium. What they hold is told from them alone, and compared with the
 //! index: a stub of a version that the index does not know any more is dead content.
 
-use super::stubs::{Entry, SECTOR_BYTES};
+use super::stubs::{Entry, SECTOR_BYTES, is_head};
 use super::{Versions, key};
 use crate::request::{Judged, Listed};
 use crate::sealing::{Block, Session, Slot, parse_home};
@@ -44,7 +44,7 @@ impl Versions {
         }
         let positions = (at.0..).step_by(SECTOR_BYTES as usize).map(Pos);
         for (at, sector) in positions.zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
-            if sector.iter().all(|byte| *byte == 0) {
+            if (at == Pos(0) && is_head(sector)) || sector.iter().all(|byte| *byte == 0) {
                 continue;
             }
             let Some(found) = self.stubs_in(at, sector) else {

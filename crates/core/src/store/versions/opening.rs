@@ -4,8 +4,10 @@ use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
 use super::root::{self, Cells, RootError};
+use super::stubs::{self, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
+use crate::fields::Fields;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
@@ -35,6 +37,9 @@ pub enum VersionsError {
     /// The root cannot be used.
     #[error(transparent)]
     Root(#[from] RootError),
+    /// The stub medium cannot be used.
+    #[error(transparent)]
+    Stubs(#[from] StubsError),
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
@@ -44,6 +49,26 @@ pub enum VersionsError {
 #[must_use]
 pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
     Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
+}
+
+/// What a clean stop keeps for the next start: the number of the last sector of the log, and the blocks with content.
+pub(super) fn view(sequence: u64, allocated: &BlockSet) -> Vec<u8> {
+    [&sequence.to_le_bytes()[..], &allocated.to_bytes()].concat()
+}
+
+/// What [`view`] wrote.
+struct View {
+    sequence: u64,
+    allocated: BlockSet,
+}
+
+impl View {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let sequence = fields.u64()?;
+        let allocated = BlockSet::from_bytes(fields.0).ok()?;
+        Some(Self { sequence, allocated })
+    }
 }
 
 /// The media that are read at the start.
@@ -70,13 +95,18 @@ impl Versions {
         }
         let head = newest([&heads[0], &heads[1]], opening.disk)?;
         let blocks = opening.size.div_ceil(BLOCK_BYTES);
+        stubs::check_medium(stubs, opening.disk)?;
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
+        let kept = opening.kept.and_then(View::from_bytes);
         let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
+        if !opening.read_only {
+            index.check_end(kept.as_ref())?;
+        }
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
         if !opening.read_only {
@@ -85,11 +115,12 @@ impl Versions {
             index.make_durable(&log)?;
             is_torn = index.erase_torn()?;
         }
-        let allocated = match opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok()) {
-            Some(allocated) => allocated,
+        let was_clean = kept.is_some();
+        let allocated = match kept {
+            Some(view) => view.allocated,
             None => index.allocated(blocks)?,
         };
-        if setup.layout.stub_bytes == 0 && opening.kept.is_none() && !opening.read_only {
+        if setup.layout.stub_bytes == 0 && !was_clean && !opening.read_only {
             index.erase_free(data, opening.policy, opening.entropy)?;
         }
         let owed = index.owed(opening.owed)?;
@@ -112,7 +143,7 @@ impl Versions {
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);
         }
-        if opening.kept.is_none() && !opening.read_only {
+        if !was_clean && !opening.read_only {
             versions.find_spare(data.size());
         }
         Ok(versions)
@@ -173,6 +204,18 @@ impl Index<'_> {
             }
         }
         Ok(log)
+    }
+
+    /// Checks that the log ends where a clean stop left it.
+    fn check_end(&self, kept: Option<&View>) -> Result<(), StubsError> {
+        let (_, found) = self.catalog.log.position();
+        match kept {
+            Some(View { sequence, .. }) if *sequence != found => {
+                let at = self.catalog.next_sector().map_or(Pos(0), |next| next.extent.start);
+                Err(StubsError::OtherTime { at, found, stopped: *sequence })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some

@@ -6,10 +6,13 @@
 //! section 4.3, wishes for such a journal.)
 
 use super::key::{NUMBER, number, pack};
+use super::label::{self, LABEL_BYTES, Wrong};
 use crate::fields::Fields;
+use crate::medium::{Medium, MediumError};
 use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
 
+const MAGIC: [u8; 8] = *b"QUIETSTB";
 /// Bytes that a medium writes as a whole.
 pub(super) const SECTOR_BYTES: u64 = 512;
 /// Bytes of a sector before its entries.
@@ -20,6 +23,67 @@ const RECORD_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of a number of sectors.
 const SEQUENCE_BYTES: usize = 6;
+
+/// Why the stub medium cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StubsError {
+    /// The medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The head is no head, or damaged.
+    #[error(
+        "the stub medium has no valid head at offset 0; without the stubs nothing on this disk can be read: restore \
+         the stub medium"
+    )]
+    Head,
+    /// The stubs belong to another disk.
+    #[error(
+        "the stub medium is that of another disk, {found:032x}; use the one that was made with this disk"
+    )]
+    OtherDisk {
+        /// The uuid of that disk.
+        found: u128,
+    },
+    /// The log does not end where the last clean stop left it.
+    #[error(
+        "byte {}: the log of stubs ends at sector {found}, and the last stop left it at {stopped}: the stub medium is \
+         not of the same time as the disk's directory, or the log is damaged. A start that writes would lose what came \
+         after: restore the stub medium, or directory, index, stubs, root and data together; `--read-only` shows what \
+         is there",
+        at.0
+    )]
+    OtherTime {
+        /// Where the next sector was looked for.
+        at: Pos,
+        /// The number of the last sector that fits.
+        found: u64,
+        /// That of the last sector at the stop.
+        stopped: u64,
+    },
+}
+
+/// The first bytes of the stub medium of a new disk.
+#[must_use]
+pub fn format_stubs(disk: [u8; 16]) -> Vec<u8> {
+    label::to_bytes(MAGIC, disk)
+}
+
+/// Whether a sector is a head, and nothing else.
+pub(super) fn is_head(sector: &[u8]) -> bool {
+    let (label, rest) = sector.split_at(LABEL_BYTES);
+    let is_ours = !matches!(label::check(label, MAGIC, [0; 16]), Err(Wrong::Label));
+    is_ours && rest.iter().all(|byte| *byte == 0)
+}
+
+/// Checks that the stub medium is that of `disk`.
+pub(super) fn check_medium(stubs: &dyn Medium, disk: [u8; 16]) -> Result<(), StubsError> {
+    let mut bytes = [0; LABEL_BYTES];
+    stubs.read(Pos(0), &mut bytes)?;
+    label::check(&bytes, MAGIC, disk).map_err(|wrong| match wrong {
+        Wrong::Label => StubsError::Head,
+        Wrong::OtherDisk(found) => StubsError::OtherDisk { found },
+    })
+}
 
 /// Where things lie on the stub medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -57,7 +57,7 @@ fn memory(bytes: u64) -> Memory {
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let kept = BlockSet::<Addr>::default().to_bytes();
+    let kept = opening::view(0, &BlockSet::default());
     opened(64, Some(&kept), &memory(0), &"zero".parse().expect("a policy"))
 }
 
@@ -66,6 +66,7 @@ fn opened(stub_bytes: usize, kept: Option<&[u8]>, data: &Memory, policy: &Policy
     let layout = Layout { stub_bytes, half_bytes: 4 << 20 };
     let (map, stubs, root) = (memory(1 << 16), memory(layout.half(1).end()), memory(ROOT_BYTES));
     map.write(Pos(0), &format_index(DISK), true).expect("there is space");
+    stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
     root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
     let setup = Setup { layout, session: Session(1) };
     let mut opening = Opening {
