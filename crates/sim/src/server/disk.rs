@@ -130,7 +130,8 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
     if let Store::Versions { seal, log_bytes } = setup.store {
         let log = Extent::between(0, layout(seal, log_bytes).half(1).end());
         media.on(MediumId::Stubs).reserve(log)?;
-        media.on(MediumId::Stubs).write(Pos(0), &versions::format_stubs(DISK), true)?;
+        media.on(MediumId::Stubs).write(Pos(0), &versions::format_stubs(DISK), false)?;
+        media.on(MediumId::Stubs).sync()?;
         media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
         let root = versions::format_root(DISK, versions::Cells::new([6; 32]));
         media.on(MediumId::Root).write(Pos(0), &root, true)?;
