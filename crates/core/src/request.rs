@@ -1,7 +1,7 @@
 //! The requests of front ends to a disk, and the replies.
 
 use crate::sealing::{Block, Slot};
-use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
+use crate::units::{Addr, Epoch, EpochRange, Extent, Pos, Scope};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Deref;
@@ -361,9 +361,10 @@ pub enum Op {
     Weigh(Weighing),
     /// Answer a question about stubs or versions, for the owner of the disk.
     Ask(Question),
-    /// Forget these epochs, which have closed: they are not shown any more, and what only they show is destroyed.
-    /// The reply comes when the intent is durable.
-    Forget(EpochRange),
+    /// Forget epochs that have closed: they are not shown any more, and what only they show is destroyed. Or forget
+    /// blocks in all epochs up to the last of these: no epoch shows them any more, and what they had is destroyed;
+    /// [refused](Refusal::Current) if the current state shows some of that. The reply comes when the intent is durable.
+    Forget(Scope),
 }
 
 /// A count of what dies with some epochs, as far as it has come.
@@ -517,6 +518,19 @@ pub enum Refusal {
     /// The epoch was forgotten.
     #[error("epoch {} is forgotten: nobody can read it again; `quietus versions` lists those that are kept", .0.0)]
     Forgotten(Epoch),
+    /// These bytes were forgotten, in the epoch and all before it.
+    #[error(
+        "the {} bytes at {} are forgotten in epoch {} and all before: nobody can read them again; read around them",
+        .1.len, .1.start.0, .0.0
+    )]
+    ForgottenBlocks(Epoch, Extent<Addr>),
+    /// The current state shows content in this block that was to be forgotten in all epochs up to this one.
+    #[error(
+        "the current state, or an epoch that is closing, shows at {} what epoch {} shows, too: that would be destroyed; \
+         purge these bytes first (`forget --current` does), or let the guest delete or overwrite them",
+        .1.start.0, .0.0
+    )]
+    Current(Epoch, Extent<Addr>),
     /// The current state is being replaced by that of an epoch.
     #[error("the disk is being restored; try again when that is done")]
     Restoring,

@@ -27,7 +27,7 @@ use quietus_core::request::{
     Weighing,
 };
 use quietus_core::sealing::Block;
-use quietus_core::units::{Epoch, EpochRange, Extent, Pos};
+use quietus_core::units::{Epoch, Extent, Pos, Scope};
 
 /// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
 ///
@@ -101,12 +101,12 @@ pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, 
     Versions::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's list of versions makes no sense"))
 }
 
-/// Forgets `epochs`: returns when the intent is durable.
+/// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.
 ///
 /// # Errors
 /// The refusal.
-pub fn forget(engine: &Engine, epochs: EpochRange) -> Result<(), Refusal> {
-    ask(engine, Op::Forget(epochs)).map(drop)
+pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
+    ask(engine, Op::Forget(scope.into())).map(drop)
 }
 
 fn ask(engine: &Engine, op: Op) -> Outcome {

@@ -152,6 +152,8 @@ figures! {
     past,
     /// Receipts for forgotten epochs.
     forgotten,
+    /// Forgets of blocks in all epochs.
+    chains,
 }
 
 impl Server {

@@ -4,6 +4,7 @@
 mod epochs;
 mod forensic;
 mod forgotten;
+mod lost;
 mod replies;
 
 use crate::content::{Tag, fill};
@@ -17,7 +18,7 @@ use crate::violation::Violation;
 use epochs::{About, Book};
 use forgotten::Dying;
 use quietus_core::request::{Op, Request, RequestId};
-use quietus_core::units::{Addr, EpochRange, Extent};
+use quietus_core::units::{Addr, BLOCK_BYTES, EpochRange, Extent, Scope};
 use quietus_core::volume::Event;
 use std::collections::BTreeMap;
 
@@ -164,7 +165,7 @@ impl World {
         self.pending.insert(id, Pending { ask, extent, fua, since, reading, about });
         self.server.send(id, Request { op, extent, fua })?;
         if !self.server.has_refused(id) {
-            self.note_for_epochs(tag, ask, since);
+            self.note_for_epochs(tag, (ask, extent), since);
         }
         self.hear()
     }
@@ -269,7 +270,8 @@ impl Ask {
             | Self::CloseEpoch
             | Self::ReadPast { .. }
             | Self::ListEpochs { .. }
-            | Self::Forget { .. } => None,
+            | Self::Forget { .. }
+            | Self::ForgetBlocks => None,
         }
     }
 
@@ -291,9 +293,15 @@ impl Ask {
             Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag) },
             Self::ReadPast { .. } => Op::ReadPast(epochs.from),
             Self::ListEpochs { .. } => Op::ListEpochs(epochs.from),
-            Self::Forget { .. } => Op::Forget(epochs),
+            Self::Forget { .. } => Op::Forget(epochs.into()),
+            Self::ForgetBlocks => Op::Forget(Scope { epochs, blocks: Some(whole_blocks(extent)) }),
         }
     }
+}
+
+/// The blocks that have bytes of `extent`.
+fn whole_blocks(extent: Extent<Addr>) -> Extent<Addr> {
+    Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, extent.end().next_multiple_of(BLOCK_BYTES))
 }
 
 #[cfg(test)]

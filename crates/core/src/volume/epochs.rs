@@ -178,8 +178,10 @@ impl Volume {
         if epoch >= self.open_epoch() {
             return out.push(Command::Reply(id, Err(Refusal::Invalid("the epoch has not closed yet"))));
         }
-        let Some(places) = self.store.epochs().and_then(|it| it.locate(extent, epoch)) else {
-            return out.push(Command::Reply(id, Err(Refusal::Forgotten(epoch))));
+        let known = self.store.epochs().expect("a store without epochs refuses this");
+        let places = match known.locate(extent, epoch) {
+            Ok(places) => places,
+            Err(gone) => return out.push(Command::Reply(id, Err(gone.refusal(epoch)))),
         };
         // The present content of these bytes is not read: it may die, and leave its place.
         self.run_masked(id, extent, false, Stage::Io, vec![extent]);

@@ -287,6 +287,7 @@ impl Volume {
         self.abandon_task();
         self.checkpoints.give_up();
         self.commits.undurable.give_up();
+        self.erasing.forgetting.give_up();
         self.invalidate_notes(out);
         for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);

@@ -221,7 +221,7 @@ impl Volume {
             watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
             config: opening.config,
         };
-        forgets.into_iter().for_each(|epochs| volume.resume_forget(epochs));
+        forgets.into_iter().for_each(|scope| volume.resume_forget(scope));
         volume
     }
 }

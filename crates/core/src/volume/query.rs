@@ -7,7 +7,7 @@ use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
-use crate::units::{Addr, EpochRange, Extent, Millis, Pos};
+use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,9 +55,9 @@ pub struct OwedStatus {
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
     pub entries_max: usize,
-    /// The epochs that are being forgotten.
+    /// What is being forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forgets: Vec<EpochRange>,
+    pub forgets: Vec<Scope>,
     /// Whether an erase task is under way.
     pub destroying: bool,
     /// Why destruction pauses, but for what a write waits for; none if it does not.
@@ -135,6 +135,13 @@ impl Volume {
             destroying: self.erasing.task.is_some(),
             pauses: self.pause().map(str::to_string),
         }
+    }
+
+    /// The first bytes that are forgotten in `epoch`, which is kept.
+    #[must_use]
+    pub fn first_gap(&self, epoch: Epoch) -> Option<Extent<Addr>> {
+        let whole = Extent::new(0, self.store.geometry().size);
+        self.store.epochs().and_then(|it| it.gap(whole, epoch))
     }
 
     /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes

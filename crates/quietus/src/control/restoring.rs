@@ -33,6 +33,14 @@ impl OpenDisk {
     pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, Refused> {
         let _closed = self.keep_clients_out()?;
         let epoch = self.epoch_at(at)?;
+        if let Some(gap) = self.engine.ask(|volume| volume.first_gap(epoch)) {
+            let (start, len, epoch) = (gap.start.0, gap.len, epoch.0);
+            let refused = format!(
+                "cannot restore epoch {epoch}: its {len} bytes at {start} are forgotten; copy what is left of it from the export \
+                 DISK@{epoch}"
+            );
+            return Err(Refused::Forgotten(refused));
+        }
         let before = close(&self.engine, self.clock.now_ms())?;
         let stopped = |why: String| {
             format!(

@@ -60,7 +60,8 @@ fn expire(disk: &OpenDisk, rules: &Retention) -> Result<(), String> {
     correct(&mut kept, &disk.names.confirmed());
     for epochs in expired(&kept, rules, &disk.names, disk.clock.now_ms()) {
         forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
-        disk.engine.recorder().note(Entry::Forgets { from: epochs.from.0, to: epochs.to.0, by_rule: true });
+        let (from, to) = (epochs.from.0, epochs.to.0);
+        disk.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: true });
         tracing::info!(from = epochs.from.0, to = epochs.to.0, "epochs are forgotten: no rule keeps them");
     }
     Ok(())

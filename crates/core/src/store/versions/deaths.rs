@@ -196,6 +196,19 @@ impl Deaths {
         self.shorten(pages, list, (run, len), some as u64)
     }
 
+    /// Removes a version from the list of `list`, if it is there.
+    pub(super) fn take_out(&mut self, pages: &mut Pages, list: Epoch, dead: Dead) -> Result<(), Absent> {
+        let mut from = 0;
+        while let Some(run) = self.run_from(pages, list, from)? {
+            if self.entries.get(pages, &entry(run, dead))?.is_some() {
+                let len = self.len_of(pages, list, run)?;
+                return self.remove(pages, list, (run, len), dead);
+            }
+            from = run + 1;
+        }
+        Ok(())
+    }
+
     fn remove(
         &mut self,
         pages: &mut Pages,

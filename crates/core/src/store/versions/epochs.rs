@@ -6,9 +6,9 @@ use super::{Change, Versions, page_place, weighing};
 use crate::blocks::BlockSet;
 use crate::place::{Place, Places};
 use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
-use crate::store::{Epochs, ForgetStep, Incomparable};
+use crate::store::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 use crate::tree::Absent;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 
 impl Epochs for Versions {
     fn open(&self) -> Epoch {
@@ -42,8 +42,22 @@ impl Epochs for Versions {
         kept.or_else(|| self.missing_at(extent, epoch, false))
     }
 
-    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
-        self.is_kept(epoch).expect("nothing is missing").then(|| self.places(extent, epoch, false))
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone> {
+        if !self.is_kept(epoch).expect("nothing is missing") {
+            return Err(Gone::Epoch);
+        }
+        match self.gap(extent, epoch) {
+            Some(gap) => Err(Gone::Blocks(gap)),
+            None => Ok(self.places(extent, epoch, false)),
+        }
+    }
+
+    fn gap(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Extent<Addr>> {
+        self.catalog.history.gaps.of(epoch, extent).next()
+    }
+
+    fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place> {
+        self.find_shared_block(extent, to, looks_max).map_err(|Absent(page)| page_place(page))
     }
 
     fn list(&self, from: Epoch, most: usize) -> Result<Vec<KeptEpoch>, Place> {
@@ -89,8 +103,8 @@ impl Epochs for Versions {
         answer.map_err(|Absent(page)| page_place(page))
     }
 
-    fn forget(&mut self, epochs: EpochRange) {
-        self.begin_forget(epochs);
+    fn forget(&mut self, scope: Scope) {
+        self.begin_forget(scope);
     }
 
     fn forget_step(&mut self) -> ForgetStep {
