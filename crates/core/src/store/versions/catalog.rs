@@ -367,6 +367,14 @@ impl Catalog {
         self.log.next_sector().map(|extent| Place { on: MediumId::Stubs, extent })
     }
 
+    /// The number of a sector of `half` that follows all that was replayed, if these bytes are one under the cell of that half;
+    /// and up to which number all were durable before it.
+    pub(super) fn follows(&self, half: u8, bytes: &[u8]) -> Option<(u64, u64)> {
+        let (_, last) = self.log.position();
+        let sector = self.layout.parse_sector(bytes).filter(|it| it.sequence > last)?;
+        self.log.is_under_cell(half, &sector).then_some((sector.sequence, sector.after))
+    }
+
     /// Whether a sector of the current half was left by commits that are not durable as a whole, behind the last one that
     /// is: neither zeros, nor from an earlier use of the half.
     pub(super) fn is_torn(&self, bytes: &[u8]) -> bool {
