@@ -86,6 +86,12 @@ pub enum Mutant {
     KeepUnclosed,
     /// The receipt of one forget counts for another one of the same epochs.
     MergeForgets,
+    /// A forget of blocks spares the versions that two epochs show.
+    SpareShared,
+    /// Blocks that were forgotten read as zeros.
+    HideGap,
+    /// A forget is replied to before its intent is durable.
+    ReplyBeforeIntent,
     /// Bytes under a conservative overwrite get an obligation at once, which the end of
     /// the overwrite then removes.
     DieDuringOverwrite,
@@ -96,7 +102,7 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 15] = [
+    pub const OF_VERSIONS: [Self; 18] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -112,6 +118,9 @@ impl Mutant {
         Self::ShowUndurable,
         Self::KeepUnclosed,
         Self::MergeForgets,
+        Self::SpareShared,
+        Self::HideGap,
+        Self::ReplyBeforeIntent,
     ];
 
     /// All other mutants.

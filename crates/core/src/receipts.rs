@@ -9,7 +9,7 @@
 //! twice.
 
 use crate::ledger::Cause;
-use crate::units::{Addr, EpochRange, Extent};
+use crate::units::{Addr, Extent, Scope};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -38,10 +38,10 @@ pub struct Receipt {
     pub cause: Cause,
     /// Passes over each byte.
     pub passes: u16,
-    /// The bytes. Of forgotten epochs only the length counts: that of the content that died with them.
+    /// The bytes. Of a forget only the length counts: that of the content that died with it.
     pub extent: Extent<Addr>,
-    /// The epochs that were forgotten; none if the bytes died in the open epoch.
-    pub epochs: Option<EpochRange>,
+    /// What was forgotten; none if the bytes died in the open epoch.
+    pub forgot: Option<Scope>,
 }
 
 /// The end of the audit log, as far as the journal knows that it is durable.

@@ -19,9 +19,9 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::policy::Policy;
-use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
+use crate::request::{AsOf, Question, Refusal};
 use crate::sealing::Sealing;
-use crate::units::{Addr, Epoch, EpochRange, Extent, Pos};
+use crate::units::{Addr, Epoch, Extent, Pos, Scope};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use serde::{Deserialize, Serialize};
@@ -167,19 +167,6 @@ pub trait Epochs {
     /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
     fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
 
-    /// The kept epochs from `from` on, at most `most`; or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn list(&self, from: Epoch, most: usize) -> Result<Vec<KeptEpoch>, Place>;
-
-    /// How many blocks there are, from a place in the order of the index on, of which only `epoch` shows a version; and
-    /// where to go on, if there may be more: some pages of the index have been looked at, or one is missing.
-    ///
-    /// # Errors
-    /// [`Incomparable`], at the first look.
-    fn count_unique(&self, epoch: Epoch, from: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable>;
-
     /// The blocks of `extent` that the two states show in different versions, and up to which address that is known:
     /// after a look at `looks_max` blocks, or where metadata is missing.
     ///
@@ -192,26 +179,67 @@ pub trait Epochs {
         looks_max: usize,
     ) -> Result<(BlockSet, u64), Incomparable>;
 
-    /// The next state of a count of what would die; or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place>;
-
-    /// The answer to a question about stubs or versions; or the part of the store's metadata that has to be read first.
+    /// The answer to a question about epochs, stubs or versions; or the part of the store's metadata that has to be read first.
     ///
     /// # Errors
     /// That part.
     fn answer(&self, question: &Question) -> Result<Vec<u8>, Place>;
 
-    /// Begins to forget epochs that are kept, and whose end is durable: they are not shown any more.
-    fn forget(&mut self, epochs: EpochRange);
+    /// Begins to forget epochs that are kept, or blocks in all epochs up to one: they are not shown any more. The ends of
+    /// the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.
+    fn forget(&mut self, scope: Scope);
 
     /// Takes the next step of what was begun to be forgotten.
     fn forget_step(&mut self) -> ForgetStep;
 
-    /// Where the content lies that `extent` had at the end of `epoch`; none if that epoch is not kept.
-    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places>;
+    /// Where the content lies that `extent` had at the end of `epoch`.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone>;
+
+    /// The first bytes of `extent` that are forgotten in `epoch`.
+    fn gap(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Extent<Addr>>;
+
+    /// The first block of `extent` whose content in the open epoch is from epoch `to` or before, after a look at `looks_max`
+    /// blocks or fewer. Or the part of the store's metadata that has to be read first.
+    ///
+    /// # Errors
+    /// That part.
+    fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place>;
+}
+
+/// Why an epoch does not show some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// The epoch is not kept.
+    Epoch,
+    /// These were forgotten, in that epoch and all before it.
+    Blocks(Extent<Addr>),
+}
+
+impl Gone {
+    /// The refusal of a read of `epoch`.
+    #[must_use]
+    pub fn refusal(self, epoch: Epoch) -> Refusal {
+        match self {
+            Self::Epoch => Refusal::Forgotten(epoch),
+            Self::Blocks(blocks) => Refusal::ForgottenBlocks(epoch, blocks),
+        }
+    }
+}
+
+/// What is known of content that later states share with an epoch and those before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// There is none.
+    Nowhere,
+    /// There is none before this address. Where to go on.
+    NotBefore(u64),
+    /// This block has some.
+    At(Extent<Addr>),
+    /// The epoch is not the last that is kept, or one is closing.
+    Later,
 }
 
 /// Why two states of the disk cannot be compared now.
@@ -234,8 +262,8 @@ pub enum ForgetStep {
     Missing(Place),
     /// A checkpoint or a job has to end first.
     Waits,
-    /// These epochs are forgotten: the stubs of so many bytes of content, which only they showed, are destroyed.
-    Done(EpochRange, u64),
+    /// This is forgotten: the stubs of so many blocks of content are destroyed.
+    Done(Scope, u64),
 }
 
 /// How a write ended.

@@ -62,6 +62,24 @@ impl EpochRange {
     }
 }
 
+/// What a forget is about: epochs as a whole, or some blocks in these epochs and all before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scope {
+    /// The epochs.
+    #[serde(flatten)]
+    pub epochs: EpochRange,
+    /// The blocks, whose content in all epochs up to the last of these is forgotten: whole ones of [`BLOCK_BYTES`], the last
+    /// one too. None for all that only these epochs show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Extent<Addr>>,
+}
+
+impl From<EpochRange> for Scope {
+    fn from(epochs: EpochRange) -> Self {
+        Self { epochs, blocks: None }
+    }
+}
+
 /// Milliseconds on the clock that the caller keeps. Only differences matter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Millis(pub u64);

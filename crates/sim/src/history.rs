@@ -197,6 +197,8 @@ pub enum Ask {
         back: u8,
         count: u8,
     },
+    /// Forget the blocks in all epochs that have closed.
+    ForgetBlocks,
 }
 
 impl Ask {
@@ -205,7 +207,11 @@ impl Ask {
     pub fn is_about_epochs(self) -> bool {
         matches!(
             self,
-            Self::CloseEpoch | Self::ReadPast { .. } | Self::ListEpochs { .. } | Self::Forget { .. }
+            Self::CloseEpoch
+                | Self::ReadPast { .. }
+                | Self::ListEpochs { .. }
+                | Self::Forget { .. }
+                | Self::ForgetBlocks
         )
     }
 

@@ -4,6 +4,7 @@
 mod epochs;
 mod forensic;
 mod forgotten;
+mod lost;
 mod replies;
 
 use crate::content::{Tag, fill};
@@ -16,8 +17,8 @@ use crate::server::{Above, Moment, Said, Server};
 use crate::violation::Violation;
 use epochs::{About, Book};
 use forgotten::Dying;
-use quietus_core::request::{Op, Request, RequestId};
-use quietus_core::units::{Addr, EpochRange, Extent};
+use quietus_core::request::{Op, Question, Request, RequestId};
+use quietus_core::units::{Addr, BLOCK_BYTES, EpochRange, Extent, Scope};
 use quietus_core::volume::Event;
 use std::collections::BTreeMap;
 
@@ -164,7 +165,7 @@ impl World {
         self.pending.insert(id, Pending { ask, extent, fua, since, reading, about });
         self.server.send(id, Request { op, extent, fua })?;
         if !self.server.has_refused(id) {
-            self.note_for_epochs(tag, ask, since);
+            self.note_for_epochs(tag, (ask, extent), since);
         }
         self.hear()
     }
@@ -202,7 +203,7 @@ impl World {
         self.receipts_lost();
         self.pending.clear();
         self.model.power_cut();
-        self.book.restarted(&self.server, false)?;
+        self.book.restarted(&self.server, &self.model, false)?;
         self.hear()
     }
 
@@ -217,7 +218,7 @@ impl World {
             () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }
-        self.book.restarted(&self.server, is_clean)?;
+        self.book.restarted(&self.server, &self.model, is_clean)?;
         self.hear()
     }
 
@@ -269,7 +270,8 @@ impl Ask {
             | Self::CloseEpoch
             | Self::ReadPast { .. }
             | Self::ListEpochs { .. }
-            | Self::Forget { .. } => None,
+            | Self::Forget { .. }
+            | Self::ForgetBlocks => None,
         }
     }
 
@@ -290,10 +292,16 @@ impl Ask {
             Self::Flush => Op::Flush,
             Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag) },
             Self::ReadPast { .. } => Op::ReadPast(epochs.from),
-            Self::ListEpochs { .. } => Op::ListEpochs(epochs.from),
-            Self::Forget { .. } => Op::Forget(epochs),
+            Self::ListEpochs { .. } => Op::Ask(Question::Epochs(epochs.from)),
+            Self::Forget { .. } => Op::Forget(epochs.into()),
+            Self::ForgetBlocks => Op::Forget(Scope { epochs, blocks: Some(whole_blocks(extent)) }),
         }
     }
+}
+
+/// The blocks that have bytes of `extent`.
+fn whole_blocks(extent: Extent<Addr>) -> Extent<Addr> {
+    Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, extent.end().next_multiple_of(BLOCK_BYTES))
 }
 
 #[cfg(test)]

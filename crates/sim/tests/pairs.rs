@@ -23,8 +23,8 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         // Where versions are kept, nothing lies below what is there, and the host has space.
         let keeps = pair.store == Store::Versions;
         let (rewritten, no_space) = if keeps { (shredded, shredded) } else { (rewritten, no_space) };
-        let Figures { closed, past, forgotten, .. } = tally.figures;
-        let epochs = if keeps { [closed, past, forgotten] } else { [done; 3] };
+        let Figures { closed, past, forgotten, chains, .. } = tally.figures;
+        let epochs = if keeps { [closed, past, forgotten, chains] } else { [done; 4] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
         // Few of these fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));

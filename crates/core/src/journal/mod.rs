@@ -24,7 +24,7 @@ use crate::mutant::{self, Mutant};
 use crate::owed::{Owed, OwedContent};
 use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt, Receipts};
-use crate::units::{Addr, EpochRange, Extent, Millis, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Scope};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
 pub use notes::{FrameId, NOTES, Note};
 pub use record::RecordError;
@@ -117,10 +117,10 @@ pub enum Change {
     Receipt(Receipt),
     /// The audit log has this many more receipts, the oldest first.
     Recorded(u64),
-    /// These epochs are to be forgotten.
-    Forget(EpochRange),
-    /// These epochs are forgotten, with so many bytes of content: that becomes a receipt, with so many passes.
-    Forgotten(EpochRange, u64, u16),
+    /// This is to be forgotten.
+    Forget(Scope),
+    /// This is forgotten, with so many blocks of content: that becomes a receipt, with so many passes.
+    Forgotten(Scope, u64, u16),
 }
 
 /// The CRC-32C of a slot's content.
@@ -145,8 +145,8 @@ pub struct State {
     pub ledger: Ledger,
     /// The dead content that is owed by place.
     pub owed: Owed,
-    /// The epochs that are to be forgotten, in the order in which that was asked for.
-    pub forgets: Vec<EpochRange>,
+    /// What is to be forgotten, in the order in which that was asked for.
+    pub forgets: Vec<Scope>,
     /// The staging slots.
     pub slots: Slots,
     /// The counters.
@@ -182,27 +182,27 @@ impl State {
             Change::ClearPlace(place) => self.owed.remove(place),
             Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
-            Change::Forget(epochs) => self.forgets.push(epochs),
-            Change::Forgotten(epochs, bytes, passes) => self.forgotten(epochs, bytes, passes),
+            Change::Forget(scope) => self.forgets.push(scope),
+            Change::Forgotten(scope, blocks, passes) => self.forgotten(scope, blocks, passes),
         }
     }
 
-    fn forgotten(&mut self, epochs: EpochRange, bytes: u64, passes: u16) {
-        let same = |it: &EpochRange| *it == epochs;
+    fn forgotten(&mut self, scope: Scope, blocks: u64, passes: u16) {
+        let same = |it: &Scope| *it == scope;
         if let Some(first) = self.forgets.iter().position(same) {
             self.forgets.remove(first);
         }
         if mutant::is(Mutant::MergeForgets) {
             self.forgets.retain(|it| !same(it));
         }
-        self.give(forget_receipt(epochs, bytes, passes));
+        self.give(forget_receipt(scope, blocks, passes));
     }
 
     fn complete(&mut self, extent: Extent<Addr>, act: Done, passes: u16) {
         let mut completed = Vec::new();
         let owed = self.ledger.within(extent).chain(self.ledger.overwritten_within(extent));
         for (extent, it) in owed {
-            completed.push(Receipt { act, cause: it.cause, passes, extent, epochs: None });
+            completed.push(Receipt { act, cause: it.cause, passes, extent, forgot: None });
         }
         completed.into_iter().for_each(|receipt| self.give(receipt));
         self.ledger.remove(extent);
@@ -236,10 +236,10 @@ impl State {
     }
 }
 
-/// The receipt of epochs that were forgotten.
-fn forget_receipt(epochs: EpochRange, bytes: u64, passes: u16) -> Receipt {
-    let (act, cause, extent) = (Done::Shredded, Cause::Forget, Extent::new(0, bytes));
-    Receipt { act, cause, passes, extent, epochs: Some(epochs) }
+/// The receipt of a forget, with which so many blocks of content died.
+fn forget_receipt(scope: Scope, blocks: u64, passes: u16) -> Receipt {
+    let (act, cause, extent) = (Done::Shredded, Cause::Forget, Extent::new(0, blocks * BLOCK_BYTES));
+    Receipt { act, cause, passes, extent, forgot: Some(scope) }
 }
 
 /// The writing end of the journal. Does no I/O: says which bytes go where.

@@ -9,7 +9,7 @@ use crate::ledger::{COUNTERS, Cause, Counters, Due};
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::receipts::{Done, LogHead, Receipt};
-use crate::units::{Addr, Address, Epoch, EpochRange, Extent};
+use crate::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
 
 /// Bytes of a record's tag and length.
 const HEAD_BYTES: usize = 4;
@@ -36,6 +36,9 @@ const OVERWRITTEN: u16 = 13;
 const FORGET: u16 = 14;
 const FORGOTTEN: u16 = 15;
 const FORGET_RECEIPT: u16 = 16;
+
+/// Bytes of the number of an epoch or a block.
+const NUMBER_BYTES: usize = 5;
 
 /// The medium of a place.
 const IN_DATA: u8 = 0;
@@ -149,16 +152,16 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             put_done(bytes, done, passes);
             COMPLETE
         }
-        Change::Receipt(Receipt { epochs: Some(epochs), extent, passes, .. }) => {
-            put_forgotten(bytes, epochs, extent.len, passes);
+        Change::Receipt(Receipt { forgot: Some(scope), extent, passes, .. }) => {
+            put_forgotten(bytes, scope, extent.len / BLOCK_BYTES, passes);
             FORGET_RECEIPT
         }
-        Change::Forget(epochs) => {
-            put_epochs(bytes, epochs);
+        Change::Forget(scope) => {
+            put_scope(bytes, scope);
             FORGET
         }
-        Change::Forgotten(epochs, content, passes) => {
-            put_forgotten(bytes, epochs, content, passes);
+        Change::Forgotten(scope, blocks, passes) => {
+            put_forgotten(bytes, scope, blocks, passes);
             FORGOTTEN
         }
         Change::Receipt(it) => {
@@ -174,15 +177,21 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
     }
 }
 
-fn put_epochs(bytes: &mut Vec<u8>, epochs: EpochRange) {
-    bytes.extend(epochs.from.0.to_le_bytes());
-    bytes.extend(epochs.to.0.to_le_bytes());
+fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks }: Scope) {
+    let (first, end) = blocks.map_or((0, 0), |it| (it.start.0 / BLOCK_BYTES, it.end().div_ceil(BLOCK_BYTES)));
+    [epochs.from.0, epochs.to.0, first, end].into_iter().for_each(|number| put_number(bytes, number));
 }
 
-fn put_forgotten(bytes: &mut Vec<u8>, epochs: EpochRange, content: u64, passes: u16) {
-    put_epochs(bytes, epochs);
-    bytes.extend(content.to_le_bytes());
+fn put_forgotten(bytes: &mut Vec<u8>, scope: Scope, blocks: u64, passes: u16) {
+    put_scope(bytes, scope);
+    put_number(bytes, blocks);
     bytes.extend(passes.to_le_bytes());
+}
+
+/// Appends the number of an epoch or a block: the index of versions has no greater ones.
+fn put_number(bytes: &mut Vec<u8>, number: u64) {
+    assert!(number < 1 << (8 * NUMBER_BYTES), "{number} has more than {NUMBER_BYTES} bytes");
+    bytes.extend(&number.to_le_bytes()[..NUMBER_BYTES]);
 }
 
 fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
@@ -250,13 +259,13 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         RECEIPT => {
             let (extent, act, passes) = (fields.extent()?, fields.done()?, fields.u16()?);
             let cause = fields.cause()?;
-            Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, epochs: None }))
+            Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, forgot: None }))
         }
-        FORGET => Record::Change(Change::Forget(fields.epochs()?)),
-        FORGOTTEN => Record::Change(Change::Forgotten(fields.epochs()?, fields.u64()?, fields.u16()?)),
+        FORGET => Record::Change(Change::Forget(fields.scope()?)),
+        FORGOTTEN => Record::Change(Change::Forgotten(fields.scope()?, fields.number()?, fields.u16()?)),
         FORGET_RECEIPT => {
-            let (epochs, bytes, passes) = (fields.epochs()?, fields.u64()?, fields.u16()?);
-            Record::Change(Change::Receipt(forget_receipt(epochs, bytes, passes)))
+            let (scope, blocks, passes) = (fields.scope()?, fields.number()?, fields.u16()?);
+            Record::Change(Change::Receipt(forget_receipt(scope, blocks, passes)))
         }
         RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
         OVERWRITTEN => Record::Change(Change::Overwritten(fields.extent()?, fields.u64()?)),
@@ -313,9 +322,22 @@ impl Body<'_> {
         Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
     }
 
-    fn epochs(&mut self) -> Result<EpochRange, RecordError> {
-        let (from, to) = (Epoch(self.u64()?), Epoch(self.u64()?));
-        if from <= to { Ok(EpochRange { from, to }) } else { Err(self.field("to", to.0)) }
+    fn scope(&mut self) -> Result<Scope, RecordError> {
+        let (from, to) = (Epoch(self.number()?), Epoch(self.number()?));
+        let (first, end) = (self.number()?, self.number()?);
+        if from > to {
+            return Err(self.field("to", to.0));
+        }
+        if end < first {
+            return Err(self.field("end", end));
+        }
+        let blocks = (end > first).then(|| Extent::between(first * BLOCK_BYTES, end * BLOCK_BYTES));
+        Ok(Scope { epochs: EpochRange { from, to }, blocks })
+    }
+
+    fn number(&mut self) -> Result<u64, RecordError> {
+        let bytes = self.array::<NUMBER_BYTES>()?;
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     fn due(&mut self) -> Result<Due, RecordError> {

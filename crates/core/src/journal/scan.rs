@@ -213,7 +213,7 @@ impl super::Change {
                 parts.iter().all(|it| it.is_multiple_of(BLOCK_BYTES))
                     && end.is_some_and(|end| end <= size.next_multiple_of(BLOCK_BYTES))
             }
-            Self::Receipt(receipt) => receipt.epochs.is_some() || receipt.extent.end() <= size,
+            Self::Receipt(receipt) => receipt.forgot.is_some() || receipt.extent.end() <= size,
             Self::ClearPlace(_)
             | Self::Release
             | Self::Clean

@@ -1,5 +1,6 @@
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use crate::units::{Epoch, EpochRange};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [9; 16];
@@ -133,6 +134,29 @@ fn held_slots_and_the_dirt_they_leave_come_back() {
     bench.change(Change::Clean);
     bench.commit();
     assert!(!bench.scan().unwrap().state.slots.dirty);
+}
+
+#[test]
+fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations() {
+    let mut bench = Bench::new();
+    let scope = |blocks| Scope { epochs: EpochRange { from: Epoch(1), to: Epoch((1 << 40) - 1) }, blocks };
+    let scopes = [scope(None), scope(Some(Extent::new(1 << 50, 5 * 4096)))];
+    for n in 0..200 {
+        let scope = scopes[n % 2];
+        bench.change(Change::Forget(scope));
+        bench.commit();
+        assert_eq!(bench.scan().unwrap().state.forgets, [scope]);
+        bench.change(Change::Forgotten(scope, (1 << 39) + n as u64, 3));
+        bench.commit();
+        let found = bench.scan().unwrap().state;
+        assert_eq!((found.forgets, &found.receipts), (vec![], &bench.state.receipts), "after {n}");
+        let last = found.receipts.iter().last().unwrap();
+        assert_eq!((last.forgot, last.extent.len), (Some(scope), ((1 << 39) + n as u64) * 4096));
+        if n % 5 == 0 {
+            bench.change(Change::Recorded(5));
+        }
+    }
+    assert!(bench.journal.position().generation > 10, "the journal never rotated");
 }
 
 #[test]

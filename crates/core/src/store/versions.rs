@@ -458,6 +458,7 @@ impl Store for Versions {
     fn end_checkpoint(&mut self) {
         let committing = std::mem::take(&mut self.committing);
         self.undurable = committing.open;
+        self.catalog.log.confirm();
         (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
         self.killing.end_commit();
         if let Some(index) = committing.index {

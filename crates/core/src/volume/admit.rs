@@ -29,9 +29,8 @@ impl Volume {
         if let Op::CloseEpoch { when } = request.op {
             return self.close_epoch(id, when.max(1), out);
         }
-        if let Op::Forget(epochs) = request.op {
-            self.run(id, Extent::new(0, 0), false, Stage::Forget(epochs));
-            return self.want_checkpoint(Waiter::Request(id), out);
+        if let Op::Forget(scope) = request.op {
+            return self.begin_forget(id, scope, out);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
             out.push(Command::Reply(id, Ok(Buf::new())));
@@ -153,7 +152,7 @@ impl Volume {
             Op::ConservativeOverwrite if self.store.geometry().keeps_versions => Some(Refusal::NotSupported(
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
-            Op::Forget(epochs) => self.refuse_forget(*epochs),
+            Op::Forget(scope) => self.refuse_forget(*scope),
             op if op.is_about_epochs() && self.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
@@ -301,9 +300,6 @@ impl Volume {
             }
             Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
             Op::Compare(states) => self.compare(id, extent, states, out),
-            Op::ListEpochs(from) => self.list_epochs(id, from, out),
-            Op::CountUnique(epoch, from) => self.count_unique(id, epoch, from, out),
-            Op::Weigh(weighing) => self.weigh(id, weighing, out),
             Op::Ask(question) => self.answer_question(id, &question, out),
             op => self.begin_read(id, op, extent, out),
         }
@@ -457,7 +453,7 @@ impl Volume {
         let running = self.requests.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
             Stage::Closed(Epoch(number)) => self.finish(id, Ok(number.to_le_bytes().to_vec().into()), out),
-            Stage::Forget(epochs) => self.intend_forget(id, epochs),
+            Stage::Forget(scope) => self.intend_forget(id, scope, out),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(deaths) if !deaths.rest.is_empty() || !self.awaits_completion(id) => {
                 self.die(id, deaths, out);

@@ -14,7 +14,7 @@ use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{EPOCHS_MAX, Question, Refusal, RequestId, Weighing};
+use crate::request::{Question, Refusal, RequestId};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -40,13 +40,17 @@ struct Cut {
 }
 
 impl Closes {
-    /// The state at a start. Nobody has noted whether the open epoch `is_changed`.
+    /// The state at a start, when the open epoch may have a change already.
     pub(super) fn new(is_changed: bool) -> Self {
         Self { is_changed, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.cut.is_none()
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.is_changed
     }
 
     /// Notes that a change arrives.
@@ -148,20 +152,7 @@ impl Volume {
         refused.into_iter().for_each(|id| self.request_failed(id, error, out));
     }
 
-    /// Answers request `id` with the kept epochs from `from` on.
-    pub(super) fn list_epochs(&self, id: RequestId, from: Epoch, out: &mut Vec<Command>) {
-        let listed = self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).ok()).unwrap_or_default();
-        let bytes: Vec<u8> = listed.iter().flat_map(|it| it.to_bytes()).collect();
-        out.push(Command::Reply(id, Ok(bytes.into())));
-    }
-
-    /// Answers request `id` with the next state of the count.
-    pub(super) fn weigh(&self, id: RequestId, weighing: Weighing, out: &mut Vec<Command>) {
-        let next = self.store.epochs().and_then(|it| it.weigh(weighing).ok());
-        out.push(Command::Reply(id, Ok(next.unwrap_or(weighing).to_bytes().into())));
-    }
-
-    /// Answers request `id`, a question about stubs or versions.
+    /// Answers request `id`, a question about epochs, stubs or versions.
     pub(super) fn answer_question(&self, id: RequestId, question: &Question, out: &mut Vec<Command>) {
         let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
         out.push(Command::Reply(id, Ok(answer.into())));
@@ -178,8 +169,10 @@ impl Volume {
         if epoch >= self.open_epoch() {
             return out.push(Command::Reply(id, Err(Refusal::Invalid("the epoch has not closed yet"))));
         }
-        let Some(places) = self.store.epochs().and_then(|it| it.locate(extent, epoch)) else {
-            return out.push(Command::Reply(id, Err(Refusal::Forgotten(epoch))));
+        let known = self.store.epochs().expect("a store without epochs refuses this");
+        let places = match known.locate(extent, epoch) {
+            Ok(places) => places,
+            Err(gone) => return out.push(Command::Reply(id, Err(gone.refusal(epoch)))),
         };
         // The present content of these bytes is not read: it may die, and leave its place.
         self.run_masked(id, extent, false, Stage::Io, vec![extent]);

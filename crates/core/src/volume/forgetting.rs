@@ -1,18 +1,30 @@
-//! Forgetting epochs: the intent is durable before the answer, and the receipt comes when all that died with them is
-//! destroyed.
+//! Forgetting epochs, and blocks in all epochs: the intent is durable before the answer, and the receipt comes when all
+//! that died is destroyed.
+//!
+//! Blocks are forgotten in all epochs that are kept, and only if the open epoch shows nothing of what would die. What
+//! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
 
+use super::checkpoints::Waiter;
 use super::running::Stage;
 use super::waiting::Obstacle;
 use super::{Command, Volume};
 use crate::journal::Change;
+use crate::mutant::{self, Mutant};
 use crate::request::{Refusal, RequestId};
-use crate::store::ForgetStep;
-use crate::units::EpochRange;
+use crate::store::{ForgetStep, Shared};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
+use std::collections::VecDeque;
 
 /// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some ten versions.
 const STEPS_MAX: usize = 32;
 /// Most forgets that are not completed.
 const FORGETS_MAX: usize = 256;
+/// Most blocks of the current state that one event looks at.
+const LOOKS_MAX: usize = 4096;
+
+const NOT_LAST: Refusal = Refusal::Invalid(
+    "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
+);
 
 /// How far the volume is with what is to be forgotten.
 #[derive(Debug, Default)]
@@ -21,11 +33,32 @@ pub(super) struct Forgetting {
     after: u64,
     /// Whether there is a step to take at once.
     has_more: bool,
+    /// Requests to forget blocks, of which the current state may show some.
+    checks: VecDeque<Check>,
+}
+
+/// A look for content that the current state shows, and that is to be forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Check {
+    id: RequestId,
+    /// The blocks that are still to be looked at.
+    left: Extent<Addr>,
+    /// The last epoch whose content is to be forgotten.
+    to: Epoch,
+    /// The open epoch when the look began.
+    open: Epoch,
+}
+
+impl Forgetting {
+    /// Gives the requests up that are being looked at: the medium has failed.
+    pub(super) fn give_up(&mut self) {
+        self.checks.clear();
+    }
 }
 
 impl Volume {
-    /// Why `epochs` cannot be forgotten, if they cannot.
-    pub(super) fn refuse_forget(&self, epochs: EpochRange) -> Option<Refusal> {
+    /// Why `scope` cannot be forgotten, as far as that is known at once.
+    pub(super) fn refuse_forget(&self, Scope { epochs, blocks }: Scope) -> Option<Refusal> {
         let Some(known) = self.store.epochs() else {
             return Some(Refusal::NotSupported("the disk does not keep versions"));
         };
@@ -34,30 +67,119 @@ impl Volume {
                 "the epochs to forget have to be closed, and the first not after the last",
             ));
         }
-        let is_full = self.state.forgets.len() >= FORGETS_MAX;
+        let size = self.store.geometry().size.next_multiple_of(BLOCK_BYTES);
+        let is_whole = |it: Extent<Addr>| {
+            let are_whole = [it.start.0, it.len].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
+            are_whole && !it.is_empty() && it.end() <= size
+        };
+        if blocks.is_some_and(|it| !is_whole(it)) {
+            return Some(Refusal::Invalid("the blocks to forget have to be whole ones of the disk"));
+        }
+        let is_full = self.state.forgets.len() + self.erasing.forgetting.checks.len() >= FORGETS_MAX;
         is_full.then(|| Refusal::NoSpace("too many forgets are under way; wait for some to complete".into()))
     }
 
+    /// Begins to forget `scope`, for request `id`.
+    pub(super) fn begin_forget(&mut self, id: RequestId, scope: Scope, out: &mut Vec<Command>) {
+        self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
+        match scope.blocks {
+            None => self.want_checkpoint(Waiter::Request(id), out),
+            Some(left) => {
+                let check = Check { id, left, to: scope.epochs.to, open: self.open_epoch() };
+                self.erasing.forgetting.checks.push_back(check);
+            }
+        }
+    }
+
+    /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
+    /// go on.
+    fn drive_checks(&mut self, out: &mut Vec<Command>) {
+        for _ in 0..LOOKS_MAX {
+            let Some(check) = self.erasing.forgetting.checks.front().copied() else { return };
+            // Deaths after the next close could not be told from those before.
+            if check.open != self.open_epoch() {
+                self.refuse_check(NOT_LAST, out);
+                continue;
+            }
+            let known = self.store.epochs().expect("a store without epochs refuses this");
+            let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
+                Err(place) => return self.fetch_for(Obstacle::Page(place), out),
+                Ok(Shared::Later) => {
+                    self.refuse_check(NOT_LAST, out);
+                    continue;
+                }
+                Ok(Shared::Nowhere) => check.left.end(),
+                Ok(Shared::NotBefore(at)) => {
+                    self.erasing.forgetting.has_more = true;
+                    at
+                }
+                Ok(Shared::At(block)) => match self.dead_up_to(block) {
+                    Some(end) => end,
+                    None => {
+                        self.refuse_check(Refusal::Current(check.to, block), out);
+                        continue;
+                    }
+                },
+            };
+            self.looked_up_to(end, out);
+            if self.erasing.forgetting.has_more {
+                return;
+            }
+        }
+        self.erasing.forgetting.has_more = true;
+    }
+
+    /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
+    fn looked_up_to(&mut self, end: u64, out: &mut Vec<Command>) {
+        let Some(check) = self.erasing.forgetting.checks.front_mut() else { return };
+        check.left = Extent::between(end.min(check.left.end()), check.left.end());
+        if check.left.is_empty() {
+            let id = check.id;
+            self.erasing.forgetting.checks.pop_front();
+            self.want_checkpoint(Waiter::Request(id), out);
+        }
+    }
+
+    /// Up to where the bytes from the start of `block` on are dead by address, if they are. Such content has not left its
+    /// place yet.
+    fn dead_up_to(&self, block: Extent<Addr>) -> Option<u64> {
+        let dead = self.state.ledger.dead().iter_from(block.start.0).next();
+        dead.map(|(dead, _)| dead).filter(|dead| dead.start <= block.start).map(|dead| dead.end())
+    }
+
+    fn refuse_check(&mut self, refusal: Refusal, out: &mut Vec<Command>) {
+        if let Some(Check { id, .. }) = self.erasing.forgetting.checks.pop_front() {
+            self.finish(id, Err(refusal), out);
+        }
+    }
+
     /// Notes the intent of request `id`, whose epochs have closed durably.
-    pub(super) fn intend_forget(&mut self, id: RequestId, epochs: EpochRange) {
-        self.erasing.forgetting.after = self.change(Change::Forget(epochs));
-        self.resume_forget(epochs);
+    pub(super) fn intend_forget(&mut self, id: RequestId, scope: Scope, out: &mut Vec<Command>) {
+        self.erasing.forgetting.after = self.change(Change::Forget(scope));
+        self.resume_forget(scope);
+        if mutant::is(Mutant::ReplyBeforeIntent) {
+            return self.finish_with_buf(id, out);
+        }
         self.requests.running.get_mut(id).stage = Stage::Commit;
         self.commits.wait_for(self.erasing.forgetting.after, id);
     }
 
     /// Begins what the journal says is to be forgotten.
-    pub(super) fn resume_forget(&mut self, epochs: EpochRange) {
+    pub(super) fn resume_forget(&mut self, scope: Scope) {
         if let Some(known) = self.store.epochs_mut() {
-            known.forget(epochs);
+            known.forget(scope);
         }
     }
 
     /// Takes the steps that can be taken now.
     pub(super) fn drive_forgets(&mut self, out: &mut Vec<Command>) {
         self.erasing.forgetting.has_more = false;
+        self.drive_checks(out);
         let may = !self.config.read_only && !self.schedule.halting;
         if self.state.forgets.is_empty() || !may || !self.commits.is_durable(self.erasing.forgetting.after) {
+            return;
+        }
+        if self.waits_for_deaths() {
             return;
         }
         let passes = u16::try_from(self.config.policy.passes().len()).unwrap_or(u16::MAX);
@@ -66,17 +188,24 @@ impl Volume {
                 None | Some(ForgetStep::Idle | ForgetStep::Waits) => return,
                 Some(ForgetStep::More) => {}
                 Some(ForgetStep::Missing(place)) => return self.fetch_for(Obstacle::Page(place), out),
-                Some(ForgetStep::Done(epochs, bytes)) => {
-                    self.change(Change::Forgotten(epochs, bytes, passes));
+                Some(ForgetStep::Done(scope, blocks)) => {
+                    self.change(Change::Forgotten(scope, blocks, passes));
                 }
             }
         }
         self.erasing.forgetting.has_more = true;
     }
 
-    /// Whether some epochs are still to be forgotten.
+    /// Whether content that is to be forgotten is dead by address: the store takes it for current until it has left its
+    /// place.
+    fn waits_for_deaths(&self) -> bool {
+        let blocks = self.state.forgets.first().and_then(|scope| scope.blocks);
+        blocks.is_some_and(|blocks| self.state.ledger.dead().overlaps(blocks))
+    }
+
+    /// Whether something is still to be forgotten.
     pub(super) fn has_forgets(&self) -> bool {
-        !self.state.forgets.is_empty()
+        !self.state.forgets.is_empty() || !self.erasing.forgetting.checks.is_empty()
     }
 
     /// Whether a forget can go on at once: the next event takes its next steps.

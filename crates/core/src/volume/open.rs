@@ -203,8 +203,9 @@ impl Volume {
         capabilities: Capabilities,
     ) -> Self {
         let receipts = found.state.counters.receipts;
-        let may_have_changed =
-            store.allocated_bytes() > 0 || store.epochs().is_some_and(|it| it.open().0 > 1);
+        // What is dead by address has died in the open epoch.
+        let has_dead = !found.state.ledger.dead().is_empty();
+        let has_changed = store.epochs().is_some_and(|it| it.has_changed() || has_dead);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
         let mut volume = Self {
@@ -212,7 +213,7 @@ impl Volume {
             state: found.state,
             commits: Commits::new(journal, recording),
             outstanding: Outstanding::default(),
-            requests: Requests { closes: Closes::new(may_have_changed), ..Requests::default() },
+            requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),
@@ -221,7 +222,7 @@ impl Volume {
             watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
             config: opening.config,
         };
-        forgets.into_iter().for_each(|epochs| volume.resume_forget(epochs));
+        forgets.into_iter().for_each(|scope| volume.resume_forget(scope));
         volume
     }
 }

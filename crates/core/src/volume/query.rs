@@ -7,7 +7,7 @@ use crate::ledger::{Counters, Due, Obligation};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
-use crate::units::{Addr, EpochRange, Extent, Millis, Pos};
+use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use crate::watch::WaitsFor;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,9 +55,9 @@ pub struct OwedStatus {
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
     pub entries_max: usize,
-    /// The epochs that are being forgotten.
+    /// What is being forgotten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forgets: Vec<EpochRange>,
+    pub forgets: Vec<Scope>,
     /// Whether an erase task is under way.
     pub destroying: bool,
     /// Why destruction pauses, but for what a write waits for; none if it does not.
@@ -137,6 +137,13 @@ impl Volume {
         }
     }
 
+    /// The first bytes that are forgotten in `epoch`, which is kept.
+    #[must_use]
+    pub fn first_gap(&self, epoch: Epoch) -> Option<Extent<Addr>> {
+        let whole = Extent::new(0, self.store.geometry().size);
+        self.store.epochs().and_then(|it| it.gap(whole, epoch))
+    }
+
     /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes
     /// and another liveness than the one before.
     #[must_use]
@@ -205,6 +212,12 @@ impl Volume {
     #[must_use]
     pub fn receipts_waiting(&self) -> usize {
         self.state.receipts.len()
+    }
+
+    /// Whether the open epoch has a change, so that a close makes an epoch of it.
+    #[must_use]
+    pub fn has_open_epoch_changed(&self) -> bool {
+        self.requests.closes.has_changed()
     }
 
     /// The configuration.

@@ -58,10 +58,10 @@ impl Volume {
     fn whereabouts(&self, Reading { op, extent, at }: &Reading) -> Now {
         let now = match (op, self.store.epochs()) {
             (Op::ReadPast(epoch), Some(epochs)) if epochs.missing(*extent, *epoch).is_none() => {
-                let Some(now) = epochs.locate(*extent, *epoch) else {
-                    return Now::Forgotten(Refusal::Forgotten(*epoch));
-                };
-                now
+                match epochs.locate(*extent, *epoch) {
+                    Ok(now) => now,
+                    Err(gone) => return Now::Forgotten(gone.refusal(*epoch)),
+                }
             }
             (Op::ReadPast(_), _) => return Now::Elsewhere,
             _ if self.store.missing(*extent).is_some() => return Now::Elsewhere,

@@ -5,7 +5,7 @@ use super::reading::Reading;
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
 use crate::request::{Buf, Request, RequestId};
-use crate::units::{Addr, Epoch, EpochRange, Extent};
+use crate::units::{Addr, Epoch, Extent, Scope};
 use std::collections::HashMap;
 
 /// A request that has begun.
@@ -51,8 +51,9 @@ pub(super) enum Stage {
     Commit,
     /// The request closes an epoch, some of whose changes have not ended.
     Close,
-    /// A checkpoint is awaited with the ends of these epochs, which are then to be forgotten.
-    Forget(EpochRange),
+    /// A checkpoint is awaited with the ends of these epochs, which are then to be forgotten, or with what the current
+    /// state shows instead of the blocks to forget.
+    Forget(Scope),
     /// A checkpoint is awaited with the end of this epoch.
     Closed(Epoch),
 }

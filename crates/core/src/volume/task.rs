@@ -345,7 +345,7 @@ impl Volume {
         let passes = u16::try_from(passes).unwrap_or(u16::MAX);
         if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
-                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, epochs: None })
+                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })
             };
             let cleared = places.iter().map(|place| Change::ClearPlace(*place));
             return task.runs.iter().zip(causes).map(receipt).chain(cleared).collect();

@@ -67,7 +67,7 @@ pub enum Command {
     Diff(DiffArgs),
     /// Make the state of an epoch the current one; the state before is kept as an epoch.
     Restore(RestoreArgs),
-    /// Forget epochs: destroy what only they show, so that nobody can ever read it again.
+    /// Forget epochs, or blocks in all epochs: destroy what only they show, so that nobody can ever read it again.
     Forget(ForgetArgs),
     /// Refuse to forget epochs until the hold is released, as the law may demand.
     Hold(HoldArgs),

@@ -4,11 +4,12 @@ use super::args::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs
 use super::report::Report;
 use super::{Failure, ask, with_bar};
 use crate::control::{self, Call, Epochs, Refused};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The state after Ctrl-C during `forget --wait`.
-const INTERRUPTED: &str = "interrupted: the epochs cannot be read any more, and what only they showed is destroyed while \
-                           the disk is served; `quietus status` shows when it is";
+const INTERRUPTED: &str = "interrupted: what is forgotten cannot be read any more, and is destroyed while the disk is \
+                           served; `quietus status` shows when it is";
 
 /// A disk, and what follows the last `@`, if no directory has the whole name.
 pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
@@ -49,18 +50,42 @@ pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Fail
 }
 
 pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    if !args.chain.is_empty() {
+        return forget_blocks(args, out);
+    }
     let (disk, epochs) = named(&args.target)?;
     if args.dry_run {
         out.weighed(&ask(&disk, &Call::Weigh { epochs })?);
         return Ok(());
     }
-    let call = Call::Forget { epochs, wait: args.wait };
-    let answer = with_bar(|step| match control::ask(&disk, &call, None, step) {
+    out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait })?);
+    Ok(())
+}
+
+/// Forgets blocks in all epochs.
+fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, at) = split(&args.target);
+    if let Some(at) = at {
+        return Err(Failure::Error(format!(
+            "--chain forgets blocks in all epochs, and \"{at}\" names some; leave \"@{at}\" or --chain away"
+        )));
+    }
+    let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
+    if args.dry_run {
+        out.blocks_weighed(&ask(&disk, &Call::WeighBlocks { ranges })?);
+        return Ok(());
+    }
+    let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
+    out.blocks_forgotten(&carry_out(&disk, &call)?);
+    Ok(())
+}
+
+/// Asks for a forget, and waits for the answer.
+fn carry_out(disk: &Path, call: &Call) -> Result<Value, Failure> {
+    with_bar(|step| match control::ask(disk, call, None, step) {
         Err(Refused::Interrupted) => Err(Failure::Error(INTERRUPTED.into())),
         answer => Ok(answer?),
-    });
-    out.forgotten(&answer?);
-    Ok(())
+    })
 }
 
 pub(super) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {

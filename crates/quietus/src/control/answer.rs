@@ -44,6 +44,10 @@ impl OpenDisk {
             Call::Versions { from, unique } => self.versions(*from, *unique, step)?,
             Call::Forget { epochs, wait } => self.forget(epochs, *wait, step)?,
             Call::Weigh { epochs } => self.weigh(epochs, step)?,
+            Call::ForgetBlocks { ranges, current, wait } => {
+                self.forget_blocks(ranges, *current, *wait, step)?
+            }
+            Call::WeighBlocks { ranges } => json!(self.weigh_blocks(ranges, step)?),
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?,
             Call::Release { name } => self.release(name)?,
             Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?,
@@ -151,7 +155,7 @@ impl OpenDisk {
         Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
     }
 
-    fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Value, String> {
+    pub(super) fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Value, String> {
         let before = self.engine.status().counters;
         for (start, len) in ranges {
             let size = self.engine.size();

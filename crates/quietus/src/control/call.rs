@@ -54,6 +54,20 @@ pub enum Call {
         /// Whether to wait for the end.
         wait: bool,
     },
+    /// Forget blocks in all epochs up to the last one that has closed; answered as `Forget` is.
+    ForgetBlocks {
+        /// First byte and length of each range, in whole blocks.
+        ranges: Vec<(u64, u64)>,
+        /// Purge them from the current state first.
+        current: bool,
+        /// Whether to wait for the end.
+        wait: bool,
+    },
+    /// Count what a forget of blocks would destroy; nothing changes.
+    WeighBlocks {
+        /// First byte and length of each range, in whole blocks.
+        ranges: Vec<(u64, u64)>,
+    },
     /// Count what a forget of epochs would destroy; nothing changes.
     Weigh {
         /// The epochs.
@@ -117,6 +131,7 @@ impl Call {
             | Self::Epoch { .. }
             | Self::Restore { .. }
             | Self::Forget { .. }
+            | Self::ForgetBlocks { .. }
             | Self::Hold { .. }
             | Self::Release { .. } => true,
             Self::Status
@@ -124,6 +139,7 @@ impl Call {
             | Self::Export
             | Self::Versions { .. }
             | Self::Weigh { .. }
+            | Self::WeighBlocks { .. }
             | Self::ExportPast { .. }
             | Self::Diff { .. }
             | Self::Verify { .. }

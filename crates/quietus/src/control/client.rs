@@ -49,7 +49,8 @@ pub fn ask_unlocked(
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, file, step);
-    let drains = matches!(call, Call::Shred | Call::Compact | Call::Forget { .. });
+    let drains =
+        matches!(call, Call::Shred | Call::Compact | Call::Forget { .. } | Call::ForgetBlocks { .. });
     let total = backlog_bytes(&open.engine.status()).max(1);
     open.close(drains, |status| step(total.saturating_sub(backlog_bytes(status)), total));
     answer

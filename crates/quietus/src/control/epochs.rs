@@ -7,7 +7,7 @@ use crate::engine::Entry;
 use crate::epochs::{self, At, HoldOf, Listed, Past};
 use crate::open_disk::OpenDisk;
 use quietus_core::request::Weighing;
-use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange};
+use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -126,25 +126,19 @@ impl OpenDisk {
         let range = self.range(epochs)?;
         self.names.check_held(range)?;
         epochs::forget(&self.engine, range)?;
-        self.engine.recorder().note(Entry::Forgets { from: range.from.0, to: range.to.0, by_rule: false });
+        let (from, to) = (range.from.0, range.to.0);
+        self.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: false });
         self.names.forget(self.dir.directory(), range)?;
         if wait {
-            self.wait_until_forgotten(range, step)?;
+            self.wait_until_forgotten(range.into(), step)?;
         }
-        Ok(json!({ "from": range.from.0, "to": range.to.0, "done": wait }))
+        Ok(json!({ "from": from, "to": to, "done": wait }))
     }
 
     /// Counts what a forget would destroy.
     pub(super) fn weigh(&self, epochs: &Epochs, step: Step<'_>) -> Result<Value, Refused> {
         let range = self.range(epochs)?;
-        // What is being forgotten still counts as kept in the index.
-        while let Some(busy) = self.engine.status().owed.forgets.first() {
-            if self.dir.is_read_only() {
-                let (from, to) = (busy.from.0, busy.to.0);
-                return Err(format!("epochs {from} to {to} are being forgotten; serve the disk first").into());
-            }
-            self.wait_until_forgotten(*busy, step)?;
-        }
+        self.wait_until_all_forgotten(step)?;
         let mut weighing = Weighing::new(range);
         while weighing.at.is_some() {
             weighing = epochs::weigh(&self.engine, weighing)?;
@@ -191,15 +185,27 @@ impl OpenDisk {
         })
     }
 
-    /// Waits until all that died with `epochs` is destroyed.
-    fn wait_until_forgotten(&self, epochs: EpochRange, step: Step<'_>) -> Result<(), Refused> {
+    /// Waits until nothing is being forgotten: that still counts as kept in the index.
+    pub(super) fn wait_until_all_forgotten(&self, step: Step<'_>) -> Result<(), Refused> {
+        while let Some(busy) = self.engine.status().owed.forgets.first() {
+            if self.dir.is_read_only() {
+                let (from, to) = (busy.epochs.from.0, busy.epochs.to.0);
+                return Err(format!("epochs {from} to {to} are being forgotten; serve the disk first").into());
+            }
+            self.wait_until_forgotten(*busy, step)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that died with `scope` is destroyed.
+    pub(super) fn wait_until_forgotten(&self, scope: Scope, step: Step<'_>) -> Result<(), Refused> {
         let mut pause = LOOK_AGAIN_MIN;
         loop {
             let status = self.engine.status();
             if let Some(reason) = status.latched {
                 return Err(format!("the disk is read-only: {reason}").into());
             }
-            if !status.owed.forgets.contains(&epochs) {
+            if !status.owed.forgets.contains(&scope) {
                 return Ok(());
             }
             if !step(0, 1) {

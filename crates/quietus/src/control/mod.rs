@@ -6,6 +6,7 @@
 
 mod answer;
 mod call;
+mod chains;
 mod client;
 mod epochs;
 mod past;
@@ -16,6 +17,7 @@ mod waiting;
 mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
+pub use chains::BlocksWeighed;
 pub use client::{ask, ask_unlocked};
 pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;

@@ -40,7 +40,7 @@ impl From<&str> for Refused {
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Forgotten(_) => Self::Forgotten(refusal.to_string()),
+            Refusal::Forgotten(_) | Refusal::ForgottenBlocks(..) => Self::Forgotten(refusal.to_string()),
             _ => Self::Error(refusal.to_string()),
         }
     }

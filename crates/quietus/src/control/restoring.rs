@@ -33,6 +33,14 @@ impl OpenDisk {
     pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, Refused> {
         let _closed = self.keep_clients_out()?;
         let epoch = self.epoch_at(at)?;
+        if let Some(gap) = self.engine.ask(|volume| volume.first_gap(epoch)) {
+            let (start, len, epoch) = (gap.start.0, gap.len, epoch.0);
+            let refused = format!(
+                "cannot restore epoch {epoch}: its {len} bytes at {start} are forgotten; copy what is left of it from the export \
+                 DISK@{epoch}"
+            );
+            return Err(Refused::Forgotten(refused));
+        }
         let before = close(&self.engine, self.clock.now_ms())?;
         let stopped = |why: String| {
             format!(
@@ -56,8 +64,8 @@ impl OpenDisk {
     fn keep_clients_out(&self) -> Result<Closed<'_>, String> {
         if self.engine.ask(|volume| volume.watch_status().is_some()) {
             return Err(
-                "cannot restore a disk whose deaths are inferred from the order of writes; stop its server, \
-                        or serve it with --detect off"
+                "cannot restore a disk whose deaths are inferred: a restore writes in the order of addresses, and live \
+                 blocks would be taken for dead ones; stop its server, or serve it with --detect off"
                     .into(),
             );
         }

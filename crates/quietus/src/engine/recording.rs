@@ -7,7 +7,7 @@ use crate::disk::DiskDir;
 use crate::hex::{hex, unhex};
 use crate::recorder::{self, Found, Progress};
 use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, EpochRange, Extent};
+use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +32,9 @@ pub struct Completion {
     pub cause: Cause,
     /// Passes over each byte.
     pub passes: u16,
-    /// The epochs that were forgotten; the extents then only count the bytes that died with them.
+    /// The epochs that were forgotten, or in which blocks were; the extents then only count the bytes that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epochs: Option<EpochRange>,
+    pub epochs: Option<Scope>,
 }
 
 /// State of a disk's audit log.
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {
-        let Receipt { act, cause, passes, extent, epochs } = receipt;
+        let Receipt { act, cause, passes, extent, forgot: epochs } = receipt;
         let completion = Completion { act, cause, passes, epochs };
         self.recorder.receipt(number, completion, extent.start.0, extent.len);
     }

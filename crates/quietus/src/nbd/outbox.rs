@@ -438,8 +438,12 @@ impl Sink for Outbox {
 const fn errno(refusal: &Refusal) -> Errno {
     match refusal {
         Refusal::ReadOnly | Refusal::Restoring => Errno::EPERM,
-        Refusal::Latched(_) | Refusal::Io(_) | Refusal::Unauthentic(_) | Refusal::Forgotten(_) => Errno::EIO,
-        Refusal::Invalid(_) => Errno::EINVAL,
+        Refusal::Latched(_)
+        | Refusal::Io(_)
+        | Refusal::Unauthentic(_)
+        | Refusal::Forgotten(_)
+        | Refusal::ForgottenBlocks(..) => Errno::EIO,
+        Refusal::Invalid(_) | Refusal::Current(..) => Errno::EINVAL,
         Refusal::NoSpace(_) => Errno::ENOSPC,
         Refusal::NotSupported(_) => Errno::ENOTSUP,
         Refusal::ShuttingDown => Errno::ESHUTDOWN,

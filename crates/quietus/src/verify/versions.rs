@@ -278,7 +278,7 @@ impl Verifying<'_> {
         let start = block.0 * BLOCK_BYTES;
         let extent = Extent::between(start, (start + BLOCK_BYTES).min(size));
         match carry_out(&*self.disk.engine, Request { op, extent, fua: false }) {
-            Ok(_) | Err(Refusal::Forgotten(_)) => None,
+            Ok(_) | Err(Refusal::Forgotten(_) | Refusal::ForgottenBlocks(..)) => None,
             Err(refusal) => Some(refusal.to_string()).filter(|_| self.is_listed(version)),
         }
     }

@@ -25,7 +25,7 @@ const SECTOR_HEAD: usize = 32;
 const RECORD: usize = 16;
 
 /// The content of `block` in write number `round`.
-fn content(block: u64, round: u64) -> Vec<u8> {
+pub(crate) fn content(block: u64, round: u64) -> Vec<u8> {
     (0..BLOCK / 8).flat_map(|word| (block << 40 | round << 32 | word << 8 | 0x5a).to_le_bytes()).collect()
 }
 
@@ -97,7 +97,7 @@ impl Bench {
 
     /// The contents (block and round) that open, with every sealing in `stubs` under the cells of `root`, in the slots of
     /// `data`.
-    fn opened(&self, data: &[u8], stubs: &[u8], root: &[u8]) -> BTreeSet<(u64, u64)> {
+    pub(crate) fn opened(&self, data: &[u8], stubs: &[u8], root: &[u8]) -> BTreeSet<(u64, u64)> {
         let (sealer, mut opened) = (self.sealer(), BTreeSet::new());
         for (block, slot, sealing) in sealings(stubs, root, self.seal.stub_bytes()) {
             let Some(there) =

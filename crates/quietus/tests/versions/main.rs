@@ -1,5 +1,6 @@
 //! Disks that keep versions.
 
+mod chains;
 #[path = "../nbd/client.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "a client that can say all that there is")]
 mod client;

@@ -10,14 +10,15 @@
 //! 4. A forget that was replied to lasts: the epochs are refused for ever. One that was not replied to may have been
 //!    noted or not; after a crash the first answer decides that for good.
 
-use super::{Pending, World};
+use super::lost::{AllLost, Shown};
+use super::{Pending, World, whole_blocks};
 use crate::content::Tag;
 use crate::history::Ask;
 use crate::model::Model;
 use crate::server::{Moment, Server, bad_reply};
 use crate::violation::{Oracle, Violation};
 use quietus_core::request::KeptEpoch;
-use quietus_core::units::{Addr, Epoch, EpochRange, Extent};
+use quietus_core::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use std::collections::BTreeMap;
 
 /// What is known of a disk's epochs.
@@ -25,6 +26,8 @@ use std::collections::BTreeMap;
 pub(super) struct Book {
     /// The epochs that have closed, by number.
     pub(super) closed: BTreeMap<u64, Closed>,
+    /// The blocks that they do not show any more.
+    pub(super) lost: AllLost,
     /// The epoch that takes changes.
     open: u64,
     /// The close under way, which is the end of the open epoch.
@@ -33,6 +36,8 @@ pub(super) struct Book {
     later: Vec<Tag>,
     /// A change has arrived since the last cut.
     is_changed: bool,
+    /// A change may have arrived since the end of the last closed epoch, in this life or an earlier one.
+    is_touched: bool,
 }
 
 /// The end of an epoch.
@@ -74,6 +79,8 @@ pub(super) struct About {
     pub(super) is_open: bool,
     /// The epochs that somebody had been told of.
     told: Vec<u64>,
+    /// The blocks that the first epoch did not show any more.
+    lost: Vec<Extent<Addr>>,
 }
 
 /// What is known of an epoch.
@@ -112,7 +119,8 @@ impl Closed {
 impl Book {
     /// The epochs of a disk that was just made.
     pub(super) fn new(server: &Server) -> Self {
-        Self { open: server.open_epoch(), is_changed: server.may_have_changed(), ..Self::default() }
+        let is_changed = server.has_changed();
+        Self { open: server.open_epoch(), is_changed, is_touched: is_changed, ..Self::default() }
     }
 
     /// The epochs that `ask` is about.
@@ -121,6 +129,7 @@ impl Book {
         let (from, to) = match ask {
             Ask::ReadPast { back } | Ask::ListEpochs { back } => (epoch(back), epoch(back)),
             Ask::Forget { back, count } => (epoch(back).saturating_sub(u64::from(count) - 1), epoch(back)),
+            Ask::ForgetBlocks => (1, epoch(1)),
             _ => (0, 0),
         };
         EpochRange { from: Epoch(from), to: Epoch(to) }
@@ -132,7 +141,7 @@ impl Book {
         let (knowledge, is_open) = (self.knowledge(epochs.from.0), epochs.to.0 >= self.open);
         let told =
             self.closed.iter().filter(|(_, closed)| closed.is_told).map(|(number, _)| *number).collect();
-        About { epochs, knowledge, is_open, told }
+        About { epochs, knowledge, is_open, told, lost: self.lost.surely_of(epochs.from.0) }
     }
 
     fn knowledge(&self, epoch: u64) -> Knowledge {
@@ -145,6 +154,7 @@ impl Book {
             Some(_) if self.is_changed => self.later.push(tag),
             Some(cut) => cut.waiters.push(tag),
             None if std::mem::take(&mut self.is_changed) => {
+                self.is_touched = false;
                 self.cut = Some(Cut::new(model, tag, moment, vec![tag]));
             }
             // No epoch is made, and the number is that of the last one.
@@ -157,7 +167,7 @@ impl Book {
 
     /// Notes that a change is sent.
     pub(super) fn change_sent(&mut self) {
-        self.is_changed = true;
+        (self.is_changed, self.is_touched) = (true, true);
     }
 
     /// Notes that a forget is sent.
@@ -180,15 +190,23 @@ impl Book {
         within.map(|(_, closed)| closed).for_each(change);
     }
 
+    /// The number of the epoch that takes changes.
+    pub(super) fn open(&self) -> u64 {
+        self.open
+    }
+
     /// What each of these epochs showed.
     pub(super) fn of(&self, epochs: EpochRange) -> impl Iterator<Item = &Model> {
-        self.closed.range(epochs.from.0..=epochs.to.0).map(|(_, closed)| &closed.cut.model)
+        let last = epochs.to.0.max(epochs.from.0);
+        self.closed.range(epochs.from.0..=last).map(|(_, closed)| &closed.cut.model)
     }
 
     /// What each epoch shows that was not forgotten for sure, and the one that is closing.
-    pub(super) fn shown(&self) -> impl Iterator<Item = &Model> {
-        let kept = self.closed.values().filter(|closed| closed.fate != Fate::Forgotten);
-        kept.map(|closed| &closed.cut).chain(&self.cut).map(|cut| &cut.model)
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        let kept = self.closed.iter().filter(|(_, closed)| closed.fate != Fate::Forgotten);
+        let kept = kept.map(|(number, closed)| (*number, &closed.cut.model));
+        let closing = self.cut.iter().map(|cut| (self.open, &cut.model));
+        kept.chain(closing).map(|(number, model)| Shown { model, lost: self.lost.surely_of(number) })
     }
 
     /// What may still learn of a change `tag`: the epochs that it belongs to.
@@ -219,7 +237,7 @@ impl Book {
             self.open += 1;
             let waiters = std::mem::take(&mut self.later);
             if !waiters.is_empty() {
-                self.is_changed = false;
+                (self.is_changed, self.is_touched) = (false, false);
                 self.cut = Some(Cut::new(model, newest, moment, waiters));
             }
         }
@@ -241,8 +259,15 @@ impl Book {
     }
 
     /// Notes a start of the disk, after a stop that was `clean` or not.
-    pub(super) fn restarted(&mut self, server: &Server, is_clean: bool) -> Result<(), Violation> {
+    pub(super) fn restarted(
+        &mut self,
+        server: &Server,
+        model: &Model,
+        is_clean: bool,
+    ) -> Result<(), Violation> {
         let open = server.open_epoch();
+        let is_cut_off = self.cut.is_some() && open == self.open;
+        self.is_touched |= is_cut_off || open < self.open;
         if let Some(cut) = self.cut.take().filter(|_| open > self.open) {
             self.closed.insert(self.open, Closed { cut, is_told: false, fate: Fate::Kept });
             self.open += 1;
@@ -256,13 +281,31 @@ impl Book {
             )));
         }
         self.closed.retain(|number, _| *number < open);
+        self.lost.restarted();
         for closed in self.closed.values_mut() {
             let is_told = std::mem::replace(&mut closed.is_told, true);
             if closed.fate == Fate::Asked || !is_told && !is_clean {
                 closed.fate = Fate::Perhaps;
             }
         }
-        (self.open, self.is_changed, self.later) = (open, server.may_have_changed(), Vec::new());
+        (self.open, self.is_changed, self.later) = (open, server.has_changed(), Vec::new());
+        self.check_changed(model)
+    }
+
+    /// Checks what a start says of the open epoch: whether it has a change.
+    fn check_changed(&self, model: &Model) -> Result<(), Violation> {
+        let before = self.open.saturating_sub(1);
+        let Some(last) = self.closed.get(&before) else { return Ok(()) };
+        if !self.is_changed && last.fate == Fate::Kept && model.surely_differs(&last.cut.model) {
+            return Err(broken(format!("a change since epoch {before} is forgotten after a start")));
+        }
+        // The index may not know any more what an epoch had that is forgotten, or lacks blocks.
+        let is_whole = last.fate == Fate::Kept && self.lost.may_be_whole(before);
+        if self.is_changed && !self.is_touched && is_whole {
+            return Err(broken(format!(
+                "a start says that something has changed since epoch {before}, and nothing has"
+            )));
+        }
         Ok(())
     }
 
@@ -284,6 +327,7 @@ impl Book {
             return Err(broken(format!("{epoch:?} was forgotten, and can be read")));
         }
         self.seen(epoch.0, true);
+        self.lost.read(epoch.0, pending.extent, &pending.about.lost)?;
         let Some(closed) = self.closed.get_mut(&epoch.0) else {
             return Err(broken(format!("{epoch:?} never closed, and can be read")));
         };
@@ -326,6 +370,14 @@ impl Book {
     }
 }
 
+impl Pending {
+    /// What the request forgets.
+    pub(super) fn scope(&self) -> Scope {
+        let blocks = (self.ask == Ask::ForgetBlocks).then(|| whole_blocks(self.extent));
+        Scope { epochs: self.about.epochs, blocks }
+    }
+}
+
 impl World {
     /// Whether the replies about epochs are right.
     pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
@@ -359,7 +411,12 @@ impl World {
             }
             Ask::Forget { .. } => {
                 self.book.forgotten(pending.about.epochs);
-                self.note_dying(pending.about.epochs);
+                self.note_dying(pending.about.epochs.into());
+            }
+            Ask::ForgetBlocks => {
+                self.server.figures.chains += 1;
+                self.book.lost.forgotten(tag);
+                self.note_dying(pending.scope());
             }
             _ => {}
         }
@@ -367,8 +424,11 @@ impl World {
     }
 
     /// Notes what a request that was sent, and not refused at once, means for the epochs.
-    pub(super) fn note_for_epochs(&mut self, tag: Tag, ask: Ask, since: Moment) {
+    pub(super) fn note_for_epochs(&mut self, tag: Tag, (ask, extent): (Ask, Extent<Addr>), since: Moment) {
         match ask {
+            Ask::ForgetBlocks => {
+                self.book.lost.asked(tag, whole_blocks(extent), self.book.meant(ask).to.0);
+            }
             Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
             Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),
             _ if ask.value(tag).is_some() => self.book.change_sent(),
@@ -397,7 +457,9 @@ impl World {
         for epoch in epochs {
             let back = self.book.open - epoch;
             if let Ok(back) = u8::try_from(back) {
-                self.ask(Ask::ReadPast { back }, whole)?;
+                for part in self.book.lost.cut(epoch, whole) {
+                    self.ask(Ask::ReadPast { back }, part)?;
+                }
             }
         }
         self.ask(Ask::ListEpochs { back: u8::MAX }, Extent::default())
@@ -409,6 +471,6 @@ pub(super) fn when_of(tag: Tag) -> u64 {
     1_800_000_000_000 + u64::from(tag.0)
 }
 
-fn broken(what: String) -> Violation {
+pub(super) fn broken(what: String) -> Violation {
     Violation { oracle: Oracle::Safety, what }
 }

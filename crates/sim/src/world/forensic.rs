@@ -22,7 +22,7 @@ impl World {
     /// since.
     pub(super) fn judge_late(&mut self, receipt: &Receipt) -> Result<(), Violation> {
         if self.server.setup.keeps_versions() {
-            return receipt.epochs.map_or(Ok(()), |epochs| self.judge_forgotten(epochs));
+            return receipt.forgot.map_or(Ok(()), |scope| self.judge_forgotten(scope));
         }
         let dies_again =
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));

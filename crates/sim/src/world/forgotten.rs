@@ -10,16 +10,16 @@
 //! asked for what epochs have surely shown.
 
 use super::World;
+use super::lost::Shown;
 use crate::content::{Tag, fill};
 use crate::history::Ask;
-use crate::model::Model;
 use crate::server::{Made, found, overdue};
 use crate::violation::Violation;
-use quietus_core::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Scope};
 
 /// What has to be gone when epochs are forgotten.
 pub(super) struct Dying {
-    epochs: EpochRange,
+    scope: Scope,
     /// Sealings, by their numbers, each with its block.
     sealings: Vec<(u32, Extent<Addr>)>,
     /// Content that is not sealed.
@@ -32,34 +32,36 @@ pub(super) struct Dying {
 }
 
 impl Dying {
-    fn new(epochs: EpochRange, sealings: Vec<(u32, Extent<Addr>)>, words: Vec<(Tag, Extent<Addr>)>) -> Self {
-        Self { epochs, sealings, words, is_over: false, is_lost: false, is_unheard: false }
+    fn new(scope: Scope, sealings: Vec<(u32, Extent<Addr>)>, words: Vec<(Tag, Extent<Addr>)>) -> Self {
+        Self { scope, sealings, words, is_over: false, is_lost: false, is_unheard: false }
     }
 }
 
 impl World {
-    /// Notes what dies with epochs whose forget was replied to.
-    pub(super) fn note_dying(&mut self, epochs: EpochRange) {
-        let (sealings, words) = (self.dying_sealings(epochs), self.dying_words(epochs));
-        self.dying.push(Dying::new(epochs, sealings, words));
+    /// Notes what dies with a forget that was replied to.
+    pub(super) fn note_dying(&mut self, scope: Scope) {
+        let (sealings, words) = (self.dying_sealings(scope), self.dying_words(scope));
+        self.dying.push(Dying::new(scope, sealings, words));
     }
 
-    fn dying_sealings(&self, epochs: EpochRange) -> Vec<(u32, Extent<Addr>)> {
+    fn dying_sealings(&self, scope: Scope) -> Vec<(u32, Extent<Addr>)> {
         if !self.server.has_stubs() {
             return Vec::new();
         }
         let all = self.server.openable().into_iter();
         let dying = all.filter_map(|(number, made)| {
             let block = self.block(&made);
-            let shows = |model: &Model| model.allows(block, &made.content[..block.len as usize]);
-            let is_dying =
-                made.context.born <= epochs.to && self.book.of(epochs).any(shows) && !self.shown().any(shows);
+            let bytes = &made.content[..block.len as usize];
+            let is_dying = made.context.born <= scope.epochs.to
+                && is_within(block, scope)
+                && self.book.of(scope.epochs).any(|it| it.allows(block, bytes))
+                && !self.shown().any(|it| it.allows(block, bytes));
             is_dying.then_some((number, block))
         });
         dying.collect()
     }
 
-    fn dying_words(&self, epochs: EpochRange) -> Vec<(Tag, Extent<Addr>)> {
+    fn dying_words(&self, scope: Scope) -> Vec<(Tag, Extent<Addr>)> {
         if self.server.has_stubs() {
             return Vec::new();
         }
@@ -70,7 +72,8 @@ impl World {
             });
             let is_dying = |(tag, word): &(Tag, Extent<Addr>)| {
                 let bytes = bytes_of(*tag, *word);
-                self.book.of(epochs).any(|it| it.has_only(*word, &bytes))
+                is_within(*word, scope)
+                    && self.book.of(scope.epochs).any(|it| it.has_only(*word, &bytes))
                     && !self.shown().any(|it| it.allows(*word, &bytes))
             };
             words.filter(is_dying).collect()
@@ -78,8 +81,8 @@ impl World {
     }
 
     /// All that can be read: the disk, and the kept epochs.
-    fn shown(&self) -> impl Iterator<Item = &Model> {
-        self.book.shown().chain([&self.model])
+    fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.book.shown().chain([Shown { model: &self.model, lost: Vec::new() }])
     }
 
     fn block(&self, made: &Made) -> Extent<Addr> {
@@ -87,11 +90,11 @@ impl World {
         Extent::between(start, (start + BLOCK_BYTES).min(self.server.setup.disk_bytes))
     }
 
-    /// Checks the receipt for forgotten epochs.
-    pub(super) fn judge_forgotten(&mut self, epochs: EpochRange) -> Result<(), Violation> {
+    /// Checks the receipt of a forget.
+    pub(super) fn judge_forgotten(&mut self, scope: Scope) -> Result<(), Violation> {
         self.server.figures.forgotten += 1;
         let first = |is_unheard: bool| {
-            let is_it = |it: &Dying| it.epochs == epochs && !it.is_over && it.is_unheard == is_unheard;
+            let is_it = |it: &Dying| it.scope == scope && !it.is_over && it.is_unheard == is_unheard;
             self.dying.iter().position(is_it)
         };
         let Some(at) = first(false) else { return Ok(()) };
@@ -111,9 +114,10 @@ impl World {
 
     /// Notes a crash, before which any receipt may have come, while the requests that it cuts off are still known.
     pub(super) fn receipts_lost(&mut self) {
-        let unheard = self.pending.values().filter(|it| matches!(it.ask, Ask::Forget { .. }));
-        let unheard = unheard
-            .map(|it| Dying { is_unheard: true, ..Dying::new(it.about.epochs, Vec::new(), Vec::new()) });
+        let unheard =
+            self.pending.values().filter(|it| matches!(it.ask, Ask::Forget { .. } | Ask::ForgetBlocks));
+        let unheard =
+            unheard.map(|it| Dying { is_unheard: true, ..Dying::new(it.scope(), Vec::new(), Vec::new()) });
         self.dying.extend(unheard);
         self.dying.iter_mut().for_each(|it| it.is_lost = true);
     }
@@ -129,13 +133,10 @@ impl World {
             let is_left = dying.sealings.iter().any(|(it, block)| *it == number && !is_excused(*block));
             // A crash may take back the write that had replaced the content.
             let block = self.block(&made);
-            let is_back = |it: &Model| it.allows(block, &made.content[..block.len as usize]);
+            let is_back = |it: Shown<'_>| it.allows(block, &made.content[..block.len as usize]);
             let is_left = is_left && !(dying.is_lost && self.shown().any(is_back));
             if is_left {
-                return Err(found(format!(
-                    "{when} for {:?}: {:?} can be opened",
-                    dying.epochs, made.context
-                )));
+                return Err(found(format!("{when} for {:?}: {:?} can be opened", dying.scope, made.context)));
             }
         }
         let words = |tag: Tag| dying.words.iter().filter(move |it| it.0 == tag).map(|it| it.1);
@@ -147,7 +148,7 @@ impl World {
             let mut words = words(trace.tag).filter(|word| !is_excused(*word) && !is_back(*word));
             words.find_map(|word| self.server.lacking(trace, word).next())
         });
-        self.server.report(left, &format!("{when} for {:?}", dying.epochs))
+        self.server.report(left, &format!("{when} for {:?}", dying.scope))
     }
 
     /// Checks that nothing can be opened that neither the disk nor a kept epoch shows, as nothing is owed.
@@ -156,7 +157,7 @@ impl World {
             if !dying.is_over && !dying.is_lost {
                 return Err(overdue(format!(
                     "{:?} were forgotten, and the receipt does not come",
-                    dying.epochs
+                    dying.scope
                 )));
             }
             self.judge_dying(dying, "all obligations are completed", |_| false)?;
@@ -183,6 +184,11 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a forget is about these bytes.
+fn is_within(extent: Extent<Addr>, scope: Scope) -> bool {
+    scope.blocks.is_none_or(|blocks| blocks.overlap(extent).is_some())
 }
 
 fn bytes_of(tag: Tag, word: Extent<Addr>) -> Vec<u8> {

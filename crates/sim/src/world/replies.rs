@@ -43,7 +43,11 @@ impl World {
             Ask::ConservativeOverwrite => self.model.rewritten(tag, extent),
             Ask::Flush => self.model.flushed(pending.since),
             Ask::Cache => {}
-            Ask::CloseEpoch | Ask::ReadPast { .. } | Ask::ListEpochs { .. } | Ask::Forget { .. } => {
+            Ask::CloseEpoch
+            | Ask::ReadPast { .. }
+            | Ask::ListEpochs { .. }
+            | Ask::Forget { .. }
+            | Ask::ForgetBlocks => {
                 self.epochs_done(tag, pending, buf)?;
             }
         }
@@ -83,6 +87,10 @@ impl World {
         if pending.ask == Ask::CloseEpoch {
             self.book.close_refused(tag);
         }
+        // A disk that latches may have noted the forget.
+        if !matches!(refusal, Refusal::Latched(_) | Refusal::Io(_)) {
+            self.book.lost.refused(tag);
+        }
         if matches!(refusal, Refusal::NotSupported(_)) && pending.ask != Ask::ConservativeOverwrite {
             self.model.withdraw(tag, pending.extent);
             self.book.withdraw(tag, pending.extent);
@@ -114,8 +122,19 @@ impl World {
                     && *epoch == pending.about.epochs.from
                     && self.book.may_refuse(pending)
             }
+            Refusal::ForgottenBlocks(epoch, gap) => {
+                matches!(pending.ask, Ask::ReadPast { .. })
+                    && *epoch == pending.about.epochs.from
+                    && self.book.lost.may_refuse(epoch.0, pending.extent, *gap)
+            }
+            Refusal::Current(..) => pending.ask == Ask::ForgetBlocks,
             Refusal::Invalid(_) => match pending.ask {
                 Ask::Forget { .. } => pending.about.is_open,
+                // Nothing has closed, or another epoch has, or is closing.
+                Ask::ForgetBlocks => {
+                    let to = pending.about.epochs.to.0;
+                    to == 0 || to + 1 != self.book.open() || self.book.is_closing()
+                }
                 // An epoch that has not closed yet.
                 Ask::ReadPast { .. } => self.book.may_refuse(pending),
                 _ => false,

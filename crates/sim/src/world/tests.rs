@@ -38,7 +38,7 @@ fn objection(result: Result<(), Violation>) -> Oracle {
 }
 
 fn receipt(act: Done) -> Receipt {
-    Receipt { act, cause: Cause::Trim, passes: 2, extent: spot(), epochs: None }
+    Receipt { act, cause: Cause::Trim, passes: 2, extent: spot(), forgot: None }
 }
 
 #[test]

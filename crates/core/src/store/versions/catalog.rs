@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::history::{CLUSTERS, Forget, Forgotten, History, Version, WallTime};
+use super::history::{CLUSTERS, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::in_slot;
 use super::log::{Log, Turned};
 use super::root::{Cell, Cells};
@@ -213,12 +213,24 @@ impl Catalog {
     /// Takes the next step of a forget.
     pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
         let step = self.history.forget_step(forget)?;
-        if let Forgotten::Versions(dead) = &step {
-            // Epochs that are forgotten were durable before; so were the stubs.
+        self.owe(&step);
+        Ok(step)
+    }
+
+    /// Takes the next step of a forget of blocks.
+    pub(super) fn forget_blocks_step(&mut self, forget: &mut ForgetBlocks) -> Result<Forgotten, Absent> {
+        let step = self.history.forget_blocks_step(forget)?;
+        self.owe(&step);
+        Ok(step)
+    }
+
+    /// Notes that what a step of a forget found is owed.
+    fn owe(&mut self, step: &Forgotten) {
+        if let Forgotten::Versions(dead) = step {
+            // The ends of the epochs were durable before; so were the stubs.
             let is_gone = dead.iter().any(|dead| self.log.forget(dead.slot));
             assert!(!is_gone, "what a kept epoch shows is durable");
         }
-        Ok(step)
     }
 
     /// The next commit: what has to be written and durable, after the content, so that all is durable that has
@@ -353,6 +365,14 @@ impl Catalog {
     /// Where a start reads the log on: the place of the next sector.
     pub(super) fn next_sector(&self) -> Option<Place> {
         self.log.next_sector().map(|extent| Place { on: MediumId::Stubs, extent })
+    }
+
+    /// The number of a sector of `half` that follows all that was replayed, if these bytes are one under the cell of that half;
+    /// and up to which number all were durable before it.
+    pub(super) fn follows(&self, half: u8, bytes: &[u8]) -> Option<(u64, u64)> {
+        let (_, last) = self.log.position();
+        let sector = self.layout.parse_sector(bytes).filter(|it| it.sequence > last)?;
+        self.log.is_under_cell(half, &sector).then_some((sector.sequence, sector.after))
     }
 
     /// Whether a sector of the current half was left by commits that are not durable as a whole, behind the last one that

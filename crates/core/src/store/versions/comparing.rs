@@ -1,10 +1,11 @@
 //! Which states of the disk can be compared, and where they differ.
 
 use super::key::NUMBER_MAX;
-use super::{Versions, page_place};
+use super::{Versions, outline, page_place};
 use crate::blocks::BlockSet;
-use crate::request::{AsOf, UniqueAt};
-use crate::store::Incomparable;
+use crate::request::AsOf;
+use crate::sealing::Block;
+use crate::store::{Incomparable, Shared};
 use crate::tree::Absent;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
 
@@ -30,18 +31,60 @@ impl Versions {
         self.check_comparable(ends)?;
         let blocks = extent.start.0 / BLOCK_BYTES..extent.end().div_ceil(BLOCK_BYTES);
         let compared = self.catalog.history.compare(blocks, states.map(last_birth), looks_max);
-        let (differing, end) = compared.map_err(missing)?;
-        Ok((differing, extent.end().min(end * BLOCK_BYTES)))
+        let (mut differing, end) = compared.map_err(missing)?;
+        let end = extent.end().min(end * BLOCK_BYTES);
+        if states[0] != states[1] {
+            self.add_gaps(Extent::between(extent.start.0, end), states, &mut differing);
+        }
+        Ok((differing, end))
     }
 
-    /// See [`Epochs::count_unique`](crate::store::Epochs::count_unique).
-    pub(super) fn count_unique_blocks(
+    /// Adds the blocks of `extent` that were forgotten in one of the states: nobody knows what they were.
+    fn add_gaps(&self, extent: Extent<Addr>, states: [AsOf; 2], differing: &mut BlockSet) {
+        for state in states {
+            if let AsOf::End(epoch) = state {
+                self.catalog.history.gaps.of(epoch, extent).for_each(|gap| differing.insert(gap));
+            }
+        }
+    }
+
+    /// See [`Epochs::find_shared`](crate::store::Epochs::find_shared).
+    pub(super) fn find_shared_block(
         &self,
-        epoch: Epoch,
-        from: UniqueAt,
-    ) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        self.check_comparable([epoch])?;
-        self.catalog.history.count_unique(epoch, from).map_err(missing)
+        extent: Extent<Addr>,
+        to: Epoch,
+        looks_max: usize,
+    ) -> Result<Shared, Absent> {
+        // The index does not know yet what waits for this page.
+        self.stuck.map_or(Ok(()), |page| Err(Absent(page)))?;
+        if self.is_any_kept_after(to)? {
+            return Ok(Shared::Later);
+        }
+        let mut next = self.catalog.history.shown_by(self.open);
+        let mut at = extent.start.0;
+        for n in 0..looks_max {
+            let Some(run) = self.allocated.first_run(Extent::between(at, extent.end())) else {
+                return Ok(Shared::Nowhere);
+            };
+            let block = Block(run.start.0 / BLOCK_BYTES);
+            match next.of(block) {
+                Err(absent) if n == 0 => return Err(absent),
+                Err(_) => break,
+                Ok(Some(version)) if version.born <= to => return Ok(Shared::At(outline(block))),
+                Ok(_) => at = outline(block).end(),
+            }
+        }
+        Ok(Shared::NotBefore(at))
+    }
+
+    /// Whether an epoch after `to` is kept, and is not to be forgotten.
+    fn is_any_kept_after(&self, to: Epoch) -> Result<bool, Absent> {
+        let mut from = Epoch(to.0 + 1);
+        while let Some((epoch, _)) = self.catalog.history.kept_at_or_after(from)? {
+            let Some(doomed) = self.forgetting.epochs_with(epoch) else { return Ok(true) };
+            from = Epoch(doomed.to.0 + 1);
+        }
+        Ok(false)
     }
 
     /// Checks that the index knows all of these epochs, and that they are kept.

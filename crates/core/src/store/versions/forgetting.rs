@@ -1,15 +1,15 @@
-//! Forgetting epochs: finding what dies with them, in steps, and knowing when all of it is destroyed.
+//! Forgetting epochs, and blocks in all epochs: finding what dies, in steps, and knowing when all of it is destroyed.
 
 use super::{Versions, history, page_place};
 use crate::store::{ForgetStep, Store};
 use crate::tree::Absent;
-use crate::units::{BLOCK_BYTES, Epoch, EpochRange};
+use crate::units::{Epoch, EpochRange, Scope};
 use std::collections::VecDeque;
 
-/// The epochs that are to be forgotten, in order. None of them is shown any more.
+/// What is to be forgotten, in order. None of it is shown any more.
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
-    queue: VecDeque<EpochRange>,
+    queue: VecDeque<Scope>,
     /// How far the first of them is.
     stage: Stage,
     /// How many versions have died with it.
@@ -20,22 +20,39 @@ pub(super) struct Forgetting {
 enum Stage {
     #[default]
     Begin,
-    /// What dies is being found.
+    /// What dies with epochs is being found, or what blocks have had.
     Search(history::Forget),
+    SearchBlocks(history::ForgetBlocks),
     /// The index has to say durably what was found.
     Index,
     /// The stubs have to be destroyed.
     Stubs,
 }
 
+impl Stage {
+    fn begin(Scope { epochs, blocks }: Scope) -> Self {
+        match blocks {
+            None => Self::Search(history::Forget::new(epochs.from, epochs.to)),
+            Some(blocks) => Self::SearchBlocks(history::ForgetBlocks::new(blocks, epochs.to)),
+        }
+    }
+}
+
 impl Forgetting {
+    /// Whether `epoch` is to be forgotten as a whole.
     pub(super) fn contains(&self, epoch: Epoch) -> bool {
-        self.queue.iter().any(|epochs| epochs.contains(epoch))
+        self.epochs_with(epoch).is_some()
+    }
+
+    /// The epochs with which `epoch` is to be forgotten, if it is.
+    pub(super) fn epochs_with(&self, epoch: Epoch) -> Option<EpochRange> {
+        let mut all = self.queue.iter().filter(|scope| scope.blocks.is_none()).map(|scope| scope.epochs);
+        all.find(|epochs| epochs.contains(epoch))
     }
 
     /// Whether what dies is being found: the half of the log is turned away from after that.
     pub(super) fn is_searching(&self) -> bool {
-        matches!(self.stage, Stage::Search(_))
+        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_))
     }
 
     /// Whether stubs are being destroyed that a receipt waits for.
@@ -45,29 +62,33 @@ impl Forgetting {
 }
 
 impl Versions {
-    pub(super) fn begin_forget(&mut self, epochs: EpochRange) {
-        self.forgetting.queue.push_back(epochs);
+    pub(super) fn begin_forget(&mut self, scope: Scope) {
+        if let Some(blocks) = scope.blocks {
+            self.catalog.history.gaps.note(blocks, scope.epochs.to);
+        }
+        self.forgetting.queue.push_back(scope);
     }
 
     /// Takes a step of the first forget.
     pub(super) fn step_forget(&mut self) -> ForgetStep {
-        let Some(epochs) = self.forgetting.queue.front().copied() else { return ForgetStep::Idle };
+        let Some(scope) = self.forgetting.queue.front().copied() else { return ForgetStep::Idle };
         if self.forgetting.awaits_stubs() && self.has_stubs_left() {
             return ForgetStep::Waits;
         }
         match &mut self.forgetting.stage {
             Stage::Begin => {
                 self.forgetting.versions = 0;
-                self.forgetting.stage = Stage::Search(history::Forget::new(epochs.from, epochs.to));
+                self.forgetting.stage = Stage::begin(scope);
                 ForgetStep::More
             }
-            Stage::Search(forget) => match self.catalog.forget_step(forget) {
-                Err(Absent(page)) => ForgetStep::Missing(page_place(page)),
-                Ok(step) => {
-                    self.found(step);
-                    ForgetStep::More
-                }
-            },
+            Stage::Search(forget) => {
+                let step = self.catalog.forget_step(forget);
+                self.found(step)
+            }
+            Stage::SearchBlocks(forget) => {
+                let step = self.catalog.forget_blocks_step(forget);
+                self.found(step)
+            }
             Stage::Index if self.committing.has_index_to_write() => ForgetStep::Waits,
             Stage::Index => {
                 self.killing.begin_sweep();
@@ -77,7 +98,7 @@ impl Versions {
             Stage::Stubs => {
                 self.forgetting.queue.pop_front();
                 self.forgetting.stage = Stage::Begin;
-                ForgetStep::Done(epochs, self.forgetting.versions * BLOCK_BYTES)
+                ForgetStep::Done(scope, self.forgetting.versions)
             }
         }
     }
@@ -87,14 +108,16 @@ impl Versions {
         self.has_residue() || !self.killing.has_swept(self.catalog.history.owed())
     }
 
-    fn found(&mut self, step: history::Forgotten) {
+    fn found(&mut self, step: Result<history::Forgotten, Absent>) -> ForgetStep {
         match step {
-            history::Forgotten::Versions(dead) => self.forgetting.versions += dead.len() as u64,
-            history::Forgotten::More => {}
-            history::Forgotten::All => {
+            Err(Absent(page)) => return ForgetStep::Missing(page_place(page)),
+            Ok(history::Forgotten::Versions(dead)) => self.forgetting.versions += dead.len() as u64,
+            Ok(history::Forgotten::More) => {}
+            Ok(history::Forgotten::All) => {
                 self.committing.wants_index = true;
                 self.forgetting.stage = Stage::Index;
             }
         }
+        ForgetStep::More
     }
 }

@@ -10,13 +10,16 @@
 //! Each method changes nothing if it returns [`Absent`].
 
 mod comparing;
+mod gaps;
 
 use super::deaths::{Dead, Deaths};
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::mutant::{self, Mutant};
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
-use crate::units::Epoch;
+use crate::units::{Epoch, Extent};
+pub(super) use gaps::ForgetBlocks;
+use gaps::Gaps;
 use roaring::RoaringBitmap;
 
 /// The numbers of the trees of the index, and the places of their roots in its head.
@@ -25,8 +28,9 @@ const DEATHS: usize = 1;
 const RUNS: usize = 2;
 const EPOCHS: usize = 3;
 const OWED: usize = 4;
+const GAPS: usize = 5;
 /// The slots have the last tree.
-pub(super) const CLUSTERS: usize = 5;
+pub(super) const CLUSTERS: usize = 6;
 
 /// The slot of a block that was freed: it reads as zeros.
 const FREED: Slot = Slot(NUMBER_MAX);
@@ -53,6 +57,7 @@ pub(super) struct History {
     epochs: Tree<NUMBER, { 8 + NUMBER }>,
     /// The slots of versions that are owed: the block, and its birth.
     owed: Tree<NUMBER, { 2 * NUMBER }>,
+    pub(super) gaps: Gaps,
     /// The epoch that takes the writes that arrive.
     open: Epoch,
     /// The kept epoch before the open one, and the one before that.
@@ -157,6 +162,7 @@ impl History {
             deaths: Deaths::new(at(DEATHS), at(RUNS)),
             epochs: Tree::new(EPOCHS as u8, root(EPOCHS)),
             owed: Tree::new(OWED as u8, root(OWED)),
+            gaps: Gaps::new(at(GAPS)),
             open,
             last_kept: [None; 2],
             changed,
@@ -166,6 +172,16 @@ impl History {
     /// In how many blocks the open epoch and the one before it have changed, for a head.
     pub(super) fn changed(&self) -> [u64; 2] {
         self.changed
+    }
+
+    /// Whether the open epoch differs from the one before it, as far as the index knows. If that one is not kept, or lacks
+    /// blocks, ends of blocks that it had may be gone.
+    pub(super) fn has_changed(&self) -> bool {
+        let [open, _] = self.changed;
+        let before = Epoch(self.open.0 - 1);
+        let whole = Extent::new(0, u64::MAX);
+        let is_whole = self.last_kept[0] == Some(before) && self.gaps.of(before, whole).next().is_none();
+        open > 0 || before.0 > 0 && !is_whole
     }
 
     /// Looks at all inner pages, and finds the free ones, and the last kept epochs. `others` adds the pages of
@@ -180,6 +196,7 @@ impl History {
         self.epochs.reach(&self.pages, &mut used)?;
         self.owed.reach(&self.pages, &mut used)?;
         self.deaths.reach(&self.pages, &mut used)?;
+        self.gaps.reach(&self.pages, &mut used)?;
         self.pages.found(&used);
         let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
         self.last_kept = [last, self.kept_before(last)?];
@@ -192,6 +209,7 @@ impl History {
         (roots[VERSIONS], roots[EPOCHS], roots[OWED]) =
             (self.versions.root(), self.epochs.root(), self.owed.root());
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
+        roots[GAPS] = self.gaps.root();
         roots
     }
 
@@ -385,7 +403,7 @@ impl History {
             return self.forget_versions((list, run), &youngest);
         }
         let Some(epoch) = first else {
-            let more = self.deaths.merge_step(&mut self.pages, heir)?;
+            let more = self.deaths.merge_step(&mut self.pages, heir)? || self.drop_idle_gap()?;
             return Ok(if more { Forgotten::More } else { Forgotten::All });
         };
         if self.deaths.hand_over(&mut self.pages, epoch, heir)? {

@@ -65,6 +65,13 @@ struct Filled {
     stained: bool,
 }
 
+/// The numbers of the last sector, and of the last one that is durable with all before it.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    last: u64,
+    durable: u64,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -75,8 +82,7 @@ pub(super) struct Log {
     before: Filled,
     /// The cells of the halves.
     cells: [Cell; 2],
-    /// The number of the last sector.
-    sequence: u64,
+    numbers: Numbers,
     session: Session,
     pending: VecDeque<Pending>,
     /// How often the epoch changes in there.
@@ -99,12 +105,13 @@ impl Log {
     ) -> Self {
         let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
         let (now, before, changes, moving) = (Filled::default(), Filled::default(), 0, BTreeSet::new());
-        Self { layout, half, now, before, cells, sequence, session, pending, changes, homeless, owed, moving }
+        let numbers = Numbers { last: sequence, durable: sequence };
+        Self { layout, half, now, before, cells, numbers, session, pending, changes, homeless, owed, moving }
     }
 
     /// The half that commits go to, and the number of the last sector.
     pub(super) fn position(&self) -> (u8, u64) {
-        (self.half, self.sequence)
+        (self.half, self.numbers.last)
     }
 
     /// How many sectors of the half are used or will be by the next commit, at most.
@@ -216,15 +223,15 @@ impl Log {
         let start = self.layout.half(self.half).start.0 + self.now.used * SECTOR_BYTES;
         let mut bytes = Vec::new();
         while let Some((epoch, entries, slots)) = self.next_entries() {
-            self.sequence += 1;
+            self.numbers.last += 1;
             for (n, slot) in slots {
                 let extent = self.layout.stub_in_sector(Pos(start + bytes.len() as u64), n);
                 if let Some(it) = self.homeless.get_mut(&slot) {
                     it.at = At::Log(self.half, extent);
                 }
             }
-            let (sequence, session) = (self.sequence, self.session);
-            let mut sector = Sector { sequence, epoch, session, check: 0, entries };
+            let (Numbers { last: sequence, durable: after }, session) = (self.numbers, self.session);
+            let mut sector = Sector { sequence, epoch, session, after, check: 0, entries };
             sector.hide(self.cells[usize::from(self.half)]);
             bytes.extend(self.layout.sector_bytes(&sector));
             self.now.used += 1;
@@ -233,6 +240,11 @@ impl Log {
         self.changes = 0;
         let extent = Extent::new(start, bytes.len() as u64);
         (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
+    }
+
+    /// Notes that all that was committed is durable.
+    pub(super) fn confirm(&mut self) {
+        self.numbers.durable = self.numbers.last;
     }
 
     fn next_entries(&mut self) -> Option<Next> {
@@ -332,7 +344,7 @@ impl Log {
 
     /// Takes a sector that a start found at `at` in the current half, as if it had been committed.
     pub(super) fn replay(&mut self, at: Pos, sector: &Sector) {
-        self.sequence = sector.sequence;
+        self.numbers = Numbers { last: sector.sequence, durable: sector.sequence };
         self.now.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
         for (n, entry) in sector.entries.iter().enumerate() {
             if let Entry::Version { slot, .. } = entry {

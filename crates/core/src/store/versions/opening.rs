@@ -4,7 +4,7 @@ use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
 use super::root::{self, Cells, RootError};
-use super::stubs::{self, StubsError};
+use super::stubs::{self, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::fields::Fields;
@@ -15,7 +15,7 @@ use crate::place::Place;
 use crate::policy::{Pattern, Policy, Seed};
 use crate::sealing::{Block, Slot};
 use crate::store::Opening;
-use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, newest};
+use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,6 +40,34 @@ pub enum VersionsError {
     /// The stub medium cannot be used.
     #[error(transparent)]
     Stubs(#[from] StubsError),
+    /// The newer head of the index is damaged, and commits follow that only that head leads to.
+    #[error(
+        "the newer head of the index, at byte {at} of it, is damaged, and sectors {from} to {to} of the log of stubs follow that \
+         head: with the older one, what they committed would be lost; restore the index from a copy that is as new, or index, stubs, \
+         root and data together from a backup; a read-only start shows the state before"
+    )]
+    OldHead {
+        /// Where the damaged head lies.
+        at: u64,
+        /// The number of the first sector that would be lost.
+        from: u64,
+        /// The number of the last one.
+        to: u64,
+    },
+    /// A sector in the middle of the log is damaged.
+    #[error(
+        "sector {sequence} of the log of stubs, at byte {at} of the stub medium, is damaged, and durable commits up to sector {to} \
+         lie there and behind it: they would be lost; restore the stub medium from a copy that is as new, or index, stubs, root and \
+         data together from a backup; a read-only start shows the state before"
+    )]
+    DamagedSector {
+        /// Where the sector lies.
+        at: u64,
+        /// The number of the sector.
+        sequence: u64,
+        /// The number of the last sector that was durable for sure.
+        to: u64,
+    },
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
@@ -104,12 +132,15 @@ impl Versions {
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
-        if !opening.read_only {
-            index.check_end(kept.as_ref())?;
-        }
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
         if !opening.read_only {
+            index.check_log()?;
+            let other = usize::from(head.position() == 0);
+            if head_fault(&heads[other], opening.disk).is_some() {
+                index.check_head(other as u64 * PAGE_BYTES as u64)?;
+            }
+            index.check_end(kept.as_ref())?;
             let bytes = &heads[usize::from(head.position() > 0)];
             map.write(Pos(head.position()), bytes, true)?;
             index.make_durable(&log)?;
@@ -216,6 +247,45 @@ impl Index<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a log that ends with a damaged sector, and not where a crash cut a commit short: a later sector shows that
+    /// the damaged one was durable.
+    fn check_log(&self) -> Result<(), VersionsError> {
+        let Some(Place { extent: next, .. }) = self.catalog.next_sector() else { return Ok(()) };
+        let (half, last) = self.catalog.log.position();
+        let rest = Extent::between(next.start.0, self.catalog.current_half().end());
+        let durable = self.following(half, rest)?.map(|(_, durable)| durable).max();
+        match durable.filter(|durable| *durable > last) {
+            Some(to) => Err(VersionsError::DamagedSector { at: next.start.0, sequence: last + 1, to }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to go on with the older head, if commits followed the newer one, which is damaged and lies `at` this place: a
+    /// crash that tears a head leaves none.
+    fn check_head(&self, at: u64) -> Result<(), VersionsError> {
+        let half = 1 - self.catalog.log.position().0;
+        let numbers = || self.following(half, self.catalog.layout.half(half));
+        match (numbers()?.map(|it| it.0).min(), numbers()?.map(|it| it.0).max()) {
+            (Some(from), Some(to)) => Err(VersionsError::OldHead { at, from, to }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The sectors in a part of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
+    fn following(
+        &self,
+        half: u8,
+        part: Extent<Pos>,
+    ) -> Result<impl Iterator<Item = (u64, u64)>, VersionsError> {
+        let mut bytes = vec![0; part.len as usize];
+        self.stubs.read(part.start, &mut bytes)?;
+        let found: Vec<_> = bytes
+            .chunks_exact(SECTOR_BYTES as usize)
+            .filter_map(|sector| self.catalog.follows(half, sector))
+            .collect();
+        Ok(found.into_iter())
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some

@@ -196,6 +196,8 @@ pub(super) struct Sector {
     pub(super) epoch: Epoch,
     /// The opening of the disk that sealed the stubs.
     pub(super) session: Session,
+    /// All sectors up to this number were durable when this one was made.
+    pub(super) after: u64,
     /// What shows under which cell of the root the stubs are hidden.
     pub(super) check: u64,
     pub(super) entries: Vec<Entry>,
@@ -214,7 +216,8 @@ impl Layout {
         bytes.extend(sector.session.0.to_le_bytes());
         bytes.push(sector.entries.len() as u8);
         bytes.extend(sector.check.to_le_bytes());
-        bytes.resize(SECTOR_HEAD_BYTES, 0);
+        bytes.extend(&sector.after.to_le_bytes()[..SEQUENCE_BYTES]);
+        assert!(bytes.len() == SECTOR_HEAD_BYTES, "the head has its length");
         for entry in &sector.entries {
             let (record, stub) = record(entry);
             assert!(stub.is_empty() || stub.len() == self.stub_bytes, "a stub has its length");
@@ -242,12 +245,11 @@ impl Layout {
         if fields.u32()? != self.checksum(bytes) {
             return None;
         }
-        let sequence = fields.array::<SEQUENCE_BYTES>()?;
-        let sequence = sequence.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let sequence = sequence_of(fields.array()?);
         let epoch = Epoch(number(&fields.array::<NUMBER>()?, 0));
         let session = Session(fields.u16()?);
         let [count] = fields.array()?;
-        let check = fields.u64()?;
+        let (check, after) = (fields.u64()?, sequence_of(fields.array()?));
         let mut entries = Vec::new();
         for _ in 0..count {
             let (entry, others) = rest.split_at_checked(self.entry_bytes())?;
@@ -255,8 +257,19 @@ impl Layout {
             entries.push(parse(record, stub)?);
             rest = others;
         }
-        (sequence > 0 && !entries.is_empty()).then_some(Sector { sequence, epoch, session, check, entries })
+        (sequence > 0 && !entries.is_empty()).then_some(Sector {
+            sequence,
+            epoch,
+            session,
+            after,
+            check,
+            entries,
+        })
     }
+}
+
+fn sequence_of(bytes: [u8; SEQUENCE_BYTES]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn record(entry: &Entry) -> ([u8; RECORD_BYTES], &[u8]) {
@@ -315,6 +328,7 @@ mod tests {
             sequence: (1 << 48) - 2,
             epoch: Epoch(1 << 39),
             session: Session(40_000),
+            after: (1 << 47) + 3,
             check: u64::MAX - 5,
             entries,
         }

@@ -1,5 +1,7 @@
 //! What serving costs, counted: ways down the index, places, operations.
 
+mod damage;
+
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;

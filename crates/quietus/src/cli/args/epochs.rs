@@ -1,6 +1,6 @@
 //! Options of the commands about epochs.
 
-use super::EXIT;
+use super::{EXIT, Range, parse_range};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -40,9 +40,16 @@ pub struct VersionsListArgs {
 #[command(after_help = EXIT)]
 pub struct ForgetArgs {
     /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@before-upgrade, or all up to a time with
-    /// DISK@..2026-11-20T10:00 (UTC).
-    #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath)]
+    /// DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
+    #[arg(value_name = "DISK[@EPOCHS]", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
+    /// Forget these blocks in all epochs, and no epoch as a whole: OFFSET+LENGTH or FIRST-LAST in whole blocks of 4096
+    /// bytes, several with commas, such as 1M+64K,4096-8191. Refused if the current state shows some of that content, too.
+    #[arg(long, value_name = "RANGES", value_parser = parse_range, value_delimiter = ',')]
+    pub chain: Vec<Range>,
+    /// With --chain: purge the blocks from the current state first, so that nothing is left of them.
+    #[arg(long, requires = "chain", conflicts_with = "dry_run")]
+    pub current: bool,
     /// Wait until everything that died is destroyed.
     #[arg(long, conflicts_with = "dry_run")]
     pub wait: bool,

@@ -85,6 +85,50 @@ impl Report {
         });
     }
 
+    /// Reports a forget of blocks.
+    pub(crate) fn blocks_forgotten(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let (ranges, to) = (ranges(&answer["ranges"]), &answer["to"]);
+            match answer["done"] == true {
+                true => write!(out, "{ranges}: forgotten in all epochs up to {to}; what they showed there is destroyed"),
+                false => write!(
+                    out,
+                    "{ranges}: no epoch up to {to} can be read there any more; what they showed is being destroyed \
+                     (`quietus status` shows when it is)"
+                ),
+            }
+        });
+    }
+
+    /// Reports what a forget of blocks would destroy.
+    pub(crate) fn blocks_weighed(&self, answer: &Value) {
+        self.say(answer, |out| {
+            let size = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
+            let shown = match (answer["shown_by"][0].as_u64(), answer["shown_by"][1].as_u64()) {
+                (Some(first), Some(last)) if first < last => {
+                    format!("epochs {first} to {last} show some of it")
+                }
+                (Some(only), _) => format!("epoch {only} shows it"),
+                _ => "no epoch shows any of it".into(),
+            };
+            writeln!(out, "all epochs up to {}: nothing was changed", answer["to"])?;
+            writeln!(
+                out,
+                "dies   {:>12}  in {} versions; {shown}",
+                size("dies_bytes"),
+                answer["dies_blocks"]
+            )?;
+            if answer["current_bytes"].as_u64().unwrap_or(0) > 0 {
+                let current = size("current_bytes");
+                writeln!(out, "shared {current:>12}  with the current state: refused without --current")?;
+            }
+            match answer["held"].as_str() {
+                Some(held) => writeln!(out, "refused: {held}"),
+                None => Ok(()),
+            }
+        });
+    }
+
     /// Reports a hold.
     pub(crate) fn held(&self, name: &str, answer: &Value) {
         let hold = &answer["holds"][name];
@@ -110,11 +154,21 @@ impl Report {
     }
 }
 
+/// First byte and length of each range.
+fn ranges(all: &Value) -> String {
+    let one = |range: &Value| format!("{}+{}", range[0], range[1]);
+    all.as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(",")
+}
+
 /// A line of the audit log that is about epochs.
 pub(super) fn line(event: &str, entry: &Value) -> String {
     let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
     let epochs = format!("epochs {} to {}", entry["from"], entry["to"]);
     match event {
+        "forgets" if entry["blocks"].is_object() => {
+            let blocks = &entry["blocks"];
+            format!("forgets  {}+{} in all epochs up to {}", blocks["start"], blocks["len"], entry["to"])
+        }
         "forgets" if entry["by_rule"] == true => {
             format!("forgets  {epochs}: no rule of retention keeps them")
         }

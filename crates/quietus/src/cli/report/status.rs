@@ -10,6 +10,7 @@ use quietus_core::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::OverlayStatus;
 use quietus_core::store::versions::VersionsStatus;
+use quietus_core::units::Scope;
 use quietus_core::watch::WatchStatus;
 use std::fmt::{self, Write};
 
@@ -196,7 +197,6 @@ fn versions(
     store: &VersionsStatus,
 ) -> fmt::Result {
     let said = |it: &Option<Listed>| match it {
-        Some(Listed { epoch, closed_ms: 0, .. }) => epoch.to_string(),
         Some(Listed { epoch, closed_ms, .. }) => format!("{epoch} ({})", At::Time(*closed_ms)),
         None => "none".into(),
     };
@@ -208,9 +208,13 @@ fn versions(
     let (stored, retired) = (bytes(store.stored_bytes), bytes(store.retired_bytes));
     line(out, "versions", &format!("{kept}; {stored} stored, {retired} of it only they show"))?;
     if !now.status.owed.forgets.is_empty() || store.owed_bytes > 0 {
-        let all = now.status.owed.forgets.iter().map(|it| format!("{} to {}", it.from.0, it.to.0));
+        let one = |it: &Scope| match it.blocks {
+            None => format!("epochs {} to {}", it.epochs.from.0, it.epochs.to.0),
+            Some(blocks) => format!("{}+{} up to epoch {}", blocks.start.0, blocks.len, it.epochs.to.0),
+        };
+        let all = now.status.owed.forgets.iter().map(one);
         let forgets = all.collect::<Vec<_>>().join(", ");
-        let forgets = if forgets.is_empty() { String::new() } else { format!("epochs {forgets}: ") };
+        let forgets = if forgets.is_empty() { forgets } else { format!("{forgets}: ") };
         line(out, "forgetting", &format!("{forgets}{} to destroy", bytes(store.owed_bytes)))?;
     }
     for (name, hold) in epochs.holds.iter().take(HOLDS_MAX) {

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::blocks::BlockSet;
-use crate::request::{UniqueAt, Weighing};
-use crate::units::EpochRange;
+use crate::request::Weighing;
+use crate::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 const DISK: [u8; 16] = [3; 16];
 
@@ -19,6 +20,8 @@ struct Dull {
     versions: BTreeMap<u64, (u64, u64, Option<u64>)>,
     now: BTreeMap<u64, u64>,
     owed: BTreeSet<u64>,
+    /// By block: the last epoch that does not show it, because it was forgotten there.
+    gaps: BTreeMap<u64, u64>,
 }
 
 impl Dull {
@@ -38,6 +41,17 @@ impl Dull {
             died.is_none_or(|died| self.kept.range(*born..died).next().is_some())
         };
         self.owed = self.versions.iter().filter(|(_, it)| !is_shown(it)).map(|(slot, _)| *slot).collect();
+    }
+
+    /// Forgets some blocks in all epochs before the open one, but for what that shows.
+    fn forget_blocks(&mut self, blocks: Range<u64>) {
+        for (block, born, died) in self.versions.values_mut() {
+            if blocks.contains(block) && died.is_some() && *born < self.open {
+                *died = Some(*born);
+            }
+        }
+        self.gaps.extend(blocks.map(|block| (block, self.open - 1)));
+        self.sweep();
     }
 
     /// How many versions only `epoch` shows, which is kept.
@@ -173,6 +187,26 @@ impl Disk {
         dead.len()
     }
 
+    fn forget_blocks(&mut self, blocks: Range<u64>) {
+        let extent = outline(&blocks);
+        let mut forget = ForgetBlocks::new(extent, Epoch(self.model.open - 1));
+        self.history.gaps.note(extent, Epoch(self.model.open - 1));
+        let mut dead = BTreeSet::new();
+        loop {
+            match self.ask(|it| it.forget_blocks_step(&mut forget)) {
+                Forgotten::Versions(all) => {
+                    all.into_iter().for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                }
+                Forgotten::More => {}
+                Forgotten::All => break,
+            }
+            self.history.pages.evict(self.memory_max);
+        }
+        let before = self.model.owed.clone();
+        self.model.forget_blocks(blocks);
+        assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+    }
+
     /// Destroys what is owed in some slots.
     fn complete(&mut self) {
         let Some(dead) = self.ask(|it| it.owed_from(Slot(0))) else { return };
@@ -222,6 +256,10 @@ impl Disk {
         let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
         for epoch in kept {
             for block in 0..blocks {
+                let is_gap =
+                    self.history.gaps.of(Epoch(epoch), outline(&(block..block + 1))).next().is_some();
+                let forgotten = self.model.gaps.get(&block);
+                assert_eq!(is_gap, forgotten.is_some_and(|last| epoch <= *last), "{block} at {epoch}");
                 let shown = self.ask(|it| it.shown(Block(block), Epoch(epoch)));
                 assert_eq!(shown.map(|it| it.slot.0), self.model.shown(block, epoch), "{block} at {epoch}");
             }
@@ -232,12 +270,7 @@ impl Disk {
             self.check_compared(blocks, [pair[1], self.model.open]);
         }
         for epoch in self.model.kept.clone() {
-            let (mut unique, mut at) = (0, Some(UniqueAt::START));
-            while let Some(from) = at {
-                let (more, next) = self.ask(|it| it.count_unique(Epoch(epoch), from));
-                (unique, at) = (unique + more, next);
-            }
-            assert_eq!(unique, self.model.unique(epoch), "of epoch {epoch}");
+            assert_eq!(self.weigh(epoch, epoch).0, self.model.unique(epoch), "of epoch {epoch}");
         }
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));
@@ -263,7 +296,11 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
                 50..60 => disk.write(u64::from(rng.next_u32()) % blocks, true),
                 60..78 => disk.close(),
                 78..84 => disk.complete(),
-                84..94 => {
+                84..87 => {
+                    let from = u64::from(rng.next_u32()) % blocks;
+                    disk.forget_blocks(from..(from + 1 + u64::from(rng.next_u32()) % 4).min(blocks));
+                }
+                87..94 => {
                     if let (Some(one), Some(other)) = (any(&mut rng), any(&mut rng)) {
                         let to = if rng.next_u32() % 2 == 0 { one } else { other.max(one) };
                         disk.forget(one, to);
@@ -287,7 +324,12 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
         let shown = (0..blocks).filter(|block| disk.model.now.contains_key(block)).count();
         assert_eq!((disk.history.retired(), disk.model.versions.len()), (0, shown));
         assert_eq!(disk.history.versions.len(), shown as u64, "ends that say nothing are gone");
+        assert!(disk.history.gaps.is_empty(), "gaps that no epoch has are gone");
     }
+}
+
+fn outline(blocks: &Range<u64>) -> Extent<Addr> {
+    Extent::between(blocks.start * BLOCK_BYTES, blocks.end * BLOCK_BYTES)
 }
 
 /// Forgets epochs one by one in this order; returns the most entries that one forget looked at beyond twice

@@ -5,12 +5,12 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
+use crate::request::{AsOf, Question};
 use crate::store::{
-    Backlog, Content, Epochs, ForgetStep, Geometry, Incomparable, Job, JobEnd, MapState, Phase, Residue,
-    Store, StoreStatus, WritePlan, Written,
+    Backlog, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Phase,
+    Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
-use crate::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -324,14 +324,6 @@ impl Epochs for Book {
         it.is_changed = true;
     }
 
-    fn list(&self, _: Epoch, _: usize) -> Result<Vec<KeptEpoch>, Place> {
-        unreachable!("no test lists the epochs of this store")
-    }
-
-    fn count_unique(&self, _: Epoch, _: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        unreachable!("no test counts versions of this store")
-    }
-
     fn compare(
         &self,
         extent: Extent<Addr>,
@@ -369,14 +361,10 @@ impl Epochs for Book {
     }
 
     fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {
-        unreachable!("nobody asks the dullest store about stubs")
+        unreachable!("nobody asks the dullest store about epochs or stubs")
     }
 
-    fn weigh(&self, _: Weighing) -> Result<Weighing, Place> {
-        unreachable!("no test counts what dies in this store")
-    }
-
-    fn forget(&mut self, _: EpochRange) {
+    fn forget(&mut self, _: Scope) {
         unreachable!("no test forgets an epoch of this store")
     }
 
@@ -388,8 +376,17 @@ impl Epochs for Book {
         Store::missing(self, extent)
     }
 
-    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Places> {
+    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone> {
         let it = self.get();
-        it.now.is_kept(epoch).then(|| it.places(extent, |block| it.now.shown(block, epoch)))
+        let is_kept = it.now.is_kept(epoch);
+        is_kept.then(|| it.places(extent, |block| it.now.shown(block, epoch))).ok_or(Gone::Epoch)
+    }
+
+    fn gap(&self, _: Extent<Addr>, _: Epoch) -> Option<Extent<Addr>> {
+        None
+    }
+
+    fn find_shared(&self, _: Extent<Addr>, _: Epoch, _: usize) -> Result<Shared, Place> {
+        unreachable!("no test forgets blocks of this store")
     }
 }

@@ -1,0 +1,181 @@
+//! Bits that flip on the media of the index and the log, told from what a crash leaves.
+
+use super::*;
+use crate::store::StoreError;
+
+const SECTOR: usize = 512;
+
+/// The media of a disk: content, index, stubs, root.
+struct Media([Memory; 4]);
+
+impl Media {
+    /// Those of a new disk whose blocks are sealed with stubs of 64 bytes: six in a sector of the log.
+    fn new() -> Self {
+        let [map, stubs, root] = [1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES].map(memory);
+        map.write(Pos(0), &format_index(DISK), true).expect("there is space");
+        root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
+        Self([memory(1 << 20), map, stubs, root])
+    }
+
+    fn open(&self, read_only: bool) -> Result<Versions, VersionsError> {
+        let setup = Setup { layout: layout(), session: Session(1) };
+        let [data, map, stubs, root] = &self.0;
+        let mut opening = Opening {
+            kind: &Kind::Versions(setup),
+            disk: DISK,
+            size: TIMES * LONG * BLOCK_BYTES,
+            kept: None,
+            policy: &"zero".parse().expect("a policy"),
+            read_only,
+            entropy: &mut [2; 32],
+            owed: &mut Owed::default(),
+        };
+        Versions::open(&setup, &mut opening, [data, map, stubs, root])
+    }
+
+    fn on(&self, id: MediumId) -> &Memory {
+        let [data, map, stubs, root] = &self.0;
+        match id {
+            MediumId::Map => map,
+            MediumId::Stubs => stubs,
+            MediumId::Root => root,
+            _ => data,
+        }
+    }
+
+    /// Carries a checkpoint out.
+    fn checkpoint(&self, store: &mut Versions) {
+        for (places, bytes) in store.begin_checkpoint(false).into_iter().flatten() {
+            let mut bytes = &bytes[..];
+            for place in places.iter() {
+                let (now, rest) = bytes.split_at(place.extent.len as usize);
+                self.on(place.on).write(place.extent.start, now, true).expect("there is space");
+                bytes = rest;
+            }
+        }
+        store.end_checkpoint();
+    }
+
+    /// Writes two blocks, and commits that: one sector.
+    fn commit(&self, store: &mut Versions, block: u64) {
+        store.write(block, 2);
+        self.checkpoint(store);
+    }
+
+    fn index(&self, store: &mut Versions) {
+        store.committing.wants_index = true;
+        self.checkpoint(store);
+    }
+
+    /// Gives the half of the log that was turned away from another cell.
+    fn renew(&self, store: &mut Versions) {
+        let job = store.background(false).expect("half a log is to be destroyed");
+        let Job::Renew(places, fresh) = &job else { panic!("{job:?}") };
+        self.on(MediumId::Root).write(places[0].extent.start, fresh, true).expect("there is space");
+        store.background_done(&job, JobEnd::Done(&[]));
+    }
+
+    fn flip(&self, on: MediumId, at: u64) {
+        self.on(on).0.borrow_mut()[at as usize] ^= 0x10;
+    }
+
+    fn bytes(&self) -> Vec<Vec<u8>> {
+        self.0.iter().map(|it| it.0.borrow().clone()).collect()
+    }
+
+    fn restore(&self, bytes: &[Vec<u8>]) {
+        self.0.iter().zip(bytes).for_each(|(it, bytes)| it.0.borrow_mut().clone_from(bytes));
+    }
+}
+
+fn layout() -> Layout {
+    Layout { stub_bytes: 64, half_bytes: 64 * SECTOR as u64 }
+}
+
+fn blocks(store: &Versions) -> u64 {
+    store.allocated_bytes() / BLOCK_BYTES
+}
+
+#[test]
+fn a_flipped_bit_before_durable_commits_is_refused_by_name_and_a_torn_end_is_not() {
+    let media = Media::new();
+    let mut store = media.open(false).expect("a new store");
+    (0..5).for_each(|n| media.commit(&mut store, 10 * n));
+    let whole = media.bytes();
+    let log = layout().half(0).start.0;
+    for sector in 0..4 {
+        // Its checksum, number, epoch, session, count, check, and the first record.
+        for byte in [0, 5, 12, 16, 17, 20, 28, 33, 40] {
+            let at = log + sector * SECTOR as u64;
+            media.flip(MediumId::Stubs, at + byte);
+            let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
+            assert_eq!(
+                refused,
+                VersionsError::DamagedSector { at, sequence: sector + 1, to: 4 },
+                "byte {byte}"
+            );
+            assert!(StoreError::from(refused).to_string().contains("up to sector 4"));
+            let rest = media.open(true).expect("what is left can be read");
+            assert_eq!(blocks(&rest), 2 * sector);
+            media.restore(&whole);
+        }
+    }
+    // Nothing shows that the last sector was durable.
+    media.flip(MediumId::Stubs, log + 4 * SECTOR as u64);
+    assert_eq!(blocks(&media.open(false).expect("a crash leaves that, too")), 8);
+}
+
+#[test]
+fn a_commit_of_several_sectors_that_a_crash_tore_anywhere_is_dropped_as_ever() {
+    let media = Media::new();
+    let mut store = media.open(false).expect("a new store");
+    media.commit(&mut store, 0);
+    store.write(100, 30);
+    media.checkpoint(&mut store);
+    let whole = media.bytes();
+    let log = layout().half(0).start.0 as usize;
+    for torn in 1..6 {
+        let at = log + torn * SECTOR;
+        media.on(MediumId::Stubs).0.borrow_mut()[at..at + SECTOR].fill(0);
+        let store = media.open(false).expect("that commit was not durable");
+        assert_eq!(blocks(&store), 2 + 6 * (torn as u64 - 1));
+        assert!(media.on(MediumId::Stubs).0.borrow()[at..log + 8 * SECTOR].iter().all(|byte| *byte == 0));
+        media.restore(&whole);
+    }
+    assert_eq!(blocks(&media.open(false).expect("it is whole")), 32);
+}
+
+#[test]
+fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_not() {
+    let media = Media::new();
+    let mut store = media.open(false).expect("a new store");
+    media.commit(&mut store, 0);
+    media.index(&mut store);
+    media.renew(&mut store);
+    media.commit(&mut store, 10);
+    media.index(&mut store);
+    let before = media.bytes();
+    // The second head lies at the start of the index. A crash that tears it leaves no commit behind it.
+    media.flip(MediumId::Map, 100);
+    assert_eq!(blocks(&media.open(false).expect("the log has it all")), 4);
+    media.restore(&before);
+    media.commit(&mut store, 20);
+    media.commit(&mut store, 30);
+    let after = media.bytes();
+    for byte in [0, 9, 40, 100, 511] {
+        media.flip(MediumId::Map, byte);
+        let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
+        assert_eq!(refused, VersionsError::OldHead { at: 0, from: 3, to: 4 }, "byte {byte}");
+        assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
+        assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
+        media.restore(&after);
+    }
+    // The other head is not needed.
+    media.flip(MediumId::Map, PAGE_BYTES as u64 + 100);
+    assert_eq!(blocks(&media.open(false).expect("the newest head is whole")), 8);
+    media.restore(&after);
+    media.renew(&mut store);
+    media.flip(MediumId::Map, 100);
+    let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
+    assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
+}
