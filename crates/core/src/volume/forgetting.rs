@@ -9,7 +9,7 @@ use crate::request::{Refusal, RequestId};
 use crate::store::ForgetStep;
 use crate::units::EpochRange;
 
-/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some ten versions.
+/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
 const STEPS_MAX: usize = 32;
 /// Most forgets that are not completed.
 const FORGETS_MAX: usize = 256;

@@ -89,7 +89,9 @@ impl Versions {
 
     fn found(&mut self, step: history::Forgotten) {
         match step {
-            history::Forgotten::Versions(dead) => self.forgetting.versions += dead.len() as u64,
+            history::Forgotten::Versions(dead) => {
+                self.forgetting.versions += dead.iter().map(|span| span.len).sum::<u64>()
+            }
             history::Forgotten::More => {}
             history::Forgotten::All => {
                 self.committing.wants_index = true;

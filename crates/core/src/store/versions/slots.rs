@@ -7,6 +7,7 @@
 //! section 4.1, puts the stubs of an indirect block together.)
 
 use super::key::{NUMBER, number, pack};
+use super::span::Span;
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
@@ -299,11 +300,19 @@ impl Slots {
         self.used -= 1;
     }
 
-    /// Frees a slot once the next head is durable: that head does not name the slot any more.
-    pub(super) fn free_later(&mut self, slot: Slot, block: Block) {
-        let (cluster, bit) = self.place(slot);
-        self.partial_of(cluster, block).pending |= bit;
-        self.changed.insert(cluster);
+    /// Frees the slots of these versions once the next head is durable: that head does not name them any more.
+    pub(super) fn free_later(&mut self, span: Span) {
+        let mut rest = Some(span);
+        while let Some(span) = rest {
+            let slot = span.first.slot;
+            let (cluster, _) = self.place(slot);
+            let end = Slot((u64::from(cluster.0) + 1) * self.per_cluster);
+            let Some(here) = span.within(&(slot..end)) else { return };
+            let bits = u128::MAX >> (SLOTS_MAX - here.len) << (slot.0 % self.per_cluster);
+            self.partial_of(cluster, span.first.block).pending |= bits;
+            self.changed.insert(cluster);
+            [_, rest] = span.without(here);
+        }
     }
 
     /// The cluster, which may have been full.

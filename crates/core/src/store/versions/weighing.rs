@@ -9,11 +9,11 @@ use crate::request::Weighing;
 use crate::tree::Absent;
 use crate::units::Epoch;
 
-/// Most versions to look at in one step.
+/// Most entries of lists to look at in one step.
 pub(super) const LOOKS_MAX: usize = 4096;
 
 impl History {
-    /// The next state of a count, after a look at `looks_max` versions or fewer.
+    /// The next state of a count, after a look at `looks_max` entries or fewer.
     pub(super) fn weigh(&self, weighing: Weighing, looks_max: usize) -> Result<Weighing, Absent> {
         let Some([list, run, born, block]) = weighing.at else { return Ok(weighing) };
         let (from, to) = (weighing.epochs.from, weighing.epochs.to);
@@ -24,13 +24,13 @@ impl History {
         let Some(list) = list else { return Ok(Weighing { at: None, ..next }) };
         let mut at = (run, Epoch(born), block);
         for _ in 0..looks_max {
-            let Some((run, dead)) = self.deaths.from(&self.pages, list, at)? else {
+            let Some((run, span)) = self.deaths.from(&self.pages, list, at)? else {
                 let list = self.list_after(list, next)?;
                 return Ok(Weighing { at: list.map(|list| [list.0, 0, 0, 0]), ..next });
             };
-            let count = if dead.born > before { &mut next.dies } else { &mut next.stays };
-            *count += 1;
-            at = (run, dead.born, dead.block.0 + 1);
+            let count = if span.first.born > before { &mut next.dies } else { &mut next.stays };
+            *count += span.len;
+            at = (run, span.first.born, span.first.block.0 + span.len);
         }
         Ok(Weighing { at: Some([list.0, at.0, at.1.0, at.2]), ..next })
     }

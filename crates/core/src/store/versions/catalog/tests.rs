@@ -2,6 +2,7 @@
 //! the stub medium.
 
 use super::super::root::{self, Cells};
+use super::super::span::slots_of;
 use super::*;
 use crate::sealing::parse_home;
 use crate::tree::newest;
@@ -231,7 +232,8 @@ impl Rig {
         let (mut from, mut owed) = (Slot(0), Vec::new());
         while owed.len() < most
             && let Some((slot, places)) = self.ask(|store| {
-                Ok(store.history.owed_from(from)?.map(|dead| (dead.slot, store.places(dead.slot))))
+                let owed = store.history.owed_from(from)?.map(|span| span.first.slot);
+                Ok(owed.map(|slot| (slot, store.places(slot))))
             })
         {
             owed.push((slot, places));
@@ -247,7 +249,7 @@ impl Rig {
                 self.stubs.write(place.extent.start.0, &vec![0; place.extent.len as usize]);
             }
             self.stubs.sync();
-            self.ask(|store| store.destroyed(slot));
+            self.ask(|store| store.destroyed(&(slot..Slot(slot.0 + 1))));
         }
     }
 
@@ -263,8 +265,8 @@ impl Rig {
             }
             self.root.sync();
         }
-        for slot in self.store.old_half_renewed(cell) {
-            self.ask(|store| store.destroyed(slot));
+        for run in self.store.old_half_renewed(cell).runs() {
+            self.ask(|store| store.destroyed(&slots_of(run)));
         }
         true
     }
@@ -512,8 +514,8 @@ impl Large {
     }
 
     fn checkpoint(&mut self) {
-        for slot in self.store.old_half_renewed(Cells::new([0; 32]).draw()) {
-            self.store.destroyed(slot).expect("all is in memory");
+        for run in self.store.old_half_renewed(Cells::new([0; 32]).draw()).runs() {
+            self.store.destroyed(&slots_of(run)).expect("all is in memory");
         }
         self.store.prepare_checkpoint().expect("all is in memory");
         let checkpoint = self.store.begin_checkpoint();
