@@ -157,14 +157,14 @@ fn ascending_and_descending_writes_fill_their_clusters_in_order() {
 }
 
 #[test]
-fn scattered_writes_fill_half_their_clusters_and_come_to_lie_by_address() {
+fn scattered_writes_fill_most_of_their_clusters_and_come_to_lie_by_address() {
     let (mut rng, mut slots) =
         (ChaCha8Rng::seed_from_u64(9), Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())));
     let taken: Vec<_> = (0..100_000)
         .map(|_| u64::from(rng.next_u32()) % BLOCKS)
         .map(|block| (slots.take(Block(block)), block))
         .collect();
-    assert!(slots.len() < 170_000, "{} slots for 100,000 versions", slots.len());
+    assert!(slots.len() < 130_000, "{} slots for 100,000 versions", slots.len());
     let late = fill(&taken[90_000..]);
     let mean =
         |blocks: &Vec<u64>| blocks.iter().max().zip(blocks.iter().min()).map_or(0, |(high, low)| high - low);
