@@ -38,6 +38,20 @@ impl<A: Address> BlockSet<A> {
         }
     }
 
+    /// The set of these blocks, whose numbers ascend.
+    pub fn of_ascending(blocks: impl IntoIterator<Item = u64>) -> Self {
+        let (mut set, mut run) = (Self::default(), 0..0);
+        for block in blocks {
+            if block != run.end {
+                set.insert(Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES));
+                run.start = block;
+            }
+            run.end = block + 1;
+        }
+        set.insert(Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES));
+        set
+    }
+
     /// Removes every block that lies wholly within `extent`.
     pub fn remove(&mut self, extent: Extent<A>) {
         let (first, end) = (extent.start.get().div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);

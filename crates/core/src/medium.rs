@@ -2,6 +2,7 @@
 
 use crate::units::{Extent, Pos};
 use serde::{Deserialize, Serialize};
+use std::io::IoSliceMut;
 
 /// Bytes that persist.
 ///
@@ -18,6 +19,19 @@ pub trait Medium {
     /// # Errors
     /// [`MediumError`]; `into` then holds nothing of use.
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError>;
+
+    /// Fills several buffers, one after the other, with the bytes from `pos` on.
+    ///
+    /// # Errors
+    /// As for [`Medium::read`].
+    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
+        let mut at = pos.0;
+        into.iter_mut().try_for_each(|part| {
+            let pos = Pos(at);
+            at += part.len() as u64;
+            self.read(pos, part)
+        })
+    }
 
     /// Writes `from` at `pos`. Durable at the next [`Medium::sync`], or, with
     /// `durable`, before it returns.

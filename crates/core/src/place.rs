@@ -1,5 +1,6 @@
 //! Where bytes lie.
 
+mod gather;
 mod sealed;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use crate::medium::MediumError;
 use crate::request::Buf;
 use crate::sealing::{Sealed, Sealer, Sealing};
 use crate::units::{BLOCK_BYTES, Extent, Pos};
+use std::io::IoSliceMut;
 use std::ops::Range;
 
 /// A run of bytes on one medium.
@@ -147,8 +149,8 @@ impl Places {
         })
     }
 
-    /// Fills `into` with the content, each place's part of it by `read`, and opens what is sealed. All content that is
-    /// read comes through here, outside the volume's lock.
+    /// Fills `into` with the content by `read`, which gets places near each other at once, in several buffers, and opens
+    /// what is sealed. All content that is read comes through here, outside the volume's lock.
     ///
     /// # Errors
     /// The first of `read`; a sealed block that cannot be opened.
@@ -156,12 +158,22 @@ impl Places {
         &self,
         into: &mut [u8],
         sealer: Option<&dyn Sealer>,
-        mut read: impl FnMut(Place, &mut [u8]) -> Result<(), E>,
+        mut read: impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
         if !self.sealed.is_empty() {
             return self.open(into, sealer, &mut read);
         }
-        self.parts().try_for_each(|(place, part)| read(place, &mut into[part]))
+        gather::read_all(self.parts_of(into).collect(), &mut read)
+    }
+
+    /// All places, each with its part of `bytes`.
+    fn parts_of<'a>(&self, bytes: &'a mut [u8]) -> impl Iterator<Item = gather::Part<'a>> {
+        let mut rest = bytes;
+        self.iter().map(move |place| {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(place.extent.len as usize);
+            rest = others;
+            (place, part)
+        })
     }
 
     /// Seals what is to be sealed of the content `data`, in place unless it is shared, and writes the content, each

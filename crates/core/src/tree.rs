@@ -172,23 +172,23 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         Ok((first..end).rev().map(|n| Self::entry_of(leaf, n)).collect())
     }
 
-    /// How many entries there are from `from` on, below `end`, in the leaf of the first; and the next key below `end`
-    /// behind that leaf.
+    /// The entries from `from` on, below `end`, in the leaf of the first; and the next key below `end` behind that leaf.
     ///
     /// # Errors
     /// [`Absent`].
-    pub fn count_in_leaf(
+    pub fn in_leaf(
         &self,
         pages: &Pages,
         from: &[u8; K],
         end: &[u8; K],
-    ) -> Result<(u64, Option<[u8; K]>), Absent> {
-        let Some(mut path) = self.path(pages, from)? else { return Ok((0, None)) };
+    ) -> Result<(Vec<Entry<K, V>>, Option<[u8; K]>), Absent> {
+        let Some(mut path) = self.path(pages, from)? else { return Ok((Vec::new(), None)) };
         let node = pages.get(path[path.len() - 1].0)?;
         let place = |key| node.search(Self::LEAF, key).unwrap_or_else(|n| n);
         let (first, last) = (place(from), place(end));
         let next = if last == node.count() { self.step(pages, &mut path, true)? } else { None };
-        Ok(((last - first) as u64, next.map(|(key, _)| key).filter(|key| key < end)))
+        let found = (first..last).map(|n| Self::entry_of(node, n)).collect();
+        Ok((found, next.map(|(key, _)| key).filter(|key| key < end)))
     }
 
     /// The leaf where `key` is, or would be; none if the tree is empty.
@@ -344,7 +344,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let leaf = pages.get(path[path.len() - 1].0)?;
         let Ok(n) = leaf.search(Self::LEAF, key) else { return Ok(None) };
         let (_, old) = Self::entry_of(leaf, n);
-        self.take_out(pages, path, n, 1)?;
+        self.take_out(pages, path, &[n])?;
         Ok(Some(old))
     }
 
@@ -355,19 +355,39 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     pub fn remove_run(&mut self, pages: &mut Pages, first: &[u8; K], some: usize) -> Result<(), Absent> {
         let Some(path) = self.path(pages, first)? else { return Ok(()) };
         let found = pages.get(path[path.len() - 1].0)?.search(Self::LEAF, first);
-        found.map_or(Ok(()), |n| self.take_out(pages, path, n, some))
+        found.map_or(Ok(()), |n| self.take_out(pages, path, &Vec::from_iter(n..n + some)))
     }
 
-    /// Removes some entries of the leaf at the end of `path`, from index `n` on.
-    fn take_out(&mut self, pages: &mut Pages, mut path: Path, n: usize, some: usize) -> Result<(), Absent> {
-        let is_few = pages.get(path[path.len() - 1].0)?.count() < Self::FEW + some;
+    /// Removes these keys, which ascend. The pages where [`Tree::get`] finds them are all that this needs.
+    ///
+    /// # Errors
+    /// [`Absent`]; then some are removed.
+    pub fn remove_all(&mut self, pages: &mut Pages, keys: &[[u8; K]]) -> Result<(), Absent> {
+        let mut keys = keys;
+        while let Some(first) = keys.first() {
+            let Some(path) = self.path(pages, first)? else { return Ok(()) };
+            let leaf = pages.get(path[path.len() - 1].0)?;
+            let last = leaf.key(Self::LEAF, leaf.count() - 1);
+            let (here, others) = keys.split_at(keys.partition_point(|key| &key[..] <= last).max(1));
+            let found = leaf.search_all(Self::LEAF, here);
+            if !found.is_empty() {
+                self.take_out(pages, path, &found)?;
+            }
+            keys = others;
+        }
+        Ok(())
+    }
+
+    /// Removes the entries with these indices, which ascend, from the leaf at the end of `path`.
+    fn take_out(&mut self, pages: &mut Pages, mut path: Path, indices: &[usize]) -> Result<(), Absent> {
+        let is_few = pages.get(path[path.len() - 1].0)?.count() < Self::FEW + indices.len();
         // A neighbour that is not in memory is joined another time.
         let neighbour = if is_few { Self::neighbour(pages, &path).ok().flatten() } else { None };
         self.own(pages, &mut path);
         let leaf = pages.get_mut(path[path.len() - 1].0);
-        leaf.remove(Self::LEAF, n, some);
+        leaf.remove(Self::LEAF, indices);
         let is_empty = leaf.count() == 0;
-        self.root.len -= some as u64;
+        self.root.len -= indices.len() as u64;
         if let Some(n) = neighbour {
             self.join(pages, &mut path, n);
         } else if is_empty {
@@ -420,7 +440,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     fn drop_entry(&mut self, pages: &mut Pages, path: Path) {
         let (page, n) = path[path.len() - 1];
         let node = pages.get_mut(page);
-        node.remove(Self::INNER, n, 1);
+        node.remove(Self::INNER, &[n]);
         if node.count() == 0 {
             return self.cut(pages, path);
         }

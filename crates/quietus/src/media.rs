@@ -129,13 +129,12 @@ impl FileMedium {
     }
 
     /// Reads, if no wait for the device is needed; else nothing.
-    pub fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+    pub fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
         if self.always_blocks.load(Ordering::Relaxed) {
             return None;
         }
-        let len = into.len();
-        let mut slices = [IoSliceMut::new(into)];
-        match rustix::io::preadv2(&self.file, &mut slices, pos.0, ReadWriteFlags::NOWAIT) {
+        let len: usize = into.iter().map(|part| part.len()).sum();
+        match rustix::io::preadv2(&self.file, into, pos.0, ReadWriteFlags::NOWAIT) {
             Ok(read) if read == len => Some(Ok(())),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 self.always_blocks.store(true, Ordering::Relaxed);
@@ -386,6 +385,21 @@ impl Medium for FileMedium {
             // A file that was cut off has an error of its own.
             let cut = self.check_whole().err().filter(|_| error.kind() == io::ErrorKind::UnexpectedEof);
             cut.unwrap_or_else(|| self.failed("reading", pos.0, len, &error))
+        })
+    }
+
+    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
+        let len: usize = into.iter().map(|part| part.len()).sum();
+        self.check("reading", pos, len as u64)?;
+        if matches!(rustix::io::preadv(&self.file, into, pos.0), Ok(read) if read == len) {
+            return Ok(());
+        }
+        // The host may read less than it was asked for. What fails is told by reading it alone.
+        let mut at = pos.0;
+        into.iter_mut().try_for_each(|part| {
+            let pos = Pos(at);
+            at += part.len() as u64;
+            self.read(pos, part)
         })
     }
 

@@ -46,3 +46,15 @@ fn survives_its_checkpoint_and_refuses_half_of_it() {
         }
     }
 }
+
+#[test]
+fn ascending_blocks_are_the_set_that_they_are_one_by_one() {
+    for blocks in
+        [&[][..], &[0], &[7], &[0, 1, 2, 5, 6, 9], &[3, SHARD_BLOCKS - 1, SHARD_BLOCKS, SHARD_BLOCKS + 1]]
+    {
+        let mut expected = BlockSet::<Addr>::default();
+        blocks.iter().for_each(|block| expected.insert(Extent::new(block * BLOCK_BYTES, BLOCK_BYTES)));
+        let set = BlockSet::of_ascending(blocks.iter().copied());
+        assert_eq!((&set, set.len()), (&expected, blocks.len() as u64));
+    }
+}

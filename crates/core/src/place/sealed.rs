@@ -1,10 +1,11 @@
 //! Content of which some is sealed: how it is opened when it is read, and sealed before it is written.
 
-use super::{Place, Places, whole_blocks};
+use super::{Place, Places, gather, whole_blocks};
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::sealing::{Context, Sealed, Sealer, Sealing, SealingAt, Unauthentic, parse_home};
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::borrow::Cow;
+use std::io::IoSliceMut;
 use std::ops::Range;
 
 /// Most bytes by which the next home makes a read of homes longer. Such a home lies on the same page of the host's
@@ -12,25 +13,30 @@ use std::ops::Range;
 const HOME_DISTANCE_MAX: u64 = 4096;
 
 impl Places {
-    /// Reads all places, and opens those that are sealed. Slots that follow each other are read at once.
+    /// Reads all places, and opens those that are sealed.
     pub(super) fn open<E: From<MediumError>>(
         &self,
         into: &mut [u8],
         sealer: Option<&dyn Sealer>,
-        read: &mut impl FnMut(Place, &mut [u8]) -> Result<(), E>,
+        read: &mut impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut opener = Opener::new(with_keys(sealer)?, &self.sealed);
+        let opener = Opener::new(with_keys(sealer)?, &self.sealed, read)?;
+        let is_part =
+            |place: Place, blocks: &[_]| !blocks.is_empty() && whole_blocks(place.extent) != place.extent;
+        let parts =
+            self.runs().zip(self.parts_of(into)).filter(|((place, blocks, _), _)| !is_part(*place, blocks));
+        gather::read_all(parts.map(|(_, part)| part).collect(), read)?;
         for (place, blocks, part) in self.runs() {
-            let (into, whole) = (&mut into[part], whole_blocks(place.extent));
-            if blocks.is_empty() || whole == place.extent {
-                read(place, into)?;
-                opener.open(blocks, into, read)?;
-            } else {
+            let into = &mut into[part];
+            if is_part(place, blocks) {
+                let whole = whole_blocks(place.extent);
                 let mut bytes = vec![0; whole.len as usize];
-                read(Place { extent: whole, ..place }, &mut bytes)?;
-                opener.open(blocks, &mut bytes, read)?;
+                read(Place { extent: whole, ..place }, &mut [IoSliceMut::new(&mut bytes)])?;
+                opener.open(blocks, &mut bytes)?;
                 let from = (place.extent.start.0 - whole.start.0) as usize;
                 into.copy_from_slice(&bytes[from..][..into.len()]);
+            } else {
+                opener.open(blocks, into)?;
             }
         }
         Ok(())
@@ -71,68 +77,62 @@ impl Places {
     }
 }
 
-/// Opens blocks in their order. Homes near each other are read at once.
+/// Opens blocks.
 struct Opener<'a> {
     sealer: &'a dyn Sealer,
-    /// Runs of homes that are still to be read.
-    spans: std::vec::IntoIter<Place>,
-    /// The run that was read last, and its bytes.
-    last: Option<(Place, Vec<u8>)>,
+    /// Runs of homes, in order, and their bytes.
+    homes: Vec<(Place, Vec<u8>)>,
 }
 
 impl<'a> Opener<'a> {
-    fn new(sealer: &'a dyn Sealer, blocks: &[(usize, Sealed)]) -> Self {
-        let mut spans: Vec<Place> = Vec::new();
-        for (_, block) in blocks {
-            let SealingAt::Home(home) = block.sealing else { continue };
-            match spans.last_mut().and_then(|span| Some((joined(*span, home)?, span))) {
-                Some((joined, span)) => *span = joined,
-                None => spans.push(home),
+    /// Reads the homes of the sealings of `blocks`. Homes near each other are one run.
+    fn new<E>(
+        sealer: &'a dyn Sealer,
+        blocks: &[(usize, Sealed)],
+        read: &mut impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let home = |(_, block): &(usize, Sealed)| match block.sealing {
+            SealingAt::Home(home) => Some(home),
+            SealingAt::Known(_) | SealingAt::ToCome => None,
+        };
+        let mut all: Vec<Place> = blocks.iter().filter_map(home).collect();
+        all.sort_unstable_by_key(|home| (home.on, home.extent.start));
+        let mut runs: Vec<Place> = Vec::new();
+        for home in all {
+            match runs.last_mut().and_then(|run| Some((joined(*run, home)?, run))) {
+                Some((joined, run)) => *run = joined,
+                None => runs.push(home),
             }
         }
-        Self { sealer, spans: spans.into_iter(), last: None }
+        let mut homes: Vec<_> = runs.into_iter().map(|run| (run, vec![0; run.extent.len as usize])).collect();
+        gather::read_all(homes.iter_mut().map(|(run, bytes)| (*run, &mut bytes[..])).collect(), read)?;
+        Ok(Self { sealer, homes })
     }
 
-    /// Opens the next `blocks`, whose ciphertext is `bytes`.
-    fn open<E: From<MediumError>>(
-        &mut self,
-        blocks: &[(usize, Sealed)],
-        bytes: &mut [u8],
-        read: &mut impl FnMut(Place, &mut [u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Opens `blocks`, whose ciphertext is `bytes`.
+    fn open(&self, blocks: &[(usize, Sealed)], bytes: &mut [u8]) -> Result<(), MediumError> {
         for ((_, sealed), bytes) in blocks.iter().zip(bytes.chunks_exact_mut(BLOCK_BYTES as usize)) {
-            let sealing = self.sealing(sealed, read)?;
-            self.sealer.open(&sealed.context, &sealing, bytes).map_err(MediumError::from)?;
+            self.sealer.open(&sealed.context, &*self.sealing(sealed)?, bytes)?;
         }
         Ok(())
     }
 
     /// How `block` was sealed.
-    fn sealing<'b, E: From<MediumError>>(
-        &mut self,
-        block: &'b Sealed,
-        read: &mut impl FnMut(Place, &mut [u8]) -> Result<(), E>,
-    ) -> Result<Cow<'b, Sealing>, E> {
+    fn sealing<'b>(&self, block: &'b Sealed) -> Result<Cow<'b, Sealing>, MediumError> {
         let home = match &block.sealing {
             SealingAt::Known(sealing) => return Ok(Cow::Borrowed(sealing)),
-            SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended").into()),
+            SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended")),
             SealingAt::Home(home) => *home,
         };
-        loop {
-            if let Some((span, bytes)) = &self.last
-                && let Some(part) = part_of(*span, home)
-            {
-                let context = &block.context;
-                let found = parse_home(&bytes[part])
-                    .filter(|(at, born, _)| (*at, *born) == (context.block, context.born));
-                let (.., sealing) = found.ok_or_else(|| MediumError::from(Unauthentic(block.context)))?;
-                return Ok(Cow::Owned(sealing));
-            }
-            let span = self.spans.next().expect("each home lies in a run of homes");
-            let mut bytes = vec![0; span.extent.len as usize];
-            read(span, &mut bytes)?;
-            self.last = Some((span, bytes));
-        }
+        let key = |place: Place| (place.on, place.extent.start);
+        let run = self.homes.partition_point(|(run, _)| key(*run) <= key(home)) - 1;
+        let (run, bytes) = &self.homes[run];
+        let part = part_of(*run, home).expect("each home lies in a run of homes");
+        let context = &block.context;
+        let found =
+            parse_home(&bytes[part]).filter(|(at, born, _)| (*at, *born) == (context.block, context.born));
+        let (.., sealing) = found.ok_or(Unauthentic(*context))?;
+        Ok(Cow::Owned(sealing))
     }
 }
 

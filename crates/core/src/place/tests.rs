@@ -46,6 +46,17 @@ impl Medium for Memory {
         into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
         Ok(())
     }
+    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
+        let mut bytes = vec![0; into.iter().map(|part| part.len()).sum()];
+        self.read(pos, &mut bytes)?;
+        let mut rest = &bytes[..];
+        for part in into {
+            let (own, others) = rest.split_at(part.len());
+            part.copy_from_slice(own);
+            rest = others;
+        }
+        Ok(())
+    }
     fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
         self.writes.borrow_mut().push((pos.0, from.len()));
         self.bytes.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
@@ -160,7 +171,7 @@ fn home_of(Context { block, born, .. }: Context, sealing: &Sealing) -> Vec<u8> {
 
 impl Bench {
     fn new() -> Self {
-        let (data, stubs) = (Memory::new(64 * BLOCK), Memory::new(16 << 10));
+        let (data, stubs) = (Memory::new(64 * BLOCK), Memory::new(64 << 10));
         Self { data, stubs, toy: Toy::default(), sealings: vec![None; 64] }
     }
 
@@ -273,7 +284,7 @@ fn sealed_blocks_are_ciphertext_on_the_medium_and_read_as_they_were_written() {
         assert_ne!(bench.data.bytes.borrow()[slot as usize * BLOCK..][..BLOCK], content(slot));
     }
     assert_eq!(bench.read_homes(&slots).unwrap(), contents(&slots));
-    assert_eq!(*bench.data.reads.borrow(), runs, "slots that follow each other are one read");
+    assert_eq!(*bench.data.reads.borrow(), [(3 * BLOCK_BYTES, kib(9))], "slots near each other are one read");
     assert_eq!(bench.stubs.reads.borrow().len(), 1, "homes near each other are one read");
     assert_eq!(bench.read(slots.map(|slot| bench.known(slot))).unwrap(), contents(&slots));
     let mixed = slots.map(|slot| if slot % 2 == 0 { bench.known(slot) } else { at_home(slot, 0..BLOCK) });
@@ -295,7 +306,7 @@ fn homes_of_many_sectors_are_one_read_and_distant_ones_are_not() {
     assert_eq!(bench.read_homes(&slots).unwrap(), contents(&slots));
     assert_eq!((bench.stubs.reads.borrow().len(), bench.data.reads.borrow().len()), (1, 1));
     // One home lies far away.
-    let far = Place { on: MediumId::Stubs, extent: Extent::new(12 << 10, 32) };
+    let far = Place { on: MediumId::Stubs, extent: Extent::new(40 << 10, 32) };
     let sealing = bench.sealings[1].take().unwrap();
     let bytes = home_of(context(1), &sealing);
     bench.stubs.write(far.extent.start, &bytes, false).unwrap();
@@ -303,7 +314,7 @@ fn homes_of_many_sectors_are_one_read_and_distant_ones_are_not() {
     places[1].1.sealing = SealingAt::Home(far);
     bench.stubs.reads.borrow_mut().clear();
     assert_eq!(bench.read(places).unwrap(), contents(&[0, 1, 2]));
-    assert_eq!(*bench.stubs.reads.borrow(), [(32, 32), (12 << 10, 32), (96, 32)]);
+    assert_eq!(*bench.stubs.reads.borrow(), [(32, 96), (40 << 10, 32)]);
 }
 
 #[test]
@@ -341,6 +352,50 @@ fn what_is_masked_within_a_block_is_zeros_and_the_rest_is_not() {
     let mut expected = contents(&[20, 21]);
     expected[1000..1096].fill(0);
     assert_eq!(read, expected);
+}
+
+/// The content of some slots, read through `read`, which gets the first slot and how many blocks; and what it got.
+fn gathered(slots: &[u64], fails: impl Fn(u64, u64) -> bool) -> Vec<(u64, u64)> {
+    let bench = Bench::new();
+    slots
+        .iter()
+        .for_each(|slot| bench.data.write(whole(*slot).extent.start, &content(*slot), false).unwrap());
+    let mut places = Places::from(nowhere(5));
+    slots.iter().for_each(|slot| places.push(whole(*slot)));
+    let (mut bytes, mut reads) = (vec![0; places.bytes() as usize], Vec::new());
+    let read = |place: Place, into: &mut [IoSliceMut<'_>]| {
+        let (slot, blocks) = (place.extent.start.0 / BLOCK_BYTES, place.extent.len / BLOCK_BYTES);
+        reads.push((slot, blocks));
+        assert_eq!(into.iter().map(|part| part.len() as u64).sum::<u64>(), place.extent.len);
+        match place.on {
+            MediumId::Data if fails(slot, blocks) => {
+                Err(MediumError { kind: MediumErrorKind::Io, message: "".into() })
+            }
+            MediumId::Data => bench.data.read_vectored(place.extent.start, into),
+            _ => Ok(()),
+        }
+    };
+    places.read(&mut bytes, None, read).unwrap();
+    assert_eq!(bytes[5..], contents(slots));
+    assert_eq!(reads.pop(), Some((0, 0)), "the place that is nowhere");
+    reads
+}
+
+#[test]
+fn slots_near_each_other_are_one_read_in_whatever_order_their_content_is_wanted() {
+    assert_eq!(gathered(&[7, 5, 6, 4], |_, _| false), [(4, 4)]);
+    assert_eq!(gathered(&[12, 3, 7], |_, _| false), [(3, 10)], "with what lies between");
+    assert_eq!(gathered(&[30, 3, 24, 4], |_, _| false), [(3, 2), (24, 1), (30, 1)], "but not with much");
+    assert_eq!(
+        gathered(&[5, 6, 6, 5], |_, _| false),
+        [(5, 2), (5, 2)],
+        "the same slot again is another read"
+    );
+}
+
+#[test]
+fn a_read_does_not_fail_for_what_only_lies_between() {
+    assert_eq!(gathered(&[9, 4], |_, blocks| blocks > 1), [(4, 6), (4, 1), (9, 1)]);
 }
 
 #[test]
@@ -457,8 +512,8 @@ fn a_read_that_must_not_wait_ends_where_a_home_is_not_at_hand() {
         let read =
             places.read::<Option<MediumError>>(&mut bytes, Some(&bench.toy), |place, into| match place.on {
                 MediumId::Stubs if !at_hand => Err(None),
-                MediumId::Stubs => bench.stubs.read(place.extent.start, into).map_err(Some),
-                _ => bench.data.read(place.extent.start, into).map_err(Some),
+                MediumId::Stubs => bench.stubs.read_vectored(place.extent.start, into).map_err(Some),
+                _ => bench.data.read_vectored(place.extent.start, into).map_err(Some),
             });
         assert_eq!(read, if at_hand { Ok(()) } else { Err(None) });
         assert_eq!(bytes == contents(&[1, 2]), at_hand);

@@ -27,6 +27,7 @@ mod opening;
 mod room;
 mod root;
 mod slots;
+mod span;
 mod stubs;
 #[cfg(test)]
 mod tests;
@@ -102,8 +103,8 @@ enum Change {
     Freed(Block, Slot, Epoch),
     /// The epoch has closed.
     Closed(Epoch, WallTime),
-    /// Nothing of the version in the slot is left.
-    Destroyed(Slot),
+    /// Nothing is left of what was owed in the slots from the first one up to the second.
+    Destroyed(Slot, Slot),
 }
 
 /// See the module's documentation.
@@ -220,7 +221,7 @@ impl Versions {
             Change::Written(block, slot, epoch) => {
                 let replaced = self.catalog.note(block, Some(slot), epoch, |_| false)?;
                 if mutant::is(Mutant::StubOverStub) {
-                    self.todo.extend(replaced.map(Change::Destroyed));
+                    self.todo.extend(replaced.map(|slot| Change::Destroyed(slot, Slot(slot.0 + 1))));
                 } else {
                     replaced.into_iter().for_each(|slot| self.killing.replaced(slot));
                 }
@@ -232,7 +233,7 @@ impl Versions {
                 Ok(())
             }
             Change::Closed(epoch, when) => self.catalog.close(epoch, when),
-            Change::Destroyed(slot) => self.catalog.destroyed(slot),
+            Change::Destroyed(from, to) => self.catalog.destroyed(&(from..to)),
         }
     }
 

@@ -161,6 +161,18 @@ impl Node {
         Err(from)
     }
 
+    /// The indices of those of these keys that the page has. The keys ascend; neighbours cost no search.
+    pub(super) fn search_all<const K: usize>(&self, shape: Shape, keys: &[[u8; K]]) -> Vec<usize> {
+        let (count, mut next) = (self.count(), 0);
+        let index = |key: &[u8; K]| {
+            let is_next = next < count && self.key(shape, next) == key;
+            let n = if is_next { next } else { self.search(shape, key).ok()? };
+            next = n + 1;
+            Some(n)
+        };
+        keys.iter().filter_map(index).collect()
+    }
+
     /// The index of the child of an inner page that has `key`, if any child has.
     pub(super) fn child_of(&self, shape: Shape, key: &[u8]) -> usize {
         self.search(shape, key).unwrap_or_else(|n| n - 1)
@@ -175,14 +187,21 @@ impl Node {
         self.set_count(count + 1);
     }
 
-    /// Removes some entries from index `n` on.
-    pub(super) fn remove(&mut self, shape: Shape, n: usize, some: usize) {
-        let (count, at, bytes) = (self.count(), HEAD_BYTES + n * shape.width, some * shape.width);
-        assert!(n + some <= count, "the page has the entries");
-        let end = HEAD_BYTES + count * shape.width;
-        self.0.copy_within(at + bytes..end, at);
-        self.0[end - bytes..end].fill(0);
-        self.set_count(count - some);
+    /// Removes the entries with these indices, which ascend.
+    pub(super) fn remove(&mut self, shape: Shape, indices: &[usize]) {
+        let (count, mut to) = (self.count(), indices.first().copied().unwrap_or_default());
+        let at = |n: usize| HEAD_BYTES + n * shape.width;
+        for (n, index) in indices.iter().enumerate() {
+            let next = indices.get(n + 1).copied().unwrap_or(count);
+            if next > index + 1 {
+                self.0.copy_within(at(index + 1)..at(next), at(to));
+                to += next - (index + 1);
+            }
+        }
+        if !indices.is_empty() {
+            self.0[at(to)..at(count)].fill(0);
+            self.set_count(to);
+        }
     }
 
     /// Moves the entries from index `from` on to a new page.

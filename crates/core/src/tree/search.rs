@@ -45,6 +45,22 @@ impl<'a, const K: usize, const V: usize> Searches<'a, K, V> {
         Ok(Some(Tree::entry_of(leaf, n)))
     }
 
+    /// The entry behind that with `key`, or the one before it. The last search found that one.
+    ///
+    /// # Errors
+    /// [`Absent`].
+    pub fn beside(&self, key: &[u8; K], behind: bool) -> Result<Option<Entry<K, V>>, Absent> {
+        let here = self.last.and_then(|(leaf, n)| {
+            let beside = if behind { Some(n + 1).filter(|n| *n < leaf.count()) } else { n.checked_sub(1) };
+            beside.map(|n| Tree::entry_of(leaf, n))
+        });
+        if here.is_some() {
+            return Ok(here);
+        }
+        let Some(mut path) = self.tree.path(self.pages, key)? else { return Ok(None) };
+        self.tree.step(self.pages, &mut path, behind)
+    }
+
     /// Where the same leaf has the last entry whose key is not greater than `key`, if an entry behind that shows
     /// that it is the last one. Looks behind the last entry first.
     fn near((leaf, n): (&'a Node, usize), key: &[u8; K]) -> Option<(&'a Node, usize)> {

@@ -15,7 +15,7 @@ use crate::store::{ForgetStep, Shared};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 use std::collections::VecDeque;
 
-/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some ten versions.
+/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
 const STEPS_MAX: usize = 32;
 /// Most forgets that are not completed.
 const FORGETS_MAX: usize = 256;

@@ -101,7 +101,7 @@ fn perform(
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
             at.read(&mut buf, sealer, |place, into| match media.get(place.on) {
-                Some(medium) => medium.read(place.extent.start, into),
+                Some(medium) => medium.read_vectored(place.extent.start, into),
                 None => Ok(()),
             })?;
             return Ok(Buf::from(buf).into());

@@ -20,7 +20,7 @@ use quietus_core::units::{Addr, Extent, Pos};
 use rustix::fs::FlockOperation;
 use std::collections::HashMap;
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -112,17 +112,21 @@ impl Base {
     }
 
     /// Reads, if no wait for the device is needed; else nothing.
-    pub fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
-        match self.inside(pos, into) {
-            ([], beyond) => {
-                beyond.fill(0);
-                Some(Ok(()))
-            }
-            (inside, beyond) => {
-                beyond.fill(0);
-                self.medium.read_cached(pos, inside)
+    pub fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
+        let mut next = pos.0;
+        for part in into {
+            let (at, len) = (Pos(next), part.len() as u64);
+            next += len;
+            let (inside, beyond) = self.inside(at, part);
+            beyond.fill(0);
+            if !inside.is_empty() {
+                let read = self.medium.read_cached(at, &mut [IoSliceMut::new(inside)])?;
+                if read.is_err() {
+                    return Some(read);
+                }
             }
         }
+        Some(Ok(()))
     }
 
     /// The table `overlay` of `disk.toml` for this base, whose path there is `base`.

@@ -6,19 +6,20 @@ use crate::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::units::Pos;
+use std::io::IoSliceMut;
 use std::sync::Arc;
 
 /// A medium that threads share.
 pub(super) trait SharedMedium: Medium + Send + Sync {
     /// Reads, if no wait for the device is needed; else nothing.
-    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>>;
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>>;
 
     /// Checks that the file is the one that was opened; the error names the change.
     fn check_whole(&self) -> Result<(), MediumError>;
 }
 
 impl SharedMedium for FileMedium {
-    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
         self.read_cached(pos, into)
     }
 
@@ -28,7 +29,7 @@ impl SharedMedium for FileMedium {
 }
 
 impl SharedMedium for Base {
-    fn read_cached(&self, pos: Pos, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
         self.read_cached(pos, into)
     }
 

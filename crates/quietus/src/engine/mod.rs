@@ -41,7 +41,7 @@ use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -458,9 +458,9 @@ impl Shared {
     }
 
     /// Reads, if no wait for the device is needed; else nothing.
-    fn read_cached(&self, place: Place, into: &mut [u8]) -> Option<Result<(), MediumError>> {
+    fn read_cached(&self, place: Place, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
         let Some(medium) = self.media.get(place.on) else {
-            into.fill(0);
+            into.iter_mut().for_each(|part| part.fill(0));
             return Some(Ok(()));
         };
         medium.read_cached(place.extent.start, into)

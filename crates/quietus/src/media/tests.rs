@@ -92,7 +92,22 @@ fn a_file_that_is_cut_short_while_it_is_open_is_an_error() {
     file.as_file().set_len(4096).expect("it is cut");
     let error = medium.read(Pos(4000), &mut [0; 200]).expect_err("cut short");
     assert_eq!(error.kind, MediumErrorKind::Io);
-    assert_ne!(medium.read_cached(Pos(4000), &mut [0; 200]), Some(Ok(())));
+    assert_ne!(medium.read_cached(Pos(4000), &mut [IoSliceMut::new(&mut [0; 200])]), Some(Ok(())));
+}
+
+#[test]
+fn several_buffers_get_what_follows_each_other_and_a_file_that_is_cut_short_is_an_error() {
+    let (file, medium) = medium(8192);
+    let bytes: Vec<u8> = (0..8192).map(|n| (n / 100) as u8).collect();
+    medium.write(Pos(0), &bytes, false).expect("a write");
+    let (mut one, mut other) = ([0; 3000], [0; 2000]);
+    let mut both = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut other)];
+    medium.read_vectored(Pos(1000), &mut both).expect("a read");
+    assert_eq!([&one[..], &other[..]].concat(), bytes[1000..6000]);
+    file.as_file().set_len(4096).expect("it is cut");
+    let mut both = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut other)];
+    let error = medium.read_vectored(Pos(1000), &mut both).expect_err("cut short");
+    assert_eq!(error.kind, MediumErrorKind::Io);
 }
 
 #[test]
@@ -125,7 +140,7 @@ fn what_is_in_the_cache_is_read_at_once() {
     let (_file, medium) = medium(1 << 20);
     medium.write(Pos(0), &[7; 4096], false).expect("a write");
     let mut buf = [0; 4096];
-    match medium.read_cached(Pos(0), &mut buf) {
+    match medium.read_cached(Pos(0), &mut [IoSliceMut::new(&mut buf)]) {
         Some(read) => {
             read.expect("a read");
             assert_eq!(buf, [7; 4096]);

@@ -1,7 +1,7 @@
 """what it costs to forget data, beside overwriting them (figure 4 of the paper of 2005)
 
 2^n blocks are written at once, in order, as all of an epoch. Then they are trimmed, so that only that epoch shows
-them, and `quietus forget --wait` is timed. Beside it, in the same repetition: as much data on a disk in place, trimmed,
+them, and, once the trim has its receipts, `quietus forget --wait` is timed. Beside it, in the same repetition: as much data on a disk in place, trimmed,
 and `quietus shred --now`. Passes are the same. Bytes are those that the server's passes wrote (the counter
 `passed_bytes`); pages are the places of 4 KiB of the stub medium and the root, or of the content in place, which the server's passes
 changed: told by comparing the files before and after. What the server writes to the stub medium meanwhile (commits, homes) is counted, too. *sync* is one durable write of 4 KiB to a file beside the disk.
@@ -53,6 +53,7 @@ class Bench(Benchmark):
         trim(server, 0, length)
         if how != IN_PLACE:
             server.tool("epoch")
+            settle(server)
         sync_ms = self.sync_ms()
         watched = [(server.medium, length)] if how == IN_PLACE else [(server.stubs, None), (server.root, None)]
         before, passed = [pages_of(path, most) for path, most in watched], passed_bytes(server)
@@ -103,6 +104,12 @@ class Bench(Benchmark):
                         yield f"{how}: forgetting 64 MiB destroys {of / count:.0f} times fewer {what} than overwriting"
             if how != IN_PLACE and size == "4G" and seconds > SECONDS_MAX:
                 yield f"{how}: forgetting 4 GiB takes {seconds:.1f} s"
+
+
+def settle(server):
+    """Waits until the trim has its receipts: one for each block, for which a forget would wait, too."""
+    while (status := server.tool("status"))["waiting"] or status["owed"]["destroying"]:
+        time.sleep(0.05)
 
 
 def passed_bytes(server):

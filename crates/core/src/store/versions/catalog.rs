@@ -4,12 +4,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::history::{CLUSTERS, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
+use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::in_slot;
 use super::log::{Log, Turned};
 use super::root::{Cell, Cells};
 use super::slots::Slots;
 use super::stubs::{Entry, Layout, Sector};
+use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
@@ -18,6 +19,7 @@ use crate::store::Phase;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Epoch, Extent, Pos};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Most bytes of the index, or of homes of stubs, that are written with one operation.
 const WRITE_BYTES_MAX: usize = 64 << 10;
@@ -31,13 +33,13 @@ pub(super) struct Catalog {
     pub(super) slots: Slots,
     pub(super) log: Log,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
-    old_half: Option<(u8, BTreeSet<Slot>)>,
+    old_half: Option<(u8, BlockSet<Pos>)>,
     /// The source of fresh cells.
     pub(super) cells: Cells,
 }
 
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct IndexCheckpoint {
     /// The last entries of the log before the head. Their content is durable before they are written.
     pub(super) log: Option<(Place, Vec<u8>)>,
@@ -48,7 +50,7 @@ pub(super) struct IndexCheckpoint {
     /// The slots whose stubs have their home then, if anywhere.
     homed: Vec<Slot>,
     /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
-    old_half: (Option<u8>, BTreeSet<Slot>),
+    old_half: (Option<u8>, BlockSet<Pos>),
 }
 
 /// What the bytes were that a start took for the next sector of the log.
@@ -89,14 +91,13 @@ struct Note {
     /// The half of the log that goes on from here, and the number of the last sector before it.
     half: u8,
     sequence: u64,
-    /// In how many blocks the open epoch and the one before it have changed.
-    changed: [u64; 2],
+    counts: Counts,
 }
 
 impl Note {
     fn to_bytes(self) -> Vec<u8> {
-        let [open, before] = self.changed;
-        let numbers = [self.open.0, self.sequence, open, before];
+        let Counts { changed: [open, before], retired, owed } = self.counts;
+        let numbers = [self.open.0, self.sequence, open, before, retired, owed];
         numbers.into_iter().flat_map(u64::to_le_bytes).chain([self.half]).collect()
     }
 
@@ -104,8 +105,9 @@ impl Note {
         let mut fields = crate::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
         let changed = [fields.u64()?, fields.u64()?];
+        let counts = Counts { changed, retired: fields.u64()?, owed: fields.u64()? };
         let [half] = fields.array()?;
-        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence, changed })
+        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence, counts })
     }
 }
 
@@ -119,18 +121,18 @@ impl Catalog {
         head: &Head,
         (session, (halves, cells)): (Session, ([Cell; 2], Cells)),
     ) -> Option<Self> {
-        let Note { open, half, sequence, changed } = match head.generation {
-            0 => Note { open: Epoch(1), half: 0, sequence: 0, changed: [0; 2] },
+        let Note { open, half, sequence, counts } = match head.generation {
+            0 => Note { open: Epoch(1), half: 0, sequence: 0, counts: Counts::default() },
             _ => Note::from_bytes(&head.note)?,
         };
         let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
         Some(Self {
             disk,
             layout,
-            history: History::open(disk, head, open, changed),
+            history: History::open(disk, head, open, counts),
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (session, halves)),
-            old_half: Some((1 - half, BTreeSet::new())).filter(|_| head.generation > 0),
+            old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
             cells,
         })
     }
@@ -182,9 +184,10 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
-        let Some(dead) = self.history.write(block, slot, epoch)? else { return Ok(None) };
+        let log = &self.log;
+        let vanishes = |slot| log.is_in_memory(slot) && !keeps(slot);
+        let Some(dead) = self.history.write(block, slot, epoch, vanishes)? else { return Ok(None) };
         if self.log.forget(dead.slot) && !keeps(dead.slot) {
-            self.history.completed(dead.slot)?;
             self.slots.free(dead.slot, dead.block);
             return Ok(None);
         }
@@ -227,9 +230,7 @@ impl Catalog {
     /// Notes that what a step of a forget found is owed.
     fn owe(&mut self, step: &Forgotten) {
         if let Forgotten::Versions(dead) = step {
-            // The ends of the epochs were durable before; so were the stubs.
-            let is_gone = dead.iter().any(|dead| self.log.forget(dead.slot));
-            assert!(!is_gone, "what a kept epoch shows is durable");
+            dead.iter().for_each(|span| self.log.owe_durable(&span.slots()));
         }
     }
 
@@ -264,17 +265,16 @@ impl Catalog {
     /// Whether the only stub in `slot` is owed, and in the half of the log that `next` turns away from, or else the next
     /// checkpoint of the index.
     pub(super) fn dies_with_half(&self, slot: Slot, next: Option<&IndexCheckpoint>) -> bool {
-        self.log.is_dying(slot) || next.is_some_and(|next| next.old_half.1.contains(&slot))
+        self.log.is_dying(slot) || next.is_some_and(|next| next.old_half.1.contains(slot.0))
     }
 
-    /// Notes that the stub in `slot` is destroyed.
-    pub(super) fn destroyed(&mut self, slot: Slot) -> Result<(), Absent> {
-        let Some(dead) = self.history.owed_from(slot)?.filter(|dead| dead.slot == slot) else {
-            return Ok(());
-        };
-        self.history.completed(slot)?;
-        self.log.settle(slot);
-        self.slots.free_later(slot, dead.block);
+    /// Notes that the stubs in `slots` are destroyed. If a page is absent, that is noted of some, and the rest is to be told
+    /// again.
+    pub(super) fn destroyed(&mut self, slots: &Range<Slot>) -> Result<(), Absent> {
+        while let Some(span) = self.history.completed(slots)? {
+            self.log.settle_all(&span.slots());
+            self.slots.free_later(span);
+        }
         Ok(())
     }
 
@@ -285,14 +285,13 @@ impl Catalog {
 
     /// Notes that the cell of the old half is destroyed, and that the half has another one. Returns the slots of which no
     /// stub is left by that.
-    pub(super) fn old_half_renewed(&mut self, cell: Cell) -> BTreeSet<Slot> {
-        let Some((half, mut dying)) = self.old_half.take() else { return BTreeSet::new() };
+    pub(super) fn old_half_renewed(&mut self, cell: Cell) -> BlockSet<Pos> {
+        let Some((half, dying)) = self.old_half.take() else { return BlockSet::default() };
         if !mutant::is(Mutant::KeepCell) {
             self.log.renewed(half, cell);
         }
         // The stubs of some may have been destroyed one by one before.
-        dying.retain(|slot| self.log.settle(*slot));
-        dying
+        self.log.settle_half(&dying)
     }
 
     /// Tells the index of all slots that changed. Comes right before [`Catalog::begin_checkpoint`].
@@ -318,7 +317,7 @@ impl Catalog {
         let (half, sequence) = self.log.position();
         let mut roots = self.history.roots();
         roots.push(self.slots.root());
-        let note = Note { open: self.open_epoch(), half, sequence, changed: self.history.changed() };
+        let note = Note { open: self.open_epoch(), half, sequence, counts: self.history.counts() };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);
@@ -420,7 +419,7 @@ impl Catalog {
     }
 
     fn replay_change(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
-        let dead = self.history.write(block, slot, epoch)?;
+        let dead = self.history.write(block, slot, epoch, |_| false)?;
         dead.into_iter().for_each(|dead| self.log.owes(dead.slot));
         Ok(())
     }

@@ -5,8 +5,11 @@
 //! before. When p is forgotten, and q is its predecessor, what dies is exactly what was born after q; the
 //! rest of D(n) and all of D(p) is D(n) from then on. A list is made of *runs*, each sorted by birth; so the
 //! dead are the tails of the runs. Runs of similar length are merged, so that a list has few.
+//!
+//! An entry of a run is a [`Span`]: what was written at once, and dies at once, is a few entries.
 
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
+use super::span::{Dead, LEN, Span};
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use crate::units::Epoch;
@@ -14,16 +17,8 @@ use roaring::RoaringBitmap;
 
 /// More runs in a list than this are merged.
 const RUNS_MAX: usize = 8;
-/// Most versions that are taken out of a run at once.
+/// Most entries that are taken out of a run at once.
 const TAIL_MAX: usize = 32;
-
-/// A version that has died.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Dead {
-    pub(super) born: Epoch,
-    pub(super) block: Block,
-    pub(super) slot: Slot,
-}
 
 /// All entries of one run are moved to another one of the same list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +33,12 @@ struct Merge {
 /// Each method changes nothing if it returns [`Absent`].
 #[derive(Debug)]
 pub(super) struct Deaths {
-    /// By run, birth and block: the slot.
-    entries: Tree<{ 3 * NUMBER }, NUMBER>,
+    /// By run, birth and first block: the first slot, and how many versions.
+    entries: Tree<{ 3 * NUMBER }, { NUMBER + LEN }>,
     /// By list and run: how many entries the run has.
     runs: Tree<{ 2 * NUMBER }, NUMBER>,
+    /// How many versions all entries have.
+    versions: u64,
     /// The number of the last run that was begun since the start.
     last_run: u64,
     /// The merge under way.
@@ -53,10 +50,11 @@ pub(super) struct Deaths {
 }
 
 impl Deaths {
-    pub(super) fn new(entries: (u8, Root), runs: (u8, Root)) -> Self {
+    pub(super) fn new(entries: (u8, Root), runs: (u8, Root), versions: u64) -> Self {
         Self {
             entries: Tree::new(entries.0, entries.1),
             runs: Tree::new(runs.0, runs.1),
+            versions,
             last_run: 0,
             merging: None,
             looked: 0,
@@ -75,8 +73,8 @@ impl Deaths {
     }
 
     /// How many versions are in all lists.
-    pub(super) fn len(&self) -> u64 {
-        self.entries.len()
+    pub(super) fn versions(&self) -> u64 {
+        self.versions
     }
 
     /// Adds a version to the list of `list`.
@@ -86,12 +84,23 @@ impl Deaths {
             None => self.next_run(pages)?,
         };
         let len = self.len_of(pages, list, run)?;
-        self.entries.get(pages, &entry(run, dead))?;
-        self.last_run = self.last_run.max(run);
-        if self.entries.insert(pages, &entry(run, dead), &pack(&[dead.slot.0]))?.is_none() {
-            self.set_len(pages, list, run, len + 1)?;
+        let (key, new) = (entry(run, dead), Span::of(dead));
+        self.entries.get(pages, &key)?;
+        let before = self.last_up_to(pages, run, &key)?;
+        if before.is_some_and(|before| before.has(dead)) {
+            return Ok(());
         }
-        Ok(())
+        self.last_run = self.last_run.max(run);
+        self.versions += 1;
+        if let Some(both) = before.and_then(|before| before.joined(new)) {
+            return self.put(pages, run, both);
+        }
+        self.put(pages, run, new)?;
+        self.set_len(pages, list, run, len + 1)
+    }
+
+    fn put(&mut self, pages: &mut Pages, run: u64, span: Span) -> Result<(), Absent> {
+        self.entries.insert(pages, &entry(run, span.first), &value(span)).map(drop)
     }
 
     /// A number that no run has.
@@ -109,7 +118,7 @@ impl Deaths {
         self.runs.insert(pages, &pack(&[list.0, run]), &pack(&[len])).map(drop)
     }
 
-    /// Versions of the first run of the list of `list`, from run `from` on, that has any born after `since`: some of its
+    /// Entries of the first run of the list of `list`, from run `from` on, that has any born after `since`: some of its
     /// youngest, the youngest first; and the run.
     pub(super) fn born_after(
         &mut self,
@@ -117,14 +126,14 @@ impl Deaths {
         list: Epoch,
         since: Epoch,
         from: u64,
-    ) -> Result<Option<(u64, Vec<Dead>)>, Absent> {
+    ) -> Result<Option<(u64, Vec<Span>)>, Absent> {
         let mut from = from;
         while let Some(run) = self.run_from(pages, list, from)? {
             let (first, last) = (pack(&[run, since.0 + 1, 0]), pack(&[run, NUMBER_MAX, NUMBER_MAX]));
             let found = self.entries.last_in_leaf(pages, (&first, &last), TAIL_MAX)?;
             self.looked += found.len().max(1) as u64;
             if !found.is_empty() {
-                return Ok(Some((run, found.iter().map(|(key, slot)| dead(key, slot)).collect())));
+                return Ok(Some((run, found.iter().map(|(key, value)| span(key, value)).collect())));
             }
             from = run + 1;
         }
@@ -144,7 +153,8 @@ impl Deaths {
         let from = if run == at[0] { at } else { [run, 0, 0] };
         let is_young = from[1] > split.0;
         let end = if is_young { [run + 1, 0, 0] } else { [run, split.0 + 1, 0] };
-        let (count, next) = self.entries.count_in_leaf(pages, &pack(&from), &pack(&end))?;
+        let (found, next) = self.entries.in_leaf(pages, &pack(&from), &pack(&end))?;
+        let count = found.iter().map(|(key, value)| span(key, value).len).sum();
         Ok(Some((count, is_young, next.map_or(end, |key| [0, 1, 2].map(|n| number(&key, n))))))
     }
 
@@ -154,50 +164,75 @@ impl Deaths {
         Ok(found.filter(|(key, _)| number(key, 0) == list.0).map(|(key, _)| number(&key, 1)))
     }
 
-    /// The youngest version of a run.
-    fn last(&self, pages: &Pages, run: u64) -> Result<Option<Dead>, Absent> {
-        let found = self.entries.at_or_before(pages, &pack(&[run, NUMBER_MAX, NUMBER_MAX]))?;
-        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, slot)| dead(&key, &slot)))
+    /// The last entry of a run up to `key`.
+    fn last_up_to(&self, pages: &Pages, run: u64, key: &[u8; 3 * NUMBER]) -> Result<Option<Span>, Absent> {
+        let found = self.entries.at_or_before(pages, key)?;
+        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, value)| span(&key, &value)))
     }
 
-    /// Removes the youngest versions of a run, as [`Deaths::born_after`] found them.
+    /// Removes the youngest versions of a run, as [`Deaths::born_after`] found them, the youngest first; of the oldest entry
+    /// among them perhaps only the last versions.
     pub(super) fn pop(
         &mut self,
         pages: &mut Pages,
         (list, run): (Epoch, u64),
-        youngest: &[Dead],
+        youngest: &[Span],
     ) -> Result<(), Absent> {
         let Some(oldest) = youngest.last() else { return Ok(()) };
-        let (len, some) = (self.len_of(pages, list, run)?, youngest.len());
-        self.entries.remove_run(pages, &entry(run, *oldest), some)?;
-        self.shorten(pages, list, (run, len), some as u64)
+        let len = self.len_of(pages, list, run)?;
+        let whole = self.last_up_to(pages, run, &entry(run, oldest.first))?;
+        let [rest, _] = whole.map_or([None; 2], |whole| whole.without(*oldest));
+        let gone = &youngest[..youngest.len() - usize::from(rest.is_some())];
+        if let Some(rest) = rest {
+            self.put(pages, run, rest)?;
+        }
+        if let Some(oldest) = gone.last() {
+            self.entries.remove_run(pages, &entry(run, oldest.first), gone.len())?;
+        }
+        self.versions -= youngest.iter().map(|span| span.len).sum::<u64>();
+        self.shorten(pages, list, (run, len), gone.len() as u64)
     }
 
     /// Removes a version from the list of `list`, if it is there.
     pub(super) fn take_out(&mut self, pages: &mut Pages, list: Epoch, dead: Dead) -> Result<(), Absent> {
         let mut from = 0;
         while let Some(run) = self.run_from(pages, list, from)? {
-            if self.entries.get(pages, &entry(run, dead))?.is_some() {
-                let len = self.len_of(pages, list, run)?;
-                return self.remove(pages, list, (run, len), dead);
+            let whole = self.last_up_to(pages, run, &entry(run, dead))?;
+            if let Some(whole) = whole.filter(|whole| whole.has(dead)) {
+                return self.cut_out(pages, (list, run), whole, dead);
             }
             from = run + 1;
         }
         Ok(())
     }
 
-    fn remove(
+    /// Removes a version from an entry of a run, which may become two.
+    fn cut_out(
         &mut self,
         pages: &mut Pages,
-        list: Epoch,
-        (run, len): (u64, u64),
+        (list, run): (Epoch, u64),
+        whole: Span,
         dead: Dead,
     ) -> Result<(), Absent> {
-        self.entries.remove(pages, &entry(run, dead))?;
-        self.shorten(pages, list, (run, len), 1)
+        let len = self.len_of(pages, list, run)?;
+        let [before, behind] = whole.without(Span::of(dead));
+        if let Some(behind) = behind {
+            self.entries.get(pages, &entry(run, behind.first))?;
+        }
+        match before {
+            Some(before) => self.put(pages, run, before)?,
+            None => _ = self.entries.remove(pages, &entry(run, whole.first))?,
+        }
+        behind.map_or(Ok(()), |behind| self.put(pages, run, behind))?;
+        self.versions -= 1;
+        match (before, behind) {
+            (Some(_), Some(_)) => self.set_len(pages, list, run, len + 1),
+            (None, None) => self.shorten(pages, list, (run, len), 1),
+            _ => Ok(()),
+        }
     }
 
-    /// Notes that a run of `len` versions has some fewer.
+    /// Notes that a run of `len` entries has some fewer.
     fn shorten(
         &mut self,
         pages: &mut Pages,
@@ -236,15 +271,17 @@ impl Deaths {
                 None => return Ok(false),
             },
         };
-        let Some(dead) = self.last(pages, merge.from)? else {
+        let last = pack(&[merge.from, NUMBER_MAX, NUMBER_MAX]);
+        let Some(span) = self.last_up_to(pages, merge.from, &last)? else {
             unreachable!("a run without entries is dropped")
         };
         let (less, more) = (self.len_of(pages, list, merge.from)?, self.len_of(pages, list, merge.to)?);
-        self.entries.get(pages, &entry(merge.to, dead))?;
-        self.entries.insert(pages, &entry(merge.to, dead), &pack(&[dead.slot.0]))?;
+        self.entries.get(pages, &entry(merge.to, span.first))?;
+        self.put(pages, merge.to, span)?;
         self.set_len(pages, list, merge.to, more + 1)?;
         self.merging = Some(merge);
-        self.remove(pages, list, (merge.from, less), dead)?;
+        self.entries.remove(pages, &entry(merge.from, span.first))?;
+        self.shorten(pages, list, (merge.from, less), 1)?;
         self.merged += 1;
         Ok(true)
     }
@@ -273,7 +310,16 @@ fn entry(run: u64, dead: Dead) -> [u8; 3 * NUMBER] {
     pack(&[run, dead.born.0, dead.block.0])
 }
 
-/// The version of an entry.
-fn dead(key: &[u8], slot: &[u8]) -> Dead {
-    Dead { born: Epoch(number(key, 1)), block: Block(number(key, 2)), slot: Slot(number(slot, 0)) }
+fn value(span: Span) -> [u8; NUMBER + LEN] {
+    let mut bytes = [0; NUMBER + LEN];
+    bytes[..NUMBER].copy_from_slice(&pack::<NUMBER>(&[span.first.slot.0]));
+    bytes[NUMBER..].copy_from_slice(&span.len_bytes());
+    bytes
+}
+
+/// The versions of an entry.
+fn span(key: &[u8], value: &[u8]) -> Span {
+    let first =
+        Dead { born: Epoch(number(key, 1)), block: Block(number(key, 2)), slot: Slot(number(value, 0)) };
+    Span::with_len(first, &value[NUMBER..])
 }

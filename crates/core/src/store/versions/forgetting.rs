@@ -111,7 +111,9 @@ impl Versions {
     fn found(&mut self, step: Result<history::Forgotten, Absent>) -> ForgetStep {
         match step {
             Err(Absent(page)) => return ForgetStep::Missing(page_place(page)),
-            Ok(history::Forgotten::Versions(dead)) => self.forgetting.versions += dead.len() as u64,
+            Ok(history::Forgotten::Versions(dead)) => {
+                self.forgetting.versions += dead.iter().map(|span| span.len).sum::<u64>();
+            }
             Ok(history::Forgotten::More) => {}
             Ok(history::Forgotten::All) => {
                 self.committing.wants_index = true;

@@ -12,8 +12,9 @@
 mod comparing;
 mod gaps;
 
-use super::deaths::{Dead, Deaths};
+use super::deaths::Deaths;
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
+use super::span::{Dead, LEN, Span};
 use crate::mutant::{self, Mutant};
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
@@ -21,6 +22,7 @@ use crate::units::{Epoch, Extent};
 pub(super) use gaps::ForgetBlocks;
 use gaps::Gaps;
 use roaring::RoaringBitmap;
+use std::ops::Range;
 
 /// The numbers of the trees of the index, and the places of their roots in its head.
 const VERSIONS: usize = 0;
@@ -34,6 +36,9 @@ pub(super) const CLUSTERS: usize = 6;
 
 /// The slot of a block that was freed: it reads as zeros.
 const FREED: Slot = Slot(NUMBER_MAX);
+
+/// Most versions that die in one step of a forget.
+const DEAD_MAX: u64 = 512;
 
 /// Milliseconds since 1970, as the host's clock said.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -55,8 +60,8 @@ pub(super) struct History {
     pub(super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
     epochs: Tree<NUMBER, { 8 + NUMBER }>,
-    /// The slots of versions that are owed: the block, and its birth.
-    owed: Tree<NUMBER, { 2 * NUMBER }>,
+    /// Versions that are owed, by their first slot: the block there, its birth, and how many versions.
+    owed: Tree<NUMBER, { 2 * NUMBER + LEN }>,
     pub(super) gaps: Gaps,
     /// The epoch that takes the writes that arrive.
     open: Epoch,
@@ -64,6 +69,19 @@ pub(super) struct History {
     last_kept: [Option<Epoch>; 2],
     /// In how many blocks the open epoch has changed, and the one before it, whose last changes may be under way.
     changed: [u64; 2],
+    /// How many versions are owed.
+    owed_versions: u64,
+}
+
+/// What a head notes of a history beside its trees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    /// In how many blocks the open epoch has changed, and the one before it.
+    pub(super) changed: [u64; 2],
+    /// How many versions are dead and shown by a kept epoch.
+    pub(super) retired: u64,
+    /// How many versions are owed.
+    pub(super) owed: u64,
 }
 
 /// The end of a kept epoch.
@@ -143,7 +161,7 @@ impl Forget {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Forgotten {
     /// These versions are owed now.
-    Versions(Vec<Dead>),
+    Versions(Vec<Span>),
     /// Something else; there is more.
     More,
     /// All is done.
@@ -152,26 +170,27 @@ pub(super) enum Forgotten {
 
 impl History {
     /// The history that `head` names. All inner pages have to be [loaded](History::reach) before its use.
-    /// The head's note says in how many blocks the open epoch and the one before it had `changed` by then.
-    pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch, changed: [u64; 2]) -> Self {
+    /// The head's note has the `counts` as of then.
+    pub(super) fn open(disk: [u8; 16], head: &Head, open: Epoch, counts: Counts) -> Self {
         let root = |tree: usize| head.roots.get(tree).copied().unwrap_or_default();
         let at = |tree: usize| (tree as u8, root(tree));
         Self {
             pages: Pages::new(disk, head.generation),
             versions: Tree::new(VERSIONS as u8, root(VERSIONS)),
-            deaths: Deaths::new(at(DEATHS), at(RUNS)),
+            deaths: Deaths::new(at(DEATHS), at(RUNS), counts.retired),
             epochs: Tree::new(EPOCHS as u8, root(EPOCHS)),
             owed: Tree::new(OWED as u8, root(OWED)),
             gaps: Gaps::new(at(GAPS)),
             open,
             last_kept: [None; 2],
-            changed,
+            changed: counts.changed,
+            owed_versions: counts.owed,
         }
     }
 
-    /// In how many blocks the open epoch and the one before it have changed, for a head.
-    pub(super) fn changed(&self) -> [u64; 2] {
-        self.changed
+    /// What a head notes.
+    pub(super) fn counts(&self) -> Counts {
+        Counts { changed: self.changed, retired: self.retired(), owed: self.owed() }
     }
 
     /// Whether the open epoch differs from the one before it, as far as the index knows. If that one is not kept, or lacks
@@ -286,12 +305,13 @@ impl History {
     }
 
     /// Notes that `epoch`, the open one or the one before it, has put content of `block` into `slot`, or has
-    /// freed the block. Returns the version that is owed now, if one is.
+    /// freed the block. Returns the version that no epoch shows any more, if there is one: it is owed, unless it `vanishes`.
     pub(super) fn write(
         &mut self,
         block: Block,
         slot: Option<Slot>,
         epoch: Epoch,
+        vanishes: impl Fn(Slot) -> bool,
     ) -> Result<Option<Dead>, Absent> {
         let old = self.latest(block, epoch)?;
         let dead =
@@ -306,7 +326,8 @@ impl History {
             None => old,
         };
         match (owed, dead) {
-            (Some(owed), _) => self.owe(owed)?,
+            (Some(owed), _) if vanishes(owed.slot) => {}
+            (Some(owed), _) => self.owe(Span::of(owed))?,
             (None, Some(dead)) => self.deaths.add(&mut self.pages, epoch, dead)?,
             (None, None) => {}
         }
@@ -344,29 +365,57 @@ impl History {
         if last.is_some_and(|last| last >= epoch) { before } else { last }
     }
 
-    fn owe(&mut self, dead: Dead) -> Result<(), Absent> {
-        let value = pack(&[dead.block.0, dead.born.0]);
-        self.owed.insert(&mut self.pages, &pack(&[dead.slot.0]), &value).map(drop)
+    fn owe(&mut self, span: Span) -> Result<(), Absent> {
+        let slot = pack(&[span.first.slot.0]);
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        self.owed_versions += span.len;
+        self.put_owed(before.and_then(|before| before.joined(span)).unwrap_or(span))
     }
 
-    /// The first version that is owed in slot `from` or behind it.
-    pub(super) fn owed_from(&self, from: Slot) -> Result<Option<Dead>, Absent> {
-        let found = self.owed.at_or_after(&self.pages, &pack(&[from.0]))?;
-        Ok(found.map(|(key, it)| Dead {
-            slot: Slot(number(&key, 0)),
-            block: Block(number(&it, 0)),
-            born: Epoch(number(&it, 1)),
-        }))
+    fn put_owed(&mut self, span: Span) -> Result<(), Absent> {
+        let Dead { born, block, slot } = span.first;
+        let mut value = [0; 2 * NUMBER + LEN];
+        value[..2 * NUMBER].copy_from_slice(&pack::<{ 2 * NUMBER }>(&[block.0, born.0]));
+        value[2 * NUMBER..].copy_from_slice(&span.len_bytes());
+        self.owed.insert(&mut self.pages, &pack(&[slot.0]), &value).map(drop)
+    }
+
+    /// The first versions that are owed in slot `from` or behind it.
+    pub(super) fn owed_from(&self, from: Slot) -> Result<Option<Span>, Absent> {
+        Ok(self.owed_at(from)?.and_then(|span| span.within(&(from..Slot(NUMBER_MAX)))))
+    }
+
+    /// The entry that has slot `from`, or else the first one behind it.
+    fn owed_at(&self, from: Slot) -> Result<Option<Span>, Absent> {
+        let slot = pack(&[from.0]);
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        if let Some(before) = before.filter(|before| before.slots().contains(&from)) {
+            return Ok(Some(before));
+        }
+        Ok(self.owed.at_or_after(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value)))
     }
 
     /// How many versions are owed.
     pub(super) fn owed(&self) -> u64 {
-        self.owed.len()
+        self.owed_versions
     }
 
-    /// Notes that nothing is owed in `slot` any more.
-    pub(super) fn completed(&mut self, slot: Slot) -> Result<(), Absent> {
-        self.owed.remove(&mut self.pages, &pack(&[slot.0])).map(drop)
+    /// Notes that nothing is owed any more in the first of these `slots` where something is, and those right behind it that
+    /// one entry has: what was owed there.
+    pub(super) fn completed(&mut self, slots: &Range<Slot>) -> Result<Option<Span>, Absent> {
+        let Some(whole) = self.owed_at(slots.start)? else { return Ok(None) };
+        let Some(part) = whole.within(slots) else { return Ok(None) };
+        let [before, behind] = whole.without(part);
+        if let Some(behind) = behind {
+            self.owed.get(&self.pages, &pack(&[behind.first.slot.0]))?;
+        }
+        match before {
+            Some(before) => self.put_owed(before)?,
+            None => _ = self.owed.remove(&mut self.pages, &pack(&[whole.first.slot.0]))?,
+        }
+        behind.map_or(Ok(()), |behind| self.put_owed(behind))?;
+        self.owed_versions -= part.len;
+        Ok(Some(part))
     }
 
     /// Closes the open epoch, which is kept from now on, and opens the next one.
@@ -425,41 +474,59 @@ impl History {
     }
 
     /// Forgets versions of a run, which are its youngest, up to the first whose pages are not all in memory.
-    fn forget_versions(&mut self, of: (Epoch, u64), youngest: &[Dead]) -> Result<Forgotten, Absent> {
-        let mut owed = Vec::new();
-        for (n, dead) in youngest.iter().enumerate() {
-            match self.forget_version(*dead) {
-                Ok(is_owed) => owed.extend(Some(*dead).filter(|_| is_owed)),
-                Err(absent) if n == 0 => return Err(absent),
-                Err(_) => {
-                    self.deaths.pop(&mut self.pages, of, &youngest[..n])?;
-                    return Ok(Forgotten::Versions(owed));
-                }
+    fn forget_versions(&mut self, of: (Epoch, u64), youngest: &[Span]) -> Result<Forgotten, Absent> {
+        let (mut owed, mut gone, mut left) = (Vec::new(), Vec::new(), DEAD_MAX);
+        for span in youngest {
+            if left == 0 {
+                break;
             }
+            let span = span.last(left);
+            match self.forget_span(span) {
+                Ok(dead) => owed.extend(dead),
+                Err(absent) if gone.is_empty() => return Err(absent),
+                Err(_) => break,
+            }
+            left -= span.len;
+            gone.push(span);
         }
-        self.deaths.pop(&mut self.pages, of, youngest)?;
+        self.deaths.pop(&mut self.pages, of, &gone)?;
         Ok(Forgotten::Versions(owed))
     }
 
-    /// Forgets one version, unless that was done before: whether it is owed from now on.
-    fn forget_version(&mut self, dead: Dead) -> Result<bool, Absent> {
-        let Dead { born, block, slot } = dead;
-        if self.latest(block, born)? != Some(Version { born, slot }) {
-            return Ok(false);
+    /// Forgets some versions, unless that was done before: what is owed from now on.
+    fn forget_span(&mut self, span: Span) -> Result<Vec<Span>, Absent> {
+        let Dying { versions, keys, ends } = self.dying(span)?;
+        let owed = Span::all_of(versions.into_iter());
+        owed.iter().try_for_each(|span| self.owed_at(span.first.slot).map(drop))?;
+        owed.iter().try_for_each(|span| self.owe(*span))?;
+        self.versions.remove_all(&mut self.pages, &keys)?;
+        ends.into_iter().for_each(|epoch| self.count_change(epoch, -1));
+        Ok(owed)
+    }
+
+    /// What is to be removed with the versions of `span` that the index still has.
+    fn dying(&self, span: Span) -> Result<Dying, Absent> {
+        let mut dying = Dying::default();
+        let mut versions = self.versions.searches(&self.pages);
+        for dead in span.each() {
+            let key = pack(&[dead.block.0, dead.born.0]);
+            if versions.at_or_before(&key)? != Some((key, pack(&[dead.slot.0]))) {
+                continue;
+            }
+            dying.versions.push(dead);
+            dying.keys.push(key);
+            let of_block = |it: &([u8; 2 * NUMBER], [u8; NUMBER])| number(&it.0, 0) == dead.block.0;
+            let is_end = |it: &([u8; 2 * NUMBER], [u8; NUMBER])| number(&it.1, 0) == FREED.0;
+            let Some(end) = versions.beside(&key, true)?.filter(|it| of_block(it) && is_end(it)) else {
+                continue;
+            };
+            // The end of a block that reads as zeros before it, too, says nothing.
+            if versions.beside(&key, false)?.is_none_or(|it| !of_block(&it) || is_end(&it)) {
+                dying.keys.push(end.0);
+                dying.ends.push(Epoch(number(&end.0, 1)));
+            }
         }
-        let next = self.versions.at_or_after(&self.pages, &pack(&[block.0, born.0 + 1]))?;
-        let end = next.filter(|(key, it)| number(key, 0) == block.0 && number(it, 0) == FREED.0);
-        // The end of a block that reads as zeros before it, too, says nothing.
-        let before = if end.is_some() { self.latest(block, Epoch(born.0 - 1))? } else { None };
-        let idle_end = end.filter(|_| before.is_none_or(|before| before.slot == FREED));
-        self.owed.get(&self.pages, &pack(&[slot.0]))?;
-        self.owe(dead)?;
-        self.versions.remove(&mut self.pages, &pack(&[block.0, born.0]))?;
-        if let Some((key, _)) = idle_end {
-            self.versions.remove(&mut self.pages, &key)?;
-            self.count_change(Epoch(number(&key, 1)), -1);
-        }
-        Ok(true)
+        Ok(dying)
     }
 
     fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
@@ -483,8 +550,25 @@ impl History {
 
     /// How many versions are dead and shown by a kept epoch.
     pub(super) fn retired(&self) -> u64 {
-        self.deaths.len()
+        self.deaths.versions()
     }
+}
+
+/// What a forget removes from the tree of versions.
+#[derive(Default)]
+struct Dying {
+    versions: Vec<Dead>,
+    /// The keys of the versions, and of ends that say nothing without them, in order.
+    keys: Vec<[u8; 2 * NUMBER]>,
+    /// The epochs of these ends.
+    ends: Vec<Epoch>,
+}
+
+/// The versions of an entry of the tree of what is owed.
+fn owed(key: &[u8], value: &[u8]) -> Span {
+    let first =
+        Dead { slot: Slot(number(key, 0)), block: Block(number(value, 0)), born: Epoch(number(value, 1)) };
+    Span::with_len(first, &value[2 * NUMBER..])
 }
 
 #[cfg(test)]

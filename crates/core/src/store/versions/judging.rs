@@ -105,7 +105,8 @@ impl Versions {
         let catalog = &self.catalog;
         // The index does not know yet what waits for this page.
         self.stuck.map_or(Ok(()), |page| Err(Absent(page)))?;
-        let owed = catalog.history.owed_from(it.slot)?.filter(|dead| dead.slot == it.slot);
+        let owed =
+            catalog.history.owed_from(it.slot)?.map(|span| span.first).filter(|dead| dead.slot == it.slot);
         let is_owed = owed.is_some_and(|dead| (dead.block, dead.born) == (it.block, it.born));
         let is_shown = catalog.history.slot_of(it.block, it.born)? == Some(it.slot);
         // Its home may have another stub by now, which the log has.

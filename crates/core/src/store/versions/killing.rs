@@ -10,6 +10,7 @@
 
 use super::catalog::Catalog;
 use super::root::{self, Cell};
+use super::span::slots_of;
 use super::{Change, Versions, in_slot};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -20,11 +21,14 @@ use crate::store::{Backlog, Job, JobEnd, Residue, Store};
 use crate::tree::Absent;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Most stubs in one job.
-const STUBS_MAX: usize = 1024;
+const STUBS_MAX: usize = 4096;
+/// Most slots whose space one job gives back.
+const SPARE_AT_ONCE: usize = 1024;
 /// Most slots to look at for one job.
-const LOOKS_MAX: usize = 4 * STUBS_MAX;
+const LOOKS_MAX: usize = 2 * STUBS_MAX;
 /// With so many stubs to destroy no job waits for an idle disk.
 const PILE_MAX: u64 = 1 << 16;
 /// With so many spare slots their space is given back although the disk is busy.
@@ -41,6 +45,21 @@ enum Fate {
     Kept,
 }
 
+/// How far a sweep over all that is owed is.
+#[derive(Debug, Default)]
+struct Sweep {
+    /// Where the next look for slots begins.
+    next: Slot,
+    /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
+    looked: bool,
+    swept: bool,
+    /// Whether the sweep has left stubs to the end of their half of the log, or of the checkpoint under way.
+    put_off: bool,
+    /// How many versions were owed when the sweep before had left all that it found to that end: the next one finds the same
+    /// as long as these are as many.
+    all_put_off: Option<u64>,
+}
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Killing {
@@ -53,13 +72,7 @@ pub(super) struct Killing {
     committing: BTreeSet<Slot>,
     /// The slots that can be taken, now or soon, and have space.
     spare: BlockSet<Pos>,
-    /// Where the next look for slots begins.
-    next: Slot,
-    /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
-    looked: bool,
-    swept: bool,
-    /// Whether the sweep has left stubs to the end of their half of the log, or of the checkpoint under way.
-    put_off: bool,
+    sweep: Sweep,
     /// The slots of the job under way.
     under_way: BTreeSet<Slot>,
     /// A page of the index that the jobs need is damaged.
@@ -120,14 +133,14 @@ impl Killing {
 
     /// Begins a sweep over all that is owed.
     pub(super) fn begin_sweep(&mut self) {
-        (self.next, self.looked, self.swept, self.put_off) = (Slot(0), false, false, false);
+        self.sweep = Sweep::default();
     }
 
     /// Whether the stubs of all versions are destroyed that were owed when the sweep began, apart from content that the
     /// journal owes; `owed` versions are now.
     pub(super) fn has_swept(&self, owed: u64) -> bool {
         let is_settled = self.left.len() as u64 == self.left_owed;
-        is_settled && (self.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
+        is_settled && (self.sweep.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
     }
 
     /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
@@ -166,22 +179,24 @@ impl Versions {
             let slot = Slot(slot);
             if self.killing.left.remove(&slot) == Some(Fate::Owed) {
                 self.killing.left_owed -= 1;
-                self.killed(BTreeSet::from([slot]));
+                self.killed(&some(&BTreeSet::from([slot])));
             }
         }
     }
 
     /// Notes that the stubs of these slots are destroyed.
-    pub(super) fn killed(&mut self, slots: BTreeSet<Slot>) {
-        for slot in &slots {
-            self.killing.fresh.remove(slot);
-            self.killing.committing.remove(slot);
-        }
-        for slot in slots {
-            if self.killing.gives_back() {
-                self.killing.spare.insert(in_slot(slot).extent);
+    pub(super) fn killed(&mut self, slots: &BlockSet<Pos>) {
+        for run in slots.runs() {
+            let Range { start, end } = slots_of(run);
+            for replaced in [&mut self.killing.fresh, &mut self.killing.committing] {
+                if !replaced.is_empty() {
+                    (start.0..end.0).for_each(|slot| _ = replaced.remove(&Slot(slot)));
+                }
             }
-            self.change(Change::Destroyed(slot));
+            if self.killing.gives_back() {
+                self.killing.spare.insert(run);
+            }
+            self.change(Change::Destroyed(start, end));
         }
     }
 
@@ -199,7 +214,7 @@ impl Versions {
     fn hold_spare(&mut self) -> BTreeSet<Slot> {
         let runs = self.killing.spare.runs();
         let slots = runs.flat_map(|run| (run.start.0 / BLOCK_BYTES..run.end() / BLOCK_BYTES).map(Slot));
-        let mut slots: BTreeSet<Slot> = slots.take(STUBS_MAX).collect();
+        let mut slots: BTreeSet<Slot> = slots.take(SPARE_AT_ONCE).collect();
         slots.retain(|slot| {
             let is_held = self.catalog.slots.hold(*slot);
             if !is_held {
@@ -262,10 +277,12 @@ impl Versions {
         }
         match self.stubs_to_kill() {
             Ok(places) if places.is_empty() => {
-                if self.killing.looked && self.killing.put_off {
+                if self.killing.sweep.looked && self.killing.sweep.put_off {
                     self.killing.begin_sweep();
+                    self.killing.sweep.all_put_off =
+                        Some(self.catalog.history.owed()).filter(|_| self.committing.has_index_to_write());
                 }
-                self.killing.swept = self.killing.looked;
+                self.killing.sweep.swept = self.killing.sweep.looked;
                 self.spare_job()
             }
             Ok(places) => Some(Job::Destroy(places)),
@@ -286,31 +303,39 @@ impl Versions {
 
     /// Where the stubs are that the next job destroys. Those that die with their half of the log soon are left to that.
     fn stubs_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
-        let (mut slots, mut from) = (BTreeSet::new(), self.killing.next);
-        let turns_soon = self.committing.has_index_to_write() || self.forgetting.is_searching();
-        for _ in 0..LOOKS_MAX {
-            let Some(dead) = self.catalog.history.owed_from(from)? else {
+        // What a forget finds is left to the sweep that follows: most of it may die with the half of the log.
+        let is_waiting = self.killing.sweep.all_put_off == Some(self.catalog.history.owed());
+        if self.forgetting.is_searching() || self.committing.has_index_to_write() && is_waiting {
+            return Ok(Vec::new());
+        }
+        let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.sweep.next, 0);
+        while looks < LOOKS_MAX && slots.len() < STUBS_MAX {
+            let Some(owed) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
-                self.killing.looked = true;
+                self.killing.sweep.looked = true;
                 break;
             };
-            from = Slot(dead.slot.0 + 1);
-            let dies_soon =
-                turns_soon && self.catalog.dies_with_half(dead.slot, self.committing.index.as_ref());
-            let must_wait = dies_soon || self.catalog.log.is_moving(dead.slot);
-            match self.killing.may_kill(dead.slot) {
-                true if must_wait => self.killing.put_off = true,
-                true => _ = slots.insert(dead.slot),
-                false => {}
-            }
-            if slots.len() == STUBS_MAX {
-                break;
+            let most = (LOOKS_MAX - looks).min(STUBS_MAX - slots.len());
+            for slot in owed.each().map(|dead| dead.slot).take(most) {
+                if self.killing.may_kill(slot) && !self.must_wait(slot) {
+                    slots.insert(slot);
+                }
+                (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
-        self.killing.next = from;
+        self.killing.sweep.next = from;
         let places = self.catalog.places_of(&slots);
         self.killing.under_way = slots;
         Ok(places)
+    }
+
+    /// Whether the stub of `slot`, which is owed, is left for later: it dies with its half of the log, or is being copied.
+    fn must_wait(&mut self, slot: Slot) -> bool {
+        let dies_soon = self.committing.has_index_to_write()
+            && self.catalog.dies_with_half(slot, self.committing.index.as_ref());
+        let must_wait = dies_soon || self.catalog.log.is_moving(slot);
+        self.killing.sweep.put_off |= must_wait;
+        must_wait
     }
 
     pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
@@ -319,19 +344,23 @@ impl Versions {
             return self.release_spare(&slots, matches!(end, JobEnd::Done(_)));
         }
         let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
-        self.killing.swept = self.killing.looked && !self.killing.put_off;
+        self.killing.sweep.swept = self.killing.sweep.looked && !self.killing.sweep.put_off;
         match job {
             Job::Search(part) => self.searched(*part, read),
-            Job::Destroy(_) => self.killed(slots),
+            Job::Destroy(_) => self.killed(&some(&slots)),
             Job::Renew(_, fresh) => {
                 let cell = Cell::from_bytes(fresh).expect("the job has the cell of a half");
-                let dying = self.catalog.old_half_renewed(cell);
-                let dying = dying.into_iter().filter(|slot| !self.killing.has_left(*slot)).collect();
-                self.killed(dying);
+                let mut dying = self.catalog.old_half_renewed(cell);
+                self.killing.left.keys().for_each(|slot| dying.remove(in_slot(*slot).extent));
+                self.killed(&dying);
             }
             Job::Punch(_) | Job::Shrink(_) | Job::Move { .. } => unreachable!("this store has no such job"),
         }
     }
+}
+
+fn some(slots: &BTreeSet<Slot>) -> BlockSet<Pos> {
+    BlockSet::of_ascending(slots.iter().map(|slot| slot.0))
 }
 
 /// The space of some slots, neighbours together.

@@ -1,7 +1,10 @@
 //! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
 
+use super::in_slot;
 use super::root::Cell;
+use super::span::bytes_of;
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
+use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
@@ -10,6 +13,7 @@ use crate::units::{Epoch, Extent, Pos};
 use std::collections::btree_map::{BTreeMap, Range};
 use std::collections::{BTreeSet, VecDeque};
 use std::iter::Peekable;
+use std::ops::Range as Slots;
 
 /// Where the stub of a version is that has no home yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +44,7 @@ enum Pending {
 }
 
 /// A half of the log that is not written any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Turned {
     /// The half, and whether anything was ever written under its cell.
     pub(super) half: u8,
@@ -50,7 +54,7 @@ pub(super) struct Turned {
     /// The slots of versions that are owed, and whose homes may have a copy of the stub.
     pub(super) at_home: Vec<Slot>,
     /// The slots of versions that are owed, and whose stubs are in the half and nowhere else.
-    pub(super) dying: BTreeSet<Slot>,
+    pub(super) dying: BlockSet<Pos>,
 }
 
 /// The epoch of the next sector, its entries, and which of them are versions.
@@ -88,9 +92,9 @@ pub(super) struct Log {
     /// How often the epoch changes in there.
     changes: u64,
     homeless: BTreeMap<Slot, Homeless>,
-    /// The homeless stubs that are owed: they get no home, since a job may be destroying them; and they die with their
+    /// The stubs that are owed. The homeless ones get no home, since a job may be destroying them; and they die with their
     /// half of the log, unless their home may have a copy.
-    owed: BTreeSet<Slot>,
+    owed: BlockSet<Pos>,
     /// The stubs that are on their way to their homes. Nothing destroys them meanwhile: the home would be written later.
     moving: BTreeSet<Slot>,
 }
@@ -103,7 +107,7 @@ impl Log {
         sequence: u64,
         (session, cells): (Session, [Cell; 2]),
     ) -> Self {
-        let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
+        let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BlockSet::default());
         let (now, before, changes, moving) = (Filled::default(), Filled::default(), 0, BTreeSet::new());
         let numbers = Numbers { last: sequence, durable: sequence };
         Self { layout, half, now, before, cells, numbers, session, pending, changes, homeless, owed, moving }
@@ -161,22 +165,35 @@ impl Log {
 
     /// Notes that a version is owed. Whether nothing is left of it: its stub was in memory only.
     pub(super) fn forget(&mut self, slot: Slot) -> bool {
-        // Without a stub, the content itself has to be destroyed.
-        let Some(it) = self.homeless.get(&slot) else { return false };
-        let is_in_memory = it.at == At::Memory && self.layout.stub_bytes > 0;
+        let is_in_memory = self.is_in_memory(slot);
         if is_in_memory {
             self.homeless.remove(&slot);
-        } else {
+        } else if self.homeless.contains_key(&slot) {
             self.owes(slot);
         }
         is_in_memory
     }
 
+    /// Whether the stub of a version is in memory only. Without a stub, the content itself has to be destroyed.
+    pub(super) fn is_in_memory(&self, slot: Slot) -> bool {
+        self.layout.stub_bytes > 0 && self.homeless.get(&slot).is_some_and(|it| it.at == At::Memory)
+    }
+
     /// Notes that a version is owed whose stub is in the log.
     pub(super) fn owes(&mut self, slot: Slot) {
         if self.layout.stub_bytes > 0 {
-            self.owed.insert(slot);
+            self.owed.insert(in_slot(slot).extent);
         }
+    }
+
+    /// Notes that versions are owed that kept epochs have shown, so that their stubs are not in memory only.
+    pub(super) fn owe_durable(&mut self, slots: &Slots<Slot>) {
+        if self.layout.stub_bytes == 0 {
+            return;
+        }
+        let mut logged = self.homeless.range(slots.clone());
+        assert!(logged.all(|(_, it)| it.at != At::Memory), "what a kept epoch shows is durable");
+        self.owed.insert(bytes_of(slots));
     }
 
     /// Whether the stub of a version is on its way to its home.
@@ -207,15 +224,35 @@ impl Log {
 
     /// Whether the stub of a version that is owed is in the current half, and nowhere else.
     pub(super) fn is_dying(&self, slot: Slot) -> bool {
-        self.owed.contains(&slot)
+        self.owed.contains(slot.0)
             && self.homeless.get(&slot).is_some_and(|it| !it.may_be_home && it.at != At::Memory)
     }
 
     /// Notes that the stub of a version was destroyed, or has its home.
     /// Whether it was not destroyed before, and had none.
     pub(super) fn settle(&mut self, slot: Slot) -> bool {
-        self.owed.remove(&slot);
+        self.owed.remove(in_slot(slot).extent);
         self.homeless.remove(&slot).is_some()
+    }
+
+    /// Notes that the stubs in these slots were destroyed.
+    pub(super) fn settle_all(&mut self, slots: &Slots<Slot>) {
+        self.owed.remove(bytes_of(slots));
+        let known: Vec<Slot> = self.homeless.range(slots.clone()).map(|(slot, _)| *slot).collect();
+        known.iter().for_each(|slot| _ = self.homeless.remove(slot));
+    }
+
+    /// Notes that a half of the log was destroyed. Which of the `dying` stubs were in it, and not destroyed before.
+    pub(super) fn settle_half(&mut self, dying: &BlockSet<Pos>) -> BlockSet<Pos> {
+        let mut settled = Vec::new();
+        self.homeless.retain(|slot, _| {
+            let dies = dying.contains(slot.0);
+            settled.extend(Some(slot.0).filter(|_| dies));
+            !dies
+        });
+        let settled = BlockSet::of_ascending(settled);
+        self.owed.subtract(&settled);
+        settled
     }
 
     /// The next commit: everything that is pending, as one write. None if that is nothing.
@@ -279,17 +316,17 @@ impl Log {
     pub(super) fn turn(&mut self) -> Turned {
         let (half, is_used) = (self.half, self.now.used > 0 || self.now.stained);
         (self.half, self.before, self.now) = (1 - self.half, self.now, Filled::default());
-        let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, it) in self.homeless.iter().filter(|(_, it)| it.at != At::Memory) {
-            let is_owed = self.owed.contains(slot) && !mutant::is(Mutant::HouseOwed);
+            let is_owed = self.owed.contains(slot.0) && !mutant::is(Mutant::HouseOwed);
             match (is_owed, it.may_be_home) {
                 (false, _) => to_home.push(*slot),
                 (true, true) => at_home.push(*slot),
-                (true, false) => drop(dying.insert(*slot)),
+                (true, false) => dying.push(slot.0),
             }
         }
         self.moving = to_home.iter().copied().collect();
-        Turned { half, is_used, to_home, at_home, dying }
+        Turned { half, is_used, to_home, at_home, dying: BlockSet::of_ascending(dying) }
     }
 
     /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
@@ -420,14 +457,15 @@ mod tests {
     #[test]
     fn a_stub_that_is_owed_dies_with_its_half_of_the_log() {
         let Turned { to_home, at_home, dying, .. } = log(64, false).turn();
-        assert_eq!((to_home, at_home, dying), (vec![Slot(2)], vec![], BTreeSet::from([Slot(1)])));
+        assert_eq!((to_home, at_home), (vec![Slot(2)], vec![]));
+        assert!(dying.contains(1) && dying.len() == 1);
     }
 
     #[test]
     fn a_stub_that_is_owed_and_may_be_at_home_is_not_written_there_once_more() {
         let mut log = log(64, true);
         let Turned { to_home, at_home, dying, .. } = log.turn();
-        assert_eq!((&to_home[..], &at_home[..], dying), (&[Slot(2)][..], &[Slot(1)][..], BTreeSet::new()));
+        assert_eq!((&to_home[..], &at_home[..], dying.len()), (&[Slot(2)][..], &[Slot(1)][..], 0));
         assert!(log.is_moving(Slot(2)) && !log.is_moving(Slot(1)));
         log.turn_back();
         assert_eq!(log.turn().at_home, [Slot(1)], "a turn that was given up changes nothing of that");
@@ -438,6 +476,6 @@ mod tests {
     #[test]
     fn content_without_a_stub_does_not_die_with_the_log() {
         let Turned { to_home, dying, .. } = log(0, false).turn();
-        assert_eq!((to_home, dying), (vec![Slot(1), Slot(2)], BTreeSet::new()));
+        assert_eq!((to_home, dying.len()), (vec![Slot(1), Slot(2)], 0));
     }
 }

@@ -385,7 +385,7 @@ impl Index<'_> {
             return Ok(Found::Shown(block));
         }
         let owed = self.ask(|catalog| catalog.history.owed_from(slot))?;
-        let is_owed = owed.is_some_and(|dead| dead.slot == slot);
+        let is_owed = owed.is_some_and(|span| span.first.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! Slots come in *clusters*: the stubs of one cluster share a page of the stub medium, and one key of the
 //! root. The disk is cut into *zones*, and a cluster takes the versions of blocks of one zone, however often
-//! and whenever these are written. A zone whose cluster is full is cut in two, unless it is as small as a
-//! cluster; so zones are small where much was written. (*Secure Deletion for a Versioning File System*,
+//! and whenever these are written. A zone that has filled some clusters is cut in two, unless it is as small as a
+//! cluster; so zones are small where much was written, and few clusters are only begun. Writes that ascend or descend cut
+//! it as soon as one is full: nothing follows in the part that they leave. (*Secure Deletion for a Versioning File System*,
 //! section 4.1, puts the stubs of an indirect block together.)
 
 use super::key::{NUMBER, number, pack};
+use super::span::Span;
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
@@ -14,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most slots in a cluster.
 const SLOTS_MAX: u64 = 128;
+/// So many clusters a zone fills before writes in no order cut it in two.
+const FULL_CLUSTERS: u32 = 3;
 /// Bytes of a cluster's entry in the index: its zone, and a bit for each slot that is used.
 const ENTRY: usize = NUMBER + 16;
 
@@ -53,8 +57,8 @@ pub(super) struct Slots {
     per_cluster: u64,
     /// Blocks of the disk.
     blocks: u64,
-    /// The first blocks of all zones.
-    zones: BTreeSet<u64>,
+    /// The first blocks of all zones, and how many clusters each has filled since it was cut, or since the start.
+    zones: BTreeMap<u64, u32>,
     partial: BTreeMap<Cluster, Partial>,
     /// By zone: the clusters with slots that can be taken.
     open: BTreeSet<(u64, Cluster)>,
@@ -80,7 +84,7 @@ impl Slots {
         Self {
             per_cluster,
             blocks,
-            zones: BTreeSet::from([0]),
+            zones: BTreeMap::from([(0, 0)]),
             partial: BTreeMap::new(),
             open: BTreeSet::new(),
             empty: RoaringBitmap::new(),
@@ -100,7 +104,7 @@ impl Slots {
         let (zone, used) = (number(zone, 0), u128::from_be_bytes(used.try_into().expect("sixteen bytes")));
         self.empty.insert_range(self.end.0..cluster.0);
         self.end = Cluster(cluster.0 + 1);
-        self.zones.insert(zone.min(self.blocks));
+        self.zones.insert(zone.min(self.blocks), 0);
         self.used += u64::from(used.count_ones());
         if used != self.all() {
             let span = (zone, self.zone_end(zone) - 1);
@@ -157,12 +161,12 @@ impl Slots {
 
     /// The zone that has `block`.
     fn zone_of(&self, block: u64) -> u64 {
-        self.zones.range(..=block).next_back().copied().unwrap_or_default()
+        self.zones.range(..=block).next_back().map_or(0, |(zone, _)| *zone)
     }
 
     /// The first block behind a zone.
     fn zone_end(&self, zone: u64) -> u64 {
-        self.zones.range(zone + 1..).next().copied().unwrap_or(self.blocks.max(zone + 1))
+        self.zones.range(zone + 1..).next().map_or(self.blocks.max(zone + 1), |(next, _)| *next)
     }
 
     /// Takes a slot for a version of `block`.
@@ -247,9 +251,15 @@ impl Slots {
         }
     }
 
-    /// Cuts a zone, whose cluster is full, in two: behind the blocks that were written if these ascend, before
-    /// them if they descend, else in their middle.
+    /// Notes that a zone has filled a cluster, and perhaps cuts it in two: behind the blocks that were written if these ascend,
+    /// before them if they descend, else in their middle.
     fn split(&mut self, zone: u64, last: u64, (low, high): (u64, u64)) {
+        let full = self.zones.entry(zone).or_default();
+        *full += 1;
+        if *full < FULL_CLUSTERS && last != high && last != low {
+            return;
+        }
+        *full = 0;
         let end = self.zone_end(zone);
         let middle = match last {
             _ if last == high => high + 1,
@@ -257,7 +267,7 @@ impl Slots {
             _ => low.midpoint(high) + 1,
         };
         if end - zone > self.per_cluster && (zone + 1..end).contains(&middle) {
-            self.zones.insert(middle);
+            self.zones.insert(middle, 0);
         }
     }
 
@@ -299,11 +309,19 @@ impl Slots {
         self.used -= 1;
     }
 
-    /// Frees a slot once the next head is durable: that head does not name the slot any more.
-    pub(super) fn free_later(&mut self, slot: Slot, block: Block) {
-        let (cluster, bit) = self.place(slot);
-        self.partial_of(cluster, block).pending |= bit;
-        self.changed.insert(cluster);
+    /// Frees the slots of these versions once the next head is durable: that head does not name them any more.
+    pub(super) fn free_later(&mut self, span: Span) {
+        let mut rest = Some(span);
+        while let Some(span) = rest {
+            let slot = span.first.slot;
+            let (cluster, _) = self.place(slot);
+            let end = Slot((u64::from(cluster.0) + 1) * self.per_cluster);
+            let Some(here) = span.within(&(slot..end)) else { return };
+            let bits = u128::MAX >> (SLOTS_MAX - here.len) << (slot.0 % self.per_cluster);
+            self.partial_of(cluster, span.first.block).pending |= bits;
+            self.changed.insert(cluster);
+            [_, rest] = span.without(here);
+        }
     }
 
     /// The cluster, which may have been full.

@@ -34,7 +34,7 @@ fn beyond_its_end_a_base_reads_as_zeros() {
     base.read(Pos(1 << 40), &mut buf).expect("a read");
     assert_eq!(buf, [0; 20]);
     buf = [1; 20];
-    if let Some(read) = base.read_cached(Pos(4995), &mut buf) {
+    if let Some(read) = base.read_cached(Pos(4995), &mut [IoSliceMut::new(&mut buf)]) {
         read.expect("a read");
         assert_eq!(buf, *[[7; 5].as_slice(), &[0; 15]].concat());
     }

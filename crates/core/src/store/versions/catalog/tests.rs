@@ -2,6 +2,7 @@
 //! the stub medium.
 
 use super::super::root::{self, Cells};
+use super::super::span::slots_of;
 use super::*;
 use crate::sealing::parse_home;
 use crate::tree::newest;
@@ -231,7 +232,8 @@ impl Rig {
         let (mut from, mut owed) = (Slot(0), Vec::new());
         while owed.len() < most
             && let Some((slot, places)) = self.ask(|store| {
-                Ok(store.history.owed_from(from)?.map(|dead| (dead.slot, store.places(dead.slot))))
+                let owed = store.history.owed_from(from)?.map(|span| span.first.slot);
+                Ok(owed.map(|slot| (slot, store.places(slot))))
             })
         {
             owed.push((slot, places));
@@ -247,7 +249,7 @@ impl Rig {
                 self.stubs.write(place.extent.start.0, &vec![0; place.extent.len as usize]);
             }
             self.stubs.sync();
-            self.ask(|store| store.destroyed(slot));
+            self.ask(|store| store.destroyed(&(slot..Slot(slot.0 + 1))));
         }
     }
 
@@ -263,8 +265,8 @@ impl Rig {
             }
             self.root.sync();
         }
-        for slot in self.store.old_half_renewed(cell) {
-            self.ask(|store| store.destroyed(slot));
+        for run in self.store.old_half_renewed(cell).runs() {
+            self.ask(|store| store.destroyed(&slots_of(run)));
         }
         true
     }
@@ -474,7 +476,7 @@ fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
     }
 }
 
-/// An index of a million epochs with four versions each, of a disk of 100 GiB.
+/// An index of a million epochs with a few versions each, of a disk of 100 GiB.
 struct Large {
     store: Catalog,
     index: BTreeMap<u64, Vec<u8>>,
@@ -485,8 +487,8 @@ const LARGE_BLOCKS: u64 = 100 << 18;
 const LARGE: Layout = Layout { stub_bytes: 64, half_bytes: 64 << 20 };
 
 impl Large {
-    /// Writes blocks of one epoch within `spread` of each other.
-    fn fill(spread: u64) -> Self {
+    /// Writes so many blocks of each epoch, within `spread` of each other.
+    fn fill(writes: u64, spread: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let head = Head { generation: 0, roots: vec![], note: vec![] };
         let opened = (Session(1), cells(&Disk::default(), 1));
@@ -495,7 +497,7 @@ impl Large {
         let mut it = Self { store, index: BTreeMap::new(), head };
         for epoch in 0..1_000_000 {
             let near = rng.next_u64() % (LARGE_BLOCKS - spread + 1);
-            for _ in 0..4 {
+            for _ in 0..writes {
                 let block = Block(near + rng.next_u64() % spread);
                 let (slot, open) = (it.store.begin_write(block), it.store.open_epoch());
                 it.store.end_write(block, slot);
@@ -512,8 +514,8 @@ impl Large {
     }
 
     fn checkpoint(&mut self) {
-        for slot in self.store.old_half_renewed(Cells::new([0; 32]).draw()) {
-            self.store.destroyed(slot).expect("all is in memory");
+        for run in self.store.old_half_renewed(Cells::new([0; 32]).draw()).runs() {
+            self.store.destroyed(&slots_of(run)).expect("all is in memory");
         }
         self.store.prepare_checkpoint().expect("all is in memory");
         let checkpoint = self.store.begin_checkpoint();
@@ -561,11 +563,12 @@ impl Large {
 #[test]
 #[ignore = "takes minutes: part of `make soak`"]
 fn a_million_epochs_take_four_percent_and_are_opened_with_a_thousand_pages() {
-    for spread in [LARGE_BLOCKS, 4000] {
-        let mut large = Large::fill(spread);
+    for (writes, spread) in [(2, LARGE_BLOCKS), (4, LARGE_BLOCKS), (4, 4000)] {
+        let mut large = Large::fill(writes, spread);
         let stored = large.store.slots.used() * 4096;
         let homes = large.store.slots.len() / LARGE.per_page() * 4096;
         let index = large.store.history.pages.bytes();
+        println!("{writes} versions an epoch: index {index}, homes {homes} bytes for {stored}");
         assert!((index + homes) * 100 <= 4 * stored, "{index} and {homes} bytes for {stored}");
         let read = large.reopen();
         assert!(read <= 1200, "{read} pages");

@@ -4,7 +4,7 @@
 //! A read of a gap is refused: the index has nothing there any more, and zeros would be a lie. So a gap stays known as
 //! long as an epoch is kept that has it.
 
-use super::{Dead, FREED, Forgotten, History};
+use super::{Dead, FREED, Forgotten, History, Span};
 use crate::extents::{ExtentMap, Value};
 use crate::mutant::{self, Mutant};
 use crate::sealing::Block;
@@ -146,7 +146,7 @@ impl History {
     }
 
     /// Looks at the next version; forgets it if it was born in time and has died. False if there is no other one.
-    fn forget_next(&mut self, forget: &mut ForgetBlocks, owed: &mut Vec<Dead>) -> Result<bool, Absent> {
+    fn forget_next(&mut self, forget: &mut ForgetBlocks, owed: &mut Vec<Span>) -> Result<bool, Absent> {
         let (from, born) = forget.at;
         let end = forget.blocks.end() / BLOCK_BYTES;
         let next = self.version_from(from, born)?.filter(|(block, _)| block.0 < end);
@@ -165,8 +165,7 @@ impl History {
             let dead = Dead { born: version.born, block, slot: version.slot };
             let list = self.kept_at_or_after(died)?.map_or(self.open, |(epoch, _)| epoch);
             self.deaths.take_out(&mut self.pages, list, dead)?;
-            let is_owed = self.forget_version(dead)?;
-            owed.extend(Some(dead).filter(|_| is_owed));
+            owed.extend(self.forget_span(Span::of(dead))?);
         }
         forget.at = after;
         Ok(true)

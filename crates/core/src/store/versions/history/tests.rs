@@ -87,7 +87,7 @@ struct Disk {
     head: Head,
     memory_max: usize,
     model: Dull,
-    durable: (Dull, u64, [u64; 2]),
+    durable: (Dull, u64, Counts),
     slots: u64,
 }
 
@@ -96,11 +96,11 @@ impl Disk {
         let head = Head { generation: 0, roots: vec![], note: vec![] };
         let model = Dull { open: 1, ..Dull::default() };
         Self {
-            history: History::open(DISK, &head, Epoch(1), [0; 2]),
+            history: History::open(DISK, &head, Epoch(1), Counts::default()),
             medium: BTreeMap::new(),
             head,
             memory_max,
-            durable: (model.clone(), 1, [0; 2]),
+            durable: (model.clone(), 1, Counts::default()),
             model,
             slots: 0,
         }
@@ -122,7 +122,7 @@ impl Disk {
         self.slots += 1;
         let slot = Some(self.slots).filter(|_| !is_free);
         let epoch = Epoch(self.model.open);
-        let owed = self.ask(|it| it.write(Block(block), slot.map(Slot), epoch));
+        let owed = self.ask(|it| it.write(Block(block), slot.map(Slot), epoch, |_| false));
         let before = self.model.owed.clone();
         self.model.write(block, slot);
         let news: Vec<u64> = self.model.owed.difference(&before).copied().collect();
@@ -172,7 +172,8 @@ impl Disk {
         loop {
             match self.ask(|it| it.forget_step(&mut forget)) {
                 Forgotten::Versions(all) => {
-                    all.into_iter().for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                    let all = all.into_iter().flat_map(Span::each);
+                    all.for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
                 }
                 Forgotten::More => {}
                 Forgotten::All => break,
@@ -195,7 +196,9 @@ impl Disk {
         loop {
             match self.ask(|it| it.forget_blocks_step(&mut forget)) {
                 Forgotten::Versions(all) => {
-                    all.into_iter().for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                    all.iter()
+                        .flat_map(|span| span.each())
+                        .for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
                 }
                 Forgotten::More => {}
                 Forgotten::All => break,
@@ -208,12 +211,15 @@ impl Disk {
     }
 
     /// Destroys what is owed in some slots.
-    fn complete(&mut self) {
-        let Some(dead) = self.ask(|it| it.owed_from(Slot(0))) else { return };
-        assert!(self.model.owed.remove(&dead.slot.0));
-        assert_eq!(self.model.versions[&dead.slot.0].0, dead.block.0);
-        self.model.versions.remove(&dead.slot.0);
-        self.ask(|it| it.completed(dead.slot));
+    fn complete(&mut self, from: u64, most: u64) {
+        let Some(span) = self.ask(|it| it.owed_from(Slot(from))) else { return };
+        let some = Span { len: span.len.min(most), ..span };
+        for dead in some.each() {
+            assert!(self.model.owed.remove(&dead.slot.0));
+            let (block, born, _) = self.model.versions.remove(&dead.slot.0).expect("the version is known");
+            assert_eq!((block, born), (dead.block.0, dead.born.0));
+        }
+        assert_eq!(self.ask(|it| it.completed(&some.slots())), Some(some));
     }
 
     fn make_durable(&mut self) {
@@ -221,13 +227,13 @@ impl Disk {
         let generation = self.history.pages.begin_head();
         self.head = Head { generation, roots: self.history.roots(), note: vec![] };
         self.history.pages.end_head();
-        self.durable = (self.model.clone(), self.model.open, self.history.changed());
+        self.durable = (self.model.clone(), self.model.open, self.history.counts());
     }
 
     fn crash(&mut self) {
-        let (model, open, changed) = self.durable.clone();
+        let (model, open, counts) = self.durable.clone();
         self.model = model;
-        self.history = History::open(DISK, &self.head, Epoch(open), changed);
+        self.history = History::open(DISK, &self.head, Epoch(open), counts);
         self.ask(|it| it.reach(|_, _| Ok(())));
     }
 
@@ -274,11 +280,16 @@ impl Disk {
         }
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));
-        while let Some(dead) = self.ask(|it| it.owed_from(from)) {
-            owed.insert(dead.slot.0);
-            from = Slot(dead.slot.0 + 1);
+        while let Some(span) = self.ask(|it| it.owed_from(from)) {
+            owed.extend(span.each().map(|dead| dead.slot.0));
+            from = span.slots().end;
         }
         assert_eq!(owed, self.model.owed);
+        assert_eq!(self.history.owed(), owed.len() as u64);
+        let retired = |(_, born, died): &&(u64, u64, Option<u64>)| {
+            died.is_some_and(|died| self.model.kept.range(*born..died).next().is_some())
+        };
+        assert_eq!(self.history.retired(), self.model.versions.values().filter(retired).count() as u64);
     }
 }
 
@@ -292,10 +303,14 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
             let kept: Vec<u64> = disk.model.kept.iter().copied().collect();
             let any = |rng: &mut ChaCha8Rng| kept.get(rng.next_u32() as usize % kept.len().max(1)).copied();
             match rng.next_u32() % 100 {
-                0..50 => disk.write(u64::from(rng.next_u32()) % blocks, false),
-                50..60 => disk.write(u64::from(rng.next_u32()) % blocks, true),
+                0..44 => disk.write(u64::from(rng.next_u32()) % blocks, false),
+                44..52 => disk.write(u64::from(rng.next_u32()) % blocks, true),
+                52..60 => {
+                    let (from, is_free) = (u64::from(rng.next_u32()) % blocks, rng.next_u32() % 2 == 0);
+                    (from..blocks.min(from + 6)).for_each(|block| disk.write(block, is_free));
+                }
                 60..78 => disk.close(),
-                78..84 => disk.complete(),
+                78..84 => disk.complete(u64::from(rng.next_u32()) % (disk.slots + 1), 1 + seed % 4),
                 84..87 => {
                     let from = u64::from(rng.next_u32()) % blocks;
                     disk.forget_blocks(from..(from + 1 + u64::from(rng.next_u32()) % 4).min(blocks));
@@ -319,7 +334,7 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
         disk.forget(0, disk.model.open - 1);
         disk.check(blocks);
         while disk.history.owed() > 0 {
-            disk.complete();
+            disk.complete(0, u64::MAX);
         }
         let shown = (0..blocks).filter(|block| disk.model.now.contains_key(block)).count();
         assert_eq!((disk.history.retired(), disk.model.versions.len()), (0, shown));
@@ -351,7 +366,7 @@ impl Disk {
         let (mut forget, mut dead) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
         loop {
             match self.ask(|it| it.forget_step(&mut forget)) {
-                Forgotten::Versions(all) => dead += all.len() as u64,
+                Forgotten::Versions(all) => dead += all.iter().map(|span| span.len).sum::<u64>(),
                 Forgotten::More => {}
                 Forgotten::All => return dead,
             }
@@ -364,7 +379,7 @@ impl Disk {
         let mut put = |disk: &mut Self, block: u64| {
             slot += 1;
             let epoch = disk.history.open_epoch();
-            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch));
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch, |_| false));
         };
         (0..blocks).for_each(|block| put(&mut disk, block));
         for _ in 0..epochs {
@@ -394,6 +409,24 @@ fn a_forget_looks_at_hardly_more_than_what_dies() {
 }
 
 #[test]
+fn what_was_written_at_once_dies_as_a_few_entries_and_in_bounded_steps() {
+    const BLOCKS: u64 = 3 * DEAD_MAX + 7;
+    let mut disk = Disk::new(5);
+    (0..BLOCKS).for_each(|block| disk.write(block, false));
+    disk.close();
+    (0..BLOCKS).filter(|block| *block != BLOCKS / 2).for_each(|block| disk.write(block, true));
+    disk.close();
+    disk.make_durable();
+    disk.crash();
+    let before = disk.history.work().0;
+    assert_eq!(disk.forget(1, 1) as u64, BLOCKS - 1);
+    assert!(disk.history.work().0 - before < 60, "two entries, part by part, and again for each absent page");
+    assert_eq!(disk.history.versions.len(), 1, "ends that say nothing are gone");
+    disk.complete(BLOCKS / 3, 1);
+    disk.check(BLOCKS);
+}
+
+#[test]
 fn where_all_is_written_on_both_sides_nothing_dies_and_nothing_is_looked_at() {
     let mut disk = Disk::fill(0, 20_000, 0);
     let mut slot = 20_000;
@@ -401,7 +434,7 @@ fn where_all_is_written_on_both_sides_nothing_dies_and_nothing_is_looked_at() {
         for block in half {
             slot += 1;
             let epoch = disk.history.open_epoch();
-            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch));
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch, |_| false));
         }
         disk.ask(|it| it.close(WallTime(0)));
     }

@@ -13,6 +13,7 @@ impl Media {
     fn new() -> Self {
         let [map, stubs, root] = [1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES].map(memory);
         map.write(Pos(0), &format_index(DISK), true).expect("there is space");
+        stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
         root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
         Self([memory(1 << 20), map, stubs, root])
     }
