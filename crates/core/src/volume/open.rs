@@ -203,9 +203,8 @@ impl Volume {
         capabilities: Capabilities,
     ) -> Self {
         let receipts = found.state.counters.receipts;
-        // What is dead by address has died in the open epoch.
-        let has_dead = !found.state.ledger.dead().is_empty();
-        let has_changed = store.epochs().is_some_and(|it| it.has_changed() || has_dead);
+        let may_have_changed =
+            store.allocated_bytes() > 0 || store.epochs().is_some_and(|it| it.open().0 > 1);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
         let mut volume = Self {
@@ -213,7 +212,7 @@ impl Volume {
             state: found.state,
             commits: Commits::new(journal, recording),
             outstanding: Outstanding::default(),
-            requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
+            requests: Requests { closes: Closes::new(may_have_changed), ..Requests::default() },
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),

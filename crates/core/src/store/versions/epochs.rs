@@ -16,7 +16,8 @@ impl Epochs for Versions {
     }
 
     fn has_changed(&self) -> bool {
-        self.catalog.history.has_changed() || !self.todo.is_empty()
+        let [open, _] = self.catalog.history.changed();
+        open > 0 || !self.todo.is_empty()
     }
 
     fn can_close(&self) -> bool {
