@@ -98,7 +98,7 @@ impl fmt::Debug for Buf {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
-/// Most epochs in the reply to one [`Op::ListEpochs`].
+/// Most epochs in the reply to one [`Question::Epochs`].
 pub const EPOCHS_MAX: usize = 256;
 
 /// A state of the disk that others are compared with.
@@ -173,45 +173,14 @@ impl KeptEpoch {
     }
 }
 
-/// How far a count of what only one epoch shows has come, in the order of the index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UniqueAt(pub(crate) [u64; 3]);
-
-impl UniqueAt {
-    /// Before everything.
-    pub const START: Self = Self([0; 3]);
-}
-
-/// The reply to [`Op::CountUnique`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unique {
-    /// Bytes in blocks that were counted.
-    pub bytes: u64,
-    /// Where to go on; none if that was all.
-    pub next: Option<UniqueAt>,
-}
-
-impl Unique {
-    /// The bytes of a reply: numbers of 8 bytes, little-endian.
-    #[must_use]
-    pub fn to_bytes(self) -> Vec<u8> {
-        let next = self.next.map(|UniqueAt(at)| at).into_iter().flatten();
-        std::iter::once(self.bytes).chain(next).flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// Reads a reply; none if the bytes are no reply.
-    #[must_use]
-    pub fn from_bytes(reply: &[u8]) -> Option<Self> {
-        let (bytes, next) = reply.split_at_checked(8)?;
-        let [bytes] = numbers(bytes)?;
-        let next = if next.is_empty() { None } else { Some(UniqueAt(numbers(next)?)) };
-        Some(Self { bytes, next })
-    }
-}
-
-/// A question about stubs or versions, for the owner of the disk.
+/// A question about epochs, stubs or versions, for the owner of the disk. Nothing changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
+    /// Which epochs are kept, from this one on. The reply has a [`KeptEpoch`] for each, at most [`EPOCHS_MAX`] of them.
+    Epochs(Epoch),
+    /// What a forget would destroy. The reply has the next state of the count ([`Weighing::from_bytes`]): ask with it again
+    /// until it is complete.
+    Weigh(Weighing),
     /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed. The reply is
     /// [`Judged`].
     Stubs(Pos, Vec<u8>),
@@ -341,12 +310,6 @@ pub enum Op {
     /// written in between differ, also if they got the same bytes again. The reply is a [`Compared`], which may end
     /// before the extent does, but not at its start.
     Compare([AsOf; 2]),
-    /// List the kept epochs from this one on, for the owner of the disk. The reply has a [`KeptEpoch`] for each, at most
-    /// [`EPOCHS_MAX`] of them.
-    ListEpochs(Epoch),
-    /// Count the blocks of which only this kept epoch shows a version: what forgetting it alone would destroy. From a place
-    /// on, which is [`UniqueAt::START`] at first. The reply is a [`Unique`].
-    CountUnique(Epoch, UniqueAt),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
     /// another close is under way, the end of that one counts, not the arrival of the request.
     /// Without such a change no epoch is made. After a crash before the reply, the epoch is kept as a whole or not at
@@ -356,10 +319,7 @@ pub enum Op {
         /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
     },
-    /// Count what a forget would destroy, for the owner of the disk; nothing changes. The reply has the next state of the
-    /// count ([`Weighing::from_bytes`]): ask with it again until it is complete.
-    Weigh(Weighing),
-    /// Answer a question about stubs or versions, for the owner of the disk.
+    /// Answer a question about epochs, stubs or versions, for the owner of the disk.
     Ask(Question),
     /// Forget epochs that have closed: they are not shown any more, and what only they show is destroyed. Or forget
     /// blocks in all epochs up to the last of these: no epoch shows them any more, and what they had is destroyed;
@@ -417,67 +377,28 @@ impl Op {
     /// Whether the operation changes the disk.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        !matches!(
-            self,
-            Self::Read
-                | Self::Copy
-                | Self::ReadForInference
-                | Self::ReadPast(_)
-                | Self::Compare(_)
-                | Self::ListEpochs(_)
-                | Self::CountUnique(..)
-                | Self::Weigh(_)
-                | Self::Ask(_)
-                | Self::Cache
-                | Self::Flush
-        )
+        let reads =
+            matches!(self, Self::Read | Self::Copy | Self::ReadForInference | Self::Cache | Self::Flush);
+        !reads && !matches!(self, Self::ReadPast(_) | Self::Compare(_) | Self::Ask(_))
     }
 
     /// Whether the operation has no bytes.
     #[must_use]
     pub fn is_of_whole_disk(&self) -> bool {
-        matches!(
-            self,
-            Self::Flush
-                | Self::CloseEpoch { .. }
-                | Self::Forget(_)
-                | Self::ListEpochs(_)
-                | Self::CountUnique(..)
-                | Self::Weigh(_)
-                | Self::Ask(_)
-        )
+        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_) | Self::Ask(_))
     }
 
-    /// Whether the operation is about epochs, and changes none that is kept.
+    /// Whether the operation is about epochs, which some stores keep.
     #[must_use]
     pub fn is_about_epochs(&self) -> bool {
-        matches!(
-            self,
-            Self::CloseEpoch { .. }
-                | Self::ReadPast(_)
-                | Self::Compare(_)
-                | Self::ListEpochs(_)
-                | Self::CountUnique(..)
-                | Self::Weigh(_)
-                | Self::Ask(_)
-        )
+        let past = matches!(self, Self::ReadPast(_) | Self::Compare(_) | Self::Ask(_));
+        past || matches!(self, Self::CloseEpoch { .. } | Self::Forget(_))
     }
 
     /// Whether the operation is the guest's: the disk is not idle then.
     #[must_use]
     pub fn is_of_guest(&self) -> bool {
-        !matches!(
-            self,
-            Self::Copy
-                | Self::ReadPast(_)
-                | Self::Compare(_)
-                | Self::ListEpochs(_)
-                | Self::CountUnique(..)
-                | Self::Weigh(_)
-                | Self::Ask(_)
-                | Self::CloseEpoch { .. }
-                | Self::Forget(_)
-        )
+        !self.is_about_epochs() && *self != Self::Copy
     }
 
     /// Whether the operation waits for earlier writes to the same bytes, and later writes wait for it.

@@ -19,7 +19,7 @@ use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::{Place, Places};
 use crate::policy::Policy;
-use crate::request::{AsOf, KeptEpoch, Question, Refusal, UniqueAt, Weighing};
+use crate::request::{AsOf, Question, Refusal};
 use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, Extent, Pos, Scope};
 use allocated::{edges, outward};
@@ -167,19 +167,6 @@ pub trait Epochs {
     /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
     fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
 
-    /// The kept epochs from `from` on, at most `most`; or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn list(&self, from: Epoch, most: usize) -> Result<Vec<KeptEpoch>, Place>;
-
-    /// How many blocks there are, from a place in the order of the index on, of which only `epoch` shows a version; and
-    /// where to go on, if there may be more: some pages of the index have been looked at, or one is missing.
-    ///
-    /// # Errors
-    /// [`Incomparable`], at the first look.
-    fn count_unique(&self, epoch: Epoch, from: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable>;
-
     /// The blocks of `extent` that the two states show in different versions, and up to which address that is known:
     /// after a look at `looks_max` blocks, or where metadata is missing.
     ///
@@ -192,13 +179,7 @@ pub trait Epochs {
         looks_max: usize,
     ) -> Result<(BlockSet, u64), Incomparable>;
 
-    /// The next state of a count of what would die; or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place>;
-
-    /// The answer to a question about stubs or versions; or the part of the store's metadata that has to be read first.
+    /// The answer to a question about epochs, stubs or versions; or the part of the store's metadata that has to be read first.
     ///
     /// # Errors
     /// That part.

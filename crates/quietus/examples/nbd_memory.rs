@@ -38,9 +38,6 @@ impl Plain {
             | Op::ReadForInference
             | Op::ReadPast(_)
             | Op::Compare(_)
-            | Op::ListEpochs(_)
-            | Op::CountUnique(..)
-            | Op::Weigh(_)
             | Op::Ask(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => {

@@ -23,11 +23,10 @@ pub use timer::Timer;
 use crate::engine::Engine;
 use crate::export::carry_out;
 use quietus_core::request::{
-    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Unique, UniqueAt,
-    Weighing,
+    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
 };
 use quietus_core::sealing::Block;
-use quietus_core::units::{Epoch, Extent, Pos, Scope};
+use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Extent, Pos, Scope};
 
 /// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
 ///
@@ -43,7 +42,7 @@ pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
 /// # Errors
 /// The refusal.
 pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
-    let reply = ask(engine, Op::ListEpochs(from))?;
+    let reply = ask(engine, Op::Ask(Question::Epochs(from)))?;
     let entries = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
     Ok(entries.map(Listed::from).collect())
 }
@@ -53,16 +52,14 @@ pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
 /// # Errors
 /// The refusal; [`Refusal::ShuttingDown`] if `step` says no.
 pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> Result<u64, Refusal> {
-    let (mut bytes, mut at) = (0, Some(UniqueAt::START));
-    while let Some(from) = at {
+    let mut weighing = Weighing::new(EpochRange { from: epoch, to: epoch });
+    while weighing.at.is_some() {
         if !step() {
             return Err(Refusal::ShuttingDown);
         }
-        let part = Unique::from_bytes(&ask(engine, Op::CountUnique(epoch, from))?);
-        let part = part.ok_or_else(|| Refusal::Io("the answer to a count is damaged".into()))?;
-        (bytes, at) = (bytes + part.bytes, part.next);
+        weighing = weigh(engine, weighing)?;
     }
-    Ok(bytes)
+    Ok(weighing.dies * BLOCK_BYTES)
 }
 
 /// Counts on what would die with some epochs.
@@ -70,7 +67,7 @@ pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> 
 /// # Errors
 /// The refusal.
 pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
-    let reply = ask(engine, Op::Weigh(weighing))?;
+    let reply = ask(engine, Op::Ask(Question::Weigh(weighing)))?;
     Weighing::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's count makes no sense"))
 }
 

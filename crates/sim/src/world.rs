@@ -17,7 +17,7 @@ use crate::server::{Above, Moment, Said, Server};
 use crate::violation::Violation;
 use epochs::{About, Book};
 use forgotten::Dying;
-use quietus_core::request::{Op, Request, RequestId};
+use quietus_core::request::{Op, Question, Request, RequestId};
 use quietus_core::units::{Addr, BLOCK_BYTES, EpochRange, Extent, Scope};
 use quietus_core::volume::Event;
 use std::collections::BTreeMap;
@@ -292,7 +292,7 @@ impl Ask {
             Self::Flush => Op::Flush,
             Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag) },
             Self::ReadPast { .. } => Op::ReadPast(epochs.from),
-            Self::ListEpochs { .. } => Op::ListEpochs(epochs.from),
+            Self::ListEpochs { .. } => Op::Ask(Question::Epochs(epochs.from)),
             Self::Forget { .. } => Op::Forget(epochs.into()),
             Self::ForgetBlocks => Op::Forget(Scope { epochs, blocks: Some(whole_blocks(extent)) }),
         }

@@ -300,9 +300,6 @@ impl Volume {
             }
             Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
             Op::Compare(states) => self.compare(id, extent, states, out),
-            Op::ListEpochs(from) => self.list_epochs(id, from, out),
-            Op::CountUnique(epoch, from) => self.count_unique(id, epoch, from, out),
-            Op::Weigh(weighing) => self.weigh(id, weighing, out),
             Op::Ask(question) => self.answer_question(id, &question, out),
             op => self.begin_read(id, op, extent, out),
         }

@@ -3,9 +3,9 @@
 use super::{Command, Volume};
 use crate::blocks::BlockSet;
 use crate::place::Place;
-use crate::request::{AsOf, Compared, Refusal, RequestId, Unique, UniqueAt};
+use crate::request::{AsOf, Compared, Refusal, RequestId};
 use crate::store::Incomparable;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
+use crate::units::{Addr, BLOCK_BYTES, Extent};
 
 /// Most blocks that one request looks at: meanwhile the guest waits.
 const LOOKS_MAX: usize = 4096;
@@ -69,30 +69,5 @@ impl Volume {
                 rest = Extent::between(end, rest.end());
             }
         }
-    }
-
-    /// The part of the map that is needed to go on with a count from `from` on.
-    pub(super) fn missing_to_count(&self, epoch: Epoch, from: UniqueAt) -> Option<Place> {
-        match self.store.epochs()?.count_unique(epoch, from) {
-            Err(Incomparable::Missing(place)) => Some(place),
-            Ok(_) | Err(Incomparable::NotKept(_)) => None,
-        }
-    }
-
-    /// Answers request `id`: how much only `epoch` shows, from a place on.
-    pub(super) fn count_unique(
-        &mut self,
-        id: RequestId,
-        epoch: Epoch,
-        from: UniqueAt,
-        out: &mut Vec<Command>,
-    ) {
-        let epochs = self.store.epochs().expect("a store without epochs refuses this");
-        let outcome = match epochs.count_unique(epoch, from) {
-            Ok((blocks, next)) => Ok(Unique { bytes: blocks * BLOCK_BYTES, next }.to_bytes().into()),
-            Err(Incomparable::NotKept(epoch)) => Err(Refusal::Forgotten(epoch)),
-            Err(Incomparable::Missing(place)) => unreachable!("{place:?} was fetched before"),
-        };
-        out.push(Command::Reply(id, outcome));
     }
 }

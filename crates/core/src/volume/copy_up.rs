@@ -6,7 +6,7 @@ use super::waiting::{Obstacle, Unseen};
 use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{Buf, EPOCHS_MAX, Op, Refusal, Request, RequestId};
+use crate::request::{Buf, Op, Refusal, Request, RequestId};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 
@@ -16,10 +16,7 @@ impl Volume {
         let touched = match request.op {
             Op::Read | Op::Copy | Op::ReadForInference | Op::Cache => self.store.missing(request.extent),
             Op::Write(_) => self.store.missing(self.store.geometry().together(request.extent)),
-            Op::ListEpochs(from) => self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).err()),
-            Op::CountUnique(epoch, from) => self.missing_to_count(epoch, from),
             Op::Compare(states) => self.missing_to_compare(request.extent, states),
-            Op::Weigh(weighing) => self.store.epochs().and_then(|it| it.weigh(weighing).err()),
             Op::Ask(ref question) => self.store.epochs().and_then(|it| it.answer(question).err()),
             Op::ReadPast(epoch) => self.store.epochs().and_then(|it| it.missing(request.extent, epoch)),
             _ => self.to_write(request).into_iter().find_map(|block| self.store.missing(block)),

@@ -35,9 +35,6 @@ impl Volume {
             | Op::ReadForInference
             | Op::ReadPast(_)
             | Op::Compare(_)
-            | Op::ListEpochs(_)
-            | Op::CountUnique(..)
-            | Op::Weigh(_)
             | Op::Ask(_)
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,

@@ -14,7 +14,7 @@ use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{EPOCHS_MAX, Question, Refusal, RequestId, Weighing};
+use crate::request::{Question, Refusal, RequestId};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -148,20 +148,7 @@ impl Volume {
         refused.into_iter().for_each(|id| self.request_failed(id, error, out));
     }
 
-    /// Answers request `id` with the kept epochs from `from` on.
-    pub(super) fn list_epochs(&self, id: RequestId, from: Epoch, out: &mut Vec<Command>) {
-        let listed = self.store.epochs().and_then(|it| it.list(from, EPOCHS_MAX).ok()).unwrap_or_default();
-        let bytes: Vec<u8> = listed.iter().flat_map(|it| it.to_bytes()).collect();
-        out.push(Command::Reply(id, Ok(bytes.into())));
-    }
-
-    /// Answers request `id` with the next state of the count.
-    pub(super) fn weigh(&self, id: RequestId, weighing: Weighing, out: &mut Vec<Command>) {
-        let next = self.store.epochs().and_then(|it| it.weigh(weighing).ok());
-        out.push(Command::Reply(id, Ok(next.unwrap_or(weighing).to_bytes().into())));
-    }
-
-    /// Answers request `id`, a question about stubs or versions.
+    /// Answers request `id`, a question about epochs, stubs or versions.
     pub(super) fn answer_question(&self, id: RequestId, question: &Question, out: &mut Vec<Command>) {
         let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
         out.push(Command::Reply(id, Ok(answer.into())));

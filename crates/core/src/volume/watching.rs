@@ -460,9 +460,6 @@ fn content(op: &Op) -> Option<Content<'_>> {
         | Op::ReadForInference
         | Op::ReadPast(_)
         | Op::Compare(_)
-        | Op::ListEpochs(_)
-        | Op::CountUnique(..)
-        | Op::Weigh(_)
         | Op::Ask(_)
         | Op::Cache
         | Op::Flush

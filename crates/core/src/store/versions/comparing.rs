@@ -3,7 +3,7 @@
 use super::key::NUMBER_MAX;
 use super::{Versions, outline, page_place};
 use crate::blocks::BlockSet;
-use crate::request::{AsOf, UniqueAt};
+use crate::request::AsOf;
 use crate::sealing::Block;
 use crate::store::{Incomparable, Shared};
 use crate::tree::Absent;
@@ -85,16 +85,6 @@ impl Versions {
             from = Epoch(doomed.to.0 + 1);
         }
         Ok(false)
-    }
-
-    /// See [`Epochs::count_unique`](crate::store::Epochs::count_unique).
-    pub(super) fn count_unique_blocks(
-        &self,
-        epoch: Epoch,
-        from: UniqueAt,
-    ) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        self.check_comparable([epoch])?;
-        self.catalog.history.count_unique(epoch, from).map_err(missing)
     }
 
     /// Checks that the index knows all of these epochs, and that they are kept.

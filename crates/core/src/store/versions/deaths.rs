@@ -7,7 +7,6 @@
 //! dead are the tails of the runs. Runs of similar length are merged, so that a list has few.
 
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
-use crate::request::UniqueAt;
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use crate::units::Epoch;
@@ -132,43 +131,21 @@ impl Deaths {
         Ok(None)
     }
 
-    /// Counts versions in the list of `list` that were born after `since`, from a place on: as many as are in one page. Where
-    /// to go on, if there may be more.
-    pub(super) fn count_born_after(
+    /// Counts versions in the list of `list` from a place on (run, birth and block), as many as are in one page: only ones that
+    /// were born after `split`, or only others. Whether they were, and where to go on, if there may be more.
+    pub(super) fn count_from(
         &self,
         pages: &Pages,
         list: Epoch,
-        since: Epoch,
-        UniqueAt([run, born, block]): UniqueAt,
-    ) -> Result<(u64, Option<UniqueAt>), Absent> {
-        let Some(first) = self.run_from(pages, list, run)? else { return Ok((0, None)) };
-        let from = if first == run { [run, born.max(since.0 + 1), block] } else { [first, since.0 + 1, 0] };
-        let end = pack(&[first, NUMBER_MAX, NUMBER_MAX]);
-        let (count, next) = self.entries.count_in_leaf(pages, &pack(&from), &end)?;
-        let next = next.map_or([first + 1, 0, 0], |key| [0, 1, 2].map(|n| number(&key, n)));
-        Ok((count, Some(UniqueAt(next))))
-    }
-
-    /// The next version in a list, by run, birth and block, from there on; and its run.
-    pub(super) fn from(
-        &self,
-        pages: &Pages,
-        list: Epoch,
-        (run, born, block): (u64, Epoch, u64),
-    ) -> Result<Option<(u64, Dead)>, Absent> {
-        let (mut from, mut key) = (run, pack(&[run, born.0, block]));
-        while let Some(run) = self.run_from(pages, list, from)? {
-            if run > from {
-                key = pack(&[run, 0, 0]);
-            }
-            let found = self.entries.at_or_after(pages, &key)?;
-            if let Some((key, slot)) = found.filter(|(key, _)| number(key, 0) == run) {
-                return Ok(Some((run, dead(&key, &slot))));
-            }
-            from = run + 1;
-            key = pack(&[from, 0, 0]);
-        }
-        Ok(None)
+        split: Epoch,
+        at: [u64; 3],
+    ) -> Result<Option<(u64, bool, [u64; 3])>, Absent> {
+        let Some(run) = self.run_from(pages, list, at[0])? else { return Ok(None) };
+        let from = if run == at[0] { at } else { [run, 0, 0] };
+        let is_young = from[1] > split.0;
+        let end = if is_young { [run + 1, 0, 0] } else { [run, split.0 + 1, 0] };
+        let (count, next) = self.entries.count_in_leaf(pages, &pack(&from), &pack(&end))?;
+        Ok(Some((count, is_young, next.map_or(end, |key| [0, 1, 2].map(|n| number(&key, n))))))
     }
 
     /// The first run of a list with at least this number.

@@ -5,7 +5,7 @@ use super::stubs::Entry;
 use super::{Change, Versions, page_place, weighing};
 use crate::blocks::BlockSet;
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
+use crate::request::{AsOf, EPOCHS_MAX, KeptEpoch, Question, Weighing};
 use crate::store::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 use crate::tree::Absent;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
@@ -60,23 +60,6 @@ impl Epochs for Versions {
         self.find_shared_block(extent, to, looks_max).map_err(|Absent(page)| page_place(page))
     }
 
-    fn list(&self, from: Epoch, most: usize) -> Result<Vec<KeptEpoch>, Place> {
-        let (mut found, mut from) = (Vec::new(), from);
-        while found.len() < most {
-            let next = self.catalog.history.kept_at_or_after(from);
-            let Some((epoch, end)) = next.map_err(|Absent(page)| page_place(page))? else { break };
-            if epoch >= self.shown_before() {
-                break;
-            }
-            if !self.forgetting.contains(epoch) {
-                let (closed_ms, changed_bytes) = (end.when.0, end.changed * BLOCK_BYTES);
-                found.push(KeptEpoch { epoch, closed_ms, changed_bytes });
-            }
-            from = Epoch(epoch.0 + 1);
-        }
-        Ok(found)
-    }
-
     fn compare(
         &self,
         extent: Extent<Addr>,
@@ -86,16 +69,12 @@ impl Epochs for Versions {
         self.compare_states(extent, states, looks_max)
     }
 
-    fn count_unique(&self, epoch: Epoch, from: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        self.count_unique_blocks(epoch, from)
-    }
-
-    fn weigh(&self, weighing: Weighing) -> Result<Weighing, Place> {
-        self.catalog.history.weigh(weighing, weighing::LOOKS_MAX).map_err(|Absent(page)| page_place(page))
-    }
-
     fn answer(&self, question: &Question) -> Result<Vec<u8>, Place> {
         let answer = match question {
+            Question::Epochs(from) => self.list_epochs(*from),
+            Question::Weigh(weighing) => {
+                self.catalog.history.weigh(*weighing, weighing::PAGES_MAX).map(Weighing::to_bytes)
+            }
             Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| it.to_bytes()),
             Question::Page(at, bytes) => Ok(self.catalog.page_fault(*at, bytes).into_bytes()),
             Question::Versions(block, born) => self.list_versions(*block, *born).map(|it| it.to_bytes()),
@@ -109,5 +88,23 @@ impl Epochs for Versions {
 
     fn forget_step(&mut self) -> ForgetStep {
         self.step_forget()
+    }
+}
+
+impl Versions {
+    /// The kept epochs from `from` on, as a reply has them.
+    fn list_epochs(&self, from: Epoch) -> Result<Vec<u8>, Absent> {
+        let (mut found, mut from) = (Vec::new(), from);
+        while found.len() < EPOCHS_MAX * KeptEpoch::BYTES
+            && let Some((epoch, end)) = self.catalog.history.kept_at_or_after(from)?
+            && epoch < self.shown_before()
+        {
+            if !self.forgetting.contains(epoch) {
+                let (closed_ms, changed_bytes) = (end.when.0, end.changed * BLOCK_BYTES);
+                found.extend(KeptEpoch { epoch, closed_ms, changed_bytes }.to_bytes());
+            }
+            from = Epoch(epoch.0 + 1);
+        }
+        Ok(found)
     }
 }

@@ -9,12 +9,12 @@ use crate::request::Weighing;
 use crate::tree::Absent;
 use crate::units::Epoch;
 
-/// Most versions to look at in one step.
-pub(super) const LOOKS_MAX: usize = 4096;
+/// Most pages of the lists of the dead to look at in one step.
+pub(super) const PAGES_MAX: usize = 64;
 
 impl History {
-    /// The next state of a count, after a look at `looks_max` versions or fewer.
-    pub(super) fn weigh(&self, weighing: Weighing, looks_max: usize) -> Result<Weighing, Absent> {
+    /// The next state of a count, after a look at `pages_max` pages or fewer.
+    pub(super) fn weigh(&self, weighing: Weighing, pages_max: usize) -> Result<Weighing, Absent> {
         let Some([list, run, born, block]) = weighing.at else { return Ok(weighing) };
         let (from, to) = (weighing.epochs.from, weighing.epochs.to);
         let before = self.kept_before(Some(from))?.unwrap_or(Epoch(0));
@@ -22,17 +22,23 @@ impl History {
         let mut next = Weighing { before, after, ..weighing };
         let list = if list > 0 { Some(Epoch(list)) } else { self.list_after(from, next)? };
         let Some(list) = list else { return Ok(Weighing { at: None, ..next }) };
-        let mut at = (run, Epoch(born), block);
-        for _ in 0..looks_max {
-            let Some((run, dead)) = self.deaths.from(&self.pages, list, at)? else {
-                let list = self.list_after(list, next)?;
-                return Ok(Weighing { at: list.map(|list| [list.0, 0, 0, 0]), ..next });
-            };
-            let count = if dead.born > before { &mut next.dies } else { &mut next.stays };
-            *count += 1;
-            at = (run, dead.born, dead.block.0 + 1);
+        let mut at = [run, born, block];
+        for n in 0..pages_max {
+            match self.deaths.count_from(&self.pages, list, before, at) {
+                Err(absent) if n == 0 => return Err(absent),
+                Err(_) => break,
+                Ok(None) => {
+                    let list = self.list_after(list, next)?;
+                    return Ok(Weighing { at: list.map(|list| [list.0, 0, 0, 0]), ..next });
+                }
+                Ok(Some((count, is_young, to))) => {
+                    *if is_young { &mut next.dies } else { &mut next.stays } += count;
+                    at = to;
+                }
+            }
         }
-        Ok(Weighing { at: Some([list.0, at.0, at.1.0, at.2]), ..next })
+        let [run, born, block] = at;
+        Ok(Weighing { at: Some([list.0, run, born, block]), ..next })
     }
 
     /// The first list after that of `epoch` that has versions to count; there is none if none of the epochs is kept.

@@ -1,10 +1,8 @@
 //! Where two states show different versions: read off the tree of versions, block by block. A block that was never
 //! written costs nothing, and neither do the versions of a block that neither state shows, beyond the page of each end.
-//! And how many versions only one epoch shows.
 
 use super::History;
 use crate::blocks::BlockSet;
-use crate::request::UniqueAt;
 use crate::sealing::Block;
 use crate::store::versions::key::{number, pack};
 use crate::tree::Absent;
@@ -46,31 +44,5 @@ impl History {
         let shown = |by: Epoch| if by < born { Ok(None) } else { self.shown(Block(block), by) };
         let [one, other] = births;
         Ok(Some((block, shown(one)? != shown(other)?)))
-    }
-}
-
-/// Most pages of the lists of the dead that one count looks at.
-const PAGES_MAX: usize = 64;
-
-impl History {
-    /// Counts the versions that only `epoch` shows, from a place in its successor's list of the dead on: those that died by
-    /// then and were born after the predecessor. Where to go on, if there may be more.
-    pub(in crate::store::versions) fn count_unique(
-        &self,
-        epoch: Epoch,
-        from: UniqueAt,
-    ) -> Result<(u64, Option<UniqueAt>), Absent> {
-        let before = self.kept_before(Some(epoch))?.unwrap_or(Epoch(0));
-        let next = self.kept_at_or_after(Epoch(epoch.0 + 1))?.map_or(self.open, |(epoch, _)| epoch);
-        let (mut count, mut at) = (0, from);
-        for _ in 0..PAGES_MAX {
-            match self.deaths.count_born_after(&self.pages, next, before, at) {
-                Err(absent) if at == from => return Err(absent),
-                Err(_) => break,
-                Ok((more, None)) => return Ok((count + more, None)),
-                Ok((more, Some(next))) => (count, at) = (count + more, next),
-            }
-        }
-        Ok((count, Some(at)))
     }
 }

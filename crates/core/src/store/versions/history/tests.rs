@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::blocks::BlockSet;
-use crate::request::{UniqueAt, Weighing};
+use crate::request::Weighing;
 use crate::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -270,12 +270,7 @@ impl Disk {
             self.check_compared(blocks, [pair[1], self.model.open]);
         }
         for epoch in self.model.kept.clone() {
-            let (mut unique, mut at) = (0, Some(UniqueAt::START));
-            while let Some(from) = at {
-                let (more, next) = self.ask(|it| it.count_unique(Epoch(epoch), from));
-                (unique, at) = (unique + more, next);
-            }
-            assert_eq!(unique, self.model.unique(epoch), "of epoch {epoch}");
+            assert_eq!(self.weigh(epoch, epoch).0, self.model.unique(epoch), "of epoch {epoch}");
         }
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));

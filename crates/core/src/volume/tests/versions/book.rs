@@ -5,7 +5,7 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::{Place, Places};
-use crate::request::{AsOf, KeptEpoch, Question, UniqueAt, Weighing};
+use crate::request::{AsOf, Question};
 use crate::store::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Phase,
     Residue, Shared, Store, StoreStatus, WritePlan, Written,
@@ -324,14 +324,6 @@ impl Epochs for Book {
         it.is_changed = true;
     }
 
-    fn list(&self, _: Epoch, _: usize) -> Result<Vec<KeptEpoch>, Place> {
-        unreachable!("no test lists the epochs of this store")
-    }
-
-    fn count_unique(&self, _: Epoch, _: UniqueAt) -> Result<(u64, Option<UniqueAt>), Incomparable> {
-        unreachable!("no test counts versions of this store")
-    }
-
     fn compare(
         &self,
         extent: Extent<Addr>,
@@ -369,11 +361,7 @@ impl Epochs for Book {
     }
 
     fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {
-        unreachable!("nobody asks the dullest store about stubs")
-    }
-
-    fn weigh(&self, _: Weighing) -> Result<Weighing, Place> {
-        unreachable!("no test counts what dies in this store")
+        unreachable!("nobody asks the dullest store about epochs or stubs")
     }
 
     fn forget(&mut self, _: Scope) {
