@@ -16,7 +16,7 @@ impl Epochs for Versions {
     }
 
     fn has_changed(&self) -> bool {
-        let [open, _] = self.catalog.history.changed();
+        let [open, _] = self.catalog.history.counts().changed;
         open > 0 || !self.todo.is_empty()
     }
 
