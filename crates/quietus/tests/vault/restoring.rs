@@ -209,26 +209,6 @@ fn a_vault_within_what_is_put_is_no_part_of_it() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out_and_told_of() {
-    let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
-    let long = vec![b'x'; 60_000];
-    let path = top.join("file 1");
-    // A file whose attributes no chunk holds; where the host has no such attributes, there is nothing to try.
-    let set = ["user.a", "user.b"].map(|name| rustix::fs::setxattr(&path, name, &long, XattrFlags::empty()));
-    if set.iter().any(Result::is_err) {
-        return;
-    }
-    let output = vault.run("put", &["some", "a"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let status = vault.json("status", &[]);
-    assert_eq!(status["owed"].as_array().map(Vec::len), Some(1), "what was stored of it is owed: {status}");
-    vault.sanitize();
-    assert_eq!(vault.count(&noise(1, 64)), 0);
-}
-
-#[test]
 fn a_vault_has_one_user_at_a_time_and_a_directory_of_something_else_is_none() {
     let vault = Vault::new(&[]);
     let lock = fs::File::open(vault.path().join("lock")).expect("a lock");

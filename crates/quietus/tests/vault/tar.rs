@@ -72,7 +72,15 @@ fn an_archive_that_leads_elsewhere_is_taken_without_that() {
     assert_eq!(fs::read(vault.beside("back/rooted")).expect("a file"), b"within");
     assert_eq!(fs::read(vault.beside("back/good")).expect("a file"), b"content");
     assert!(!vault.beside("outside").exists());
+    let owed = vault.json("status", &[]);
+    assert_eq!(
+        owed["owed"].as_array().map(Vec::len),
+        Some(1),
+        "what was stored of it and left out is owed: {owed}"
+    );
+    assert!(vault.count(b"through a link") > 0);
     vault.sanitize();
+    assert_eq!(vault.count(b"through a link"), 0);
     assert_eq!(vault.count(&secret[..64]), 0, "what was left out is in the vault");
 }
 
