@@ -46,6 +46,7 @@ test:
 	lab/full-host
 	lab/full-host --store versions
 	lab/epochs --operations 3000 --most 2
+	lab/vault
 	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
 
 ## make lint      format, clippy, documentation, the other processor, tidy, licences, bans and advisories

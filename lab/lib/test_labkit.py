@@ -10,7 +10,7 @@ import unittest
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import canaries, extfs, fatfs, filesystems, forensics, guest, measure, recovery, replay, sectors  # noqa: E402
+from labkit import canaries, containers, extfs, fatfs, filesystems, forensics, guest, measure, recovery, replay, sectors  # noqa: E402
 from labkit import styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.bases import Base, alive_bytes  # noqa: E402
@@ -847,6 +847,29 @@ class SuiteTest(unittest.TestCase):
 
     def test_a_suite_of_another_server_is_skipped(self):
         self.assertRaisesRegex(Skip, "only nbdkit", self.stage(False).check_needs, Suite("thing", None, [], "nbdkit", False))
+
+
+class ContainersTest(unittest.TestCase):
+    """The reader of a vault's containers, by the format's text."""
+
+    # "abcd" ten times: four literals, a match of 32 bytes, four literals.
+    BLOCK = b"\x4fabcd\x04\x00\x0d\x40abcd"
+
+    def slot(self, stored, codec, raw):
+        """A container of one chunk."""
+        head = b"QuietusContainer" + struct.pack("<II16sQII", 1, 0, bytes(16), 7, 1, len(stored))
+        entry = struct.pack("<32sQIIIB3xII", b"f" * 32, 5, 0, len(stored), raw, codec, 0, 0)
+        return head.ljust(4096, b"\0") + entry.ljust(4096, b"\0") + stored.ljust(4096, b"\0")
+
+    def test_chunks_are_found_where_the_format_says(self):
+        pool = bytes(12288) + self.slot(b"as it is", 0, 8) + self.slot(self.BLOCK, 1, 40)
+        found = list(containers.chunks(pool, 12288))
+        self.assertEqual([it.stored for it in found], [b"as it is", self.BLOCK])
+        self.assertEqual([containers.content(it) for it in found], [b"as it is", b"abcd" * 10])
+
+    def test_a_long_literal_and_a_match_that_overlaps_itself(self):
+        literal = bytes(range(20))
+        self.assertEqual(containers.lz4_block(b"\xf3\x05" + literal + b"\x01\x00\x00"), literal + bytes([19]) * 7)
 
 
 if __name__ == "__main__":

@@ -23,5 +23,6 @@ pub mod recorder;
 pub mod sealing;
 pub mod signed;
 mod stub_medium;
+pub mod vault;
 mod verify;
 pub mod zeros;

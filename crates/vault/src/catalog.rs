@@ -20,7 +20,7 @@ mod table;
 mod tests;
 
 pub use layout::{HeadError, Layout, SLOTS_MAX};
-pub use state::{Change, IndexPart, Numbers, Receipt, State};
+pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
 pub use table::{SlotEntry, SlotState, Table};
 
 use log::{Frame, FrameKind, Log};

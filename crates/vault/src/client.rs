@@ -2,8 +2,10 @@
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packer, VaultKey};
 use crate::container::Class;
-use crate::tree::{BadNode, FolderBuilder, Layer, Node, Recipe, RecipeBuilder, Snapshot, Span, nodes};
-use crate::{PutId, Reference, SnapshotId, Vault, VaultError};
+use crate::tree::{
+    BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes,
+};
+use crate::{ForgetId, PutId, Reference, SnapshotId, Vault, VaultError};
 
 /// A put, as its client has it.
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub struct Writer {
     put: PutId,
     packer: Packer,
     cutter: Cutter,
+    /// Chunks that were not there, and their bytes as stored.
+    stored: (u64, u64),
 }
 
 impl Writer {
@@ -25,12 +29,17 @@ impl Writer {
         compression: Compression,
     ) -> Result<Writer, VaultError> {
         let packer = Packer::new(key.clone(), compression);
-        Ok(Writer { put: vault.begin_put()?, packer, cutter: Cutter::new(key) })
+        Ok(Writer { put: vault.begin_put()?, packer, cutter: Cutter::new(key), stored: (0, 0) })
     }
 
     /// The put.
     pub fn put(&self) -> PutId {
         self.put
+    }
+
+    /// Chunks that were not there, and their bytes as stored.
+    pub fn stored(&self) -> (u64, u64) {
+        self.stored
     }
 
     /// Stores one chunk, unless the vault has it.
@@ -47,7 +56,12 @@ impl Writer {
         let fingerprint = self.packer.fingerprint(class, content);
         match vault.offer(self.put, &[fingerprint])?[..] {
             [Some(found)] => Ok(found),
-            _ => vault.store(self.put, &self.packer.pack(class, content)),
+            _ => {
+                let packed = self.packer.pack(class, content);
+                self.stored.0 += 1;
+                self.stored.1 += packed.stored().len() as u64;
+                vault.store(self.put, &packed)
+            }
         }
     }
 
@@ -57,15 +71,9 @@ impl Writer {
     ///
     /// As [`chunk`](Writer::chunk).
     pub fn file(&mut self, vault: &mut Vault<'_>, content: &[u8]) -> Result<Recipe, VaultError> {
-        let mut rest = content;
-        let mut chunks = Vec::new();
-        while !rest.is_empty() {
-            let length = self.cutter.cut(&rest[..rest.len().min(CHUNK_BYTES_MAX)]);
-            let (chunk, behind) = rest.split_at(length);
-            chunks.push(chunk);
-            rest = behind;
-        }
-        self.chunks(vault, &chunks)
+        let mut file = FileWriter::default();
+        file.push(self, vault, content)?;
+        file.finish(self, vault)
     }
 
     /// Stores a file that is cut already.
@@ -103,6 +111,173 @@ impl Writer {
     /// As [`Vault::commit`].
     pub fn commit(&mut self, vault: &mut Vault<'_>, snapshot: &Snapshot) -> Result<SnapshotId, VaultError> {
         vault.commit(self.put, &self.packer.pack(Class::Metadata, &snapshot.to_bytes()))
+    }
+
+    /// Ends the put by exchanging snapshots, all at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vault::replace`].
+    pub fn replace(
+        &mut self,
+        vault: &mut Vault<'_>,
+        snapshots: &[(SnapshotId, Snapshot)],
+    ) -> Result<Vec<ForgetId>, VaultError> {
+        let pack = |(snapshot, new): &(SnapshotId, Snapshot)| {
+            (*snapshot, self.packer.pack(Class::Metadata, &new.to_bytes()))
+        };
+        let roots: Vec<_> = snapshots.iter().map(pack).collect();
+        vault.replace(self.put, &roots)
+    }
+
+    /// Stores a folder again without the entries that `is_gone` names by their path; None if it names none of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk`](Writer::chunk), and those of reading.
+    pub fn without(
+        &mut self,
+        vault: &mut Vault<'_>,
+        folder: &Recipe,
+        path: &[u8],
+        is_gone: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Recipe>, VaultError> {
+        let (mut kept, mut has_changed) = (Vec::new(), false);
+        for mut node in read_folder(vault, folder)? {
+            let path = joined(path, &node.name);
+            if is_gone(&path) {
+                has_changed = true;
+                continue;
+            }
+            if let Kind::Folder(below) = &mut node.kind
+                && let Some(new) = self.without(vault, below, &path, is_gone)?
+            {
+                *below = new;
+                has_changed = true;
+            }
+            kept.push(node);
+        }
+        if has_changed { self.folder(vault, &kept).map(Some) } else { Ok(None) }
+    }
+}
+
+/// How much of a folder, and of all below, `is_gone` names by its path.
+///
+/// # Errors
+///
+/// As [`Vault::get`].
+pub fn matching(
+    vault: &mut Vault<'_>,
+    folder: &Recipe,
+    path: &[u8],
+    is_gone: &dyn Fn(&[u8]) -> bool,
+) -> Result<Totals, VaultError> {
+    let mut found = Totals::default();
+    for node in read_folder(vault, folder)? {
+        let path = joined(path, &node.name);
+        match (is_gone(&path), &node.kind) {
+            (true, Kind::Folder(below)) => {
+                found.count(&node);
+                found.add(totals(vault, below)?);
+            }
+            (true, _) => found.count(&node),
+            (false, Kind::Folder(below)) => found.add(matching(vault, below, &path, is_gone)?),
+            (false, _) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// A path of one more part.
+pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
+}
+
+/// How much there is in a folder and below.
+///
+/// # Errors
+///
+/// As [`Vault::get`].
+pub fn totals(vault: &mut Vault<'_>, folder: &Recipe) -> Result<Totals, VaultError> {
+    let mut totals = Totals::default();
+    for node in read_folder(vault, folder)? {
+        totals.count(&node);
+        if let Kind::Folder(below) = &node.kind {
+            totals.add(self::totals(vault, below)?);
+        }
+    }
+    Ok(totals)
+}
+
+/// Bytes that are cut at once.
+const WINDOW_BYTES: usize = 16 * CHUNK_BYTES_MAX;
+
+/// Stores the content of a file as it comes.
+#[derive(Default, Debug)]
+pub struct FileWriter {
+    recipe: RecipeBuilder,
+    /// What is not cut yet.
+    rest: Vec<u8>,
+}
+
+impl FileWriter {
+    /// Adds content.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::chunk`].
+    pub fn push(
+        &mut self,
+        writer: &mut Writer,
+        vault: &mut Vault<'_>,
+        content: &[u8],
+    ) -> Result<(), VaultError> {
+        for piece in content.chunks(WINDOW_BYTES) {
+            self.rest.extend(piece);
+            self.cut(writer, vault, CHUNK_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Adds zeros that take no space.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::chunk`].
+    pub fn hole(&mut self, writer: &mut Writer, vault: &mut Vault<'_>, bytes: u64) -> Result<(), VaultError> {
+        self.cut(writer, vault, 1)?;
+        let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
+        self.recipe.push(Span::hole(bytes), &mut store)
+    }
+
+    /// The file's recipe.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::chunk`].
+    pub fn finish(mut self, writer: &mut Writer, vault: &mut Vault<'_>) -> Result<Recipe, VaultError> {
+        self.cut(writer, vault, 1)?;
+        self.recipe.finish(&mut |bytes| writer.chunk(vault, Class::Metadata, bytes))
+    }
+
+    /// Stores chunks while there are `bytes_min` left: the longest chunk, or anything at all at the end.
+    fn cut(
+        &mut self,
+        writer: &mut Writer,
+        vault: &mut Vault<'_>,
+        bytes_min: usize,
+    ) -> Result<(), VaultError> {
+        let mut at = 0;
+        while self.rest.len() - at >= bytes_min {
+            let rest = &self.rest[at..];
+            let length = writer.cutter.cut(&rest[..rest.len().min(CHUNK_BYTES_MAX)]);
+            let chunk = writer.chunk(vault, Class::Data, &rest[..length])?;
+            let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
+            self.recipe.push(Span::chunk(chunk, length as u64), &mut store)?;
+            at += length;
+        }
+        self.rest.drain(..at);
+        Ok(())
     }
 }
 

@@ -7,7 +7,8 @@ use crate::container::{ChunkError, HeadError};
 use crate::index::PageError;
 use crate::live::BuildError;
 use crate::tree::{BadMetadata, BadNode};
-use crate::{ContainerSequence, Fingerprint, PutId, SlotNumber, SnapshotId};
+use crate::vault::HOLD_NAME_BYTES_MAX;
+use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, SlotNumber, SnapshotId};
 
 /// Why a vault cannot do what it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -93,6 +94,40 @@ pub enum VaultError {
     /// What a put ends with is no snapshot.
     #[error("the last chunk of a put is no snapshot; use another client")]
     NoRoot,
+    /// A hold forbids it.
+    #[error("snapshot {} is held ({hold:?}); release the hold first", snapshot.0)]
+    Held {
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// The name of a hold.
+        hold: String,
+    },
+    /// No such hold.
+    #[error("unknown hold {0:?}; `quietus vault list` names all")]
+    NoHold(String),
+    /// The name of a hold is too long, or none.
+    #[error("the name of a hold has {0} bytes; choose one of 1 to {HOLD_NAME_BYTES_MAX}")]
+    HoldName(usize),
+    /// The vault takes no puts meanwhile.
+    #[error("a sanitization is under way that lets nobody put; wait for it")]
+    ReadOnly,
+    /// Whoever was told of the progress wants no more of it.
+    #[error("interrupted")]
+    Interrupted,
+    /// A snapshot reaches a chunk that is nowhere.
+    #[error("a snapshot reaches chunk number {}, which no container has whole; restore the pool from a copy", .0.0)]
+    Missing(Ordinal),
+    /// The index finds a chunk in another place than it is.
+    #[error("the index does not find chunk number {}, which a snapshot reaches; restore the pool from a copy", .0.0)]
+    Unindexed(Ordinal),
+    /// An entry of a directory was changed.
+    #[error("container {}: {entries} entries of the directory were changed; restore the pool from a copy", container.0)]
+    Entries {
+        /// The container.
+        container: ContainerSequence,
+        /// How many.
+        entries: usize,
+    },
     /// A sanitization is under way.
     #[error("a sanitization is under way; wait for it, or cancel it")]
     Running,

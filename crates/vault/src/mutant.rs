@@ -36,11 +36,17 @@ pub enum Mutant {
     DeadOutsideOfTurn,
     /// Half of the directories are left out when a start rebuilds the index.
     ForgetRecent,
+    /// A put that a crash has cut short owes nothing.
+    ForgivePut,
+    /// A held snapshot can be forgotten.
+    ForgetHeld,
+    /// Paths are taken out of a snapshot without an obligation.
+    ForgivePaths,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -57,6 +63,9 @@ impl Mutant {
         Self::ReferShallow,
         Self::DeadOutsideOfTurn,
         Self::ForgetRecent,
+        Self::ForgivePut,
+        Self::ForgetHeld,
+        Self::ForgivePaths,
     ];
 }
 

@@ -92,6 +92,23 @@ pub struct Figures {
     pub dead: u64,
     /// Containers that were condemned.
     pub condemned: u64,
+    /// What the audit found.
+    pub found: Findings,
+}
+
+/// What an audit found: what copying and destroying will be about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Findings {
+    /// Containers that have dead chunks, or none at all.
+    pub containers: u64,
+    /// Dead chunks.
+    pub dead: u64,
+    /// Their bytes, as stored.
+    pub dead_bytes: u64,
+    /// Live chunks beside them, which are to be copied.
+    pub live: u64,
+    /// Their bytes, as stored.
+    pub live_bytes: u64,
 }
 
 /// A sanitization under way.
@@ -173,6 +190,22 @@ impl Vault<'_> {
         Ok(id)
     }
 
+    /// Refuses puts until the sanitization that is under way has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NotRunning`]; [`VaultError::Puts`] if puts are under way.
+    pub fn refuse_puts(&mut self) -> Result<(), VaultError> {
+        match (self.run.is_some(), self.puts.len()) {
+            (false, _) => Err(VaultError::NotRunning),
+            (true, 0) => {
+                self.puts.are_refused = true;
+                Ok(())
+            }
+            (true, running) => Err(VaultError::Puts(running)),
+        }
+    }
+
     /// Whether a sanitization is under way.
     pub fn is_sanitizing(&self) -> bool {
         self.run.is_some()
@@ -206,7 +239,7 @@ impl Vault<'_> {
         run.moved.1 += self.pool.moved() - before;
         let progress = run.progress(self.catalog.table().condemned().len());
         if stepped.is_err() || progress == Progress::Done {
-            self.puts.revived = None;
+            self.puts.end_listening();
         } else {
             self.run = Some(run);
         }
@@ -220,7 +253,7 @@ impl Vault<'_> {
     /// [`VaultError::NotRunning`]; those of the catalog.
     pub fn cancel_sanitization(&mut self) -> Result<(), VaultError> {
         let run = self.run.take().ok_or(VaultError::NotRunning)?;
-        self.puts.revived = None;
+        self.puts.end_listening();
         Ok(self.catalog.commit(&[Change::End(run.id)])?)
     }
 

@@ -16,7 +16,7 @@ mod tests;
 pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, nodes};
 pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
 pub use role::{Child, Role, children};
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, Totals};
 
 /// Why a chunk of metadata cannot be understood, though its content is what was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -44,8 +44,8 @@ pub struct ForgetId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RunId(pub u64);
 
-/// Number of a put, while the vault is open.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+/// Number of a put: each has the next one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct PutId(pub u64);
 
 /// How a recipe names a chunk.

@@ -11,11 +11,13 @@
 //! 5. Looking a chunk up and referring to it is one call, and so is condemning the containers of one step of a sanitization: no put ever refers
 //!    to what has just been condemned.
 
+mod examine;
 mod index;
 mod merge;
 mod opening;
 mod pool;
 mod puts;
+mod reach;
 mod reading;
 mod verify;
 mod writing;
@@ -23,16 +25,21 @@ mod writing;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use examine::{Found, Residue};
 pub use puts::PUTS_MAX;
+pub use reach::{Amount, Contents};
 pub use reading::Place;
 pub use verify::Verified;
 
 use quietus_core::erase::Seeds;
 use quietus_core::policy::{Policy, Scratch};
 
-use crate::catalog::{Catalog, Change, Receipt};
+use std::collections::BTreeSet;
+
+use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt};
 use crate::chunk::VaultKey;
 use crate::index::Page;
+use crate::mutant::{self, Mutant};
 use crate::sanitize::{Run, Zeroing};
 use crate::{ForgetId, Ordinal, Reference, SnapshotId, VaultError};
 use index::Index;
@@ -55,6 +62,12 @@ pub struct Setup {
     /// Secret random bytes, drawn each time: for random passes, and for sets of live chunks.
     pub entropy: [u8; 32],
 }
+
+/// Longest name of a hold.
+pub const HOLD_NAME_BYTES_MAX: usize = 64;
+
+/// Is told how much was done, of how much, and says whether to go on.
+pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// An open vault.
 pub struct Vault<'m> {
@@ -111,19 +124,63 @@ impl<'m> Vault<'m> {
         }
     }
 
-    /// Forgets a snapshot: from now on it cannot be restored, and the next sanitization destroys what it alone has. Both are
-    /// durable when this returns.
+    /// Forgets snapshots, all of them or none: from now on they cannot be restored, and the next sanitization destroys what they
+    /// alone have. Both are durable when this returns.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoSnapshot`], and those of the catalog.
-    pub fn forget(&mut self, snapshot: SnapshotId) -> Result<ForgetId, VaultError> {
-        if !self.catalog.state().roots.contains_key(&snapshot) {
-            return Err(VaultError::NoSnapshot(snapshot));
+    /// [`VaultError::NoSnapshot`], [`VaultError::Held`], and those of the catalog.
+    pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<ForgetId>, VaultError> {
+        snapshots.iter().try_for_each(|snapshot| self.guard_snapshot(*snapshot))?;
+        let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
+        let forgets = (self.catalog.state().next.forget.0..).map(ForgetId);
+        let forgets: Vec<(ForgetId, SnapshotId)> = forgets.zip(snapshots).collect();
+        let changes = forgets.iter().map(|(forget, it)| Change::Forget(*forget, Owed::Snapshot(*it)));
+        let changes: Vec<Change> = changes.collect();
+        self.catalog.commit(&changes)?;
+        Ok(forgets.into_iter().map(|(forget, _)| forget).collect())
+    }
+
+    /// Keeps snapshots from being forgotten, in whole or in part, until the holds of that name are released.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoSnapshot`], [`VaultError::HoldName`], [`VaultError::Snapshots`], and those of the catalog.
+    pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId]) -> Result<(), VaultError> {
+        if name.is_empty() || name.len() > HOLD_NAME_BYTES_MAX {
+            return Err(VaultError::HoldName(name.len()));
         }
-        let forget = self.catalog.state().next.forget;
-        self.catalog.commit(&[Change::Forget(forget, snapshot)])?;
-        Ok(forget)
+        self.guard_room()?;
+        for snapshot in snapshots {
+            self.root(*snapshot)?;
+        }
+        let holds = snapshots.iter().map(|snapshot| Change::Hold(name.into(), *snapshot));
+        Ok(self.catalog.commit(&holds.collect::<Vec<_>>())?)
+    }
+
+    /// Ends the holds of that name, and returns the snapshots that it kept.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoHold`], and those of the catalog.
+    pub fn release(&mut self, name: &str) -> Result<Vec<SnapshotId>, VaultError> {
+        let held = self.holds().filter(|(hold, _)| *hold == name).map(|(_, snapshot)| snapshot);
+        let held: Vec<SnapshotId> = held.collect();
+        if held.is_empty() {
+            return Err(VaultError::NoHold(name.into()));
+        }
+        self.catalog.commit(&[Change::Release(name.into())])?;
+        Ok(held)
+    }
+
+    /// The holds: the name of each, and a snapshot that it keeps.
+    pub fn holds(&self) -> impl Iterator<Item = (&str, SnapshotId)> + '_ {
+        self.catalog.state().holds.iter().map(|(name, snapshot)| (name.as_str(), *snapshot))
+    }
+
+    /// What is to be destroyed, by the number of what asked for it.
+    pub fn owed(&self) -> impl Iterator<Item = (ForgetId, Owed)> + '_ {
+        self.catalog.state().obligations.iter().map(|(forget, owed)| (*forget, *owed))
     }
 
     /// The receipts that nobody has taken yet, the oldest first.
@@ -131,13 +188,51 @@ impl<'m> Vault<'m> {
         self.catalog.state().receipts.iter().copied()
     }
 
-    /// Drops the `count` oldest receipts: they are kept elsewhere, durably.
+    /// Drops the `count` oldest receipts: they are in the audit log, which ends with `head`, durably.
     ///
     /// # Errors
     ///
     /// Those of the catalog.
-    pub fn recorded(&mut self, count: u64) -> Result<(), VaultError> {
-        Ok(self.catalog.commit(&[Change::Recorded(count)])?)
+    pub fn recorded(&mut self, count: u64, head: LogHead) -> Result<(), VaultError> {
+        Ok(self.catalog.commit(&[Change::Recorded(count, head)])?)
+    }
+
+    /// The end of the audit log, as it was [told](Vault::recorded).
+    pub fn log_head(&self) -> LogHead {
+        self.catalog.state().log
+    }
+
+    /// The sizes of the vault, and whose it is.
+    pub fn layout(&self) -> Layout {
+        self.catalog.layout()
+    }
+
+    /// Passes of the policy.
+    pub fn passes(&self) -> usize {
+        self.policy.passes().len()
+    }
+
+    fn root(&self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
+        self.catalog.state().roots.get(&snapshot).copied().ok_or(VaultError::NoSnapshot(snapshot))
+    }
+
+    /// Refuses what would make a snapshot lose anything that it must keep.
+    fn guard_snapshot(&self, snapshot: SnapshotId) -> Result<(), VaultError> {
+        self.root(snapshot)?;
+        match self.holds().find(|(_, held)| *held == snapshot) {
+            Some((hold, _)) if !mutant::is(Mutant::ForgetHeld) => {
+                Err(VaultError::Held { snapshot, hold: hold.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what the catalog may have no room for.
+    fn guard_room(&self) -> Result<(), VaultError> {
+        match self.catalog.has_room() {
+            true => Ok(()),
+            false => Err(VaultError::Snapshots(self.catalog.state().roots.len())),
+        }
     }
 
     /// Slots that a put does not get: two to copy into, and those of the next part of the index.

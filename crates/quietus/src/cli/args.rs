@@ -3,6 +3,7 @@
 mod epochs;
 mod keys;
 mod past;
+mod vault;
 
 use crate::attached::Mode as AttachedMode;
 use crate::disk::{StoreKind, parse_duration_ms, parse_size};
@@ -14,10 +15,14 @@ pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
+pub use vault::{
+    CatArgs, GetArgs, InitArgs, ListArgs, OneVaultArgs, PutArgs, SanitizeArgs, VaultArgs, VaultCommand,
+    VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
+};
 
 const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why and what to do\n  \
-    2  invalid command line\n  3  success with a bad result: a check failed, dead content was found, or an epoch \
-     that was named is forgotten";
+    2  invalid command line\n  3  success with a bad result: a check failed, dead content was found, an epoch \
+     that was named is forgotten, or files were left out";
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -77,6 +82,8 @@ pub enum Command {
     Key(KeyArgs),
     /// Read the medium and sign the findings, or check such a receipt.
     Prove(ProveArgs),
+    /// Vaults: deduplicated backups, of which nothing is left once it is forgotten.
+    Vault(VaultArgs),
     /// Print completions for a shell.
     Completions {
         /// The shell.

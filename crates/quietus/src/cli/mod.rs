@@ -7,6 +7,7 @@ mod past;
 mod report;
 mod serve;
 mod stop;
+mod vault;
 
 use crate::audit_log::{self, Directory, HostDirectory};
 use crate::control::{self, Call, Refused};
@@ -22,7 +23,7 @@ use report::Report;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use stop::Stop;
@@ -151,6 +152,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Diff(args) => past::diff(&args, &out),
         Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
+        Command::Vault(args) => vault::vault(&args.command, &out),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
             Ok(())
@@ -322,7 +324,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
     Failure::Error(format!("cannot write {}: {error}", path.display()))
 }
 
-fn write_receipt(path: &PathBuf, receipt: &Value) -> Result<(), Failure> {
+fn write_receipt(path: &Path, receipt: &Value) -> Result<(), Failure> {
     let mut file = File::create(path).map_err(|error| unwritten(path, &error))?;
     let text = serde_json::to_string_pretty(receipt)?;
     file.write_all(text.as_bytes()).map_err(|error| unwritten(path, &error))?;

@@ -3,6 +3,9 @@
 mod epochs;
 mod past;
 mod status;
+mod vault;
+
+pub(crate) use vault::VaultStatus;
 
 use crate::audit_log::Batch;
 use crate::control::{StatusAnswer, Waiting};

@@ -2,7 +2,9 @@
 
 use quietus_vault::chunk::{Compression, Packer, VaultKey};
 use quietus_vault::container::Class;
-use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, RecipeBuilder, Snapshot, Span};
+use quietus_vault::tree::{
+    FolderBuilder, Kind, Metadata, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals,
+};
 use quietus_vault::{PutId, Reference, SnapshotId, Vault, VaultError};
 
 use super::items::{Item, Shot};
@@ -20,12 +22,24 @@ pub struct Client {
     folder: Option<Recipe>,
     /// Chunks that were there.
     pub shared: u64,
+    /// Whether the vault has told of any chunk.
+    pub is_noted: bool,
 }
 
 impl Client {
     pub fn new(put: PutId, shot: Shot, key: VaultKey) -> Client {
         let recipe = RecipeBuilder::default();
-        Client { put, shot, key, at: (0, 0), recipe, nodes: Vec::new(), folder: None, shared: 0 }
+        Client {
+            put,
+            shot,
+            key,
+            at: (0, 0),
+            recipe,
+            nodes: Vec::new(),
+            folder: None,
+            shared: 0,
+            is_noted: false,
+        }
     }
 
     /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.
@@ -40,7 +54,7 @@ impl Client {
         let offered = vault.offer(put, &names)?;
         let has_all = offered.iter().zip(&top).all(|(found, chunk)| found.as_ref() == Some(chunk));
         let at = (shot.files.len(), 0);
-        let client = Client { at, folder: Some(folder), ..Client::new(put, shot, key) };
+        let client = Client { at, folder: Some(folder), is_noted: true, ..Client::new(put, shot, key) };
         Ok(has_all.then_some(client))
     }
 
@@ -80,7 +94,12 @@ impl Client {
             Some(folder) => folder,
             None => self.put_folder(vault)?,
         };
-        let snapshot = Snapshot { name: Item::Name(self.shot.name).bytes(), created_ms: 1, folder };
+        let snapshot = Snapshot {
+            name: Item::Name(self.shot.name).bytes(),
+            created_ms: 1,
+            totals: Totals::default(),
+            folder,
+        };
         let mut packer = Packer::new(self.key.clone(), Compression::None);
         vault.commit(self.put, &packer.pack(Class::Metadata, &snapshot.to_bytes()))
     }
@@ -108,8 +127,10 @@ impl Client {
         let fingerprint = packer.fingerprint(class, content);
         if let [Some(found)] = vault.offer(self.put, &[fingerprint])?[..] {
             self.shared += 1;
+            self.is_noted = true;
             return Ok(found);
         }
+        self.is_noted = true;
         vault.store(self.put, &packer.pack(class, content))
     }
 }

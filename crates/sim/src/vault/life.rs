@@ -1,6 +1,10 @@
 //! The lives of a vault: each begins with a start and ends with a cut of the power, or with the death of its process.
 
-use quietus_vault::catalog::Layout;
+mod changing;
+
+use std::collections::BTreeSet;
+
+use quietus_vault::catalog::{Layout, LogHead, Owed};
 use quietus_vault::chunk::{KEY_BYTES, VaultKey};
 use quietus_vault::client::{read_file, read_folder};
 use quietus_vault::sanitize::{Live, Progress};
@@ -109,6 +113,8 @@ struct Life<'m, 'w> {
     clients: Vec<Client>,
     /// When the sanitization under way began.
     began: u64,
+    /// Whether that sanitization refuses puts.
+    is_read_only: bool,
     /// Where content was.
     places: Vec<(Place, Reference, Vec<u8>)>,
 }
@@ -172,7 +178,7 @@ fn start<'m, 'w>(
     };
     bench.power.restore();
     let (clients, places, began) = (Vec::new(), Vec::new(), model.now);
-    let mut life = Life { bench, vault, model, figures, clients, began, places };
+    let mut life = Life { bench, vault, model, figures, clients, began, is_read_only: false, places };
     life.reconcile()?;
     life.examine_receipts()?;
     Ok(life)
@@ -190,13 +196,19 @@ impl Life<'_, '_> {
     /// What the power cut short was done, or not; nothing else has changed.
     fn reconcile(&mut self) -> Result<(), Violation> {
         let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+        let held: BTreeSet<SnapshotId> = self.vault.holds().map(|(_, snapshot)| snapshot).collect();
         match self.model.pending.take() {
             Some(Pending::Commit(shot)) => match found.iter().find(|it| !self.model.live.contains_key(it)) {
                 Some(snapshot) => drop(self.model.live.insert(*snapshot, shot)),
                 None => self.model.end(&shot),
             },
             Some(Pending::Forget(snapshot)) if !found.contains(&snapshot) => self.model.forget(snapshot),
+            Some(Pending::Replace(snapshot, shot)) => self.reconcile_replaced(snapshot, shot)?,
+            Some(Pending::Hold) => self.model.held = held.clone(),
             _ => {}
+        }
+        if self.model.held != held {
+            return Err(unsafe_(format!("holds of {held:?} after a start, not {:?}", self.model.held)));
         }
         if !self.model.live.keys().eq(&found) {
             let wanted: Vec<_> = self.model.live.keys().collect();
@@ -234,6 +246,8 @@ impl Life<'_, '_> {
             92..94 => self.read_stale(rng)?,
             94..95 => self.verify()?,
             95 => self.record(rng)?,
+            97 => self.hold(rng)?,
+            98 => self.remove_file(rng)?,
             96 if rng.chance(5) => self.cancel()?,
             _ => {
                 self.bench.pool.destage(rng.below(40));
@@ -247,8 +261,10 @@ impl Life<'_, '_> {
         if self.clients.len() >= CLIENTS_MAX {
             return Ok(());
         }
-        let put = self.vault.begin_put();
-        let put = self.check(put)?;
+        let put = match self.vault.begin_put() {
+            Err(VaultError::ReadOnly) if self.is_read_only => return Ok(()),
+            put => self.check(put)?,
+        };
         if rng.chance(20) {
             return self.begin_lazy(put, rng);
         }
@@ -288,7 +304,7 @@ impl Life<'_, '_> {
             Ok(true) if self.clients[index].is_patient() && rng.chance(90) => Ok(()),
             Ok(true) => self.commit(index),
             Ok(false) => Ok(()),
-            Err(VaultError::Full { .. }) => self.give_up(index),
+            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
             Err(error) => self.check(Err(error)),
         }
     }
@@ -327,6 +343,7 @@ impl Life<'_, '_> {
     fn end_client(&mut self, index: usize) -> Result<(), Stop> {
         let client = self.clients.swap_remove(index);
         self.model.end(&client.shot);
+        self.model.orphans.extend(client.is_noted.then_some(client.put));
         let dropped = self.vault.drop_put(client.put);
         self.check(dropped)
     }
@@ -338,7 +355,15 @@ impl Life<'_, '_> {
 
     fn forget(&mut self, rng: &mut Rng) -> Result<(), Stop> {
         let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
-        let forgotten = self.vault.forget(snapshot);
+        let forgotten = self.vault.forget(&[snapshot]);
+        if let Err(VaultError::Held { .. }) = forgotten
+            && self.model.held.contains(&snapshot)
+        {
+            return Ok(());
+        }
+        if self.model.held.contains(&snapshot) && forgotten.is_ok() {
+            return Err(unsafe_(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
+        }
         if forgotten.is_err() {
             self.model.pending = Some(Pending::Forget(snapshot));
         }
@@ -357,6 +382,7 @@ impl Life<'_, '_> {
         let begun = self.vault.begin_sanitization(live);
         self.check(begun)?;
         self.began = self.model.now;
+        self.is_read_only = rng.chance(20) && self.vault.refuse_puts().is_ok();
         Ok(())
     }
 
@@ -389,8 +415,19 @@ impl Life<'_, '_> {
 
     /// A receipt is of a forget, and of what that left behind nothing is there any more.
     fn examine_receipts(&mut self) -> Result<(), Violation> {
-        let receipts: Vec<_> = self.vault.receipts().map(|receipt| receipt.snapshot).collect();
-        for snapshot in receipts {
+        let receipts: Vec<Owed> = self.vault.receipts().map(|receipt| receipt.owed).collect();
+        for owed in receipts {
+            let snapshot = match owed {
+                Owed::Snapshot(snapshot) => snapshot,
+                Owed::Paths(snapshot) => {
+                    self.model.pruned.remove(&snapshot);
+                    continue;
+                }
+                Owed::Put(put) => {
+                    self.model.orphans.remove(&put);
+                    continue;
+                }
+            };
             let Some((time, shot)) = self.model.forgotten.get(&snapshot) else {
                 let what = format!("a receipt for {snapshot:?}, which nobody forgot");
                 return Err(Violation { oracle: Oracle::Record, what });
@@ -464,12 +501,17 @@ impl Life<'_, '_> {
     }
 
     fn verify(&mut self) -> Result<(), Stop> {
-        let verified = self.vault.verify();
-        self.check(verified).map(|_| ())
+        let verified = self.vault.verify(&mut |_, _| true);
+        let verified = self.check(verified)?;
+        match verified.faults.first() {
+            None => Ok(()),
+            // A medium that fails to read makes a fault of it.
+            Some(fault) => Err(self.why().unwrap_or_else(|| Stop::Broken(refused(fault.clone())))),
+        }
     }
 
     fn record(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let recorded = self.vault.recorded(rng.below(3));
+        let recorded = self.vault.recorded(rng.below(3), LogHead::default());
         self.check(recorded)
     }
 
@@ -486,6 +528,7 @@ impl Life<'_, '_> {
         self.model.now += 1;
         for client in std::mem::take(&mut self.clients) {
             self.model.end(&client.shot);
+            self.model.orphans.extend(client.is_noted.then_some(client.put));
         }
         self.model.now += 1;
     }
@@ -502,11 +545,13 @@ impl Life<'_, '_> {
         }
         let status = self.vault.status();
         let without = self.model.forgotten.keys().find(|it| !self.model.receipts.contains(it));
-        if self.vault.is_sanitizing() || status.owed > 0 || without.is_some() {
-            let what = format!("left alone, it still owes: {status:?}, no receipt for {without:?}");
+        let orphan = (self.model.orphans.first(), self.model.pruned.first());
+        if self.vault.is_sanitizing() || status.owed > 0 || without.is_some() || orphan != (None, None) {
+            let what =
+                format!("left alone, it still owes: {status:?}, no receipt for {without:?}, {orphan:?}");
             return Err(Violation { oracle: Oracle::Liveness, what });
         }
-        self.vault.verify().map_err(refused)?;
+        self.verify().map_err(Violation::from)?;
         let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
         all.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietus_vault::SnapshotId;
+use quietus_vault::{PutId, SnapshotId};
 
 use super::items::{Item, Shot};
 
@@ -16,6 +16,12 @@ pub struct Model {
     pub forgotten: BTreeMap<SnapshotId, (u64, Shot)>,
     /// Those of them that have a receipt.
     pub receipts: BTreeSet<SnapshotId>,
+    /// Snapshots that somebody holds.
+    pub held: BTreeSet<SnapshotId>,
+    /// Puts that ended without a snapshot and have no receipt yet.
+    pub orphans: BTreeSet<PutId>,
+    /// Snapshots that lost a file, which have no receipt for that yet.
+    pub pruned: BTreeSet<SnapshotId>,
     /// When the last reference to an item ended, unless there is one now.
     ended: BTreeMap<Item, u64>,
     /// What the power cut short: it was done, or not.
@@ -28,6 +34,8 @@ pub struct Model {
 pub enum Pending {
     Commit(Shot),
     Forget(SnapshotId),
+    Replace(SnapshotId, Shot),
+    Hold,
 }
 
 impl Model {
@@ -36,6 +44,13 @@ impl Model {
         for item in shot.items() {
             self.ended.insert(item, self.now);
         }
+    }
+
+    /// Notes that a snapshot has become `new`, and has lost what `gone` has.
+    pub fn replace(&mut self, snapshot: SnapshotId, new: Shot, gone: &Shot) {
+        self.end(gone);
+        self.pruned.insert(snapshot);
+        self.live.insert(snapshot, new);
     }
 
     pub fn forget(&mut self, snapshot: SnapshotId) {

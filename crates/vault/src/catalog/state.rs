@@ -1,11 +1,11 @@
 //! What the catalog knows besides the slots, and what changes it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use crate::container::Class;
-use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SlotNumber, SnapshotId};
+use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId};
 
 /// The numbers that are given next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -20,6 +20,28 @@ pub struct Numbers {
     pub forget: ForgetId,
     /// The next sanitization's.
     pub run: RunId,
+    /// The next put's.
+    pub put: PutId,
+}
+
+/// What left content behind that is to be destroyed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Owed {
+    /// A snapshot was forgotten.
+    Snapshot(SnapshotId),
+    /// Paths were taken out of a snapshot.
+    Paths(SnapshotId),
+    /// A put ended without a snapshot.
+    Put(PutId),
+}
+
+/// The end of the audit log, as far as it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LogHead {
+    /// Its lines.
+    pub lines: u64,
+    /// SHA-256 of the last one.
+    pub hash: [u8; 32],
 }
 
 /// The sorted part of the index.
@@ -38,9 +60,9 @@ pub struct IndexPart {
 pub struct Receipt {
     /// The forget.
     pub forget: ForgetId,
-    /// The snapshot that was forgotten.
-    pub snapshot: SnapshotId,
-    /// The sanitization that destroyed what was of that snapshot only.
+    /// What had left content behind.
+    pub owed: Owed,
+    /// The sanitization that destroyed that content.
     pub run: RunId,
     /// Passes over each byte.
     pub passes: u16,
@@ -65,8 +87,8 @@ pub enum Change {
     Index(IndexPart),
     /// A snapshot, and the chunk that it begins with.
     Commit(SnapshotId, Reference),
-    /// The snapshot is forgotten, and what it alone has is owed.
-    Forget(ForgetId, SnapshotId),
+    /// What this left behind is to be destroyed. A snapshot or a put that it names is not there any more.
+    Forget(ForgetId, Owed),
     /// A sanitization is under way.
     Begin(RunId),
     /// The sanitization has met an obligation, with so many passes.
@@ -75,8 +97,18 @@ pub enum Change {
     End(RunId),
     /// A receipt that nobody has taken yet. Only in snapshots.
     Receipt(Receipt),
-    /// So many receipts, the oldest ones, are kept elsewhere.
-    Recorded(u64),
+    /// So many receipts, the oldest ones, are in the audit log, which ends so.
+    Recorded(u64, LogHead),
+    /// A put is under way: what it stores or refers to is owed, should it end without a snapshot.
+    BeginPut(PutId),
+    /// The put has ended with what the same frame says.
+    EndPut(PutId),
+    /// The snapshot begins with another chunk.
+    Replace(SnapshotId, Reference),
+    /// The snapshot is not to be forgotten, for a reason of that name.
+    Hold(String, SnapshotId),
+    /// The holds of that name are over.
+    Release(String),
 }
 
 impl Change {
@@ -99,19 +131,26 @@ pub struct State {
     pub next: Numbers,
     /// The snapshots.
     pub roots: BTreeMap<SnapshotId, Reference>,
-    /// The forgets that are owed.
-    pub obligations: BTreeMap<ForgetId, SnapshotId>,
+    /// What is to be destroyed, by the number of what asked for it.
+    pub obligations: BTreeMap<ForgetId, Owed>,
+    /// The puts that are under way, or that a crash has cut short.
+    pub puts: BTreeSet<PutId>,
+    /// Names of holds, and the snapshots that each keeps.
+    pub holds: BTreeSet<(String, SnapshotId)>,
     /// The sanitization that is under way, or that a crash has cut short.
     pub run: Option<RunId>,
     /// The sorted part of the index.
     pub index: IndexPart,
     /// Receipts that nobody has taken yet, the oldest first.
     pub receipts: VecDeque<Receipt>,
+    /// The end of the audit log.
+    pub log: LogHead,
 }
 
 /// The most that a snapshot, or an obligation or a receipt, takes in a snapshot of the catalog.
 const ROOT_BYTES: u64 = 64;
 const RECEIPT_BYTES: u64 = 48;
+const HOLD_BYTES: u64 = 16;
 const NUMBERS_BYTES: u64 = 256;
 const SLOT_BYTES: u64 = 5;
 
@@ -127,10 +166,9 @@ impl State {
                 next.snapshot = next.snapshot.max(SnapshotId(snapshot.0 + 1));
                 self.roots.insert(*snapshot, *root);
             }
-            Change::Forget(forget, snapshot) => {
+            Change::Forget(forget, owed) => {
                 next.forget = next.forget.max(ForgetId(forget.0 + 1));
-                self.roots.remove(snapshot);
-                self.obligations.insert(*forget, *snapshot);
+                self.owe(*forget, *owed);
             }
             Change::Begin(run) => {
                 next.run = next.run.max(RunId(run.0 + 1));
@@ -139,34 +177,67 @@ impl State {
             Change::Met(forget, run, passes) => self.meet(*forget, *run, *passes),
             Change::End(_) => self.run = None,
             Change::Receipt(receipt) => self.receipts.push_back(*receipt),
-            Change::Recorded(count) => {
+            Change::Recorded(count, head) => {
                 self.receipts.drain(..self.receipts.len().min(*count as usize));
+                self.log = *head;
             }
+            Change::BeginPut(put) => {
+                next.put = next.put.max(PutId(put.0 + 1));
+                self.puts.insert(*put);
+            }
+            Change::EndPut(put) => {
+                self.puts.remove(put);
+            }
+            Change::Replace(snapshot, root) => {
+                self.roots.insert(*snapshot, *root);
+            }
+            Change::Hold(name, snapshot) => {
+                self.holds.insert((name.clone(), *snapshot));
+            }
+            Change::Release(name) => self.holds.retain(|(held, _)| held != name),
             Change::Seal(_) | Change::Condemn(_) | Change::Destroyed(_) => {}
         }
     }
 
+    fn owe(&mut self, forget: ForgetId, owed: Owed) {
+        match owed {
+            Owed::Snapshot(snapshot) => {
+                self.roots.remove(&snapshot);
+            }
+            Owed::Put(put) => {
+                self.puts.remove(&put);
+            }
+            Owed::Paths(_) => {}
+        }
+        self.obligations.insert(forget, owed);
+    }
+
     fn meet(&mut self, forget: ForgetId, run: RunId, passes: u16) {
-        if let Some(snapshot) = self.obligations.remove(&forget) {
-            self.receipts.push_back(Receipt { forget, snapshot, run, passes });
+        if let Some(owed) = self.obligations.remove(&forget) {
+            self.receipts.push_back(Receipt { forget, owed, run, passes });
         }
     }
 
     /// The changes that make this of nothing.
     pub(super) fn changes(&self) -> Vec<Change> {
         let roots = self.roots.iter().map(|(snapshot, root)| Change::Commit(*snapshot, *root));
-        let owed = self.obligations.iter().map(|(forget, snapshot)| Change::Forget(*forget, *snapshot));
+        let owed = self.obligations.iter().map(|(forget, owed)| Change::Forget(*forget, *owed));
+        let puts = self.puts.iter().copied().map(Change::BeginPut);
+        let holds = self.holds.iter().map(|(name, snapshot)| Change::Hold(name.clone(), *snapshot));
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
-        let all = roots.chain(owed).chain(receipts).chain(self.run.map(Change::Begin));
+        let all = roots.chain(owed).chain(puts).chain(holds).chain(receipts);
+        let all = all.chain(self.run.map(Change::Begin)).chain([Change::Recorded(0, self.log)]);
         all.chain([Change::Index(self.index.clone()), Change::Numbers(self.next)]).collect()
     }
 
     /// What a snapshot of this takes at most, whatever is forgotten and merged.
     pub(super) fn bytes_max(&self, slots: u32) -> u64 {
-        let owed = (self.obligations.len() + self.receipts.len()) as u64;
+        let owed = (self.obligations.len() + self.receipts.len() + self.puts.len()) as u64;
+        let holds = self.holds.iter().map(|(name, _)| name.len() as u64 + HOLD_BYTES);
         NUMBERS_BYTES
             + self.roots.len() as u64 * ROOT_BYTES
             + owed * RECEIPT_BYTES
+            + holds.sum::<u64>()
             + u64::from(slots) * SLOT_BYTES
     }
 }

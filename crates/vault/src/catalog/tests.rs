@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Memory, Noise, fingerprint};
-use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SlotNumber, SnapshotId, VaultId};
+use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId, VaultId};
 
 const LAYOUT: Layout =
     Layout { vault: VaultId([5; 16]), slots: 600, slot_bytes: 64 << 10, half_bytes: 16 << 10 };
@@ -21,7 +21,7 @@ fn some_changes(catalog: &Catalog<'_>, noise: &mut Noise) -> Vec<Change> {
     let slot = SlotNumber((noise.next() % u64::from(LAYOUT.slots)) as u32);
     let oldest = catalog.state().roots.first_key_value().map(|(snapshot, _)| *snapshot);
     let owed = catalog.state().obligations.first_key_value().map(|(forget, _)| *forget);
-    match noise.next() % 10 {
+    match noise.next() % 13 {
         0..3 => vec![Change::Open(slot, next.container, Class::Metadata)],
         3 => vec![Change::Seal(slot), Change::Given(Ordinal(next.ordinal.0 + noise.next() % 9))],
         4 => vec![Change::Condemn(slot), Change::Destroyed(SlotNumber(slot.0 / 2))],
@@ -29,7 +29,10 @@ fn some_changes(catalog: &Catalog<'_>, noise: &mut Noise) -> Vec<Change> {
             let root = Reference { fingerprint: fingerprint(noise), ordinal: next.ordinal };
             vec![Change::Commit(next.snapshot, root)]
         }
-        6 => oldest.map(|snapshot| Change::Forget(next.forget, snapshot)).into_iter().collect(),
+        6 => {
+            let forget = |snapshot| Change::Forget(next.forget, Owed::Snapshot(snapshot));
+            oldest.map(forget).into_iter().collect()
+        }
         7 => {
             let met = owed.map(|forget| Change::Met(forget, next.run, 2));
             [Some(Change::Begin(next.run)), met, Some(Change::End(next.run))].into_iter().flatten().collect()
@@ -38,7 +41,20 @@ fn some_changes(catalog: &Catalog<'_>, noise: &mut Noise) -> Vec<Change> {
             let slots = vec![slot; noise.next() as usize % 9];
             vec![Change::Index(IndexPart { slots, entries: noise.next(), merged: next.container })]
         }
-        _ => vec![Change::Recorded(noise.next() % 3)],
+        9 => vec![Change::BeginPut(next.put)],
+        10 => {
+            let put = PutId(next.put.0 / 2);
+            vec![Change::Forget(next.forget, Owed::Put(put)), Change::EndPut(PutId(put.0 / 2))]
+        }
+        11 => {
+            let name = format!("hold {}", noise.next() % 3);
+            let hold = |snapshot| Change::Hold(name.clone(), snapshot);
+            oldest.map_or(vec![Change::Release(name.clone())], |snapshot| {
+                let root = Reference { fingerprint: fingerprint(noise), ordinal: next.ordinal };
+                vec![hold(snapshot), Change::Replace(snapshot, root)]
+            })
+        }
+        _ => vec![Change::Recorded(noise.next() % 3, LogHead { lines: noise.next(), hash: [7; 32] })],
     }
 }
 
@@ -83,7 +99,7 @@ fn a_page_of_a_turn_that_was_cut_short_does_not_count_later() {
         let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
         let generation = catalog.log.next_generation();
         while catalog.log.has_space(SECTOR as u64) {
-            catalog.commit(&[Change::Recorded(0)]).unwrap();
+            catalog.commit(&[Change::Recorded(0, LogHead::default())]).unwrap();
         }
         assert_eq!(catalog.log.next_generation(), generation);
         medium.light_fuse(fuse as u32);
@@ -118,7 +134,7 @@ fn a_frame_that_was_changed_is_told_from_a_torn_one() {
     let frame = |n: usize| start + (n + 1) * SECTOR;
     let damaged = |at: usize| {
         let medium = some_catalog();
-        medium.bytes(|bytes| bytes[at + 40] ^= 1);
+        medium.bytes(|bytes| bytes[at + 28] ^= 1);
         opened(&medium)
     };
     assert_eq!(damaged(frame(3)), Err(CatalogError::Damaged("a frame before the last one is invalid")));
@@ -196,18 +212,19 @@ fn a_receipt_is_kept_until_it_is_taken() {
     let root = Reference { fingerprint: fingerprint(&mut Noise(1)), ordinal: Ordinal(1) };
     let changes = [
         Change::Commit(SnapshotId(0), root),
-        Change::Forget(ForgetId(0), SnapshotId(0)),
+        Change::Forget(ForgetId(0), Owed::Snapshot(SnapshotId(0))),
         Change::Begin(RunId(0)),
         Change::Met(ForgetId(0), RunId(0), 2),
     ];
     catalog.commit(&changes).unwrap();
-    let receipt = Receipt { forget: ForgetId(0), snapshot: SnapshotId(0), run: RunId(0), passes: 2 };
+    let owed = Owed::Snapshot(SnapshotId(0));
+    let receipt = Receipt { forget: ForgetId(0), owed, run: RunId(0), passes: 2 };
     for _ in 0..2 {
         catalog = Catalog::open(&medium).unwrap();
         assert_eq!(catalog.state().receipts, [receipt]);
         assert!(catalog.state().roots.is_empty() && catalog.state().obligations.is_empty());
     }
-    catalog.commit(&[Change::Recorded(1)]).unwrap();
+    catalog.commit(&[Change::Recorded(1, LogHead::default())]).unwrap();
     assert!(Catalog::open(&medium).unwrap().state().receipts.is_empty());
 }
 
@@ -227,7 +244,7 @@ fn there_is_room_for_what_is_owed_before_there_is_none_for_snapshots() {
     catalog.commit(&[Change::Index(part)]).unwrap();
     for snapshot in snapshots {
         let forget = catalog.state().next.forget;
-        catalog.commit(&[Change::Forget(forget, snapshot)]).unwrap();
+        catalog.commit(&[Change::Forget(forget, Owed::Snapshot(snapshot))]).unwrap();
         catalog.commit(&[Change::Met(forget, RunId(u64::MAX >> 24), 100)]).unwrap();
     }
     catalog = Catalog::open(&medium).unwrap();

@@ -36,12 +36,12 @@ struct RawPage {
 
 const _: () = assert!(size_of::<RawPage>() == PAGE_BYTES && PAGE_ENTRIES == 97);
 
-/// Why bytes are no page of the index. The index can be made anew of the containers' directories.
+/// Why bytes are no page of the index. A start makes the index anew, of the containers' directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
     /// Bytes have changed, or are of something else.
     #[error(
-        "index page: checksum {found:#010x}, computed {computed:#010x}; run `quietus vault verify --rebuild-index`"
+        "index page: checksum {found:#010x}, computed {computed:#010x}; open the vault again, which makes the index anew"
     )]
     Checksum {
         /// The one that the page has.
@@ -51,7 +51,7 @@ pub enum PageError {
     },
     /// A sound page that says what cannot be.
     #[error(
-        "index page: {0} entries, expected 1 to {PAGE_ENTRIES}, in order; run `quietus vault verify --rebuild-index`"
+        "index page: {0} entries, expected 1 to {PAGE_ENTRIES}, in order; open the vault again, which makes the index anew"
     )]
     Entries(usize),
 }

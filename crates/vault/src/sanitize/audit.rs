@@ -2,7 +2,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{Live, Phase, Run, Set};
+use super::{Findings, Live, Phase, Run, Set};
 use crate::catalog::SlotState;
 use crate::container::{Class, Entry};
 use crate::live::LiveSet;
@@ -36,21 +36,21 @@ impl Vault<'_> {
         for (container, slot) in some {
             if self.has_chunks(slot) {
                 run.figures.judged += 1;
-                self.audit_container(run.live, &set, &mut audit, (container, slot))?;
+                self.audit_container(run, &set, &mut audit, (container, slot))?;
             }
         }
         Ok(Phase::Audit(set, audit))
     }
 
     /// Whether a sealed container of chunks is in the slot.
-    fn has_chunks(&self, slot: SlotNumber) -> bool {
+    pub(crate) fn has_chunks(&self, slot: SlotNumber) -> bool {
         let entry = self.catalog.table().entry(slot);
         entry.state == SlotState::Sealed && matches!(entry.class, Class::Data | Class::Metadata)
     }
 
     fn audit_container(
         &mut self,
-        live: Live,
+        run: &mut Run,
         set: &Set,
         audit: &mut Audit,
         (container, slot): (ContainerSequence, SlotNumber),
@@ -58,7 +58,7 @@ impl Vault<'_> {
         let directory = self.pool.directory(slot, container)?;
         // A chunk whose entry was changed is not in the index that a perfect hash vector is made of: its mark could hide among
         // the others. By ordinals it is missed.
-        if directory.entries.contains(&Entry::Damaged) && live != Live::Ordinals {
+        if directory.entries.contains(&Entry::Damaged) && run.live != Live::Ordinals {
             return Err(VaultError::Damaged(container));
         }
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
@@ -72,8 +72,12 @@ impl Vault<'_> {
             }
         }
         let is_whole = chunks.len() == directory.entries.len();
-        if chunks.is_empty() || !is_whole || !self.judge(&**set, &directory).iter().all(|is_live| *is_live) {
+        let judged = self.judge(&**set, &directory);
+        if chunks.is_empty() || !is_whole || !judged.iter().all(|is_live| *is_live) {
             audit.plan.push(container);
+            run.figures.found.containers += 1;
+            let stored = directory.chunks().map(|stored| u64::from(stored.stored_bytes));
+            stored.zip(judged).for_each(|(bytes, is_live)| run.figures.found.add(bytes, is_live));
         }
         Ok(())
     }
@@ -91,6 +95,17 @@ impl Vault<'_> {
             *is_live |= revived.is_some_and(|revived| revived.contains(chunk.ordinal.0));
         }
         live
+    }
+}
+
+impl Findings {
+    fn add(&mut self, bytes: u64, is_live: bool) {
+        let (chunks, all) = match is_live {
+            true => (&mut self.live, &mut self.live_bytes),
+            false => (&mut self.dead, &mut self.dead_bytes),
+        };
+        *chunks += 1;
+        *all += bytes;
     }
 }
 

@@ -77,7 +77,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    fn payload(&self, slot: SlotNumber, directory: &Directory) -> Result<Vec<u8>, VaultError> {
+    pub(crate) fn payload(&self, slot: SlotNumber, directory: &Directory) -> Result<Vec<u8>, VaultError> {
         let head = &directory.head;
         let start = self.pool.extent(slot).start.0 + head.payload_start() as u64;
         Ok(self.pool.read(Extent::new(start, u64::from(head.payload_bytes)))?)

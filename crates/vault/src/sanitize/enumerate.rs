@@ -39,7 +39,8 @@ impl Vault<'_> {
         let before = &run.points.before;
         let mut pending: Vec<Visit> = before.values().map(|root| visit(*root, false)).collect();
         if !mutant::is(Mutant::SkipDifference) {
-            let difference = self.snapshots().filter(|(snapshot, _)| !before.contains_key(snapshot));
+            // A snapshot that was exchanged since is another one, of chunks that may be dead in the first consistency point.
+            let difference = self.snapshots().filter(|(snapshot, root)| before.get(snapshot) != Some(root));
             pending.extend(difference.map(|(_, root)| visit(root, true)));
         }
         Phase::Enumeration(set, Enumeration { pending, entered: RoaringTreemap::new() })

@@ -75,7 +75,8 @@ impl Vault<'_> {
             Work::Io(StepIo { verb: Verb::Sync, .. }) => self.pool.sync(),
             Work::Point(Point::Record(Record::Erased)) => {
                 let destroyed: Vec<_> = slots.iter().copied().map(Change::Destroyed).collect();
-                Ok(self.catalog.commit(&destroyed)?)
+                self.catalog.commit(&destroyed)?;
+                slots.iter().try_for_each(|slot| self.pool.release(*slot, 0))
             }
             Work::Io(_) | Work::Point(_) => unreachable!("destroying slots has passes, syncs and a record"),
         }

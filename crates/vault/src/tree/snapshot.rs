@@ -2,7 +2,46 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BadMetadata, Recipe, Role};
+use super::{BadMetadata, Kind, Node, Recipe, Role};
+
+/// How much there is in a folder and all below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Entries, folders apart.
+    pub files: u64,
+    /// Folders.
+    pub folders: u64,
+    /// Bytes of the files' content, holes included.
+    pub bytes: u64,
+}
+
+impl Totals {
+    /// Adds another folder's.
+    pub fn add(&mut self, other: Totals) {
+        self.files = self.files.saturating_add(other.files);
+        self.folders = self.folders.saturating_add(other.folders);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// Adds an entry, without what is below it.
+    pub fn count(&mut self, node: &Node) {
+        let (files, folders, bytes) = match &node.kind {
+            Kind::File(recipe) => (1, 0, recipe.bytes()),
+            Kind::Folder(_) => (0, 1, 0),
+            _ => (1, 0, 0),
+        };
+        self.add(Totals { files, folders, bytes });
+    }
+
+    /// Takes away what is gone.
+    pub fn less(self, gone: Totals) -> Totals {
+        Totals {
+            files: self.files.saturating_sub(gone.files),
+            folders: self.folders.saturating_sub(gone.folders),
+            bytes: self.bytes.saturating_sub(gone.bytes),
+        }
+    }
+}
 
 /// A snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -11,6 +50,8 @@ pub struct Snapshot {
     pub name: Vec<u8>,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
+    /// Its entries and the bytes of their content.
+    pub totals: Totals,
     /// Its entries.
     pub folder: Recipe,
 }

@@ -9,9 +9,9 @@ use super::pool::Pool;
 use super::puts::Puts;
 use super::writing::Writing;
 use super::{Setup, Vault};
-use crate::catalog::{Catalog, Change, Layout, SlotState};
+use crate::catalog::{Catalog, Change, IndexPart, Layout, SlotState};
 use crate::container::Class;
-use crate::index::{IndexEntry, Location, Recent};
+use crate::index::{IndexEntry, Location, Part, PartBuilder, Recent};
 use crate::mutant::{self, Mutant};
 use crate::{Ordinal, VaultError};
 
@@ -30,7 +30,7 @@ impl<'m> Vault<'m> {
         Vault::new(Catalog::create(catalog, layout)?, pool, setup)
     }
 
-    /// Opens the vault on two media. What puts had stored and not committed is condemned.
+    /// Opens the vault on two media. What puts had stored and not committed is owed, and condemned as far as it was not durable.
     ///
     /// # Errors
     ///
@@ -42,7 +42,11 @@ impl<'m> Vault<'m> {
     ) -> Result<Vault<'m>, VaultError> {
         let mut vault = Vault::new(Catalog::open(catalog)?, pool, setup)?;
         vault.condemn_open()?;
-        vault.index.part = load(&vault.catalog.state().index, &vault.pool)?;
+        vault.owe_interrupted()?;
+        vault.index.part = match load(&vault.catalog.state().index, &vault.pool) {
+            Err(VaultError::Page(_)) => vault.drop_index()?,
+            loaded => loaded?,
+        };
         vault.rebuild_recent()?;
         Ok(vault)
     }
@@ -52,22 +56,35 @@ impl<'m> Vault<'m> {
             return Err(VaultError::NoPasses);
         }
         let pool = Pool::new(pool, catalog.layout(), setup.key);
-        let part = crate::index::PartBuilder::new(0).finish().0;
+        let part = PartBuilder::new(0).finish().0;
         let index = Index { recent: Recent::new(setup.recent_entries_max), frozen: None, part };
         Ok(Vault {
             next_ordinal: catalog.state().next.ordinal,
-            catalog,
             pool,
             index,
             merge: None,
             writing: Writing::default(),
-            puts: Puts::default(),
+            puts: Puts::new(catalog.state().next.put),
+            catalog,
             run: None,
             zeroing: None,
             policy: setup.policy,
             seeds: Seeds::new(setup.entropy),
             scratch: Scratch::default(),
         })
+    }
+
+    /// Condemns every free slot: the pool may hold anything, which is destroyed before any of it is used.
+    ///
+    /// # Errors
+    ///
+    /// Those of the catalog.
+    pub fn condemn_free(&mut self) -> Result<(), VaultError> {
+        let free: Vec<_> = self.catalog.table().free().iter().copied().collect();
+        for some in free.chunks(SLOTS_A_FRAME) {
+            self.catalog.commit(&some.iter().copied().map(Change::Condemn).collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
     /// Nothing durable refers to containers that were not sealed.
@@ -80,7 +97,15 @@ impl<'m> Vault<'m> {
         Ok(())
     }
 
-    /// Notes where the chunks are that are newer than the last merge.
+    /// Gives a damaged index up: the directories of all containers say the same.
+    fn drop_index(&mut self) -> Result<Part, VaultError> {
+        let slots = self.catalog.state().index.slots.iter().copied().map(Change::Condemn);
+        let changes: Vec<_> = slots.chain([Change::Index(IndexPart::default())]).collect();
+        self.catalog.commit(&changes)?;
+        Ok(PartBuilder::new(0).finish().0)
+    }
+
+    /// Notes where the chunks are that are newer than the last merge. A container that cannot be read has none.
     fn rebuild_recent(&mut self) -> Result<(), VaultError> {
         let merged = self.catalog.state().index.merged;
         let containers: Vec<_> = self.catalog.table().containers(merged).collect();
@@ -91,7 +116,10 @@ impl<'m> Vault<'m> {
             if mutant::is(Mutant::ForgetRecent) && container.0.is_multiple_of(2) {
                 continue;
             }
-            let directory = self.pool.directory(slot, container)?;
+            let directory = match self.pool.directory(slot, container) {
+                Err(VaultError::Head { .. } | VaultError::Container { .. }) => continue,
+                directory => directory?,
+            };
             for stored in directory.chunks() {
                 let location = Location { ordinal: stored.chunk.ordinal, container };
                 self.index.recent.insert(IndexEntry { fingerprint: stored.chunk.fingerprint, location });

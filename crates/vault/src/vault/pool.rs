@@ -87,6 +87,17 @@ impl<'m> Pool<'m> {
         self.latch(written)
     }
 
+    /// Gives back the space of a slot from `from` on, where zeros lie, if the medium can.
+    pub(crate) fn release(&mut self, slot: SlotNumber, from: u64) -> Result<(), VaultError> {
+        let all = self.extent(slot);
+        let rest = Extent::between(all.start.0 + from, all.end());
+        if rest.is_empty() || !self.medium.capabilities().punch {
+            return Ok(());
+        }
+        let punched = self.medium.punch(rest);
+        self.latch(punched)
+    }
+
     pub(crate) fn sync(&mut self) -> Result<(), VaultError> {
         self.guard()?;
         let synced = self.medium.sync();
@@ -117,9 +128,19 @@ impl<'m> Pool<'m> {
     pub(crate) fn head(&self, slot: SlotNumber, container: ContainerSequence) -> Result<Head, VaultError> {
         let at = Extent::new(self.extent(slot).start.0, HEAD_BYTES as u64);
         let head = Head::from_bytes(&self.read(at)?).map_err(|error| VaultError::Head { slot, error })?;
+        self.check_head(slot, container, &head).map(|()| head)
+    }
+
+    /// That the head is the container's that a slot has to have.
+    pub(super) fn check_head(
+        &self,
+        slot: SlotNumber,
+        container: ContainerSequence,
+        head: &Head,
+    ) -> Result<(), VaultError> {
         let is_right = head.vault == self.layout.vault && head.sequence == container;
         let fits = head.container_bytes() <= self.layout.slot_bytes as usize;
-        if is_right && fits { Ok(head) } else { Err(VaultError::Container { slot, container }) }
+        if is_right && fits { Ok(()) } else { Err(VaultError::Container { slot, container }) }
     }
 
     /// The directory of the container that a slot has to have.
@@ -134,11 +155,16 @@ impl<'m> Pool<'m> {
         let head = self.head(slot, container)?;
         let start = self.extent(slot).start.0 + HEAD_BYTES as u64;
         let bytes = self.read(Extent::new(start, u64::from(head.chunks) * ENTRY_BYTES as u64))?;
-        let entries = bytes.as_chunks::<ENTRY_BYTES>().0;
-        let entries = entries.iter().map(|entry| Entry::from_bytes(&head, entry)).collect();
+        let entries = entries(&head, &bytes).collect();
         let directory = Arc::new(Directory { head, entries });
         self.recent.truncate(DIRECTORIES_MAX - 1);
         self.recent.push_front((container, directory.clone()));
         Ok(directory)
     }
+}
+
+/// The directory of the container with that head, of the bytes behind it.
+pub(super) fn entries<'a>(head: &'a Head, bytes: &'a [u8]) -> impl Iterator<Item = Entry> + 'a {
+    let all = bytes.as_chunks::<ENTRY_BYTES>().0.iter().take(head.chunks as usize);
+    all.map(|entry| Entry::from_bytes(head, entry))
 }

@@ -6,15 +6,17 @@ use roaring::RoaringTreemap;
 
 use super::Vault;
 use super::writing::Bytes;
-use crate::catalog::Change;
+use crate::catalog::{Change, Owed};
 use crate::chunk::{Packed, decompress};
 use crate::container::Class;
 use crate::mutant::{self, Mutant};
 use crate::tree::{Child, Role, children};
-use crate::{Fingerprint, Ordinal, PutId, Reference, SnapshotId, VaultError};
+use crate::{Fingerprint, ForgetId, Ordinal, PutId, Reference, SnapshotId, VaultError};
 
 /// Most puts at once.
 pub const PUTS_MAX: usize = 64;
+/// Containers that are written before they are made durable, whether or not a put is committed: what a crash costs.
+const UNSEALED_MAX: usize = 64;
 /// References that a put is quick to find again: a chunk of metadata names what was offered just before.
 const LATELY_MAX: usize = 8192;
 
@@ -23,6 +25,8 @@ const LATELY_MAX: usize = 8192;
 pub(crate) struct Puts {
     all: BTreeMap<PutId, Put>,
     next: PutId,
+    /// Whether a sanitization keeps puts out.
+    pub(crate) are_refused: bool,
     /// What puts refer to while a sanitization listens: it keeps these chunks, whatever it marks.
     pub(crate) revived: Option<RoaringTreemap>,
 }
@@ -30,6 +34,10 @@ pub(crate) struct Puts {
 /// A put under way: a root for every sanitization.
 #[derive(Default, Debug)]
 struct Put {
+    /// Whether the catalog knows of it.
+    is_noted: bool,
+    /// Whether it stored what its snapshot will not reach.
+    leaves: bool,
     references: RoaringTreemap,
     /// The chunks of metadata among them.
     metadata: HashMap<Ordinal, (Role, Fingerprint)>,
@@ -61,6 +69,22 @@ impl Put {
 }
 
 impl Puts {
+    /// None, after those that had numbers below `next`.
+    pub(crate) fn new(next: PutId) -> Puts {
+        Puts { next, ..Puts::default() }
+    }
+
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Ends what a sanitization asked for.
+    pub(crate) fn end_listening(&mut self) {
+        self.revived = None;
+        self.are_refused = false;
+    }
+
     /// Listens from now on. What running puts refer to already is kept.
     pub(crate) fn listen(&mut self) {
         let mut revived = self.revived.take().unwrap_or_default();
@@ -93,6 +117,9 @@ impl Vault<'_> {
     ///
     /// [`VaultError::Puts`] if too many are under way.
     pub fn begin_put(&mut self) -> Result<PutId, VaultError> {
+        if self.puts.are_refused {
+            return Err(VaultError::ReadOnly);
+        }
         if self.puts.all.len() >= PUTS_MAX {
             return Err(VaultError::Puts(PUTS_MAX));
         }
@@ -112,6 +139,7 @@ impl Vault<'_> {
         put: PutId,
         chunks: &[Fingerprint],
     ) -> Result<Vec<Option<Reference>>, VaultError> {
+        self.note_put(put)?;
         self.tend_index()?;
         chunks.iter().map(|fingerprint| self.refer(put, fingerprint)).collect()
     }
@@ -122,6 +150,7 @@ impl Vault<'_> {
     ///
     /// [`VaultError::Dangling`] if the chunk is metadata and names what is not there; [`VaultError::Full`]; those of the media.
     pub fn store(&mut self, put: PutId, chunk: &Packed) -> Result<Reference, VaultError> {
+        self.note_put(put)?;
         self.tend_index()?;
         if let Some(found) = self.refer(put, &chunk.fingerprint)? {
             return Ok(found);
@@ -135,6 +164,9 @@ impl Vault<'_> {
         self.append(chunk.class, reference, bytes, self.reserved())?;
         self.next_ordinal = Ordinal(reference.ordinal.0 + 1);
         self.puts.refer(put, &[(reference, role)])?;
+        if self.writing.unsealed() >= UNSEALED_MAX {
+            self.seal(Vec::new())?;
+        }
         Ok(reference)
     }
 
@@ -144,27 +176,100 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoRoot`] if `root` is no snapshot; those of [`store`](Vault::store). The put goes on then.
     pub fn commit(&mut self, put: PutId, root: &Packed) -> Result<SnapshotId, VaultError> {
-        let count = self.catalog.state().roots.len();
-        if !self.catalog.has_room() {
-            return Err(VaultError::Snapshots(count));
-        }
-        let root = self.store(put, root)?;
-        if self.puts.get(put)?.is_other(&root, Role::Snapshot) {
-            return Err(VaultError::NoRoot);
-        }
-        let snapshot = self.catalog.state().next.snapshot;
-        self.seal(vec![Change::Commit(snapshot, root)])?;
+        self.guard_room()?;
+        let root = self.store_root(put, root)?;
+        let (snapshot, forget) = (self.catalog.state().next.snapshot, self.catalog.state().next.forget);
+        let end = match self.puts.get(put)?.leaves {
+            true => Change::Forget(forget, Owed::Put(put)),
+            false => Change::EndPut(put),
+        };
+        self.seal(vec![Change::Commit(snapshot, root), end])?;
         self.puts.all.remove(&put);
         Ok(snapshot)
     }
 
-    /// Ends a put without a snapshot. What it alone stored is dead.
+    /// Notes that the put has stored what it will not commit: that is owed when the put ends.
     ///
     /// # Errors
     ///
     /// [`VaultError::NoPut`].
+    pub fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
+        self.puts.get(put)?.leaves = true;
+        Ok(())
+    }
+
+    /// Ends a put by giving snapshots other chunks to begin with, all at once: what they had and have no more is owed.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Vault::commit); [`VaultError::NoSnapshot`], and [`VaultError::Held`].
+    pub fn replace(
+        &mut self,
+        put: PutId,
+        roots: &[(SnapshotId, Packed)],
+    ) -> Result<Vec<ForgetId>, VaultError> {
+        self.guard_room()?;
+        roots.iter().try_for_each(|(snapshot, _)| self.guard_snapshot(*snapshot))?;
+        let (mut changes, mut forgets) = (Vec::new(), Vec::new());
+        for (snapshot, root) in roots {
+            let root = self.store_root(put, root)?;
+            let forget = ForgetId(self.catalog.state().next.forget.0 + forgets.len() as u64);
+            changes.push(Change::Replace(*snapshot, root));
+            if !mutant::is(Mutant::ForgivePaths) {
+                changes.push(Change::Forget(forget, Owed::Paths(*snapshot)));
+            }
+            forgets.push(forget);
+        }
+        changes.push(Change::EndPut(put));
+        self.seal(changes)?;
+        self.puts.all.remove(&put);
+        Ok(forgets)
+    }
+
+    /// Ends a put without a snapshot. What it alone stored or kept is owed.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoPut`]; those of the catalog.
     pub fn drop_put(&mut self, put: PutId) -> Result<(), VaultError> {
-        self.puts.all.remove(&put).map(|_| ()).ok_or(VaultError::NoPut(put))
+        let dropped = self.puts.all.remove(&put).ok_or(VaultError::NoPut(put))?;
+        if dropped.is_noted {
+            let forget = self.catalog.state().next.forget;
+            self.catalog.commit(&[Change::Forget(forget, Owed::Put(put))])?;
+        }
+        Ok(())
+    }
+
+    /// Owes what puts left behind that a crash has cut short.
+    pub(super) fn owe_interrupted(&mut self) -> Result<(), VaultError> {
+        let state = self.catalog.state();
+        let owed = (state.next.forget.0..).zip(&state.puts);
+        let owed = owed.map(|(forget, put)| Change::Forget(ForgetId(forget), Owed::Put(*put)));
+        let owed: Vec<Change> = owed.collect();
+        if owed.is_empty() || mutant::is(Mutant::ForgivePut) {
+            Ok(())
+        } else {
+            Ok(self.catalog.commit(&owed)?)
+        }
+    }
+
+    /// Lets the catalog know of the put before it stores or refers to anything.
+    fn note_put(&mut self, put: PutId) -> Result<(), VaultError> {
+        if !self.puts.get(put)?.is_noted {
+            self.guard_room()?;
+            self.catalog.commit(&[Change::BeginPut(put)])?;
+            self.puts.get(put)?.is_noted = true;
+        }
+        Ok(())
+    }
+
+    /// Stores what a snapshot begins with.
+    fn store_root(&mut self, put: PutId, root: &Packed) -> Result<Reference, VaultError> {
+        let root = self.store(put, root)?;
+        match self.puts.get(put)?.is_other(&root, Role::Snapshot) {
+            true => Err(VaultError::NoRoot),
+            false => Ok(root),
+        }
     }
 
     /// Refers to a chunk and all below it, if all of that is there.

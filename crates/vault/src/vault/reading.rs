@@ -77,8 +77,8 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoSnapshot`], and as [`get`](Vault::get).
     pub fn snapshot(&mut self, snapshot: SnapshotId) -> Result<Snapshot, VaultError> {
-        let root = self.catalog.state().roots.get(&snapshot).copied();
-        let bytes = self.get(&root.ok_or(VaultError::NoSnapshot(snapshot))?)?;
+        let root = self.root(snapshot)?;
+        let bytes = self.get(&root)?;
         Ok(Snapshot::from_bytes(&bytes)?)
     }
 

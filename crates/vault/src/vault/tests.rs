@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::catalog::Layout;
 use crate::chunk::{Compression, KEY_BYTES, Packer};
-use crate::client::{Writer, read_file, read_folder};
+use crate::client::{Writer, matching, read_file, read_folder};
 use crate::container::Class;
 use crate::sanitize::{Live, Progress};
 use crate::testing::{Memory, Noise, text};
-use crate::tree::{Kind, Metadata, Node, Snapshot};
+use crate::tree::{Kind, Metadata, Node, Snapshot, Totals};
 use crate::{VaultId, units::PutId};
 
 pub(crate) fn layout(slots: u32) -> Layout {
@@ -77,7 +77,7 @@ pub(crate) fn write(
         nodes.push(Node { name, metadata, kind: Kind::File(recipe) });
     }
     let folder = writer.folder(vault, &nodes)?;
-    Ok(Snapshot { name: b"some snapshot".to_vec(), created_ms: 5, folder })
+    Ok(Snapshot { name: b"some snapshot".to_vec(), created_ms: 5, totals: Totals::default(), folder })
 }
 
 pub(crate) fn writer(vault: &mut Vault<'_>) -> Writer {
@@ -127,7 +127,7 @@ fn what_was_put_comes_back_also_after_a_start() {
     for _ in 0..3 {
         assert_eq!(restored(&mut vault, first).unwrap(), one);
         assert_eq!(restored(&mut vault, second).unwrap(), two);
-        assert!(vault.verify().unwrap().chunks > 10);
+        assert!(vault.verify(&mut |_, _| true).unwrap().chunks > 10);
         drop(vault);
         vault = media.open();
     }
@@ -158,7 +158,7 @@ fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
         let stored =
             Packer::new(key(), Compression::Lz4).pack(Class::Data, &secret["text of a secret"][..2048]);
         assert!(stored.stored().len() < 1024);
-        let forget = vault.forget(second).unwrap();
+        let forget = vault.forget(&[second]).unwrap()[0];
         assert_eq!(vault.status().owed, 1);
         sanitize(&mut vault, live).unwrap();
         assert!(needles.iter().all(|needle| !media.have(needle)), "{live:?}");
@@ -169,7 +169,7 @@ fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
         for _ in 0..2 {
             assert_eq!(restored(&mut vault, first).unwrap(), kept, "{live:?}");
             assert_eq!(restored(&mut vault, second), Err(VaultError::NoSnapshot(second)));
-            vault.verify().unwrap();
+            vault.verify(&mut |_, _| true).unwrap();
             drop(vault);
             vault = media.open();
         }
@@ -195,11 +195,11 @@ fn a_put_that_began_before_a_sanitization_loses_nothing() {
         let first = put(&mut vault, &all).unwrap();
         let mut running = writer(&mut vault);
         let snapshot = write(&mut vault, &mut running, &all).unwrap();
-        vault.forget(first).unwrap();
+        vault.forget(&[first]).unwrap();
         sanitize(&mut vault, live).unwrap();
         let second = running.commit(&mut vault, &snapshot).unwrap();
         assert_eq!(restored(&mut vault, second).unwrap(), all, "{live:?}");
-        vault.verify().unwrap();
+        vault.verify(&mut |_, _| true).unwrap();
     }
 }
 
@@ -222,7 +222,7 @@ fn a_sanitization_works_with_two_free_slots() {
         let (forgotten, kept): (Vec<_>, Vec<_>) =
             snapshots.into_iter().partition(|(snapshot, _)| snapshot.0 % 2 == 0);
         for (snapshot, _) in &forgotten {
-            vault.forget(*snapshot).unwrap();
+            vault.forget(&[*snapshot]).unwrap();
         }
         sanitize(&mut vault, live).unwrap();
         assert!(vault.status().free >= 8, "{:?}", vault.status());
@@ -268,7 +268,7 @@ fn a_client_that_relies_on_an_old_folder_alone_refers_to_all_of_it() {
         let mut lazy = writer(&mut vault);
         let folder = snapshot.folder.top().0[0].reference().unwrap();
         assert_eq!(vault.offer(lazy.put(), &[folder.fingerprint]).unwrap(), [Some(folder)]);
-        vault.forget(first).unwrap();
+        vault.forget(&[first]).unwrap();
         sanitize(&mut vault, live).unwrap();
         let second = lazy.commit(&mut vault, &Snapshot { created_ms: 9, ..snapshot }).unwrap();
         assert_eq!(restored(&mut vault, second).unwrap(), all, "{live:?}");
@@ -289,13 +289,13 @@ fn folders_that_double_at_each_level_are_walked_in_no_time() {
         let nodes = [node("a"), node("b")];
         folder = writer.folder(&mut vault, &nodes).unwrap();
     }
-    let snapshot = Snapshot { name: b"deep".to_vec(), created_ms: 1, folder };
+    let snapshot = Snapshot { name: b"deep".to_vec(), created_ms: 1, totals: Totals::default(), folder };
     let first = writer.commit(&mut vault, &snapshot).unwrap();
     let put = vault.begin_put().unwrap();
     let root = snapshot.folder.top().0[0].reference().unwrap();
     assert_eq!(vault.offer(put, &[root.fingerprint]).unwrap(), [Some(root)]);
     sanitize(&mut vault, Live::Perfect { turns: 2 }).unwrap();
-    vault.forget(first).unwrap();
+    vault.forget(&[first]).unwrap();
     vault.drop_put(put).unwrap();
     sanitize(&mut vault, Live::Ordinals).unwrap();
     assert_eq!(vault.status().chunks, 0);
@@ -309,7 +309,7 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
         let (one, two) = (files(&["a", "b"], 8), files(&["c", "d"], 9));
         let first = put(&mut vault, &one).unwrap();
         let second = put(&mut vault, &two).unwrap();
-        vault.forget(first).unwrap();
+        vault.forget(&[first]).unwrap();
         drop(vault);
         // An entry of a directory that is not the forgotten snapshot's.
         let mut vault = media.open();
@@ -342,7 +342,7 @@ fn a_sanitization_that_is_held_to_its_share_is_ahead_by_a_few_bytes_only() {
         snapshots.push(put(&mut vault, &files(&["a", "b", "c", "d"], seed)).unwrap());
     }
     for snapshot in snapshots.iter().step_by(2) {
-        vault.forget(*snapshot).unwrap();
+        vault.forget(&[*snapshot]).unwrap();
     }
     assert!(!vault.sanitization_is_ahead(0), "none is under way");
     vault.begin_sanitization(Live::Ordinals).unwrap();
@@ -380,9 +380,9 @@ fn a_chunk_that_no_slot_holds_is_refused_and_leaves_no_slot_behind() {
     let large = writer.chunk(&mut vault, Class::Data, &Noise(1).bytes(20_000));
     assert_eq!(large, Err(VaultError::TooLarge { stored: 20_000, slot: 16 << 10 }));
     let folder = writer.folder(&mut vault, &[]).unwrap();
-    let empty = Snapshot { name: b"nothing".to_vec(), created_ms: 1, folder };
+    let empty = Snapshot { name: b"nothing".to_vec(), created_ms: 1, totals: Totals::default(), folder };
     let snapshot = writer.commit(&mut vault, &empty).unwrap();
-    vault.forget(snapshot).unwrap();
+    vault.forget(&[snapshot]).unwrap();
     sanitize(&mut vault, Live::Ordinals).unwrap();
     assert_eq!(vault.status().free, 20);
 }
@@ -405,4 +405,182 @@ fn a_failed_write_latches_and_a_start_finds_all_that_was_committed() {
     let mut vault = media.open();
     assert_eq!(vault.snapshots().map(|(it, _)| it).collect::<Vec<_>>(), [first]);
     assert_eq!(restored(&mut vault, first).unwrap(), all);
+}
+
+/// Damages a byte behind each place where a container of that class begins.
+fn damage(media: &Media, class: Class, at: usize) -> usize {
+    let slot_bytes = layout(1).slot_bytes as usize;
+    media.pool.bytes(|bytes| {
+        let slots = bytes.chunks_mut(slot_bytes);
+        let found = slots.filter(|slot| slot.starts_with(b"QuietusContainer") && slot[20] == class as u8);
+        found.map(|slot| slot[at] ^= 1).count()
+    })
+}
+
+#[test]
+fn a_damaged_index_is_made_anew_of_the_directories() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let all = files(&["a", "b", "c", "d"], 12);
+    let kept = put(&mut vault, &all).unwrap();
+    let gone = put(&mut vault, &files(&["e", "f"], 13)).unwrap();
+    vault.forget(&[gone]).unwrap();
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    drop(vault);
+    assert!(damage(&media, Class::Index, 4096 + 100) > 0);
+    let mut vault = media.open();
+    assert!(!vault.catalog.table().condemned().is_empty());
+    assert_eq!(restored(&mut vault, kept).unwrap(), all);
+    assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, []);
+    vault.forget(&[kept]).unwrap();
+    sanitize(&mut vault, Live::Perfect { turns: 1 }).unwrap();
+    assert_eq!((vault.status().chunks, vault.status().free), (0, 60));
+}
+
+#[test]
+fn a_container_without_its_head_costs_its_chunks_and_a_sanitization_stops_before_it() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    put(&mut vault, &files(&["a", "b", "c", "d"], 14)).unwrap();
+    let gone = put(&mut vault, &files(&["e"], 15)).unwrap();
+    vault.forget(&[gone]).unwrap();
+    drop(vault);
+    assert!(damage(&media, Class::Data, 40) > 0);
+    let mut vault = media.open();
+    let verified = vault.verify(&mut |_, _| true).unwrap();
+    assert!(verified.faults.iter().any(|fault| matches!(fault, VaultError::Head { .. })), "{verified:?}");
+    assert!(verified.faults.iter().any(|fault| matches!(fault, VaultError::Missing(_))), "{verified:?}");
+    assert!(matches!(sanitize(&mut vault, Live::Ordinals), Err(VaultError::Head { .. })));
+    assert_eq!(vault.status().owed, 1);
+}
+
+/// The files of a snapshot without some, and what a receipt says of that.
+#[test]
+fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
+    let media = Media::new(80);
+    let mut vault = media.create();
+    let all = files(&["a", "b", "secret plan", "text of a secret"], 16);
+    let first = put(&mut vault, &all).unwrap();
+    let second = put(&mut vault, &files(&["a"], 16)).unwrap();
+    let old = vault.snapshot(first).unwrap();
+    let mut writer = writer(&mut vault);
+    let is_gone = |path: &[u8]| path.ends_with(b"plan") || path.ends_with(b"secret");
+    assert_eq!(matching(&mut vault, &old.folder, b"", &is_gone).unwrap().files, 2);
+    let folder = writer.without(&mut vault, &old.folder, b"", &is_gone).unwrap().unwrap();
+    let new = Snapshot { folder, ..old };
+    vault.hold("law", &[first]).unwrap();
+    let refused = writer.replace(&mut vault, &[(second, new.clone()), (first, new.clone())]);
+    assert!(matches!(refused, Err(VaultError::Held { .. })), "{refused:?}");
+    assert!(matches!(vault.forget(&[second, first]), Err(VaultError::Held { .. })));
+    assert_eq!(vault.release("law").unwrap(), [first]);
+    let forgets = writer.replace(&mut vault, &[(first, new)]).unwrap();
+    assert_eq!(vault.owed().collect::<Vec<_>>(), [(forgets[0], Owed::Paths(first))]);
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    assert!(!media.have(b"secret plan") && !media.have(&all["secret plan"][40..72]));
+    assert!(!media.have(b"text of a secret"));
+    let kept: Files = all.into_iter().filter(|(name, _)| name.len() == 1).collect();
+    for _ in 0..2 {
+        assert_eq!(restored(&mut vault, first).unwrap(), kept);
+        drop(vault);
+        vault = media.open();
+    }
+}
+
+#[test]
+fn a_put_that_ends_without_a_snapshot_is_owed_once() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let all = files(&["a", "b"], 17);
+    let mut dropped = writer(&mut vault);
+    write(&mut vault, &mut dropped, &all).unwrap();
+    vault.drop_put(dropped.put()).unwrap();
+    let mut cut = writer(&mut vault);
+    write(&mut vault, &mut cut, &all).unwrap();
+    let idle = writer(&mut vault);
+    drop(vault);
+    let mut vault = media.open();
+    let owed: Vec<Owed> = vault.owed().map(|(_, owed)| owed).collect();
+    assert_eq!(owed, [Owed::Put(dropped.put()), Owed::Put(cut.put())], "not {:?}", idle.put());
+    drop(vault);
+    vault = media.open();
+    assert_eq!(vault.owed().count(), 2, "a second start owes nothing more");
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    assert_eq!((vault.owed().count(), vault.receipts().count()), (0, 2));
+    assert!(!media.have(&all["a"][..32]));
+}
+
+#[test]
+fn a_sanitization_that_lets_nobody_put_says_so_and_ends() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    assert_eq!(vault.refuse_puts(), Err(VaultError::NotRunning));
+    vault.begin_sanitization(Live::Ordinals).unwrap();
+    let running = vault.begin_put().unwrap();
+    assert_eq!(vault.refuse_puts(), Err(VaultError::Puts(1)));
+    vault.drop_put(running).unwrap();
+    vault.refuse_puts().unwrap();
+    assert_eq!(vault.begin_put(), Err(VaultError::ReadOnly));
+    while vault.step_sanitization().unwrap() != Progress::Done {}
+    put(&mut vault, &files(&["a"], 18)).unwrap();
+}
+
+#[test]
+fn what_a_slot_holds_is_told_from_what_it_is_to_hold() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let kept = put(&mut vault, &files(&["a", "b"], 19)).unwrap();
+    let gone = put(&mut vault, &files(&["c"], 20)).unwrap();
+    let found = |vault: &mut Vault<'_>| {
+        let live = vault.reached_by_all(&mut |_, _| true).unwrap();
+        let bytes = media.pool.bytes(|bytes| bytes.to_vec());
+        let slots = bytes.chunks(layout(1).slot_bytes as usize).zip(vault.slots());
+        slots.map(|(bytes, slot)| vault.examine(slot, bytes, &live)).collect::<Vec<_>>()
+    };
+    let is_dead = |found: &Found| matches!(found, Found::Residue(_));
+    assert!(!found(&mut vault).iter().any(is_dead));
+    let weight = vault.weigh(&[gone], &mut |_, _| true).unwrap();
+    vault.forget(&[gone]).unwrap();
+    let dead = vault.contents(&mut |_, _| true).unwrap().dead;
+    assert_eq!(weight, dead, "what only a snapshot has is what is dead without it");
+    assert!(dead.chunks > 2 && found(&mut vault).iter().any(is_dead));
+    sanitize(&mut vault, Live::Ordinals).unwrap();
+    let clean = found(&mut vault);
+    assert!(
+        !clean.iter().any(is_dead) && clean.iter().any(|found| matches!(found, Found::Live(_))),
+        "{clean:?}"
+    );
+    assert_eq!(vault.contents(&mut |_, _| true).unwrap().dead, Amount::default());
+    // A byte anywhere that is no chunk's is found.
+    let slot_bytes = layout(1).slot_bytes as usize;
+    for slot in 0..60 {
+        media.pool.bytes(|bytes| bytes[(slot + 1) * slot_bytes - 1] ^= 1);
+        assert!(is_dead(&found(&mut vault)[slot]), "slot {slot}");
+        media.pool.bytes(|bytes| bytes[(slot + 1) * slot_bytes - 1] ^= 1);
+    }
+    let interrupted = vault.verify(&mut |_, _| false);
+    assert_eq!(interrupted, Err(VaultError::Interrupted));
+    vault.forget(&[kept]).unwrap();
+}
+
+#[test]
+fn a_snapshot_that_is_exchanged_between_the_consistency_points_keeps_what_it_has_now() {
+    for live in WAYS {
+        let media = Media::new(80);
+        let mut vault = media.create();
+        // The folder that the exchanged snapshot gets is a forgotten one's, so that nothing about it is new.
+        let all = files(&["a", "b", "c"], 21);
+        let kept: Files = all.clone().into_iter().filter(|(name, _)| name != "c").collect();
+        let first = put(&mut vault, &kept).unwrap();
+        let second = put(&mut vault, &all).unwrap();
+        vault.forget(&[first]).unwrap();
+        vault.begin_sanitization(live).unwrap();
+        assert_eq!(vault.step_sanitization(), Ok(Progress::Merge), "the first consistency point is taken");
+        let old = vault.snapshot(second).unwrap();
+        let mut writer = writer(&mut vault);
+        let folder = writer.without(&mut vault, &old.folder, b"", &|path| path == b"c").unwrap().unwrap();
+        writer.replace(&mut vault, &[(second, Snapshot { folder, ..old })]).unwrap();
+        while vault.step_sanitization().unwrap() != Progress::Done {}
+        assert_eq!(restored(&mut vault, second).unwrap(), kept, "{live:?}");
+        assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, [], "{live:?}");
+    }
 }

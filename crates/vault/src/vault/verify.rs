@@ -1,63 +1,148 @@
 //! Checking everything that a vault has.
 
-use std::collections::HashSet;
+use roaring::RoaringTreemap;
 
-use super::Vault;
 use super::index::read_page;
+use super::{Step, Vault};
+use crate::container::{Class, Entry};
 use crate::index::IndexEntry;
-use crate::tree::{Role, children};
-use crate::{Reference, VaultError};
+use crate::{ContainerSequence, Ordinal, SlotNumber, VaultError};
 
-/// What was checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Faults that are told one by one.
+const FAULTS_MAX: usize = 100;
+
+/// What was checked. Memory for it grows by three bits for each chunk.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
+    /// Containers of chunks.
+    pub containers: u64,
     /// Entries of the index.
     pub entries: u64,
-    /// Chunks that snapshots reach, each counted once.
+    /// Chunks that are whole, each counted once.
     pub chunks: u64,
+    /// Chunks that snapshots reach.
+    pub reached: u64,
+    /// What is wrong, the first hundred.
+    pub faults: Vec<VaultError>,
+    /// How much is wrong.
+    pub faults_count: u64,
+}
+
+impl Verified {
+    fn fault(&mut self, fault: VaultError) {
+        self.faults_count += 1;
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(fault);
+        }
+    }
 }
 
 impl Vault<'_> {
-    /// Reads every chunk that the index names and every chunk that a snapshot reaches, and needs memory for all names.
+    /// Reads every chunk of every container, the index, and all that snapshots reach. Damage is no error: it is told.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
-    pub fn verify(&mut self) -> Result<Verified, VaultError> {
+    /// [`VaultError::Interrupted`]; those of the media.
+    pub fn verify(&mut self, step: Step<'_>) -> Result<Verified, VaultError> {
         let mut verified = Verified::default();
-        for IndexEntry { fingerprint, location } in self.all_entries()? {
-            let found = self.find(&fingerprint)?.filter(|found| found.container == location.container);
-            if found.is_some() {
-                self.get(&Reference { fingerprint, ordinal: location.ordinal })?;
-                verified.entries += 1;
+        let whole = self.check_containers(&mut verified, step)?;
+        let indexed = self.check_index(&mut verified)?;
+        match self.reached_by_all(step) {
+            Ok(reached) => {
+                verified.reached = reached.len();
+                let lost = &reached - &whole;
+                lost.iter().for_each(|it| verified.fault(VaultError::Missing(Ordinal(it))));
+                let unindexed = &(&reached - &indexed) - &lost;
+                unindexed.iter().for_each(|it| verified.fault(VaultError::Unindexed(Ordinal(it))));
             }
+            Err(VaultError::Interrupted) => return Err(VaultError::Interrupted),
+            Err(error) => verified.fault(error),
         }
-        let mut pending: Vec<_> = self.snapshots().map(|(_, root)| (root, Role::Snapshot)).collect();
-        let mut seen = HashSet::new();
-        while let Some((chunk, role)) = pending.pop() {
-            if !seen.insert(chunk.fingerprint) {
-                continue;
-            }
-            let location = self.find(&chunk.fingerprint)?;
-            if location.is_none_or(|location| location.ordinal != chunk.ordinal) {
-                return Err(VaultError::Dangling(chunk.fingerprint));
-            }
-            let content = self.get(&chunk)?;
-            verified.chunks += 1;
-            if role != Role::Content {
-                pending.extend(children(&content)?.1.into_iter().map(|child| (child.chunk, child.role)));
-            }
-        }
+        verified.chunks = whole.len();
         Ok(verified)
     }
 
-    /// All entries of the index, newer ones first.
-    fn all_entries(&self) -> Result<Vec<IndexEntry>, VaultError> {
-        let in_memory = [Some(&self.index.recent), self.index.frozen.as_ref()].into_iter().flatten();
-        let mut all: Vec<_> = in_memory.flat_map(|recent| recent.entries()).collect();
-        for page in 0..self.index.part.pages() {
-            all.extend(read_page(&self.catalog.state().index, page, &self.pool)?.entries());
+    /// The numbers of the chunks that are whole.
+    fn check_containers(
+        &mut self,
+        verified: &mut Verified,
+        step: Step<'_>,
+    ) -> Result<RoaringTreemap, VaultError> {
+        let mut whole = RoaringTreemap::new();
+        let containers = self.chunk_containers();
+        for (done, (container, slot)) in (0..).zip(&containers) {
+            if !step(done, containers.len() as u64) {
+                return Err(VaultError::Interrupted);
+            }
+            verified.containers += 1;
+            match self.check_container(verified, &mut whole, (*container, *slot)) {
+                Err(error @ (VaultError::Head { .. } | VaultError::Container { .. })) => {
+                    verified.fault(error)
+                }
+                checked => checked?,
+            }
         }
-        Ok(all)
+        Ok(whole)
+    }
+
+    fn check_container(
+        &mut self,
+        verified: &mut Verified,
+        whole: &mut RoaringTreemap,
+        (container, slot): (ContainerSequence, SlotNumber),
+    ) -> Result<(), VaultError> {
+        let directory = self.pool.directory(slot, container)?;
+        let entries = directory.entries.iter().filter(|entry| **entry == Entry::Damaged).count();
+        if entries > 0 {
+            verified.fault(VaultError::Entries { container, entries });
+        }
+        let payload = self.payload(slot, &directory)?;
+        for stored in directory.chunks() {
+            let bytes = &payload[stored.offset as usize..][..stored.stored_bytes as usize];
+            match stored.content(&self.pool.key, directory.head.class, bytes) {
+                Ok(_) => {
+                    whole.insert(stored.chunk.ordinal.0);
+                }
+                Err(error) => verified.fault(VaultError::Chunk { container, error }),
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of the chunks that the index finds.
+    fn check_index(&mut self, verified: &mut Verified) -> Result<RoaringTreemap, VaultError> {
+        let mut found = RoaringTreemap::new();
+        for page in 0..self.index.part.pages() {
+            match read_page(&self.catalog.state().index, page, &self.pool) {
+                Ok(page) => {
+                    page.entries().iter().for_each(|entry| self.check_entry(&mut found, verified, entry))
+                }
+                Err(VaultError::Page(error)) => verified.fault(VaultError::Page(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let in_memory = [Some(&self.index.recent), self.index.frozen.as_ref()].into_iter().flatten();
+        for entry in in_memory.flat_map(|recent| recent.entries()) {
+            self.check_entry(&mut found, verified, &entry);
+        }
+        Ok(found)
+    }
+
+    fn check_entry(&self, found: &mut RoaringTreemap, verified: &mut Verified, entry: &IndexEntry) {
+        if self.catalog.table().slot(entry.location.container).is_some() {
+            verified.entries += 1;
+            found.insert(entry.location.ordinal.0);
+        }
+    }
+
+    /// The sealed containers of chunks, in order.
+    pub(super) fn chunk_containers(&self) -> Vec<(ContainerSequence, SlotNumber)> {
+        let all = self.catalog.table().containers(ContainerSequence(0));
+        all.filter(|(_, slot)| self.has_chunks(*slot)).collect()
+    }
+
+    /// The class of a container of chunks.
+    pub(super) fn class_at(&self, slot: SlotNumber) -> Class {
+        self.catalog.table().entry(slot).class
     }
 }

@@ -38,6 +38,11 @@ impl Writing {
         }
     }
 
+    /// Containers that are written and not sealed.
+    pub(crate) fn unsealed(&self) -> usize {
+        self.written.len()
+    }
+
     /// The container that is being filled in memory, if it is that one.
     pub(crate) fn in_memory(&self, container: ContainerSequence) -> Option<&Builder> {
         let all = [&self.data, &self.metadata].into_iter().flatten();
@@ -88,6 +93,8 @@ impl Vault<'_> {
         let condemned = table.condemned().first().filter(|_| mutant::is(Mutant::ReuseUndestroyed));
         let slot = condemned.or(table.free().first()).filter(|_| free > reserved);
         let slot = *slot.ok_or(VaultError::Full { free, reserved })?;
+        // A full host refuses here, where nothing has changed yet.
+        self.pool.medium.reserve(self.pool.extent(slot))?;
         let container = self.catalog.state().next.container;
         self.catalog.commit(&[Change::Open(slot, container, class)])?;
         Ok((slot, container))
@@ -96,7 +103,9 @@ impl Vault<'_> {
     /// Writes the container that is being filled.
     fn end_container(&mut self, class: Class) -> Result<(), VaultError> {
         let Some(Filling { slot, builder }) = self.writing.filling(class).take() else { return Ok(()) };
-        self.pool.write(slot, &builder.finish())?;
+        let bytes = builder.finish();
+        self.pool.write(slot, &bytes)?;
+        self.pool.release(slot, bytes.len() as u64)?;
         self.writing.written.push(slot);
         Ok(())
     }

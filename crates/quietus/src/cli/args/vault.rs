@@ -1,0 +1,287 @@
+//! `quietus vault`: deduplicated backups that can be sanitized.
+
+use super::EXIT;
+use crate::disk::parse_size;
+use crate::vault::{Codec, Keep};
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+/// `vault`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: VaultCommand,
+}
+
+/// What to do with a vault.
+#[derive(Debug, Subcommand)]
+pub enum VaultCommand {
+    /// Make an empty vault.
+    Init(InitArgs),
+    /// Put files and folders, or an archive, into a vault: a snapshot.
+    Put(PutArgs),
+    /// Restore a snapshot, or a part of it. Nothing that exists is overwritten.
+    Get(GetArgs),
+    /// Write the content of a file of a snapshot to standard output.
+    Cat(CatArgs),
+    /// List the snapshots, or what is in one of them.
+    List(ListArgs),
+    /// Forget snapshots, or paths in all of them. `sanitize` then destroys what nothing else has.
+    Forget(VaultForgetArgs),
+    /// Refuse to forget snapshots, in whole or in part, until the hold is released.
+    Hold(VaultHoldArgs),
+    /// Release a hold.
+    Release(VaultReleaseArgs),
+    /// Destroy all that no snapshot has: copy what is live out of the containers that hold it, overwrite them.
+    Sanitize(SanitizeArgs),
+    /// Show what is still to be destroyed, how full the vault is, and what the medium guarantees.
+    Status(OneVaultArgs),
+    /// Measure what lies in the vault: live and dead chunks, and what deduplication and compression gain.
+    Stats(OneVaultArgs),
+    /// Read everything, and check that all of it is as it was put. Memory: three bits a chunk.
+    Verify(OneVaultArgs),
+    /// Read the whole medium and sign the findings, or check such a receipt or that of a sanitization.
+    Prove(VaultProveArgs),
+}
+
+/// One vault.
+#[derive(Debug, Args)]
+pub struct OneVaultArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+}
+
+/// `vault init`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct InitArgs {
+    /// The directory to make.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Medium for the content: a block device, whose present content is destroyed by the policy, or a file to
+    /// make. Default: `pool` in the directory.
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub medium: Option<PathBuf>,
+    /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
+    /// destroyed. Default: the size of the device, or 1T.
+    #[arg(long, value_parser = parse_size)]
+    pub size: Option<u64>,
+    /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
+    /// cost it less, and reading more. Default: 4.5M.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub container: Option<u64>,
+    /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
+    #[arg(long, default_value = "clear")]
+    pub policy: String,
+    /// How each chunk is compressed. One that does not get smaller is stored as it is.
+    #[arg(long, value_enum, default_value_t = Codec::Lz4)]
+    pub compress: Codec,
+}
+
+/// `vault put`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct PutArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Name of the snapshot. Snapshots of one name are a series: `vault forget --keep-daily` thins each by itself.
+    pub name: String,
+    /// What to put. Paths are kept from the root on, without the first slash.
+    #[arg(value_hint = ValueHint::AnyPath, required_unless_present = "tar", conflicts_with = "tar")]
+    pub paths: Vec<PathBuf>,
+    /// Archive to put instead, as `tar` writes it; `-` is standard input.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub tar: Option<PathBuf>,
+    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `home/*/cache`. May be given
+    /// again.
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+}
+
+/// `vault get`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct GetArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Number of the snapshot, or its name: then the newest of that name.
+    pub snapshot: String,
+    /// Folder to restore into.
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub into: PathBuf,
+    /// What to restore, as `list` shows it. Default: all.
+    pub paths: Vec<PathBuf>,
+}
+
+/// `vault cat`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct CatArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Number of the snapshot, or its name: then the newest of that name.
+    pub snapshot: String,
+    /// The file, as `list` shows it.
+    pub path: PathBuf,
+}
+
+/// `vault list`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct ListArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Number of the snapshot to list, or its name. Default: list the snapshots.
+    pub snapshot: Option<String>,
+    /// Only this and what is below it.
+    pub path: Option<PathBuf>,
+}
+
+/// `vault forget`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultForgetArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
+    pub snapshots: Vec<String>,
+    /// What is kept of each series; everything else is forgotten.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    /// Only the series of this name, with the rules above.
+    #[arg(long, value_name = "NAME", requires = "keep")]
+    pub name: Option<String>,
+    /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
+    /// a slash, a path such as `home/ann/**`. May be given again.
+    #[arg(long = "path", value_name = "GLOB", conflicts_with = "keep")]
+    pub paths: Vec<String>,
+    /// Show what would be forgotten, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Rules of retention.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Rules: what is kept of each series (days are those of UTC)")]
+#[group(id = "keep", multiple = true, conflicts_with = "snapshots")]
+pub struct KeepArgs {
+    /// Keep the last N snapshots.
+    #[arg(long, value_name = "N")]
+    pub keep_last: Option<usize>,
+    /// Keep the last snapshot of each of the last N days that have any.
+    #[arg(long, value_name = "N")]
+    pub keep_daily: Option<usize>,
+    /// The same of weeks.
+    #[arg(long, value_name = "N")]
+    pub keep_weekly: Option<usize>,
+    /// The same of months.
+    #[arg(long, value_name = "N")]
+    pub keep_monthly: Option<usize>,
+    /// The same of years.
+    #[arg(long, value_name = "N")]
+    pub keep_yearly: Option<usize>,
+}
+
+impl KeepArgs {
+    /// The rules.
+    pub fn rules(&self) -> Keep {
+        let of = |count: Option<usize>| count.unwrap_or(0);
+        Keep {
+            last: of(self.keep_last),
+            daily: of(self.keep_daily),
+            weekly: of(self.keep_weekly),
+            monthly: of(self.keep_monthly),
+            yearly: of(self.keep_yearly),
+        }
+    }
+
+    /// Whether any rule was given.
+    pub fn are_given(&self) -> bool {
+        let all = [self.keep_last, self.keep_daily, self.keep_weekly, self.keep_monthly, self.keep_yearly];
+        all.iter().any(Option::is_some)
+    }
+}
+
+/// `vault hold`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultHoldArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Numbers of snapshots, or their names: then the newest of that name.
+    #[arg(required = true)]
+    pub snapshots: Vec<String>,
+    /// Name of the hold, at most 64 bytes. It is not destroyed with the snapshots.
+    #[arg(long)]
+    pub name: String,
+    /// The reason, for the audit log.
+    #[arg(long, default_value = "")]
+    pub why: String,
+}
+
+/// `vault release`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultReleaseArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Name of the hold.
+    #[arg(long)]
+    pub name: String,
+}
+
+/// `vault sanitize`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct SanitizeArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Let nobody put anything meanwhile.
+    #[arg(long)]
+    pub read_only: bool,
+    /// Share of the time that the sanitization takes; the rest is left to other programs.
+    #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
+    pub share: u32,
+    /// Show what would be copied and destroyed, and destroy nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// File for the signed receipt.
+    #[arg(short, long, value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+/// `vault prove`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultProveArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check", required_unless_present = "check")]
+    pub vault: Option<PathBuf>,
+    /// File for the signed receipt.
+    #[arg(short, long, value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Receipt to check, instead of a vault to read: of a proof, or of a sanitization.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub check: Option<PathBuf>,
+    /// Public key that must have signed the receipt: `key.pub` of the vault.
+    #[arg(long, value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+}
+
+fn parse_share(text: &str) -> Result<u32, String> {
+    match text.trim_end_matches('%').parse() {
+        Ok(share @ 1..=100) => Ok(share),
+        _ => Err("expected a share of the time, 1% to 100%".into()),
+    }
+}

@@ -1,0 +1,342 @@
+//! Reports about vaults.
+
+use super::{Report, bytes, time};
+use crate::audit_log::{CheckError, Checked};
+use crate::host::{DiskGuarantees, Level};
+use crate::vault::{Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt, VaultReceipt, VaultToml};
+use quietus_vault::catalog::Layout;
+use quietus_vault::tree::{Kind, Node};
+use quietus_vault::vault::{Amount, Contents, Status, Verified};
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Lines of what was left out that a report for people has.
+const LINES_MAX: usize = 10;
+
+/// The state of a vault.
+#[derive(Serialize)]
+pub(crate) struct VaultStatus {
+    vault: PathBuf,
+    #[serde(flatten)]
+    toml: VaultToml,
+    snapshots: usize,
+    /// What is still to be destroyed: the number of each forget, and what it is of.
+    owed: Vec<(u64, OwedLine)>,
+    condemned_bytes: u64,
+    used_bytes: u64,
+    size_bytes: u64,
+    container_bytes: u64,
+    chunks: u64,
+    guarantees: DiskGuarantees,
+}
+
+impl VaultStatus {
+    pub(crate) fn new(
+        vault: &Path,
+        toml: VaultToml,
+        layout: Layout,
+        status: Status,
+        owed: Vec<(u64, OwedLine)>,
+        guarantees: DiskGuarantees,
+    ) -> Self {
+        let container_bytes = u64::from(layout.slot_bytes);
+        Self {
+            vault: vault.into(),
+            toml,
+            snapshots: status.snapshots,
+            owed,
+            condemned_bytes: status.condemned as u64 * container_bytes,
+            used_bytes: (layout.slots as usize - status.free) as u64 * container_bytes,
+            size_bytes: layout.pool_bytes(),
+            container_bytes,
+            chunks: status.chunks,
+            guarantees,
+        }
+    }
+}
+
+/// What left content behind, in words.
+fn in_words(owed: OwedLine) -> String {
+    match owed {
+        OwedLine::Snapshot(snapshot) => format!("snapshot {snapshot}"),
+        OwedLine::PathsOfSnapshot(snapshot) => format!("paths of snapshot {snapshot}"),
+        OwedLine::Put(put) => format!("put {put}, which ended without a snapshot or left files out"),
+    }
+}
+
+/// A name or path for people: no control character reaches the terminal.
+fn safe(path: &[u8]) -> String {
+    let text = String::from_utf8_lossy(path);
+    if text.chars().any(char::is_control) { format!("{text:?}") } else { text.into_owned() }
+}
+
+fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
+    for line in all.iter().take(LINES_MAX) {
+        writeln!(out, "{what}: {}", safe(line.as_bytes()))?;
+    }
+    let more = count.saturating_sub(LINES_MAX as u64);
+    if more > 0 { writeln!(out, "… and {more} more") } else { Ok(()) }
+}
+
+impl Report {
+    pub(crate) fn vault_made(&self, path: &Path, toml: &VaultToml, guarantees: &DiskGuarantees) {
+        self.say(&json!({ "created": path, "vault": toml, "guarantees": guarantees }), |out| {
+            writeln!(out, "created {} (policy {})", path.display(), toml.policy)?;
+            match guarantees.level {
+                Level::Clear => Ok(()),
+                level => {
+                    writeln!(out, "note: {level}; `quietus vault status {}` says why", path.display())
+                }
+            }
+        });
+    }
+
+    pub(crate) fn put(&self, put: &Put) {
+        self.say(put, |out| {
+            let (all, new) = (bytes(put.bytes), bytes(put.new_bytes));
+            let name = safe(put.name.as_bytes());
+            writeln!(
+                out,
+                "snapshot {} ({name}): {} files, {all}; {} new chunks, {new} stored",
+                put.snapshot, put.files, put.new_chunks
+            )?;
+            left(out, "LEFT OUT", &put.left_out, put.left_out_count)
+        });
+    }
+
+    pub(crate) fn restored_snapshot(&self, restored: &Restored) {
+        self.say(restored, |out| {
+            let (all, into) = (bytes(restored.bytes), restored.into.display());
+            let snapshot = restored.snapshot;
+            writeln!(out, "restored snapshot {snapshot} into {into}: {} files, {all}", restored.files)?;
+            left(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
+        });
+    }
+
+    pub(crate) fn snapshots(&self, lines: &[Line]) {
+        self.say(&json!({ "snapshots": lines }), |out| {
+            if lines.is_empty() {
+                return writeln!(out, "no snapshots");
+            }
+            for line in lines {
+                let (when, size) = (time(line.created_ms), bytes(line.bytes));
+                let name = safe(line.name.as_bytes());
+                write!(out, "{:>6}  {when}  {:>9} files  {size:>12}  {name}", line.snapshot, line.files)?;
+                if let Some(fault) = &line.fault {
+                    writeln!(out, "  DAMAGED: {fault}")?;
+                    continue;
+                }
+                let holds = line.holds.join(", ");
+                writeln!(out, "{}", if holds.is_empty() { holds } else { format!("  (held: {holds})") })?;
+            }
+            Ok(())
+        });
+    }
+
+    pub(crate) fn snapshot_entry(&self, path: &[u8], node: &Node) {
+        let (kind, size, target) = match &node.kind {
+            Kind::File(recipe) => ("file", recipe.bytes(), None),
+            Kind::Folder(_) => ("folder", 0, None),
+            Kind::Link(target) => ("link", 0, Some(safe(target))),
+            Kind::BlockDevice(..) => ("block-device", 0, None),
+            Kind::CharacterDevice(..) => ("character-device", 0, None),
+            Kind::Pipe => ("pipe", 0, None),
+            Kind::Socket => ("socket", 0, None),
+        };
+        let about = &node.metadata;
+        let json = json!({
+            "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size, "target": target,
+            "mode": about.mode, "user": about.user, "group": about.group, "modified_ns": about.modified_ns,
+            "hard_link": about.hard_link, "attributes": about.attributes.len(),
+        });
+        self.say(&json, |out| {
+            let when = time(u64::try_from(about.modified_ns / 1_000_000).unwrap_or(0));
+            let letter = &kind[..1];
+            write!(
+                out,
+                "{letter} {:04o} {:>5}:{:<5} {:>12} {when} ",
+                about.mode,
+                about.user,
+                about.group,
+                bytes(size)
+            )?;
+            write!(out, "{}{}", safe(path), target.map_or(String::new(), |it| format!(" -> {it}")))
+        });
+    }
+
+    pub(crate) fn forgotten_snapshots(&self, vault: &Path, forgotten: &Forgotten) {
+        self.say(forgotten, |out| {
+            let count = forgotten.snapshots.len();
+            let would = if forgotten.is_dry_run { "would be " } else { "" };
+            match (forgotten.chunks, forgotten.stored_bytes) {
+                (Some(chunks), Some(stored)) => {
+                    let stored = bytes(stored);
+                    writeln!(
+                        out,
+                        "{count} snapshots {would}forgotten; only they have {chunks} chunks, {stored}"
+                    )?;
+                }
+                _ => {
+                    let (files, all) = (forgotten.files, bytes(forgotten.bytes));
+                    writeln!(out, "{files} files ({all}) {would}forgotten in {count} snapshots")?;
+                }
+            }
+            for line in &forgotten.snapshots {
+                writeln!(
+                    out,
+                    "{:>6}  {}  {}",
+                    line.snapshot,
+                    time(line.created_ms),
+                    safe(line.name.as_bytes())
+                )?;
+            }
+            if forgotten.is_dry_run || forgotten.forgets.is_empty() {
+                return Ok(());
+            }
+            writeln!(out, "run `quietus vault sanitize {}` to destroy it", vault.display())
+        });
+    }
+
+    pub(crate) fn held_snapshots(&self, name: &str, snapshots: &[u64], is_held: bool) {
+        let what = if is_held { "held" } else { "released" };
+        self.say(&json!({ what: snapshots, "hold": name }), |out| {
+            let all: Vec<String> = snapshots.iter().map(u64::to_string).collect();
+            write!(out, "{what}: snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
+        });
+    }
+
+    pub(crate) fn sanitized(&self, receipt: &SanitizeReceipt, is_dry_run: bool) {
+        self.say(receipt, |out| {
+            let it = &receipt.statement;
+            let (dead, copied) = (bytes(it.dead_bytes), bytes(it.copied_bytes));
+            if is_dry_run {
+                return write!(
+                    out,
+                    "would destroy {} dead chunks, {dead}: overwrite {} of {} containers, and copy {copied} of live chunks",
+                    it.dead_chunks, it.destroyed_containers, it.judged
+                );
+            }
+            writeln!(out, "nothing is left of {} forgets: {} dead chunks, {dead}", it.receipts.len(), it.dead_chunks)?;
+            let passes = it.passes;
+            writeln!(
+                out,
+                "overwrote {} of {} containers ({passes} passes), copied {copied} of live chunks",
+                it.destroyed_containers, it.judged
+            )?;
+            for line in it.receipts.iter().take(LINES_MAX) {
+                writeln!(out, "receipt for {}", in_words(line.of))?;
+            }
+            for owed in it.owed.iter().take(LINES_MAX) {
+                writeln!(out, "still to be destroyed: {}", in_words(*owed))?;
+            }
+            write!(out, "signed by the key {}", receipt.public_key)
+        });
+    }
+
+    pub(crate) fn vault_status(&self, status: &VaultStatus) {
+        self.say(status, |out| {
+            let vault = status.vault.display();
+            if status.owed.is_empty() && status.condemned_bytes == 0 {
+                writeln!(out, "nothing is left to destroy")?;
+            } else {
+                let condemned = bytes(status.condemned_bytes);
+                let owed = status.owed.len();
+                writeln!(
+                    out,
+                    "{owed} forgets are not destroyed yet, and {condemned} of containers; run `quietus vault sanitize {vault}`"
+                )?;
+            }
+            for (_, owed) in status.owed.iter().take(LINES_MAX) {
+                writeln!(out, "to be destroyed: {}", in_words(*owed))?;
+            }
+            let (used, size) = (bytes(status.used_bytes), bytes(status.size_bytes));
+            writeln!(out, "{} snapshots, {} chunks; {used} of {size} used", status.snapshots, status.chunks)?;
+            writeln!(out, "policy {}; {}", status.toml.policy, status.guarantees.level)?;
+            status.guarantees.doubts().iter().try_for_each(|doubt| writeln!(out, "- {doubt}"))
+        });
+    }
+
+    /// `all_bytes` are those of all files in all snapshots.
+    pub(crate) fn vault_stats(&self, contents: &Contents, all_bytes: u64) {
+        let amount = |it: &Amount| json!({ "chunks": it.chunks, "stored_bytes": it.stored_bytes, "raw_bytes": it.raw_bytes });
+        let Contents { containers, data, metadata, dead } = contents;
+        let json = json!({
+            "all_bytes": all_bytes, "data": amount(data), "metadata": amount(metadata), "dead": amount(dead),
+            "containers": { "data": containers.0, "metadata": containers.1 },
+        });
+        self.say(&json, |out| {
+            let ratio = |one: u64, other: u64| one as f64 / other.max(1) as f64;
+            let (all, unique, stored) = (bytes(all_bytes), bytes(data.raw_bytes), bytes(data.stored_bytes));
+            writeln!(out, "files of all snapshots {all:>14}")?;
+            let times = ratio(all_bytes, data.raw_bytes);
+            writeln!(
+                out,
+                "deduplicated           {unique:>14}  {times:.2} times less, in {} chunks",
+                data.chunks
+            )?;
+            let times = ratio(data.raw_bytes, data.stored_bytes);
+            writeln!(out, "compressed             {stored:>14}  {times:.2} times less")?;
+            let (names, count) = (bytes(metadata.stored_bytes), metadata.chunks);
+            writeln!(out, "folders and recipes    {names:>14}  in {count} chunks")?;
+            let (gone, count) = (bytes(dead.stored_bytes), dead.chunks);
+            writeln!(out, "dead                   {gone:>14}  in {count} chunks, to be destroyed")?;
+            write!(out, "containers             {:>14}  and {} of metadata", containers.0, containers.1)
+        });
+    }
+
+    pub(crate) fn vault_verified(&self, verified: &Verified, log: &Result<Checked, CheckError>) {
+        let faults: Vec<String> = verified.faults.iter().map(ToString::to_string).collect();
+        let fault = log.as_ref().err().map(ToString::to_string);
+        let json = json!({
+            "ok": verified.faults_count == 0 && log.is_ok(), "containers": verified.containers,
+            "chunks": verified.chunks, "entries": verified.entries, "reached": verified.reached,
+            "faults": faults, "faults_count": verified.faults_count, "audit_log": fault,
+        });
+        self.say(&json, |out| {
+            let Verified { containers, chunks, reached, .. } = verified;
+            match verified.faults_count {
+                0 => writeln!(out, "every chunk is as it was put")?,
+                count => writeln!(out, "{count} FAULTS")?,
+            }
+            left(out, "BAD", &faults, verified.faults_count)?;
+            if let Some(fault) = &fault {
+                writeln!(out, "BAD: audit log: {fault}")?;
+            }
+            write!(out, "read {chunks} chunks in {containers} containers; snapshots reach {reached}")
+        });
+    }
+
+    pub(crate) fn vault_proof(&self, receipt: &VaultReceipt, is_checked: bool) {
+        self.say(receipt, |out| {
+            let it = &receipt.statement;
+            match it.violations_count {
+                0 if it.is_clean() => writeln!(out, "nothing on the medium but what snapshots have")?,
+                0 => writeln!(out, "not all is destroyed yet; run `quietus vault sanitize`")?,
+                count => writeln!(out, "{count} PLACES HOLD WHAT NO SNAPSHOT HAS")?,
+            }
+            for (at, what) in it.violations.iter().take(LINES_MAX) {
+                writeln!(out, "DEAD CONTENT at {at}: {what}")?;
+            }
+            for owed in it.owed.iter().take(LINES_MAX) {
+                writeln!(out, "to be destroyed: {}", in_words(*owed))?;
+            }
+            writeln!(out, "vault        {}", it.vault)?;
+            writeln!(out, "snapshots    {}, of {} chunks", it.snapshots, it.live_chunks)?;
+            writeln!(
+                out,
+                "containers   {}; free slots {}, condemned {}",
+                it.containers, it.free, it.condemned
+            )?;
+            super::read_text(out, &it.read_ways)?;
+            writeln!(
+                out,
+                "no space     {:>12}  without space on the medium: nothing to read",
+                bytes(it.hole_bytes)
+            )?;
+            let signed = if is_checked { "the signature is valid, by the key" } else { "by the key" };
+            write!(out, "signed       {signed} {}", receipt.public_key)
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! What a file has besides its content: read from the host, and given back to it.
+
+use quietus_vault::tree::Metadata;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsStr};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Longest list of names, and longest value, that Linux knows.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+/// The 12 bits of permissions.
+const MODE_BITS: u32 = 0o7777;
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// What the file at `path` has, which `about` tells the rest of. A symbolic link is not followed.
+pub(super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno> {
+    Ok(Metadata {
+        mode: about.mode() & MODE_BITS,
+        user: about.uid(),
+        group: about.gid(),
+        modified_ns: about.mtime().saturating_mul(SECOND_NS).saturating_add(about.mtime_nsec()),
+        attributes: attributes(path)?,
+        hard_link: None,
+    })
+}
+
+/// A name and a value.
+type Attribute = (Vec<u8>, Vec<u8>);
+
+/// Extended attributes, by name.
+fn attributes(path: &Path) -> Result<Vec<Attribute>, Errno> {
+    let mut list = vec![0; XATTR_BYTES_MAX];
+    let length = match rustix::fs::llistxattr(path, &mut list[..]) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        length => length?,
+    };
+    let mut found = Vec::new();
+    for name in list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0; XATTR_BYTES_MAX];
+        match rustix::fs::lgetxattr(path, name, &mut value[..]) {
+            Ok(length) => found.push((name.to_vec(), value[..length].to_vec())),
+            // One that was removed meanwhile, or that only the kernel may read.
+            Err(Errno::NODATA | Errno::PERM | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Where an entry was restored: a folder and its name there.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) parent: BorrowedFd<'a>,
+    pub(super) name: &'a CStr,
+    /// Whether the entry is a symbolic link, which has no permissions.
+    pub(super) is_link: bool,
+}
+
+/// Gives the entry what it had; the names of what the host refused.
+pub(super) fn write(place: Place<'_>, metadata: &Metadata) -> Vec<String> {
+    let mut refused = Vec::new();
+    let mut note = |what: String, done: Result<(), Errno>| {
+        if let Err(error) = done {
+            refused.push(format!("{what}: {error}"));
+        }
+    };
+    let Place { parent, name, is_link } = place;
+    let (user, group) = (Uid::from_raw(metadata.user), Gid::from_raw(metadata.group));
+    let owned = rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
+    note(format!("owner {}:{}", metadata.user, metadata.group), owned);
+    // A name that became a link meanwhile leads nowhere: what was opened is what is changed.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(parent, name, flags, Mode::empty());
+    for (attribute, value) in &metadata.attributes {
+        let set = match (&opened, is_link) {
+            (_, true) => {
+                let there = through_proc(parent).join(OsStr::from_bytes(name.to_bytes()));
+                rustix::fs::lsetxattr(&there, attribute.as_slice(), value, XattrFlags::empty())
+            }
+            (Ok(here), false) => {
+                let there = through_proc(here.as_fd());
+                rustix::fs::setxattr(&there, attribute.as_slice(), value, XattrFlags::empty())
+            }
+            (Err(error), false) => Err(*error),
+        };
+        note(String::from_utf8_lossy(attribute).into_owned(), set);
+    }
+    // A change of the owner takes the set-user bits away, so that this comes after it.
+    if !is_link {
+        let mode = Mode::from_raw_mode(metadata.mode & MODE_BITS);
+        let set = opened.and_then(|here| rustix::fs::chmod(through_proc(here.as_fd()), mode));
+        note(format!("mode {:04o}", metadata.mode), set);
+    }
+    let modified = Timespec {
+        tv_sec: metadata.modified_ns.div_euclid(SECOND_NS),
+        tv_nsec: metadata.modified_ns.rem_euclid(SECOND_NS),
+    };
+    let times = Timestamps { last_access: modified, last_modification: modified };
+    let timed = rustix::fs::utimensat(parent, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+    note("time of modification".into(), timed);
+    refused
+}
+
+/// A path of what was opened, for calls that take no descriptor of that kind.
+fn through_proc(opened: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}

@@ -1,0 +1,60 @@
+//! Why something cannot be done with a vault.
+
+use crate::directory::DirectoryError;
+use crate::signed::SignedError;
+use quietus_core::medium::MediumError;
+use quietus_vault::VaultError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something cannot be done with a vault.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The vault.
+    #[error(transparent)]
+    Vault(VaultError),
+    /// The medium, read for a proof.
+    #[error("vault pool: {0}")]
+    Medium(#[from] MediumError),
+    /// A file of the host.
+    #[error("{}: cannot {act}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// The audit log.
+    #[error("audit log: cannot write audit.jsonl: {0}; free space on the host, or make the file writable")]
+    Record(io::Error),
+    /// A signed statement.
+    #[error(transparent)]
+    Signed(#[from] SignedError),
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// Somebody wants no more of it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// The error of the host that kept `act` from `path`.
+    pub fn io(act: &'static str, path: &Path, error: impl Into<io::Error>) -> Self {
+        Self::Io { act, path: path.into(), error: error.into() }
+    }
+}
+
+impl From<VaultError> for Error {
+    fn from(error: VaultError) -> Self {
+        match error {
+            VaultError::Interrupted => Self::Interrupted,
+            error => Self::Vault(error),
+        }
+    }
+}

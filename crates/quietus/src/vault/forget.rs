@@ -1,0 +1,104 @@
+//! Taking paths out of snapshots, all at once.
+
+use super::select::Line;
+use super::{Error, Globs, Session, Step, snapshots};
+use quietus_vault::client::{Writer, matching};
+use quietus_vault::tree::{Snapshot, Totals};
+use quietus_vault::{ForgetId, SnapshotId, VaultError};
+use serde::Serialize;
+
+/// What was forgotten, or would be.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Forgotten {
+    /// The snapshots that lose something.
+    pub snapshots: Vec<Line>,
+    /// The numbers of the forgets, which receipts will name; none yet of a dry run.
+    pub forgets: Vec<u64>,
+    /// Entries that are forgotten, folders apart, in all snapshots together.
+    pub files: u64,
+    /// Bytes of their content.
+    pub bytes: u64,
+    /// Chunks that only these have; unknown where paths are forgotten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u64>,
+    /// Bytes that these chunks take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
+    /// Whether nothing was done.
+    pub is_dry_run: bool,
+}
+
+/// Takes what the patterns are of out of these snapshots, or only says what that would be.
+///
+/// # Errors
+/// [`Error`]; a snapshot that is held is one, and then nothing was done.
+pub fn forget_paths(
+    session: &mut Session<'_>,
+    wanted: &[SnapshotId],
+    paths: &Globs,
+    is_dry_run: bool,
+    step: Step<'_>,
+) -> Result<Forgotten, Error> {
+    let mut affected: Vec<(SnapshotId, Totals)> = Vec::new();
+    for (done, snapshot) in (0..).zip(wanted) {
+        if !step(done, wanted.len() as u64) {
+            return Err(Error::Interrupted);
+        }
+        let folder = session.vault.snapshot(*snapshot)?.folder;
+        let gone = matching(&mut session.vault, &folder, b"", &|path| paths.have(path))?;
+        if gone != Totals::default() {
+            affected.push((*snapshot, gone));
+        }
+    }
+    let lines = snapshots(&mut session.vault)?;
+    let is_affected = |line: &Line| affected.iter().any(|(it, _)| it.0 == line.snapshot);
+    let mut forgotten = Forgotten {
+        snapshots: lines.into_iter().filter(is_affected).collect(),
+        files: affected.iter().map(|(_, gone)| gone.files).sum(),
+        bytes: affected.iter().map(|(_, gone)| gone.bytes).sum(),
+        is_dry_run,
+        ..Forgotten::default()
+    };
+    if !is_dry_run && !affected.is_empty() {
+        guard_holds(session, &affected)?;
+        let forgets = take_out(session, &affected, paths)?;
+        session.note_forgets(&forgets)?;
+        forgotten.forgets = forgets.into_iter().map(|forget| forget.0).collect();
+    }
+    Ok(forgotten)
+}
+
+/// Refuses what a hold forbids, before anything is stored for it.
+fn guard_holds(session: &Session<'_>, affected: &[(SnapshotId, Totals)]) -> Result<(), Error> {
+    let held = session.vault.holds().find(|(_, held)| affected.iter().any(|(it, _)| it == held));
+    match held {
+        Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold: hold.into() }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Gives snapshots new folders without what the patterns are of, which is so much of each.
+fn take_out(
+    session: &mut Session<'_>,
+    affected: &[(SnapshotId, Totals)],
+    paths: &Globs,
+) -> Result<Vec<ForgetId>, Error> {
+    let compression = session.dir.toml().compress.into();
+    let vault = &mut session.vault;
+    let mut writer = Writer::begin(vault, session.dir.key(), compression)?;
+    let mut replace = || {
+        let mut replaced = Vec::new();
+        for (snapshot, gone) in affected {
+            let old = vault.snapshot(*snapshot)?;
+            let new = writer.without(vault, &old.folder, b"", &|path| paths.have(path))?;
+            let folder = new.unwrap_or_else(|| old.folder.clone());
+            replaced.push((*snapshot, Snapshot { totals: old.totals.less(*gone), folder, ..old }));
+        }
+        writer.replace(vault, &replaced)
+    };
+    replace().map_err(|error: VaultError| {
+        // A put that is not ended is owed at the next start.
+        let _ = vault.drop_put(writer.put());
+        error.into()
+    })
+}

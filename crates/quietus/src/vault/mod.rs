@@ -1,0 +1,42 @@
+//! Vaults of this host: their directories, what is put into them, and what comes out again.
+//!
+//! The vault itself, which decides what lives and what dies, is the crate `quietus-vault`. Here are the files, the clock
+//! and the random numbers that it does not have.
+
+mod attributes;
+mod dir;
+mod error;
+mod forget;
+mod glob;
+mod prove;
+mod record;
+mod restore;
+mod retention;
+mod sanitize;
+mod select;
+mod session;
+mod source;
+mod tar;
+
+pub use dir::{Codec, CreateVault, VaultDir, VaultToml, create};
+pub use error::Error;
+pub use forget::{Forgotten, forget_paths};
+pub use glob::Globs;
+pub use prove::{VaultProof, VaultReceipt, check, prove};
+pub use record::{OwedLine, ReceiptLine};
+pub use restore::{Restored, cat, entries, restore};
+pub use retention::Keep;
+pub use sanitize::{Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized, sanitize};
+pub use select::{Line, outdated, select, select_one, snapshots};
+pub use session::Session;
+pub use source::{Put, put_files};
+pub use tar::put_tar;
+
+/// Is told how much was done, of how much, and says whether to go on.
+pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_millis() as u64
+}

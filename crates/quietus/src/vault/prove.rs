@@ -1,0 +1,164 @@
+//! The proof of a vault: all of its medium is read, and what was found is signed.
+
+use super::record::{Entry, OwedLine};
+use super::{Error, Session, Step, now_ms};
+use crate::audit_log::Head;
+use crate::hex::sha256;
+use crate::signed::Signed;
+use quietus_core::units::{Extent, Pos};
+use quietus_vault::vault::{Found, Residue};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Most places that a proof names.
+const VIOLATIONS_MAX: usize = 1000;
+
+/// What was found in a vault. All sizes are bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VaultProof {
+    /// `quietus-vault-proof-1`.
+    pub format: String,
+    /// Identity of the vault.
+    pub vault: String,
+    /// Path of the pool.
+    pub medium: String,
+    /// Milliseconds since 1970.
+    pub time_ms: u64,
+    /// Program and version that made the proof.
+    pub program: String,
+    /// Policy of the vault.
+    pub policy: String,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Chunks that snapshots reach: the only ones that there may be.
+    pub live_chunks: u64,
+    /// Bytes of the pool that were read, by [`crate::media::Way`].
+    pub read_ways: BTreeMap<String, u64>,
+    /// Bytes of the pool without space on the host, where there is nothing to read.
+    pub hole_bytes: u64,
+    /// Containers that hold what snapshots reach, and nothing else.
+    pub containers: u64,
+    /// Slots that are free, and hold zeros.
+    pub free: u64,
+    /// Slots that are still to be destroyed.
+    pub condemned: u64,
+    /// What is still to be destroyed.
+    pub owed: Vec<OwedLine>,
+    /// Slots that hold what is to be nowhere: the first byte of each, and what was found; the first thousand.
+    pub violations: Vec<(u64, String)>,
+    /// How many.
+    pub violations_count: u64,
+    /// Lines of the audit log, and the hash of the last one.
+    pub record: Head,
+    /// What the host guarantees for the pool.
+    pub guarantees: Value,
+}
+
+/// A proof with its signature.
+pub type VaultReceipt = Signed<VaultProof>;
+
+impl VaultProof {
+    /// Whether nothing dead was found, and nothing is still to be destroyed.
+    pub fn is_clean(&self) -> bool {
+        self.violations_count == 0 && self.condemned == 0 && self.owed.is_empty()
+    }
+}
+
+/// Reads all of the pool and signs what was found.
+///
+/// # Errors
+/// [`Error`].
+pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, Error> {
+    let key = session.dir.directory().key()?;
+    let live = session.vault.reached_by_all(&mut |_, _| step(0, 0))?;
+    let toml = session.dir.toml();
+    let mut proof = VaultProof {
+        format: "quietus-vault-proof-1".into(),
+        vault: toml.uuid.to_string(),
+        medium: session.dir.pool_path().display().to_string(),
+        time_ms: now_ms(),
+        program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),
+        policy: toml.policy.clone(),
+        snapshots: session.vault.status().snapshots as u64,
+        live_chunks: live.len(),
+        read_ways: BTreeMap::new(),
+        hole_bytes: 0,
+        containers: 0,
+        free: 0,
+        condemned: 0,
+        owed: session.vault.owed().map(|(_, owed)| owed.into()).collect(),
+        violations: Vec::new(),
+        violations_count: 0,
+        record: session.log_head().clone(),
+        guarantees: serde_json::to_value(session.dir.guarantees()).unwrap_or_default(),
+    };
+    let bytes = u64::from(session.vault.layout().slot_bytes);
+    let mut buffer = vec![0; bytes as usize];
+    let of = session.vault.layout().pool_bytes();
+    for slot in session.vault.slots() {
+        let at = Extent::<Pos>::new(u64::from(slot.0) * bytes, bytes);
+        if !step(at.start.0, of) {
+            return Err(Error::Interrupted);
+        }
+        read(session, &mut proof, at, &mut buffer)?;
+        proof.note(at, session.vault.examine(slot, &buffer, &live));
+    }
+    let signed = Signed::sign(proof, &key);
+    session.note(&[Entry::Proved { digest: sha256(signed.covered().as_bytes()) }])?;
+    Ok(signed)
+}
+
+/// Reads a slot from the medium itself, as far as the host allows. What has no space is zeros.
+fn read(
+    session: &Session<'_>,
+    proof: &mut VaultProof,
+    at: Extent<Pos>,
+    buffer: &mut [u8],
+) -> Result<(), Error> {
+    buffer.fill(0);
+    let pool = session.dir.pool();
+    let parts: Vec<Extent<Pos>> = if pool.is_device() { vec![at] } else { pool.data_within(at).collect() };
+    for part in &parts {
+        let from = (part.start.0 - at.start.0) as usize;
+        let way = pool.read_uncached(part.start, &mut buffer[from..from + part.len as usize])?;
+        *proof.read_ways.entry(way.name().into()).or_default() += part.len;
+    }
+    proof.hole_bytes += at.len - parts.iter().map(|part| part.len).sum::<u64>();
+    Ok(())
+}
+
+impl VaultProof {
+    fn note(&mut self, at: Extent<Pos>, found: Found) {
+        let residue = match found {
+            Found::Free => return self.free += 1,
+            Found::Owed => return self.condemned += 1,
+            Found::Live(_) => return self.containers += 1,
+            Found::Residue(residue) => residue,
+        };
+        self.violations_count += 1;
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push((at.start.0, in_words(&residue)));
+        }
+    }
+}
+
+fn in_words(residue: &Residue) -> String {
+    match residue {
+        Residue::Free => "bytes in a free slot".into(),
+        Residue::Chunks(1) => "a chunk that no snapshot has".into(),
+        Residue::Chunks(count) => format!("{count} chunks that no snapshot has"),
+        Residue::Names(count) => format!("{count} names of chunks that no snapshot has"),
+        Residue::Entry => "an entry of a directory that cannot be read".into(),
+        Residue::Gap => "bytes that belong to no chunk".into(),
+        Residue::Container => "no container of this vault where one has to be".into(),
+    }
+}
+
+/// Checks a proof against its own key and, if given, against the one that the vault is known to have.
+///
+/// # Errors
+/// [`Error::Signed`].
+pub fn check(text: &str, known_key: Option<&str>) -> Result<VaultReceipt, Error> {
+    Ok(Signed::parse(text, known_key)?)
+}

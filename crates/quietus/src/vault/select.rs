@@ -1,0 +1,133 @@
+//! Which snapshots are meant: by number, or by name.
+
+use super::{Error, Keep, now_ms};
+use quietus_vault::tree::{Recipe, Snapshot, Totals};
+use quietus_vault::{SnapshotId, Vault, VaultError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Longest name of a snapshot.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A snapshot, as it is listed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Line {
+    /// Its number.
+    pub snapshot: u64,
+    /// Its name: that of its series.
+    pub name: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// Entries, folders apart.
+    pub files: u64,
+    /// Folders.
+    pub folders: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// The names of holds that keep it.
+    pub holds: Vec<String>,
+    /// Why nothing is known of it but its number: what it begins with was damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// All snapshots, in the order of their numbers.
+///
+/// # Errors
+/// [`Error`].
+pub fn snapshots(vault: &mut Vault<'_>) -> Result<Vec<Line>, Error> {
+    let all: Vec<SnapshotId> = vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+    all.into_iter().map(|snapshot| line(vault, snapshot)).collect()
+}
+
+fn line(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Line, Error> {
+    let (found, fault) = match vault.snapshot(snapshot) {
+        Err(error @ (VaultError::Pool(_) | VaultError::Catalog(_))) => return Err(error.into()),
+        Err(error) => (unknown(), Some(error.to_string())),
+        Ok(found) => (found, None),
+    };
+    let Totals { files, folders, bytes } = found.totals;
+    let holds = vault.holds().filter(|(_, held)| *held == snapshot).map(|(name, _)| name.into()).collect();
+    let name = String::from_utf8_lossy(&found.name).into_owned();
+    Ok(Line { snapshot: snapshot.0, name, created_ms: found.created_ms, files, folders, bytes, holds, fault })
+}
+
+/// What is known of a snapshot that cannot be read.
+fn unknown() -> Snapshot {
+    let (totals, folder) = (Totals::default(), Recipe::default());
+    Snapshot { name: b"?".to_vec(), created_ms: 0, totals, folder }
+}
+
+/// The snapshot that `text` means: one of that number, or the newest of that name.
+///
+/// # Errors
+/// [`Error::Invalid`] if there is none.
+pub fn select(vault: &mut Vault<'_>, text: &str) -> Result<SnapshotId, Error> {
+    if let Ok(number) = text.parse() {
+        return match vault.snapshots().any(|(it, _)| it == SnapshotId(number)) {
+            true => Ok(SnapshotId(number)),
+            false => Err(VaultError::NoSnapshot(SnapshotId(number)).into()),
+        };
+    }
+    let named = snapshots(vault)?.into_iter().rev().find(|line| line.name == text);
+    let unknown = || Error::Invalid(format!("unknown snapshot {text:?}; `quietus vault list` names all"));
+    named.map(|line| SnapshotId(line.snapshot)).ok_or_else(unknown)
+}
+
+/// The snapshot that `text` means, where a wrong guess would cost content: a name that several have means none.
+///
+/// # Errors
+/// [`Error::Invalid`] if there is none, or more than one.
+pub fn select_one(vault: &mut Vault<'_>, text: &str) -> Result<SnapshotId, Error> {
+    let found = select(vault, text)?;
+    if text.parse::<u64>().is_err() {
+        let all = snapshots(vault)?.into_iter().filter(|line| line.name == text);
+        let all: Vec<String> = all.map(|line| line.snapshot.to_string()).collect();
+        if all.len() > 1 {
+            let numbers = all.join(", ");
+            return Err(Error::Invalid(format!(
+                "snapshots {numbers} have the name {text:?}; give the numbers, or a rule such as --keep-last"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+/// The snapshots that no rule keeps, of all series or of the one of that name.
+///
+/// # Errors
+/// [`Error::Invalid`] if nothing would be kept, or if a clock was wrong: then days mean nothing.
+pub fn outdated(all: &[Line], keep: Keep, name: Option<&str>) -> Result<Vec<SnapshotId>, Error> {
+    if keep.is_empty() {
+        return Err(Error::Invalid(
+            "forget: the rules keep nothing; keep at least one, or name the snapshots".into(),
+        ));
+    }
+    let mut series: BTreeMap<&str, Vec<(SnapshotId, u64)>> = BTreeMap::new();
+    let known = all.iter().filter(|line| line.fault.is_none());
+    for line in known.filter(|line| name.is_none_or(|name| name == line.name)) {
+        series.entry(&line.name).or_default().push((SnapshotId(line.snapshot), line.created_ms));
+    }
+    let now = now_ms();
+    if let Some(line) = all.iter().find(|line| line.created_ms > now) {
+        return Err(Error::Invalid(format!(
+            "snapshot {} was made in the future, by this host's clock; correct the clock, or forget snapshots by number",
+            line.snapshot
+        )));
+    }
+    let gone = series.values().flat_map(|series| keep.gone(series));
+    let held = |it: &SnapshotId| all.iter().any(|line| line.snapshot == it.0 && !line.holds.is_empty());
+    Ok(gone.filter(|it| !held(it)).collect())
+}
+
+/// Refuses a name that could not be typed, or that would be taken for a number.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    let why = match name {
+        _ if name.is_empty() || name.len() > NAME_BYTES_MAX => "its length is not 1 to 255 bytes",
+        _ if name.chars().any(char::is_control) => "a control character is in it",
+        _ if name.parse::<u64>().is_ok() => "it would be taken for the number of a snapshot",
+        _ if name.starts_with('-') => "it would be taken for an option",
+        _ => return Ok(()),
+    };
+    Err(Error::Invalid(format!("invalid name of a snapshot {name:?}: {why}; choose another one")))
+}

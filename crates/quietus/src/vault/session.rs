@@ -1,0 +1,132 @@
+//! A vault that is open here, with its audit log.
+
+use super::record::{Entry, Seen, who};
+use super::{Error, VaultDir, now_ms};
+use crate::audit_log::{AuditLog, CheckError, Checked, Head, HostDirectory, Limits};
+use crate::hex::{hex, unhex};
+use quietus_vault::catalog::LogHead;
+use quietus_vault::{SnapshotId, Vault};
+
+/// Bytes that the audit log takes at most.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// A vault that is open here.
+pub struct Session<'d> {
+    /// Its directory.
+    pub dir: &'d VaultDir,
+    /// The vault.
+    pub vault: Vault<'d>,
+    log: AuditLog<HostDirectory>,
+}
+
+impl<'d> Session<'d> {
+    /// Opens the vault and its audit log.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
+        let vault = dir.vault()?;
+        let known = head(vault.log_head());
+        let mut receipts = 0;
+        let mut see = |line: &[u8]| {
+            let seen = serde_json::from_slice::<Seen>(line);
+            receipts += u64::from(seen.is_ok_and(|it| it.n >= known.lines && it.event == "receipt"));
+        };
+        let path = HostDirectory(dir.directory().path().into());
+        let limits = Limits::of_bytes(LOG_BYTES_MAX);
+        let log = AuditLog::open(path, limits, &known, now_ms, &mut see).map_err(Error::Record)?;
+        let mut session = Self { dir, vault, log };
+        if *session.log.head() != known {
+            // A crash came between the lines and the note of them.
+            session.tell_vault(receipts)?;
+        }
+        session.record_receipts()?;
+        Ok(session)
+    }
+
+    /// Puts receipts on record that are not there yet.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn record_receipts(&mut self) -> Result<(), Error> {
+        let receipts: Vec<Entry> = self.vault.receipts().map(|it| Entry::Receipt(it.into())).collect();
+        if receipts.is_empty() {
+            return Ok(());
+        }
+        self.log.append(&receipts).map_err(Error::Record)?;
+        self.tell_vault(receipts.len() as u64)
+    }
+
+    /// Forgets snapshots.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
+        let forgets = self.vault.forget(snapshots)?;
+        self.note_forgets(&forgets)?;
+        Ok(forgets.into_iter().map(|forget| forget.0).collect())
+    }
+
+    /// Holds snapshots, for the reason `why`.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
+        self.vault.hold(name, snapshots)?;
+        let snapshots = snapshots.iter().map(|it| it.0).collect();
+        self.note(&[Entry::Held { name: name.into(), snapshots, who: who(), why: why.into() }])
+    }
+
+    /// Releases the holds of that name; the snapshots that they kept.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
+        let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
+        self.note(&[Entry::Released { name: name.into(), snapshots: snapshots.clone(), who: who() }])?;
+        Ok(snapshots)
+    }
+
+    /// The end of the audit log.
+    pub fn log_head(&self) -> &Head {
+        self.log.head()
+    }
+
+    /// Checks all lines of the audit log that are kept.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn check_log(&self) -> Result<Checked, CheckError> {
+        self.log.files()?.check(self.log.head())
+    }
+
+    /// Puts on record what was forgotten.
+    pub(super) fn note_forgets(&mut self, forgets: &[quietus_vault::ForgetId]) -> Result<(), Error> {
+        let owed = self.vault.owed().filter(|(forget, _)| forgets.contains(forget));
+        let line = |(forget, of): (quietus_vault::ForgetId, _)| Entry::Forgets {
+            forget: forget.0,
+            of: quietus_vault::catalog::Owed::into(of),
+            who: who(),
+        };
+        let entries: Vec<Entry> = owed.map(line).collect();
+        self.note(&entries)
+    }
+
+    /// Puts something on record.
+    pub(super) fn note(&mut self, entries: &[Entry]) -> Result<(), Error> {
+        self.log.append(entries).map_err(Error::Record)?;
+        self.tell_vault(0)
+    }
+
+    fn tell_vault(&mut self, receipts: u64) -> Result<(), Error> {
+        let Head { lines, hash } = self.log.head();
+        let head = LogHead { lines: *lines, hash: unhex(hash).unwrap_or_default() };
+        Ok(self.vault.recorded(receipts, head)?)
+    }
+}
+
+/// The end of the log as the log has it.
+fn head(known: LogHead) -> Head {
+    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
+    Head { lines: known.lines, hash }
+}

@@ -1,0 +1,8 @@
+//! Vaults, through the program as a user runs it.
+
+mod damage;
+mod forgetting;
+mod killed;
+mod program;
+mod restoring;
+mod tar;

@@ -1,0 +1,159 @@
+//! The program as a user runs it, on a vault of its own.
+
+use memchr::memmem;
+use rustix::fs::SeekFrom;
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A vault in a directory of its own.
+pub struct Vault {
+    pub dir: tempfile::TempDir,
+}
+
+impl Vault {
+    /// One made with `args`, of small containers.
+    pub fn new(args: &[&str]) -> Self {
+        let vault = Self { dir: tempfile::tempdir().expect("a directory") };
+        vault.json("init", &[&["--size", "64M", "--container", "128K"], args].concat());
+        vault
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.beside("vault")
+    }
+
+    /// What has this name beside the vault.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn command(&self, command: &str) -> Command {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(["--json", "vault", command]).arg(self.path()).current_dir(self.dir.path());
+        quietus.env("QUIETUS_LOG", "error").stdin(Stdio::null());
+        quietus
+    }
+
+    pub fn run(&self, command: &str, args: &[&str]) -> Output {
+        self.command(command).args(args).output().expect("it runs")
+    }
+
+    pub fn json(&self, command: &str, args: &[&str]) -> Value {
+        let output = self.run(command, args);
+        assert!(output.status.success(), "{command} {args:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// What a command says that fails.
+    pub fn refused(&self, command: &str, args: &[&str]) -> String {
+        let output = self.run(command, args);
+        assert_eq!(output.status.code(), Some(1), "{command} {args:?}: {output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    pub fn spawn(&self, command: &str, args: &[&str]) -> Child {
+        let mut quietus = self.command(command);
+        quietus.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs")
+    }
+
+    /// The number of the snapshot that a put made.
+    pub fn put(&self, name: &str, path: &Path) -> String {
+        self.json("put", &[name, path.to_str().expect("text")])["snapshot"].to_string()
+    }
+
+    /// Restores a snapshot into a new folder; where the folder `path` is there.
+    pub fn get(&self, snapshot: &str, path: &Path) -> (tempfile::TempDir, PathBuf) {
+        let into = tempfile::tempdir_in(self.dir.path()).expect("a directory");
+        self.json("get", &[snapshot, "--into", into.path().to_str().expect("text")]);
+        let there = into.path().join(path.strip_prefix("/").expect("an absolute path"));
+        (into, there)
+    }
+
+    /// How often `needle` is in any file of the vault.
+    pub fn count(&self, needle: &[u8]) -> usize {
+        self.data().iter().map(|data| memmem::find_iter(data, needle).count()).sum()
+    }
+
+    /// How many of the needles are in no file of the vault.
+    pub fn missing(&self, needles: &[Vec<u8>]) -> usize {
+        let data = self.data();
+        let is_nowhere = |needle: &&Vec<u8>| data.iter().all(|data| memmem::find(data, needle).is_none());
+        needles.iter().filter(is_nowhere).count()
+    }
+
+    /// All that is in the files of the vault, but for holes.
+    fn data(&self) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        for file in std::fs::read_dir(self.path()).expect("a directory").flatten() {
+            let file = File::open(file.path()).expect("a file");
+            let mut at = 0;
+            while let Ok(data) = rustix::fs::seek(&file, SeekFrom::Data(at)) {
+                at = rustix::fs::seek(&file, SeekFrom::Hole(data)).expect("an end");
+                let mut bytes = vec![0; (at - data) as usize];
+                file.read_exact_at(&mut bytes, data).expect("the data");
+                all.push(bytes);
+            }
+        }
+        all
+    }
+
+    /// Sanitizes the vault, and proves that nothing dead is left.
+    pub fn sanitize(&self) -> Value {
+        let receipt = self.json("sanitize", &[]);
+        let proof = self.json("prove", &[]);
+        assert_eq!(proof["statement"]["violations_count"], 0, "{proof}");
+        receipt
+    }
+}
+
+/// Content that does not compress, and is nowhere else: SplitMix64.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut value = state;
+        value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        value ^ (value >> 31)
+    };
+    (0..length.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(length).collect()
+}
+
+/// What is looked for of files of noise.
+pub fn needles(seeds: std::ops::Range<u64>) -> Vec<Vec<u8>> {
+    seeds.map(|seed| noise(seed, 64)).collect()
+}
+
+/// A folder of files of noise, one for each seed.
+pub fn folder(path: &Path, seeds: &[u64]) {
+    std::fs::create_dir_all(path).expect("a directory");
+    for seed in seeds {
+        let length = 1000 + (seed * 7919 % 90_000) as usize;
+        std::fs::write(path.join(format!("file {seed}")), noise(*seed, length)).expect("a file");
+    }
+}
+
+/// Whether two folders have the same files.
+pub fn assert_same(one: &Path, other: &Path) {
+    let names = |path: &Path| {
+        let entries = std::fs::read_dir(path).expect("a directory").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(one), names(other));
+    for name in names(one) {
+        let (one, other) = (one.join(&name), other.join(&name));
+        if one.is_dir() {
+            assert_same(&one, &other);
+        } else {
+            assert!(
+                std::fs::read(&one).expect("a file") == std::fs::read(&other).expect("a file"),
+                "{one:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What lies in a slot, read by somebody who trusts nothing but the bytes: for a proof.
+
+use roaring::RoaringTreemap;
+
+use super::Vault;
+use super::pool::entries;
+use crate::SlotNumber;
+use crate::catalog::{SlotEntry, SlotState};
+use crate::container::{Class, Entry, HEAD_BYTES, Head, Stored};
+use crate::index::{PAGE_BYTES, Page};
+
+/// What was found in a slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Zeros, in a free slot.
+    Free,
+    /// Content that is to be destroyed.
+    Owed,
+    /// A container, of so many chunks or entries of the index that a snapshot reaches, and nothing else.
+    Live(u64),
+    /// Something that is to be nowhere.
+    Residue(Residue),
+}
+
+/// What is to be nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Residue {
+    /// Bytes in a free slot.
+    Free,
+    /// So many chunks that no snapshot reaches.
+    Chunks(u64),
+    /// So many entries of the index that name a chunk which no snapshot reaches.
+    Names(u64),
+    /// An entry of a directory that cannot be read: of a live chunk or of a dead one.
+    Entry,
+    /// Bytes between or behind the chunks of a container.
+    Gap,
+    /// No container of this vault where one has to be.
+    Container,
+}
+
+impl Vault<'_> {
+    /// Slots of the pool.
+    pub fn slots(&self) -> impl Iterator<Item = SlotNumber> + use<> {
+        (0..self.catalog.layout().slots).map(SlotNumber)
+    }
+
+    /// What `bytes`, which were read from all of `slot`, hold besides chunks that are `live`.
+    pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
+        let entry = self.catalog.table().entry(slot);
+        let found = match entry.state {
+            SlotState::Free if is_zero(bytes) => return Found::Free,
+            SlotState::Free => Err(Residue::Free),
+            SlotState::Open | SlotState::Condemned => return Found::Owed,
+            SlotState::Sealed => self.examine_container(entry, slot, bytes, live),
+        };
+        found.map_or_else(Found::Residue, Found::Live)
+    }
+
+    fn examine_container(
+        &self,
+        entry: SlotEntry,
+        slot: SlotNumber,
+        bytes: &[u8],
+        live: &RoaringTreemap,
+    ) -> Result<u64, Residue> {
+        let head = Head::from_bytes(bytes).map_err(|_| Residue::Container)?;
+        let is_right =
+            self.pool.check_head(slot, entry.container, &head).is_ok() && head.class == entry.class;
+        if !is_right {
+            return Err(Residue::Container);
+        }
+        match head.class {
+            Class::Index => self.examine_index(slot, bytes, live),
+            Class::Data | Class::Metadata | Class::Spill => examine_chunks(&head, bytes, live),
+        }
+    }
+
+    fn examine_index(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Result<u64, Residue> {
+        if !self.catalog.state().index.slots.contains(&slot) {
+            return Err(Residue::Container);
+        }
+        let (mut alive, mut dead) = (0, 0);
+        let (pages, rest) = bytes[HEAD_BYTES..].as_chunks::<PAGE_BYTES>();
+        for page in pages.iter().filter(|page| !is_zero(&page[..])) {
+            let page = Page::from_bytes(page).map_err(|_| Residue::Gap)?;
+            let lives = page.entries().iter().filter(|entry| live.contains(entry.location.ordinal.0)).count();
+            alive += lives as u64;
+            dead += (page.entries().len() - lives) as u64;
+        }
+        match dead {
+            0 if is_zero(rest) => Ok(alive),
+            0 => Err(Residue::Gap),
+            _ => Err(Residue::Names(dead)),
+        }
+    }
+}
+
+fn examine_chunks(head: &Head, bytes: &[u8], live: &RoaringTreemap) -> Result<u64, Residue> {
+    let found = entries(head, &bytes[HEAD_BYTES..]);
+    let (mut chunks, mut dead): (Vec<Stored>, u64) = (Vec::new(), 0);
+    for entry in found {
+        match entry {
+            Entry::Chunk(stored) if live.contains(stored.chunk.ordinal.0) => chunks.push(stored),
+            Entry::Chunk(_) => dead += 1,
+            Entry::Destroyed => {}
+            Entry::Damaged => return Err(Residue::Entry),
+        }
+    }
+    if dead > 0 {
+        return Err(Residue::Chunks(dead));
+    }
+    chunks.sort_unstable_by_key(|stored| stored.offset);
+    let start = head.payload_start();
+    let mut at = HEAD_BYTES + head.chunks as usize * crate::container::ENTRY_BYTES;
+    for stored in &chunks {
+        let from = start + stored.offset as usize;
+        if from < at || !is_zero(&bytes[at..from]) {
+            return Err(Residue::Gap);
+        }
+        at = from + stored.stored_bytes as usize;
+    }
+    if is_zero(&bytes[at..]) { Ok(chunks.len() as u64) } else { Err(Residue::Gap) }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}
