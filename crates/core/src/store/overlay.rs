@@ -222,9 +222,15 @@ impl Overlay {
         }
     }
 
-    /// How many durable pages of the map may stay in memory: half a byte for each block, and 256 pages.
+    /// How many durable pages of the map may stay in memory: half a byte for each block, and 16 MiB, the whole
+    /// map of 16 GiB.
     fn pages_max(&self) -> usize {
-        256 + (self.allocated.blocks().len() / (2 * PAGE_BLOCKS * 4)) as usize
+        4096 + 2 * self.changed_pages_max()
+    }
+
+    /// How many pages of the map may wait for the next checkpoint before it is due.
+    fn changed_pages_max(&self) -> usize {
+        128 + (self.allocated.blocks().len() / (4 * PAGE_BLOCKS * 4)) as usize
     }
 
     /// Drops durable pages of the map from memory, if there are too many.
@@ -418,7 +424,7 @@ impl Store for Overlay {
     fn map_state(&self) -> MapState {
         if self.map.is_durable() && !self.slots.has_pending_free() {
             MapState::Durable
-        } else if self.map.dirty_pages() > self.pages_max() / 2 {
+        } else if self.map.dirty_pages() > self.changed_pages_max() {
             MapState::Due
         } else {
             MapState::Behind
