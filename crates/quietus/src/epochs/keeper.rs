@@ -14,7 +14,8 @@ use quietus_core::units::{Epoch, EpochRange};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The timers of a disk that is served: one closes epochs, and one carries out the rules of retention every so often.
+/// The timers of a disk that is served: one closes epochs, and one carries out the rules of retention, at once and then
+/// every so often.
 ///
 /// # Errors
 /// The host has no thread.
@@ -27,11 +28,13 @@ pub fn timers(disk: &Arc<OpenDisk>, retention: Duration) -> std::io::Result<Vec<
     note_doubts(disk);
     if let Some(EpochEnd::After(ms)) = behaviour.epoch {
         let disk = Arc::clone(disk);
-        timers.push(Timer::start("epochs", Duration::from_millis(ms), move || close_in_time(&disk))?);
+        let every = Duration::from_millis(ms);
+        timers.push(Timer::start("epochs", every, every, move || close_in_time(&disk))?);
     }
     if behaviour.retention.as_ref().is_some_and(Retention::has_rules) {
         let disk = Arc::clone(disk);
-        timers.push(Timer::start("retention", retention, move || carry_out(&disk))?);
+        // A server that never runs for long forgets, too.
+        timers.push(Timer::start("retention", Duration::ZERO, retention, move || carry_out(&disk))?);
     }
     Ok(timers)
 }

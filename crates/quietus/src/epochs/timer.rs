@@ -11,19 +11,22 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Does `body` every so often, first after that time.
+    /// Does `body` after the time `first`, and then every so often.
     ///
     /// # Errors
     /// The host has no thread.
     pub fn start(
         name: &str,
+        first: Duration,
         every: Duration,
         mut body: impl FnMut() + Send + 'static,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let run = move || {
-            while stopped.recv_timeout(every) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let mut pause = first;
+            while stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
                 body();
+                pause = every;
             }
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;

@@ -56,6 +56,11 @@ impl Bench {
     }
 
     fn serve(&self) -> Served {
+        self.serve_with(OFTEN)
+    }
+
+    /// Serves the disk; the rules are carried out every so often.
+    fn serve_with(&self, every: Duration) -> Served {
         let mut dir = DiskDir::open(&self.path).expect("it opens");
         dir.unlock(&Source::default()).expect("the disk has no keys");
         let config = dir.config().expect("a policy");
@@ -63,7 +68,7 @@ impl Bench {
         let hands = Arc::clone(&self.hands);
         disk.clock = Clock::of(move || *hands.lock().expect("nobody panics"));
         let disk = Arc::new(disk);
-        let timers = epochs::timers(&disk, OFTEN).expect("threads");
+        let timers = epochs::timers(&disk, every).expect("threads");
         let control = control::serve(Arc::clone(&disk)).expect("a socket");
         Served { disk, _control: control, _timers: timers }
     }
@@ -129,6 +134,18 @@ fn three_days(bench: &Bench, served: &Served) {
         bench.close(None, false);
         bench.pass(DAY);
     }
+}
+
+#[test]
+fn a_server_that_never_runs_for_long_forgets_when_it_starts() {
+    let bench = Bench::new();
+    let served = bench.serve_with(Duration::from_secs(3600));
+    three_days(&bench, &served);
+    let oldest = bench.kept()[0];
+    served.stop();
+    let served = bench.serve_with(Duration::from_secs(3600));
+    bench.wait_until(|| !bench.kept().contains(&oldest));
+    served.stop();
 }
 
 #[test]
