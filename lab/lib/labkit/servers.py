@@ -111,7 +111,7 @@ class Server:
     def said(self):
         """The end of the server's log."""
         with open(self.log, errors="replace") as log:
-            return log.read()[-2000:]
+            return log.read()[-16000:]
 
     def stop(self):
         """Asks the server to end, and waits for it."""
