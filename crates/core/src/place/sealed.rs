@@ -84,7 +84,7 @@ impl<'a> Opener<'a> {
     fn new(sealer: &'a dyn Sealer, blocks: &[(usize, Sealed)]) -> Self {
         let mut spans: Vec<Place> = Vec::new();
         for (_, block) in blocks {
-            let SealingAt::Home(home) = block.sealing else { continue };
+            let SealingAt::Home(home, _) = block.sealing else { continue };
             match spans.last_mut().and_then(|span| Some((joined(*span, home)?, span))) {
                 Some((joined, span)) => *span = joined,
                 None => spans.push(home),
@@ -113,10 +113,10 @@ impl<'a> Opener<'a> {
         block: &'b Sealed,
         read: &mut impl FnMut(Place, &mut [u8]) -> Result<(), E>,
     ) -> Result<Cow<'b, Sealing>, E> {
-        let home = match &block.sealing {
+        let (home, cell) = match &block.sealing {
             SealingAt::Known(sealing) => return Ok(Cow::Borrowed(sealing)),
             SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended").into()),
-            SealingAt::Home(home) => *home,
+            SealingAt::Home(home, cell) => (*home, *cell),
         };
         loop {
             if let Some((span, bytes)) = &self.last
@@ -126,7 +126,10 @@ impl<'a> Opener<'a> {
                 let found = parse_home(&bytes[part])
                     .filter(|(at, born, _)| (*at, *born) == (context.block, context.born));
                 let (.., sealing) = found.ok_or_else(|| MediumError::from(Unauthentic(block.context)))?;
-                return Ok(Cow::Owned(sealing));
+                return Ok(Cow::Owned(match cell {
+                    Some(cell) => sealing.masked(cell),
+                    None => sealing,
+                }));
             }
             let span = self.spans.next().expect("each home lies in a run of homes");
             let mut bytes = vec![0; span.extent.len as usize];

@@ -83,6 +83,7 @@ impl Epochs for Versions {
     fn answer(&self, question: &Question) -> Result<Vec<u8>, Place> {
         let answer = match question {
             Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| it.to_bytes()),
+            Question::Cells(at, bytes) => Ok(self.judge_cells(*at, bytes).to_bytes()),
             Question::Page(at, bytes) => Ok(self.catalog.page_fault(*at, bytes).into_bytes()),
             Question::Versions(block, born) => self.list_versions(*block, *born).map(|it| it.to_bytes()),
         };

@@ -3,7 +3,8 @@
 use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
-use super::root::{self, Cells, RootError};
+use super::root::{self, Cells, RootError, cells_end};
+use super::stubs::HomePage;
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
@@ -15,7 +16,7 @@ use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
@@ -50,6 +51,7 @@ pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
 struct Index<'a> {
     map: &'a dyn Medium,
     stubs: &'a dyn Medium,
+    root: &'a dyn Medium,
     catalog: Catalog,
 }
 
@@ -72,12 +74,13 @@ impl Versions {
         let blocks = opening.size.div_ceil(BLOCK_BYTES);
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
-        let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
+        let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
+        index.find_homes(opening)?;
         let mut is_torn = false;
         if !opening.read_only {
             let bytes = &heads[usize::from(head.position() > 0)];
@@ -105,7 +108,7 @@ impl Versions {
             stuck: None,
             // The half with parts of commits is to be turned away from, and destroyed.
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
-            killing: Killing::new(data.capabilities().punch),
+            killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
             forgetting: super::Forgetting::default(),
             room: super::Room::default(),
         };
@@ -186,6 +189,49 @@ impl Index<'_> {
             }
             from = Epoch(epoch.0 + 1);
         }
+        Ok(())
+    }
+
+    /// Finds the cells of the homes, and what a crash may have left of them.
+    fn find_homes(&mut self, opening: &Opening<'_>) -> Result<(), VersionsError> {
+        let Catalog { layout, homes, slots, log, .. } = &mut self.catalog;
+        let layout = *layout;
+        if layout.stub_bytes == 0 {
+            return Ok(());
+        }
+        let pages = layout.page_of(Slot(slots.len())).0;
+        homes.start(pages, [self.stubs, self.root], opening.read_only)?;
+        // What freed these need not be durable yet, and their stubs may be gone.
+        let left: BTreeSet<Slot> =
+            opening.owed.data().iter().flat_map(|(places, _)| slots_in(places)).collect();
+        let replayed: BTreeSet<_> = log.homeless(..).map(|slot| layout.page_of(slot)).collect();
+        for page in replayed {
+            if !self.ask(|catalog| catalog.has_home_of_its_own(page, &left))? {
+                self.catalog.homes.is_perhaps_torn(page);
+            }
+        }
+        if opening.read_only {
+            return Ok(());
+        }
+        for page in (0..pages).map(HomePage) {
+            if !self.catalog.homes.has_cell(page)
+                && self.ask(|catalog| catalog.has_home_of_its_own(page, &left))?
+            {
+                return Err(RootError::NoCell { at: cells_end(page).0 }.into());
+            }
+        }
+        if opening.kept.is_some() {
+            return Ok(());
+        }
+        let mut owed: BTreeSet<_> = left.iter().map(|slot| layout.page_of(*slot)).collect();
+        let mut from = Slot(0);
+        while let Some(dead) = self.ask(|catalog| catalog.history.owed_from(from))? {
+            let page = layout.page_of(dead.slot);
+            owed.insert(page);
+            from = layout.slots_of(page).end;
+        }
+        owed.retain(|page| cells_end(HomePage(page.0 + 1)).0 <= self.root.size());
+        owed.into_iter().for_each(|page| self.catalog.homes.is_perhaps_stale(page));
         Ok(())
     }
 
@@ -275,6 +321,11 @@ impl Index<'_> {
         let is_owed = owed.is_some_and(|dead| dead.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
+}
+
+/// The slots in some bytes of the data medium.
+fn slots_in(places: Extent<Pos>) -> impl Iterator<Item = Slot> {
+    places.pieces(BLOCK_BYTES).map(|place| Slot(place.start.0 / BLOCK_BYTES))
 }
 
 /// Overwrites some slots. Those that the full host has no space for are holes, and have no content.
