@@ -366,6 +366,10 @@ pub enum Job {
     Destroy(Vec<Place>),
     /// Destroy the keys here, and write these fresh ones in their places, in order.
     Renew(Vec<Place>, Vec<u8>),
+    /// Read these places.
+    Read(Vec<Place>),
+    /// Write content under other keys, then destroy those that it had.
+    Rekey(Rekey),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.
@@ -379,6 +383,17 @@ pub enum Job {
         /// The new place of each.
         to: Vec<Extent<Pos>>,
     },
+}
+
+/// See [`Job::Rekey`]. Each of these steps is durable before the next begins.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rekey {
+    /// Fresh keys, and their places.
+    pub keys: (Vec<Place>, Vec<u8>),
+    /// What is hidden under them, and its places.
+    pub content: (Vec<Place>, Vec<u8>),
+    /// Where the keys lie that are destroyed.
+    pub old: Vec<Place>,
 }
 
 /// How a job ended.

@@ -494,7 +494,7 @@ impl Store for Overlay {
             (Job::Move { to, .. }, JobEnd::GivenUp) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Job::Renew(..), _) => unreachable!("this store has no keys"),
+            (Job::Renew(..) | Job::Rekey(_) | Job::Read(_), _) => unreachable!("this store has no keys"),
             (Job::Destroy(_) | Job::Search(_), JobEnd::GivenUp) | (Job::Move { .. }, JobEnd::Done(_)) => {}
         }
     }

@@ -3,8 +3,8 @@
 use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
-use super::root::{self, Cells, RootError};
-use super::stubs::{self, SECTOR_BYTES, StubsError};
+use super::root::{self, Cells, RootError, cells_end};
+use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::fields::Fields;
@@ -17,7 +17,7 @@ use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
@@ -103,6 +103,7 @@ impl View {
 struct Index<'a> {
     map: &'a dyn Medium,
     stubs: &'a dyn Medium,
+    root: &'a dyn Medium,
     catalog: Catalog,
 }
 
@@ -127,7 +128,7 @@ impl Versions {
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
         let kept = opening.kept.and_then(View::from_bytes);
-        let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
+        let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
@@ -141,6 +142,9 @@ impl Versions {
                 index.check_head(other as u64 * PAGE_BYTES as u64)?;
             }
             index.check_end(kept.as_ref())?;
+        }
+        index.find_homes(opening)?;
+        if !opening.read_only {
             let bytes = &heads[usize::from(head.position() > 0)];
             map.write(Pos(head.position()), bytes, true)?;
             index.make_durable(&log)?;
@@ -167,7 +171,7 @@ impl Versions {
             stuck: None,
             // The half with parts of commits is to be turned away from, and destroyed.
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
-            killing: Killing::new(data.capabilities().punch),
+            killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
             forgetting: super::Forgetting::default(),
             room: super::Room::default(),
         };
@@ -302,6 +306,49 @@ impl Index<'_> {
         Ok(())
     }
 
+    /// Finds the cells of the homes, and what a crash may have left of them.
+    fn find_homes(&mut self, opening: &Opening<'_>) -> Result<(), VersionsError> {
+        let Catalog { layout, homes, slots, log, .. } = &mut self.catalog;
+        let layout = *layout;
+        if layout.stub_bytes == 0 {
+            return Ok(());
+        }
+        let pages = layout.page_of(Slot(slots.len())).0;
+        homes.start(pages, [self.stubs, self.root], opening.read_only)?;
+        // What freed these need not be durable yet, and their stubs may be gone.
+        let left: BTreeSet<Slot> =
+            opening.owed.data().iter().flat_map(|(places, _)| slots_in(places)).collect();
+        let replayed: BTreeSet<_> = log.homeless(..).map(|slot| layout.page_of(slot)).collect();
+        for page in replayed {
+            if !self.ask(|catalog| catalog.has_home_of_its_own(page, &left))? {
+                self.catalog.homes.is_perhaps_torn(page);
+            }
+        }
+        if opening.read_only {
+            return Ok(());
+        }
+        for page in (0..pages).map(HomePage) {
+            if !self.catalog.homes.has_cell(page)
+                && self.ask(|catalog| catalog.has_home_of_its_own(page, &left))?
+            {
+                return Err(RootError::NoCell { at: cells_end(page).0 }.into());
+            }
+        }
+        if opening.kept.is_some() {
+            return Ok(());
+        }
+        let mut owed: BTreeSet<_> = left.iter().map(|slot| layout.page_of(*slot)).collect();
+        let mut from = Slot(0);
+        while let Some(span) = self.ask(|catalog| catalog.history.owed_from(from))? {
+            let page = layout.page_of(span.first.slot);
+            owed.insert(page);
+            from = layout.slots_of(page).end;
+        }
+        owed.retain(|page| cells_end(HomePage(page.0 + 1)).0 <= self.root.size());
+        owed.into_iter().for_each(|page| self.catalog.homes.is_perhaps_stale(page));
+        Ok(())
+    }
+
     /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it
     /// replaced is destroyed soon.
     fn make_durable(&self, log: &[u8]) -> Result<(), MediumError> {
@@ -388,6 +435,11 @@ impl Index<'_> {
         let is_owed = owed.is_some_and(|span| span.first.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
+}
+
+/// The slots in some bytes of the data medium.
+fn slots_in(places: Extent<Pos>) -> impl Iterator<Item = Slot> {
+    places.pieces(BLOCK_BYTES).map(|place| Slot(place.start.0 / BLOCK_BYTES))
 }
 
 /// Overwrites some slots. Those that the full host has no space for are holes, and have no content.
