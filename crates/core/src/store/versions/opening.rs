@@ -315,10 +315,8 @@ impl Index<'_> {
         }
         let pages = layout.page_of(Slot(slots.len())).0;
         homes.start(pages, [self.stubs, self.root], opening.read_only)?;
-        // What freed these need not be durable yet, and their stubs may be gone.
-        let left: BTreeSet<Slot> =
-            opening.owed.data().iter().flat_map(|(places, _)| slots_in(places)).collect();
         let replayed: BTreeSet<_> = log.homeless(..).map(|slot| layout.page_of(slot)).collect();
+        let left = self.left(opening.owed)?;
         for page in replayed {
             if !self.ask(|catalog| catalog.has_home_of_its_own(page, &left))? {
                 self.catalog.homes.is_perhaps_torn(page);
@@ -413,15 +411,23 @@ impl Index<'_> {
         Ok(allocated)
     }
 
+    /// The slots that the journal owes, and that no kept epoch shows. What freed them need not be durable yet, and their
+    /// stubs may be gone.
+    fn left(&mut self, owed: &Owed) -> Result<BTreeSet<Slot>, VersionsError> {
+        let mut left = BTreeSet::new();
+        for (slot, block) in owed_slots(owed) {
+            if !self.ask(|catalog| catalog.history.is_retired(block, slot))? {
+                left.insert(slot);
+            }
+        }
+        Ok(left)
+    }
+
     /// What the index says of each slot that the journal owes.
     fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
         let mut all = Vec::new();
-        for (places, content) in owed.data().iter() {
-            for place in places.pieces(BLOCK_BYTES) {
-                let slot = Slot(place.start.0 / BLOCK_BYTES);
-                let block = Block(content.address(place).start.0 / BLOCK_BYTES);
-                all.push((slot, self.found(slot, block)?));
-            }
+        for (slot, block) in owed_slots(owed) {
+            all.push((slot, self.found(slot, block)?));
         }
         Ok(all)
     }
@@ -437,9 +443,15 @@ impl Index<'_> {
     }
 }
 
-/// The slots in some bytes of the data medium.
-fn slots_in(places: Extent<Pos>) -> impl Iterator<Item = Slot> {
-    places.pieces(BLOCK_BYTES).map(|place| Slot(place.start.0 / BLOCK_BYTES))
+/// The slots that the journal owes, and the blocks that left them.
+fn owed_slots(owed: &Owed) -> impl Iterator<Item = (Slot, Block)> {
+    owed.data().iter().flat_map(|(places, content)| {
+        let slots = places.pieces(BLOCK_BYTES);
+        slots.map(move |place| {
+            let block = content.address(place).start.0 / BLOCK_BYTES;
+            (Slot(place.start.0 / BLOCK_BYTES), Block(block))
+        })
+    })
 }
 
 /// Overwrites some slots. Those that the full host has no space for are holes, and have no content.
