@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 
-/// What is asked of the host at every sync. No times: since Linux 6.13 a question for them makes
+/// The facts that every sync asks the host for. No times: since Linux 6.13 a question for them makes
 /// the next write take a new, finer time, which must reach the inode, and that costs a write and
 /// a flush a fifth of their rate.
 const ASKED: StatxFlags =

@@ -162,12 +162,10 @@ fn the_receipt_and_the_audit_log_name_blocks_and_epochs() {
     let (disk, _) = filled(&bench);
     let answer = forget(&disk, BLOCKS, false).expect("it is forgotten");
     assert_eq!(answer, json!({ "ranges": [[8192, 16384]], "to": 2, "done": true }));
-    disk.engine.recorder().flush().expect("the log is written");
+    disk.close(true, |_| true);
     let log = std::fs::read_to_string(bench.path().join("audit.jsonl")).expect("the log");
     let scope = r#""epochs":{"from":1,"to":2,"blocks":{"start":8192,"len":16384}}"#;
     assert!(log.contains(scope), "{log}");
-    disk.close(true, |_| true);
-    let log = std::fs::read_to_string(bench.path().join("audit.jsonl")).expect("the log");
     let forgets = log.lines().find(|line| line.contains(r#""event":"forgets""#)).expect("a line");
     assert!(forgets.contains(r#""blocks":{"start":8192,"len":16384}"#), "{forgets}");
 }

@@ -27,7 +27,7 @@ const WRITE_BYTES_MAX: usize = 64 << 10;
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Catalog {
-    disk: [u8; 16],
+    pub(super) disk: [u8; 16],
     pub(super) layout: Layout,
     pub(super) history: History,
     pub(super) slots: Slots,

@@ -47,7 +47,7 @@ impl Versions {
         }
         let positions = (at.0..).step_by(SECTOR_BYTES as usize).map(Pos);
         for (at, sector) in positions.zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
-            if (at == Pos(0) && is_head(sector)) || sector.iter().all(|byte| *byte == 0) {
+            if (at == Pos(0) && is_head(sector, self.catalog.disk)) || sector.iter().all(|byte| *byte == 0) {
                 continue;
             }
             let Some(found) = self.stubs_in(at, sector) else {

@@ -197,7 +197,7 @@ impl Versions {
             if let Some(Fate::Owed | Fate::Gone) = fate {
                 self.killing.left_owed -= 1;
                 self.killing.left_gone -= u64::from(fate == Some(Fate::Gone));
-                self.killed(BlockSet::of_ascending([slot.0].into_iter()));
+                self.killed(BlockSet::of_ascending([slot.0]));
             }
         }
     }

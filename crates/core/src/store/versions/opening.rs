@@ -79,12 +79,12 @@ pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
     Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
 }
 
-/// What a clean stop keeps for the next start: the number of the last sector of the log, and the blocks with content.
+/// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, and the blocks with content.
 pub(super) fn view(sequence: u64, allocated: &BlockSet) -> Vec<u8> {
     [&sequence.to_le_bytes()[..], &allocated.to_bytes()].concat()
 }
 
-/// What [`view`] wrote.
+/// The view, read back from the bytes that [`view`] wrote.
 struct View {
     sequence: u64,
     allocated: BlockSet,
@@ -135,8 +135,9 @@ impl Versions {
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
-        if !opening.read_only {
-            index.check_log()?;
+        let rest = if opening.read_only { None } else { Some(index.rest_of_log()?) };
+        if let Some(rest) = &rest {
+            index.check_log(rest)?;
             let other = usize::from(head.position() == 0);
             if head_fault(&heads[other], opening.disk).is_some() {
                 index.check_head(other as u64 * PAGE_BYTES as u64)?;
@@ -144,11 +145,11 @@ impl Versions {
             index.check_end(kept.as_ref())?;
         }
         index.find_homes(opening)?;
-        if !opening.read_only {
+        if let Some(rest) = rest {
             let bytes = &heads[usize::from(head.position() > 0)];
             map.write(Pos(head.position()), bytes, true)?;
             index.make_durable(&log)?;
-            is_torn = index.erase_torn()?;
+            is_torn = index.erase_torn(rest)?;
         }
         let was_clean = kept.is_some();
         let allocated = match kept {
@@ -255,13 +256,11 @@ impl Index<'_> {
 
     /// Refuses a log that ends with a damaged sector, and not where a crash cut a commit short: a later sector shows that
     /// the damaged one was durable.
-    fn check_log(&self) -> Result<(), VersionsError> {
-        let Some(Place { extent: next, .. }) = self.catalog.next_sector() else { return Ok(()) };
+    fn check_log(&self, (at, rest): &(Pos, Vec<u8>)) -> Result<(), VersionsError> {
         let (half, last) = self.catalog.log.position();
-        let rest = Extent::between(next.start.0, self.catalog.current_half().end());
-        let durable = self.following(half, rest)?.map(|(_, durable)| durable).max();
+        let durable = self.following(half, rest).map(|(_, durable)| durable).max();
         match durable.filter(|durable| *durable > last) {
-            Some(to) => Err(VersionsError::DamagedSector { at: next.start.0, sequence: last + 1, to }),
+            Some(to) => Err(VersionsError::DamagedSector { at: at.0, sequence: last + 1, to }),
             None => Ok(()),
         }
     }
@@ -270,26 +269,30 @@ impl Index<'_> {
     /// crash that tears a head leaves none.
     fn check_head(&self, at: u64) -> Result<(), VersionsError> {
         let half = 1 - self.catalog.log.position().0;
-        let numbers = || self.following(half, self.catalog.layout.half(half));
-        match (numbers()?.map(|it| it.0).min(), numbers()?.map(|it| it.0).max()) {
+        let bytes = self.stubs_in(self.catalog.layout.half(half))?;
+        let numbers = || self.following(half, &bytes).map(|(number, _)| number);
+        match (numbers().min(), numbers().max()) {
             (Some(from), Some(to)) => Err(VersionsError::OldHead { at, from, to }),
             _ => Ok(()),
         }
     }
 
-    /// The sectors in a part of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
-    fn following(
-        &self,
-        half: u8,
-        part: Extent<Pos>,
-    ) -> Result<impl Iterator<Item = (u64, u64)>, VersionsError> {
+    /// The sectors among `bytes` of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
+    fn following(&self, half: u8, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+        bytes.chunks_exact(SECTOR_BYTES as usize).filter_map(move |sector| self.catalog.follows(half, sector))
+    }
+
+    /// The current half of the log behind all that was replayed: where that begins, and its bytes.
+    fn rest_of_log(&self) -> Result<(Pos, Vec<u8>), MediumError> {
+        let end = self.catalog.current_half().end();
+        let start = self.catalog.next_sector().map_or(end, |next| next.extent.start.0);
+        Ok((Pos(start), self.stubs_in(Extent::between(start, end))?))
+    }
+
+    fn stubs_in(&self, part: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
         let mut bytes = vec![0; part.len as usize];
         self.stubs.read(part.start, &mut bytes)?;
-        let found: Vec<_> = bytes
-            .chunks_exact(SECTOR_BYTES as usize)
-            .filter_map(|sector| self.catalog.follows(half, sector))
-            .collect();
-        Ok(found.into_iter())
+        Ok(bytes)
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some
@@ -355,17 +358,13 @@ impl Index<'_> {
 
     /// Writes zeros over what commits left that were never durable as a whole, so that no later start takes it for part of
     /// the log: whether there was any. Its stubs die with the cell of the half.
-    fn erase_torn(&mut self) -> Result<bool, VersionsError> {
-        let Some(Place { extent: next, .. }) = self.catalog.next_sector() else { return Ok(false) };
-        let extent = Extent::between(next.start.0, self.catalog.current_half().end());
-        let mut bytes = vec![0; extent.len as usize];
-        self.stubs.read(extent.start, &mut bytes)?;
-        let mut sectors = bytes.chunks(next.len as usize);
+    fn erase_torn(&mut self, (at, mut bytes): (Pos, Vec<u8>)) -> Result<bool, VersionsError> {
+        let mut sectors = bytes.chunks(SECTOR_BYTES as usize);
         if !sectors.any(|sector| self.catalog.is_torn(sector)) {
             return Ok(false);
         }
         bytes.fill(0);
-        self.stubs.write(extent.start, &bytes, true)?;
+        self.stubs.write(at, &bytes, true)?;
         self.catalog.log.stain();
         Ok(true)
     }

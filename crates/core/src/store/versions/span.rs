@@ -80,7 +80,7 @@ impl Span {
         Some(Self { first: self.nth(start.0 - own.start.0), len })
     }
 
-    /// What of `self` lies before `part`, which is a part of it, and what behind it.
+    /// The versions of `self` before `part`, and those behind: `part` is a part of it.
     pub(super) fn without(self, part: Self) -> [Option<Self>; 2] {
         let (own, part) = (self.slots(), part.slots());
         [own.start..part.start, part.end..own.end].map(|rest| self.within(&rest))

@@ -58,7 +58,7 @@ pub enum StubsError {
         at: Pos,
         /// The number of the last sector that fits.
         found: u64,
-        /// That of the last sector at the stop.
+        /// The number of the last sector at the stop.
         stopped: u64,
     },
 }
@@ -69,11 +69,10 @@ pub fn format_stubs(disk: [u8; 16]) -> Vec<u8> {
     label::to_bytes(MAGIC, disk)
 }
 
-/// Whether a sector is a head, and nothing else.
-pub(super) fn is_head(sector: &[u8]) -> bool {
-    let (label, rest) = sector.split_at(LABEL_BYTES);
-    let is_ours = !matches!(label::check(label, MAGIC, [0; 16]), Err(Wrong::Label));
-    is_ours && rest.iter().all(|byte| *byte == 0)
+/// Whether a sector is the head of a stub medium of `disk`, and nothing else.
+pub(super) fn is_head(sector: &[u8], disk: [u8; 16]) -> bool {
+    let rest = sector.strip_prefix(&format_stubs(disk)[..]);
+    rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
 }
 
 /// Checks that the stub medium is that of `disk`.

@@ -102,7 +102,7 @@ fn what_the_socket_does_not_take_is_sent_in_order_by_the_relief_thread() {
 
 #[test]
 fn a_stalled_client_ends_the_connection_and_wakes_who_waits() {
-    let (outbox, _client) = outbox(32 << 20, Duration::from_millis(20));
+    let (outbox, _client) = outbox(32 << 20, Duration::from_secs(2));
     let mut admitted = 0;
     while let Some(ours) = outbox.admit(pending(admitted, 4 << 20)) {
         outbox.reply(ours, Ok(vec![0; 4 << 20].into()));
