@@ -86,6 +86,8 @@ pub enum Mutant {
     KillHomeEarly,
     /// A page is written under a cell that is not durable.
     FreshCellUnsynced,
+    /// A job destroys a stub before the journal says durably that it is owed.
+    KillBeforeOwed,
     /// A start takes a page for whole that a checkpoint may have begun to write.
     TrustTornPage,
     /// A start leaves the sectors of a page under both of its cells.
@@ -112,7 +114,7 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 23] = [
+    pub const OF_VERSIONS: [Self; 24] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -128,6 +130,7 @@ impl Mutant {
         Self::SparePage,
         Self::KillHomeEarly,
         Self::FreshCellUnsynced,
+        Self::KillBeforeOwed,
         Self::TrustTornPage,
         Self::LeaveMixed,
         Self::ShowUndurable,

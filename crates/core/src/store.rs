@@ -82,6 +82,9 @@ pub trait Store: Debug + Send {
     /// What has to be destroyed for content that is owed at `place`, part by part; what is not known yet is left out.
     fn residue(&self, place: Place) -> Vec<Residue>;
 
+    /// Notes that the journal says durably what is owed at these places of the data medium, which were [left](Store::leave).
+    fn owed_durably(&mut self, places: &[Extent<Pos>]);
+
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 

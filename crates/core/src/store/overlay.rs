@@ -343,6 +343,8 @@ impl Store for Overlay {
         vec![Residue { part: place, at, is_kept: false }]
     }
 
+    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
+
     fn reclaim(&mut self, places: &[Extent<Pos>]) {
         self.search.outdate();
         self.slots.cleaned(places);

@@ -56,6 +56,7 @@ pub use room::ROOM_BYTES;
 use room::Room;
 pub use root::{Cell, Cells, ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
+use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
@@ -396,6 +397,10 @@ impl Store for Versions {
             Some(in_slot(slot))
         });
         freed.collect()
+    }
+
+    fn owed_durably(&mut self, places: &[Extent<Pos>]) {
+        places.iter().for_each(|place| self.killing.named(slots_of(*place)));
     }
 
     fn reclaim(&mut self, places: &[Extent<Pos>]) {

@@ -3,7 +3,8 @@
 //! content by jobs.
 //!
 //! Invariants:
-//! 1. What replaced a version is durable before a job destroys the version: else a crash could take both.
+//! 1. What replaced a version, or the journal's word that the version is owed, is durable before a job destroys the version:
+//!    else a crash could take both, or a start would look for a cell that its page of homes has no more.
 //! 2. A slot that the journal names is not taken again before [`Store::reclaim`]: else a start could take the new
 //!    content of the same block for the dead one.
 //! 3. A slot is taken again once its version is destroyed, and the next head of the index is durable. Its space is given back
@@ -50,6 +51,8 @@ enum Fate {
 pub(super) struct Killing {
     /// The slots that the journal names, and what becomes of each.
     left: BTreeMap<Slot, Fate>,
+    /// Those of them that the journal does not name durably yet.
+    leaving: BTreeSet<Slot>,
     /// How many of them are owed, gone or not; and gone.
     left_owed: u64,
     left_gone: u64,
@@ -81,9 +84,17 @@ impl Killing {
         self.gives_back
     }
 
-    /// Notes that a block leaves `slot`, which the journal names from now on.
+    /// Notes that a block leaves `slot`, which the journal names from now on, though not durably yet.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
+        if !mutant::is(Mutant::KillBeforeOwed) {
+            self.leaving.insert(slot);
+        }
+    }
+
+    /// Notes that the journal names these slots durably.
+    pub(super) fn named(&mut self, slots: Range<Slot>) {
+        self.leaving.extract_if(slots, |_| true).for_each(drop);
     }
 
     /// Notes that `slot` is taken.
@@ -149,7 +160,7 @@ impl Killing {
 
     /// Whether a job may destroy the version in `slot`, which is owed.
     pub(super) fn may_kill(&self, slot: Slot) -> bool {
-        let others = [&self.fresh, &self.committing, &self.under_way];
+        let others = [&self.fresh, &self.committing, &self.under_way, &self.leaving];
         let is_left = match self.left.get(&slot) {
             Some(fate) => !self.has_stubs || *fate != Fate::Owed,
             None => false,

@@ -196,6 +196,7 @@ impl Versions {
                 self.killing.decided(slot, found == Found::Owed);
             }
         }
+        self.killing.named(slot..Slot(slot.0 + 1));
     }
 }
 

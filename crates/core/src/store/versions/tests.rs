@@ -226,6 +226,18 @@ fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_u
 }
 
 #[test]
+fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = store.leave(extent(0, 1), store.open);
+    assert_eq!(store.background(true), None, "a crash could take the death back, and not the cell");
+    store.owed_durably(&[left[0].extent]);
+    let job = store.background(true).expect("nothing else waits");
+    assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
+}
+
+#[test]
 fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     let mut store = store();
     for n in 0..TIMES {
