@@ -46,6 +46,16 @@ enum Fate {
     Kept,
 }
 
+/// How far the jobs are with looking for what is owed.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Where the next look for slots begins.
+    pub(super) next: Slot,
+    /// Whether the looks have come to the end since the sweep began, and whether the versions found are destroyed.
+    pub(super) looked: bool,
+    swept: bool,
+}
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Killing {
@@ -61,11 +71,7 @@ pub(super) struct Killing {
     committing: BTreeSet<Slot>,
     /// The slots that can be taken, now or soon, and have space.
     spare: BlockSet<Pos>,
-    /// Where the next look for slots begins.
-    pub(super) next: Slot,
-    /// Whether the looks have come to the end since the sweep began, and whether the versions found are destroyed.
-    pub(super) looked: bool,
-    swept: bool,
+    pub(super) sweep: Sweep,
     /// The slots of the job under way.
     pub(super) under_way: BTreeSet<Slot>,
     /// A page of the index, or of homes, that the jobs need is damaged.
@@ -131,14 +137,14 @@ impl Killing {
 
     /// Begins a sweep over all that is owed.
     pub(super) fn begin_sweep(&mut self) {
-        (self.next, self.looked, self.swept) = (Slot(0), false, false);
+        self.sweep = Sweep::default();
     }
 
     /// Whether all versions are destroyed that were owed when the sweep began, apart from content that the
     /// journal owes; `owed` versions are now.
     pub(super) fn has_swept(&self, owed: u64) -> bool {
         let is_settled = self.left.len() as u64 == self.left_owed;
-        is_settled && (self.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
+        is_settled && (self.sweep.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
     }
 
     /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
@@ -195,7 +201,7 @@ impl Killing {
 
     /// Notes that the look for versions, if it has come to the end, has found all that there were.
     pub(super) fn note_swept(&mut self) {
-        self.swept = self.looked;
+        self.sweep.swept = self.sweep.looked;
     }
 }
 
@@ -338,11 +344,11 @@ impl Versions {
 
     /// Where the content is that the next job destroys.
     fn content_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
-        let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.next, 0);
+        let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.sweep.next, 0);
         while looks < LOOKS_MAX && slots.len() < SLOTS_MAX {
             let Some(owed) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
-                self.killing.looked = true;
+                self.killing.sweep.looked = true;
                 break;
             };
             let most = (LOOKS_MAX - looks).min(SLOTS_MAX - slots.len());
@@ -353,7 +359,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
-        self.killing.next = from;
+        self.killing.sweep.next = from;
         let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.under_way = slots;
         Ok(space)

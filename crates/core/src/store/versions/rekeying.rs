@@ -70,12 +70,12 @@ impl Versions {
     /// The slots of stubs at home that a job may destroy; with one of a page come all others of the page.
     fn stubs_at_home(&mut self) -> Result<BTreeSet<Slot>, Absent> {
         let layout = self.catalog.layout;
-        let (mut slots, mut pages, mut from) = (BTreeSet::new(), BTreeSet::new(), self.killing.next);
+        let (mut slots, mut pages, mut from) = (BTreeSet::new(), BTreeSet::new(), self.killing.sweep.next);
         let mut looks = 0;
         'looks: loop {
             let Some(owed) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
-                self.killing.looked = true;
+                self.killing.sweep.looked = true;
                 break;
             };
             for slot in owed.each().map(|dead| dead.slot) {
@@ -91,7 +91,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
-        self.killing.next = from;
+        self.killing.sweep.next = from;
         Ok(slots)
     }
 
