@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # lab/demo sets what is not set here
 # demo-forget.sh - the part of lab/demo about a disk that keeps versions. A file system with a file is in yesterday's
 # epoch, and yesterday is forgotten. Then everything is given away: the key, and every medium as it was before, but for
-# the stubs. The same theft with the stubs from before finds the file, so the search does find what is there.
+# the root. The same theft with the root from before finds the file, so the search does find what is there.
 # Needs what lab/demo has: chapter, shown, indented, claim, helper, wait_for, die, $quietus, $dir, $run.
 
 # Serves disk $1 of $dir with the options that follow; sets $served.
@@ -59,11 +59,11 @@ demo_forget() {
 	"$quietus" export "$dir/vault@2" "$dir/none" > "$dir/export.log" 2>&1; code=$?
 	claim "quietus export vault@2 ends with exit status 3: $(tail -n 1 "$dir/export.log" | cut -c 10-)" "$code" = 3
 	end_served
-	echo "   Everything is given away: the key, and all media from before the forget but the stubs:"
+	echo "   Everything is given away: the key, and all media from before the forget but the root:"
 	cp -r --sparse=always "$dir/before" "$dir/thief"
-	cp "$dir/vault/stubs" "$dir/thief/stubs"
+	cp "$dir/vault/root" "$dir/thief/root"
 	found=$(stolen before)
-	claim "with the stubs from before, $found of $sectors sectors of affair.txt come back (so the search finds what is there)" "$found" = "$sectors"
+	claim "with the root from before, $found of $sectors sectors of affair.txt come back (so the search finds what is there)" "$found" = "$sectors"
 	found=$(stolen thief)
-	claim "with the stubs as they are now, $found of them" "$found" = 0
+	claim "with the root as it is now, $found of them" "$found" = 0
 }

@@ -235,14 +235,6 @@ def seal_block(seal, v, data):
     return sealed, wrapped + wrap_tag + tag
 
 
-def seal_page(v, page):
-    """Ciphertext and tag of a page of stubs."""
-    keys = derive(v["master"] + v["cell"], v["session"], b"quietus page 1 " + v["kind"].encode(), 64)
-    header = v["disk"] + v["session"] + little(v["number"], 8) + little(v["sequence"], 8)
-    header += little(v["generation"], 4) + bytes(12) + v["head"]
-    return siv_seal(keys, header, page)
-
-
 class Generator:
     """The generator with fast key erasure."""
 

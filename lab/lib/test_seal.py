@@ -53,9 +53,6 @@ def results(kind, v):
         found = reference.key_file(v)
         whole = hashlib.sha256(found.pop("file")).hexdigest()
         return {**{name: data.hex() for name, data in found.items()}, "file": whole}
-    if kind == "page":
-        sealed, tag = reference.seal_page(v, pattern(v["length"]))
-        return {"ciphertext": printed(sealed), "tag": tag.hex()}
     sealed, stub = reference.seal_block(v["seal"], v, pattern(v["length"]))
     return {"ciphertext": printed(sealed), "stub": printed(stub)}
 

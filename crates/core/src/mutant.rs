@@ -58,7 +58,7 @@ pub enum Mutant {
     TellOfRefused,
     /// A slot is taken again though the stub of the version that it had is not destroyed.
     StubOverStub,
-    /// The receipt for forgotten epochs does not wait for the last sync of the stubs.
+    /// The receipt for forgotten epochs does not wait for the last sync of the root.
     ForgottenUnsynced,
     /// The cell of the half of the log that a checkpoint has turned away from is not destroyed.
     KeepLog,
@@ -76,10 +76,22 @@ pub enum Mutant {
     ForgetShared,
     /// A start replays all but the last entry of a sector of the log.
     SkipReplay,
-    /// A version that is owed gets a home for its stub, which a job may just have destroyed.
-    HouseOwed,
-    /// A stub is destroyed while it is on its way to its home.
-    KillMoving,
+    /// A page of homes gets another cell while a checkpoint brings stubs there.
+    BringMeanwhile,
+    /// What stays of a page of homes is written under the cell that the page had.
+    KeepHomeCell,
+    /// A page of homes of which some stubs are to die stays as it is.
+    SparePage,
+    /// The cell of a page is destroyed before the page is durable under its other one.
+    KillHomeEarly,
+    /// A page is written under a cell that is not durable.
+    FreshCellUnsynced,
+    /// A job destroys a stub before the journal says durably that it is owed.
+    KillBeforeOwed,
+    /// A start takes a page for whole that a checkpoint may have begun to write.
+    TrustTornPage,
+    /// A start leaves the sectors of a page under both of its cells.
+    LeaveMixed,
     /// An epoch is shown before its close is durable.
     ShowUndurable,
     /// An epoch is kept though a crash cut its close off.
@@ -102,7 +114,7 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 18] = [
+    pub const OF_VERSIONS: [Self; 24] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -113,8 +125,14 @@ impl Mutant {
         Self::LateWrite,
         Self::ForgetShared,
         Self::SkipReplay,
-        Self::HouseOwed,
-        Self::KillMoving,
+        Self::BringMeanwhile,
+        Self::KeepHomeCell,
+        Self::SparePage,
+        Self::KillHomeEarly,
+        Self::FreshCellUnsynced,
+        Self::KillBeforeOwed,
+        Self::TrustTornPage,
+        Self::LeaveMixed,
         Self::ShowUndurable,
         Self::KeepUnclosed,
         Self::MergeForgets,

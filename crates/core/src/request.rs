@@ -184,6 +184,8 @@ pub enum Question {
     /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed. The reply is
     /// [`Judged`].
     Stubs(Pos, Vec<u8>),
+    /// The same of the cells in these bytes of the root, whole sectors.
+    Cells(Pos, Vec<u8>),
     /// Whether this page of the index, as it lies there on its medium, is whole. The reply is a text that says what is
     /// wrong; empty if nothing is, or if the page is not in use.
     Page(Pos, Vec<u8>),
@@ -191,14 +193,14 @@ pub enum Question {
     Versions(Block, Epoch),
 }
 
-/// The reply to [`Question::Stubs`].
+/// The reply to [`Question::Stubs`] and to [`Question::Cells`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judged {
-    /// The slot of each stub whose version an epoch shows.
+    /// The slot of each stub whose version an epoch shows; the first slot under each cell that is in use.
     pub live: Vec<Slot>,
-    /// How many stubs are still to be destroyed.
+    /// How many stubs, or cells, are still to be destroyed.
     pub owed: u64,
-    /// Where stubs lie that nobody names; or a sector that is damaged.
+    /// Where stubs or cells lie that nobody names; or a sector that is damaged.
     pub residue: Vec<Pos>,
 }
 

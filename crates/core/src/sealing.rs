@@ -6,6 +6,7 @@
 
 use crate::fields::Fields;
 use crate::place::Place;
+use crate::store::versions::Cell;
 use crate::units::Epoch;
 use std::fmt::{self, Debug};
 use std::ops::Deref;
@@ -42,6 +43,16 @@ pub struct Sealing {
     pub number: u32,
     /// What has to be destroyed to destroy the block.
     pub stub: Stub,
+}
+
+impl Sealing {
+    /// The same with its stub hidden under `cell`, or revealed.
+    #[must_use]
+    pub fn masked(mut self, cell: Cell) -> Self {
+        let stub = &mut self.stub.bytes[..usize::from(self.stub.len)];
+        cell.mask(self.session, self.number, stub);
+        self
+    }
 }
 
 /// Most bytes of a stub.
@@ -101,8 +112,8 @@ pub enum SealingAt {
     ToCome,
     /// Here.
     Known(Sealing),
-    /// On this medium.
-    Home(Place),
+    /// In a home, under this cell if stubs are hidden.
+    Home(Place, Option<Cell>),
 }
 
 /// Bytes of a home before the stub.

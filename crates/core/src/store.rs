@@ -82,6 +82,9 @@ pub trait Store: Debug + Send {
     /// What has to be destroyed for content that is owed at `place`, part by part; what is not known yet is left out.
     fn residue(&self, place: Place) -> Vec<Residue>;
 
+    /// Notes that the journal says durably what is owed at these places of the data medium, which were [left](Store::leave).
+    fn owed_durably(&mut self, places: &[Extent<Pos>]);
+
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 
@@ -366,6 +369,10 @@ pub enum Job {
     Destroy(Vec<Place>),
     /// Destroy the keys here, and write these fresh ones in their places, in order.
     Renew(Vec<Place>, Vec<u8>),
+    /// Read these places.
+    Read(Vec<Place>),
+    /// Write content under other keys, then destroy those that it had.
+    Rekey(Rekey),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.
@@ -379,6 +386,17 @@ pub enum Job {
         /// The new place of each.
         to: Vec<Extent<Pos>>,
     },
+}
+
+/// See [`Job::Rekey`]. Each of these steps is durable before the next begins.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rekey {
+    /// Fresh keys, and their places.
+    pub keys: (Vec<Place>, Vec<u8>),
+    /// What is hidden under them, and its places.
+    pub content: (Vec<Place>, Vec<u8>),
+    /// Where the keys lie that are destroyed.
+    pub old: Vec<Place>,
 }
 
 /// How a job ended.

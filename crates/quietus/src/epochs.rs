@@ -80,6 +80,15 @@ pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal
     Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its stubs makes no sense"))
 }
 
+/// Tells the same of the cells in `bytes`, whole sectors that lie at `at` of the root.
+///
+/// # Errors
+/// The refusal.
+pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
+    let reply = ask(engine, Op::Ask(Question::Cells(at, bytes)))?;
+    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its cells makes no sense"))
+}
+
 /// What is wrong with the page of the index that was read at `at` of its medium, if anything is.
 ///
 /// # Errors

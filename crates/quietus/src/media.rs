@@ -460,7 +460,9 @@ impl Medium for FileMedium {
     /// Where the host cannot give space in advance, it may refuse the write later.
     fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         if self.is_device {
-            return Ok(());
+            let is_there = extent.end() <= self.len();
+            let full = || self.failed("allocating", extent.start.0, extent.len, &Errno::NOSPC.into());
+            return if is_there { Ok(()) } else { Err(full()) };
         }
         self.check_write("allocating", extent.start, extent.len)?;
         self.check_whole()?;

@@ -4,7 +4,7 @@
 
 mod stubs;
 
-pub use stubs::StubsFound;
+pub use stubs::{RootFound, StubsFound};
 
 use crate::audit_log::Head;
 use crate::disk::{DiskDir, DiskError};
@@ -72,7 +72,7 @@ pub struct Proof {
     /// The epochs of a disk that keeps versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<EpochsProven>,
-    /// What was found on the stub medium of a disk whose content dies with its stubs.
+    /// What was found on the stub medium, and in the root, of a disk whose content dies with its stubs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stubs: Option<StubsFound>,
 }
@@ -110,7 +110,7 @@ pub enum ProofError {
     /// The audit log, whose end the proof names, cannot be made durable.
     #[error("{0}")]
     Record(String),
-    /// The stub medium cannot be looked at.
+    /// The stub medium, or the root, cannot be looked at.
     #[error(transparent)]
     Stubs(ScanError),
     /// The proof was interrupted.
@@ -125,13 +125,14 @@ impl Proof {
         let stubs = self.stubs.as_ref();
         !self.has_dead_content()
             && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
-            && stubs.is_none_or(|found| found.owed == 0)
+            && stubs.is_none_or(|found| found.owed + found.root.owed == 0)
     }
 
     /// Whether dead content was found.
     #[must_use]
     pub fn has_dead_content(&self) -> bool {
-        !self.violations.is_empty() || self.stubs.as_ref().is_some_and(|found| !found.residue.is_empty())
+        let is_left = |found: &StubsFound| !found.residue.is_empty() || !found.root.residue.is_empty();
+        !self.violations.is_empty() || self.stubs.as_ref().is_some_and(is_left)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A look at all of a stub medium: which stubs lie there, compared with the index.
+//! A look at all of a stub medium, or of a root: which stubs or cells lie there, compared with the index.
 
 use crate::engine::Engine;
 use crate::epochs;
@@ -22,18 +22,18 @@ const RESIDUE_MAX: usize = 1000;
 /// How often a stub that nobody names is looked at, before it counts: its destruction may just have ended.
 const LOOKS: usize = 3;
 
-/// What lies on a stub medium.
+/// What lies on a stub medium, or in a root.
 #[derive(Default)]
 pub(crate) struct StubScan {
     /// Bytes that were read, by [`crate::media::Way`]; the rest are holes.
     pub(crate) read_ways: BTreeMap<String, u64>,
-    /// Stubs of versions that the current state or a kept epoch shows.
+    /// Stubs of versions that the current state or a kept epoch shows; cells in use.
     pub(crate) live: u64,
     /// The slots of these versions, as the bytes of the data medium.
     pub(crate) slots: BlockSet<Pos>,
-    /// Stubs that are still to be destroyed.
+    /// Stubs or cells that are still to be destroyed.
     pub(crate) owed: u64,
-    /// Where stubs lie that no version has; and damaged sectors of the log.
+    /// Where stubs lie that no version has, and damaged sectors of the log; or cells that nobody uses.
     pub(crate) residue: Vec<u64>,
 }
 
@@ -55,16 +55,22 @@ pub enum ScanError {
 }
 
 impl StubScan {
-    /// Reads the stub medium of the disk that `engine` runs, around the host's cache. `go_on` says whether to.
+    /// Reads the stub medium, or the root, of the disk that `engine` runs, around the host's cache. `go_on` says whether to.
     ///
     /// # Errors
     /// [`ScanError`].
-    pub(crate) fn of(engine: &Engine, mut go_on: impl FnMut() -> bool) -> Result<Self, ScanError> {
-        let medium = engine.medium(MediumId::Stubs).ok_or(ScanError::None)?;
+    pub(crate) fn of(
+        engine: &Engine,
+        id: MediumId,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<Self, ScanError> {
+        let medium = engine.medium(id).ok_or(ScanError::None)?;
+        let judge = if id == MediumId::Root { epochs::judge_cells } else { epochs::judge };
+        let looked = Looked { engine, medium, judge };
         let (mut scan, size) = (Self::default(), medium.size());
         for run in medium.data_within(Extent::new(0, size)) {
             for piece in run.pieces(PIECE_BYTES) {
-                scan.look_at_piece(engine, medium, whole_pages(piece, size))?;
+                scan.look_at_piece(&looked, whole_pages(piece, size))?;
                 if !go_on() {
                     return Err(ScanError::Interrupted);
                 }
@@ -73,18 +79,13 @@ impl StubScan {
         Ok(scan)
     }
 
-    fn look_at_piece(
-        &mut self,
-        engine: &Engine,
-        medium: &FileMedium,
-        piece: Extent<Pos>,
-    ) -> Result<(), ScanError> {
+    fn look_at_piece(&mut self, looked: &Looked<'_>, piece: Extent<Pos>) -> Result<(), ScanError> {
         let mut bytes = vec![0; piece.len as usize];
-        let way = medium.read_uncached(piece.start, &mut bytes)?;
+        let way = looked.medium.read_uncached(piece.start, &mut bytes)?;
         *self.read_ways.entry(way.name().into()).or_default() += piece.len;
         for (page, content) in piece.pieces(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES as usize)) {
             if !is_zeros(content) {
-                self.add(judge_page(engine, medium, page, content.to_vec())?);
+                self.add(looked.judge_page(page, content.to_vec())?);
             }
         }
         Ok(())
@@ -99,33 +100,37 @@ impl StubScan {
     }
 }
 
-fn judge_page(
-    engine: &Engine,
-    medium: &FileMedium,
-    page: Extent<Pos>,
-    mut bytes: Vec<u8>,
-) -> Result<Judged, ScanError> {
-    let mut judged = judge(engine, page, &bytes)?;
-    for _ in 1..LOOKS {
-        if judged.residue.is_empty() {
-            break;
-        }
-        let mut again = vec![0; bytes.len()];
-        medium.read_uncached(page.start, &mut again)?;
-        let now = judge(engine, page, &again)?;
-        let is_same = |at: &Pos| mark(page, &bytes, *at) == mark(page, &again, *at);
-        judged.residue.retain(|at| is_same(at) && now.residue.contains(at));
-        judged = Judged { residue: judged.residue, ..now };
-        bytes = again;
-    }
-    Ok(judged)
+/// The medium that is looked at, and whom to ask what lies there.
+struct Looked<'a> {
+    engine: &'a Engine,
+    medium: &'a FileMedium,
+    judge: fn(&Engine, Pos, Vec<u8>) -> Result<Judged, Refusal>,
 }
 
-fn judge(engine: &Engine, page: Extent<Pos>, bytes: &[u8]) -> Result<Judged, Refusal> {
-    let mut sectors = bytes.to_vec();
-    // The last home of a file may end within its sector.
-    sectors.resize(PAGE_BYTES as usize, 0);
-    epochs::judge(engine, page.start, sectors)
+impl Looked<'_> {
+    fn judge_page(&self, page: Extent<Pos>, mut bytes: Vec<u8>) -> Result<Judged, ScanError> {
+        let mut judged = self.judge(page, &bytes)?;
+        for _ in 1..LOOKS {
+            if judged.residue.is_empty() {
+                break;
+            }
+            let mut again = vec![0; bytes.len()];
+            self.medium.read_uncached(page.start, &mut again)?;
+            let now = self.judge(page, &again)?;
+            let is_same = |at: &Pos| mark(page, &bytes, *at) == mark(page, &again, *at);
+            judged.residue.retain(|at| is_same(at) && now.residue.contains(at));
+            judged = Judged { residue: judged.residue, ..now };
+            bytes = again;
+        }
+        Ok(judged)
+    }
+
+    fn judge(&self, page: Extent<Pos>, bytes: &[u8]) -> Result<Judged, Refusal> {
+        let mut sectors = bytes.to_vec();
+        // The last home of a file may end within its sector.
+        sectors.resize(PAGE_BYTES as usize, 0);
+        (self.judge)(self.engine, page.start, sectors)
+    }
 }
 
 /// The pages that `piece` touches, up to the end of the medium.
@@ -134,7 +139,7 @@ fn whole_pages(piece: Extent<Pos>, size: u64) -> Extent<Pos> {
     Extent::between(start, piece.end().next_multiple_of(PAGE_BYTES).min(size))
 }
 
-/// What the stub at `at` is known by, of the `bytes` of a page.
+/// What the stub or cell at `at` is known by, of the `bytes` of a page.
 fn mark(page: Extent<Pos>, bytes: &[u8], at: Pos) -> Option<&[u8]> {
     let from = (at.0 - page.start.0) as usize;
     bytes.get(from..(from + MARK_BYTES).min(bytes.len()))

@@ -3,8 +3,7 @@
 //!
 //! The model is that of Peterson, Burns, Herring, Stubblefield and Rubin, *Secure Deletion for a
 //! Versioning File System* (FAST 2005), section 3. [`Seal`] lists the ways, [`Sealer`] does them,
-//! [`PageSealer`] hides pages of stubs behind a key that one cell of 32 bytes can destroy, and
-//! [`Generator`] makes the fresh keys. [`keys`] keeps the master keys, and [`DiskSealer`] seals with
+//! and [`Generator`] makes the fresh keys. [`keys`] keeps the master keys, and [`DiskSealer`] seals with
 //! them for a disk. The formats, byte by byte, with
 //! test vectors: `docs/formats/sealing.md` and `docs/formats/keys.md`.
 //!
@@ -20,7 +19,6 @@ mod ctr;
 mod disk;
 pub mod keys;
 mod mac;
-mod page;
 mod random;
 mod random_key;
 mod seal;
@@ -31,7 +29,6 @@ mod units;
 mod xts;
 
 pub use disk::{DiskSealer, NoSession};
-pub use page::{BadPage, CELL_BYTES, Cell, PageKind, PageSealer, TAG_BYTES};
 pub use random::{Generator, Random, SEED_BYTES};
 pub use seal::{Seal, UnknownSeal};
 pub use sealer::{BLOCK_BYTES_MAX, BadLength, MasterKey, OpenError, Sealer};

@@ -5,8 +5,8 @@ mod common;
 
 use common::{GENERATION, SESSION, authentic, block, context, master, sealer};
 use quietus_seal::{
-    BLOCK_BYTES_MAX, BadLength, Block, Cell, Context, DiskId, Epoch, Generation, Generator, MasterKey,
-    OpenError, PageKind, PageSealer, Random, Seal, Sealer, Sequence, Session, Slot, Stub,
+    BLOCK_BYTES_MAX, BadLength, Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, OpenError,
+    Random, Seal, Sealer, Sequence, Session, Slot, Stub,
 };
 
 const LENGTHS: [usize; 9] = [16, 32, 48, 512, 1024, 1040, 4096, 4112, BLOCK_BYTES_MAX];
@@ -208,67 +208,9 @@ fn seals_whose_stub_is_no_wrapped_key_are_not_rewrapped() {
     assert!(sealer(Seal::RandomKey).rewrap(&context(), &stub, (&folded, &context())).is_none());
 }
 
-fn page_sealer(kind: PageKind, cell: &Cell) -> PageSealer {
-    PageSealer::new(kind, DiskId([0xd1; 16]), (&master(), GENERATION), SESSION, cell)
-}
-
-#[test]
-fn page_opens_and_every_flipped_bit_of_it_is_refused() {
-    let cell = Cell::from_bytes(&[0xce; 32]);
-    for (kind, length) in [(PageKind::Home, 4096), (PageKind::Log, 480), (PageKind::Log, 464)] {
-        let keys = page_sealer(kind, &cell);
-        let mut page = block(length);
-        let tag = keys.close(5, 6, b"head", &mut page);
-        let open = |number, sequence, head: &[u8], mut page: Vec<u8>, tag: [u8; 16]| {
-            let opened = keys.open(number, sequence, head, &mut page, &tag);
-            assert!(opened.is_ok() || page.iter().all(|byte| *byte == 0));
-            opened.map(|()| page)
-        };
-        assert_eq!(open(5, 6, b"head", page.clone(), tag), Ok(block(length)));
-        let refused = |found: Result<Vec<u8>, _>| found.is_err();
-        for bit in 0..8 * length {
-            let mut flipped = page.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(refused(open(5, 6, b"head", flipped, tag)), "bit {bit} of the {kind}");
-        }
-        for bit in 0..128 {
-            let mut flipped = tag;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(refused(open(5, 6, b"head", page.clone(), flipped)), "bit {bit} of the tag");
-        }
-        assert!(refused(open(4, 6, b"head", page.clone(), tag)));
-        assert!(refused(open(5, 7, b"head", page.clone(), tag)));
-        assert!(refused(open(5, 6, b"heat", page.clone(), tag)));
-        let (first, rest) = (&block(length)[..1], &block(length)[1..]);
-        let shifted = keys.close(5, 6, &[b"head", first].concat(), &mut rest.to_vec());
-        assert_ne!(shifted, tag, "the border of head and page counts");
-    }
-}
-
-#[test]
-fn page_opens_below_its_own_cell_kind_disk_session_and_generation_only() {
-    let cell = Cell::from_bytes(&[0xce; 32]);
-    let mut sealed = block(4096);
-    let tag = page_sealer(PageKind::Home, &cell).close(5, 6, &[], &mut sealed);
-    let other_cell = Cell::generate(&mut random());
-    let disk = DiskId([0xd1; 16]);
-    let others = [
-        page_sealer(PageKind::Log, &cell),
-        page_sealer(PageKind::Home, &other_cell),
-        page_sealer(PageKind::Home, &Cell::from_bytes(&[0; 32])),
-        PageSealer::new(PageKind::Home, DiskId([0xd2; 16]), (&master(), GENERATION), SESSION, &cell),
-        PageSealer::new(PageKind::Home, disk, (&master(), Generation(9)), SESSION, &cell),
-        PageSealer::new(PageKind::Home, disk, (&MasterKey::new(&[1; 32]), GENERATION), SESSION, &cell),
-        PageSealer::new(PageKind::Home, disk, (&master(), GENERATION), Session([0; 16]), &cell),
-    ];
-    for (at, other) in others.iter().enumerate() {
-        assert!(other.open(5, 6, &[], &mut sealed.clone(), &tag).is_err(), "number {at}");
-    }
-}
-
 #[test]
 fn nothing_that_holds_a_key_prints_it() {
-    let keys = format!("{:?} {:?} {:?}", master(), sealer(Seal::Aon), Cell::generate(&mut random()));
+    let keys = format!("{:?} {:?}", master(), sealer(Seal::Aon));
     assert!(!keys.contains("75, 75") && !keys.to_lowercase().contains("4b4b"), "{keys}");
     let mut key = [0; 32];
     random().fill(&mut key);
@@ -280,7 +222,6 @@ fn nothing_that_holds_a_key_prints_it() {
 fn keys_are_wiped_when_they_are_dropped() {
     fn wipes<T: zeroize::ZeroizeOnDrop>() {}
     wipes::<MasterKey>();
-    wipes::<Cell>();
     wipes::<Generator>();
     wipes::<aes::Aes128>();
     wipes::<aes::Aes256>();

@@ -4,8 +4,8 @@
 
 use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
-    Block, Cell, Context, DiskId, Epoch, Generation, Generator, MasterKey, PageKind, PageSealer, Random,
-    Sealer, Sequence, Session, Slot, Stub,
+    Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
+    Stub,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -111,28 +111,6 @@ fn blocks_are_sealed_as_documented() {
 
 fn session(vector: &Vector) -> Session {
     Session(vector.array("session"))
-}
-
-#[test]
-fn pages_are_sealed_as_documented() {
-    for vector in vectors("page") {
-        let kind = match vector.text("kind") {
-            "home" => PageKind::Home,
-            "log" => PageKind::Log,
-            kind => panic!("unknown kind {kind}"),
-        };
-        let master = vector.master();
-        let master = (&master, Generation(vector.number("generation")));
-        let cell = Cell::from_bytes(&vector.array("cell"));
-        let keys = PageSealer::new(kind, DiskId(vector.array("disk")), master, session(&vector), &cell);
-        let mut page = data(vector.number("length"));
-        let (number, sequence) = (vector.number("number"), vector.number("sequence"));
-        let tag = keys.close(number, sequence, &vector.bytes("head"), &mut page);
-        let found = (printed(&page), printed(&tag));
-        assert_eq!(found, (vector.text("ciphertext").to_owned(), vector.text("tag").to_owned()));
-        keys.open(number, sequence, &vector.bytes("head"), &mut page, &tag).unwrap();
-        assert_eq!(page, data(vector.number("length")));
-    }
 }
 
 #[test]

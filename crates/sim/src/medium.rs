@@ -189,6 +189,11 @@ impl SimMedium {
         self
     }
 
+    /// The same where bytes never count as destroyed: somebody has copies of all that ever was.
+    pub fn with_all_layers(self) -> Self {
+        self.with_layers(usize::MAX)
+    }
+
     pub fn reseed(&self, seed: u64) {
         self.inner.borrow_mut().rng = Rng::new(seed);
     }
@@ -253,14 +258,15 @@ impl SimMedium {
         look(&self.inner.borrow().remains)
     }
 
-    /// What the sector at `start` is, is below the cache, and was, each with bytes of `from..to` that were not destroyed.
-    pub fn layers(&self, start: Pos, from: usize, to: usize) -> Vec<[u8; SECTOR_BYTES]> {
+    /// What the sector at `start` is, is below the cache, and was, each with bytes of `from..to` that have fewer than `passes`
+    /// passes.
+    pub fn layers(&self, start: Pos, from: usize, to: usize, passes: usize) -> Vec<[u8; SECTOR_BYTES]> {
         let inner = self.inner.borrow();
         let range = indices(Extent::<Pos>::new(start.0, SECTOR_BYTES as u64), 0);
         let now =
             [&inner.cache, &inner.durable].map(|bytes| bytes[range.clone()].try_into().expect("a sector"));
         let sector = start.0 as usize / SECTOR_BYTES;
-        let past = inner.layers.iter().flat_map(|it| it.with(sector, from, to)).map(|it| it.bytes);
+        let past = inner.layers.iter().flat_map(|it| it.with(sector, from, to, passes)).map(|it| it.bytes);
         now.into_iter().chain(past).collect()
     }
 

@@ -16,6 +16,8 @@ pub enum Method<S> {
     Destroy(Destroy<S>),
     /// Destroy keys, then write fresh ones in their places: all of them, in order.
     Renew(Destroy<S>, Buf),
+    /// Write fresh keys, then what they hide, then destroy the keys that this had.
+    Rekey([Put<S>; 2], Destroy<S>),
     /// Destroy what lies below content, and put content there (a conservative overwrite).
     Rewrite(Rewrite<S>),
     /// Copy live content to another site, so that the old one can be destroyed.
@@ -24,8 +26,19 @@ pub enum Method<S> {
     Punch(Vec<S>),
     /// Truncate the medium at this site.
     Shrink(S),
-    /// Read this site.
-    Read(S),
+    /// Read these sites.
+    Read(Vec<S>),
+}
+
+/// See [`Method::Rekey`].
+#[derive(Clone, Debug)]
+pub struct Put<S> {
+    /// Where the bytes go, side by side. Nothing is done if that is nowhere.
+    pub at: Vec<S>,
+    /// The bytes.
+    pub bytes: Buf,
+    /// The medium that is synced.
+    pub medium: S,
 }
 
 /// See [`Method::Destroy`].
@@ -90,11 +103,15 @@ impl<S: Clone> Method<S> {
         match self {
             Self::Destroy(it) => (it.steps(policy), Vec::new()),
             Self::Renew(it, fresh) => it.renewed(policy, fresh),
+            Self::Rekey(puts, old) => (rekeyed(puts, old.steps(policy)), Vec::new()),
             Self::Rewrite(it) => it.steps(policy),
             Self::CopyLive(it) => (it.steps(), Vec::new()),
             Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
             Self::Shrink(site) => (vec![Step::at(Action::Shrink, [site])], Vec::new()),
-            Self::Read(site) => (vec![Step::at(Action::Read, [site])], Vec::new()),
+            Self::Read(sites) => {
+                let at_once = sites.len();
+                (vec![Step::at(Action::Read, sites).by(at_once)], Vec::new())
+            }
         }
     }
 
@@ -181,6 +198,29 @@ impl<S: Clone> CopyLive<S> {
         let sync = Step::at(Action::Sync, [self.medium]);
         let rebind = from.with(Action::Rebind(to.sites()));
         vec![from.by(COPIES_AT_ONCE), to.by(COPIES_AT_ONCE), sync, rebind, Step::once(Action::Checkpoint)]
+    }
+}
+
+/// Writes keys, then what they hide; then `destroys` the keys that this had.
+fn rekeyed<S: Clone>([keys, content]: [Put<S>; 2], destroys: Vec<Step<S>>) -> Vec<Step<S>> {
+    let (mut keys, content) = (keys.steps(), content.steps());
+    if mutant::is(Mutant::FreshCellUnsynced) {
+        keys.pop();
+    }
+    if mutant::is(Mutant::KillHomeEarly) {
+        return [keys, destroys, content].concat();
+    }
+    [keys, content, destroys].concat()
+}
+
+impl<S: Clone> Put<S> {
+    fn steps(self) -> Vec<Step<S>> {
+        if self.at.is_empty() {
+            return Vec::new();
+        }
+        let at_once = self.at.len();
+        let put = Step::at(Action::Put(self.bytes), self.at).by(at_once);
+        vec![put, Step::at(Action::Sync, [self.medium])]
     }
 }
 

@@ -28,7 +28,7 @@ mod task;
 mod tests;
 
 pub use batch::{Limits, RUNS_MAX, holes, windows};
-pub use method::{CopyLive, Destroy, Method, Rewrite, Zeros};
+pub use method::{CopyLive, Destroy, Method, Put, Rewrite, Zeros};
 pub use task::{Foreground, Priority, Task};
 
 use crate::policy::{Pattern, Seed};

@@ -58,6 +58,8 @@ pub(super) enum Action<S> {
     Reserve,
     Read,
     Write,
+    /// Writes these bytes, which are known from the start.
+    Put(Buf),
     Save,
     Fill(Pattern),
     Punch,
@@ -134,6 +136,7 @@ impl<S: Clone> Task<S> {
             Action::Reserve => io(at, Verb::Reserve),
             Action::Read => io(at, Verb::Read),
             Action::Write => io(at, Verb::Write(self.contents[n].clone())),
+            Action::Put(bytes) => io(at, Verb::Write(bytes.clone())),
             Action::Save => io(at, Verb::Save),
             Action::Fill(pattern) => io(at, Verb::Fill(pattern.clone())),
             Action::Punch => io(at, Verb::Punch),

@@ -104,6 +104,18 @@ fn fresh_keys_are_written_once_all_passes_over_the_old_ones_are_durable() {
 }
 
 #[test]
+fn content_is_durable_under_fresh_keys_before_its_old_ones_are_destroyed() {
+    let old = || Destroy { zeros: Zeros::Always, record: false, ..destroy(&[4]) };
+    let put = |at: &[u32], byte, medium| Put { at: at.into(), bytes: vec![byte; at.len()].into(), medium };
+    let passes = ["ff [4]", "Sync [1000]", "00 [4]", "Sync [1000]"];
+    let puts = ["Write([8, 8]) [1, 2]", "Sync [2000]", "Write([9]) [3]", "Sync [2001]"];
+    let both = Method::Rekey([put(&[1, 2], 8, 2000), put(&[3], 9, 2001)], old());
+    assert_eq!(told(Task::new(both, &policy("ff"), Priority::Background)), [puts, passes].concat());
+    let none = Method::Rekey([put(&[], 8, 2000), put(&[], 9, 2001)], old());
+    assert_eq!(told(Task::new(none, &policy("ff"), Priority::Background)), passes);
+}
+
+#[test]
 fn what_lies_in_no_site_is_only_recorded() {
     let task =
         Task::new(Method::Destroy(Destroy { checkpoint: true, ..destroy(&[]) }), &policy("4"), Priority::Due);
@@ -160,7 +172,7 @@ fn simple_tasks_are_one_step() {
     let steps = |method| told(Task::new(method, &policy("ff"), Priority::Background));
     assert_eq!(steps(Method::Punch(vec![1, 2])), ["Punch [1]", "Punch [2]"]);
     assert_eq!(steps(Method::Shrink(1)), ["Shrink [1]"]);
-    assert_eq!(steps(Method::Read(1)), ["Read [1]"]);
+    assert_eq!(steps(Method::Read(vec![1, 2])), ["Read [1, 2]"]);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl<'a> Opener<'a> {
         read: &mut impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<Self, E> {
         let home = |(_, block): &(usize, Sealed)| match block.sealing {
-            SealingAt::Home(home) => Some(home),
+            SealingAt::Home(home, _) => Some(home),
             SealingAt::Known(_) | SealingAt::ToCome => None,
         };
         let mut all: Vec<Place> = blocks.iter().filter_map(home).collect();
@@ -119,10 +119,10 @@ impl<'a> Opener<'a> {
 
     /// How `block` was sealed.
     fn sealing<'b>(&self, block: &'b Sealed) -> Result<Cow<'b, Sealing>, MediumError> {
-        let home = match &block.sealing {
+        let (home, cell) = match &block.sealing {
             SealingAt::Known(sealing) => return Ok(Cow::Borrowed(sealing)),
             SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended")),
-            SealingAt::Home(home) => *home,
+            SealingAt::Home(home, cell) => (*home, *cell),
         };
         let key = |place: Place| (place.on, place.extent.start);
         let run = self.homes.partition_point(|(run, _)| key(*run) <= key(home)) - 1;
@@ -132,7 +132,10 @@ impl<'a> Opener<'a> {
         let found =
             parse_home(&bytes[part]).filter(|(at, born, _)| (*at, *born) == (context.block, context.born));
         let (.., sealing) = found.ok_or(Unauthentic(*context))?;
-        Ok(Cow::Owned(sealing))
+        Ok(Cow::Owned(match cell {
+            Some(cell) => sealing.masked(cell),
+            None => sealing,
+        }))
     }
 }
 

@@ -148,7 +148,7 @@ fn to_come(slot: u64) -> (Place, Sealed) {
 }
 
 fn at_home(slot: u64, part: Range<usize>) -> (Place, Sealed) {
-    (within(slot, part), Sealed { context: context(slot), sealing: SealingAt::Home(home(slot)) })
+    (within(slot, part), Sealed { context: context(slot), sealing: SealingAt::Home(home(slot), None) })
 }
 
 fn nowhere(len: u64) -> Place {
@@ -311,7 +311,7 @@ fn homes_of_many_sectors_are_one_read_and_distant_ones_are_not() {
     let bytes = home_of(context(1), &sealing);
     bench.stubs.write(far.extent.start, &bytes, false).unwrap();
     let mut places = [0, 1, 2].map(|slot| at_home(slot, 0..BLOCK));
-    places[1].1.sealing = SealingAt::Home(far);
+    places[1].1.sealing = SealingAt::Home(far, None);
     bench.stubs.reads.borrow_mut().clear();
     assert_eq!(bench.read(places).unwrap(), contents(&[0, 1, 2]));
     assert_eq!(*bench.stubs.reads.borrow(), [(32, 96), (40 << 10, 32)]);
@@ -465,7 +465,7 @@ fn exchanged_data_and_a_destroyed_or_short_home_open_nothing() {
     bench.stubs.write(home(16).extent.start, &[0; 32], false).unwrap();
     assert!(bench.is_unauthentic(16));
     let short = Place { extent: Extent::new(32, 9), ..home(16) };
-    let sealed = Sealed { context: context(16), sealing: SealingAt::Home(short) };
+    let sealed = Sealed { context: context(16), sealing: SealingAt::Home(short, None) };
     assert_eq!(bench.read([(whole(16), sealed)]).unwrap_err().kind, MediumErrorKind::Unauthentic);
 }
 

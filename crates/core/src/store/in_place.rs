@@ -115,6 +115,8 @@ impl Store for InPlace {
         vec![Residue { part: place, at: vec![place], is_kept: false }]
     }
 
+    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
+
     fn reclaim(&mut self, _: &[Extent<Pos>]) {}
 
     fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {

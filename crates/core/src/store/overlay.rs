@@ -349,6 +349,8 @@ impl Store for Overlay {
         vec![Residue { part: place, at, is_kept: false }]
     }
 
+    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
+
     fn reclaim(&mut self, places: &[Extent<Pos>]) {
         self.search.outdate();
         self.slots.cleaned(places);
@@ -500,7 +502,7 @@ impl Store for Overlay {
             (Job::Move { to, .. }, JobEnd::GivenUp) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Job::Renew(..), _) => unreachable!("this store has no keys"),
+            (Job::Renew(..) | Job::Rekey(_) | Job::Read(_), _) => unreachable!("this store has no keys"),
             (Job::Destroy(_) | Job::Search(_), JobEnd::GivenUp) | (Job::Move { .. }, JobEnd::Done(_)) => {}
         }
     }

@@ -7,8 +7,7 @@
 //! 1. A version counts once its entry in the log of stubs is durable, and its content was before. The index
 //!    says what the log said up to a head, and the log is replayed on top of it.
 //! 2. A head of the index holds what was logged before it, and nothing else.
-//! 3. A stub is written to its place in the log and to its home, each once. Before the place is used for another
-//!    one, what lay there is destroyed.
+//! 3. What hides a stub, in the log or in its home, is destroyed before the place is used for another one.
 //! 4. A slot is taken again only once its stub is destroyed, and the durable index and log do not name it.
 
 mod catalog;
@@ -18,12 +17,14 @@ mod deaths;
 mod epochs;
 mod forgetting;
 mod history;
+mod homes;
 mod judging;
 mod key;
 mod killing;
 mod label;
 mod log;
 mod opening;
+mod rekeying;
 mod room;
 mod root;
 mod slots;
@@ -55,6 +56,7 @@ pub use room::ROOM_BYTES;
 use room::Room;
 pub use root::{Cell, Cells, ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
+use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
@@ -161,7 +163,7 @@ impl Versions {
             Some((session, Entry::Version { number, stub, .. })) => {
                 SealingAt::Known(Sealing { session, number: *number, stub: stub[..].into() })
             }
-            _ => SealingAt::Home(Place { on: MediumId::Stubs, extent: self.catalog.layout.home(slot) }),
+            _ => self.catalog.homes.sealing(slot),
         };
         let sealed = Sealed { context: Context { block, born, slot }, sealing };
         let from = slot.0 * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
@@ -268,9 +270,14 @@ impl Versions {
             || self.is_index_cramped()
     }
 
+    /// Whether something has to end before the index can be written.
+    fn must_index_wait(&self) -> bool {
+        !self.todo.is_empty() || self.catalog.old_half().is_some() || !self.catalog.homes.may_bring()
+    }
+
     /// Whether the index can be written now.
     fn may_write_index(&mut self) -> bool {
-        if !self.todo.is_empty() || self.catalog.old_half().is_some() || self.committing.again.is_some() {
+        if self.must_index_wait() || self.committing.again.is_some() {
             return false;
         }
         match self.catalog.prepare_checkpoint() {
@@ -392,6 +399,10 @@ impl Store for Versions {
         freed.collect()
     }
 
+    fn owed_durably(&mut self, places: &[Extent<Pos>]) {
+        places.iter().for_each(|place| self.killing.named(slots_of(*place)));
+    }
+
     fn reclaim(&mut self, places: &[Extent<Pos>]) {
         places.iter().for_each(|place| self.reclaim_slots(*place));
     }
@@ -402,11 +413,12 @@ impl Store for Versions {
     }
 
     fn residue(&self, place: Place) -> Vec<Residue> {
-        self.killing.residue(place, &self.catalog)
+        self.killing.residue(place)
     }
 
     fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
-        let homes = || if dies { None } else { self.lacks_homes(extent) };
+        let homes =
+            || if dies { None } else { self.lacks_homes(extent).or_else(|| self.lacks_cells(extent)) };
         self.lacks_pages(extent, dies).or_else(homes)
     }
 
@@ -415,8 +427,7 @@ impl Store for Versions {
     }
 
     fn map_state(&self) -> MapState {
-        let is_waiting = !self.todo.is_empty() || self.catalog.old_half().is_some();
-        if self.is_index_due() && !is_waiting {
+        if self.is_index_due() && !self.must_index_wait() {
             MapState::Due
         } else if self.catalog.log.is_pending() || self.committing.is_open() {
             MapState::Behind
@@ -483,7 +494,8 @@ impl Store for Versions {
     }
 
     fn has_residue(&self) -> bool {
-        self.catalog.old_half().is_some() || self.catalog.log.is_stained()
+        let Catalog { log, homes, .. } = &self.catalog;
+        self.catalog.old_half().is_some() || log.is_stained() || homes.has_stale()
     }
 
     fn background(&mut self, _: bool) -> Option<Job> {

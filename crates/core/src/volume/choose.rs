@@ -97,7 +97,7 @@ impl Volume {
         self.is_due() || !self.schedule.halting && self.is_filling()
     }
 
-    fn is_filling(&self) -> bool {
+    pub(super) fn is_filling(&self) -> bool {
         let entries = self.state.ledger.queued_len() + self.state.owed.len();
         entries > self.commits.journal.shape().entries_max() / FILLING_SHARE || self.owes_much()
     }

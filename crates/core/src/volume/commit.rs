@@ -55,8 +55,8 @@ impl Commits {
         (seq, mark)
     }
 
-    /// Notes that commit `seq` is durable. Returns who waited for that; none if it was known before.
-    fn confirm(&mut self, seq: u64) -> Option<Vec<RequestId>> {
+    /// Notes that commit `seq` is durable. Returns what was in it, and who waited for that; none if it was known before.
+    fn confirm(&mut self, seq: u64) -> Option<Batch> {
         let is_news = seq > self.durable.seq;
         if is_news {
             self.durable = self.journal.position();
@@ -130,9 +130,9 @@ impl Undurable {
         self.under_way = std::mem::take(&mut self.next);
     }
 
-    /// Ends the commit under way, which is durable; returns who waited for it.
-    fn end(&mut self) -> Vec<RequestId> {
-        std::mem::take(&mut self.under_way).waiters
+    /// Ends the commit under way, which is durable: what was in it.
+    fn end(&mut self) -> Batch {
+        std::mem::take(&mut self.under_way)
     }
 
     /// Forgets who waits: the medium has failed.
@@ -167,7 +167,9 @@ impl Volume {
         if let Some((pos, data)) = mark {
             self.write_journal(pos, data, false, out);
         }
-        if let Some(waiters) = self.commits.confirm(seq) {
+        if let Some(Batch { places, waiters, .. }) = self.commits.confirm(seq) {
+            let places: Vec<_> = places.iter().map(|(place, ())| place).collect();
+            self.store.owed_durably(&places);
             for id in waiters {
                 self.finish_with_buf(id, out);
             }
@@ -203,11 +205,11 @@ mod tests {
         assert!(commits.undurable.must_wait_for(RequestId(3), alive));
         let (ended, mut mark) = commits.write_done();
         assert!(ended == seq && !commits.is_durable(seq));
-        assert_eq!(commits.confirm(ended), Some(vec![RequestId(1)]));
+        assert_eq!(commits.confirm(ended).map(|it| it.waiters), Some(vec![RequestId(1)]));
         while mark.is_some() {
             let ended;
             (ended, mark) = commits.write_done();
-            assert_eq!(commits.confirm(ended), None);
+            assert!(commits.confirm(ended).is_none());
         }
         assert!(commits.is_durable(seq) && commits.under_way.is_none());
         assert!(!commits.undurable.overlaps(dead) && commits.undurable.overlaps(alive));

@@ -3,10 +3,10 @@
 
 use super::Volume;
 use super::task::{EraseTask, Kind, Site};
-use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Zeros};
+use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::store::{Backlog, Job, JobEnd};
+use crate::store::{Backlog, Job, JobEnd, Rekey};
 use crate::units::{Extent, Millis};
 
 /// When background jobs may begin.
@@ -59,7 +59,10 @@ impl Volume {
         let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
+        // Where versions are kept, only jobs make room in a ledger that fills with dead places.
+        let fills = self.store.geometry().keeps_versions && self.is_filling();
         in_the_way
+            || fills
             || self.store.backlog(self.schedule.all_due) == Backlog::AtOnce
             || self.is_due_since(since) && !self.is_at_work()
             || self.is_overdue_since(since)
@@ -73,7 +76,10 @@ impl Volume {
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self) -> bool {
         let is_up_to_jobs = self.is_checkpointed() || self.map_waits();
-        !self.has_queued() && self.erasing.pending_punch.is_empty() && is_up_to_jobs
+        // Where versions are kept, jobs destroy what is owed by place.
+        let keeps_versions = self.store.geometry().keeps_versions && self.has_jobs();
+        let owes = !self.state.owed.is_empty() && !keeps_versions;
+        !self.state.ledger.has_queued() && !owes && self.erasing.pending_punch.is_empty() && is_up_to_jobs
     }
 
     /// Tries background jobs again later: there was no space for one.
@@ -90,11 +96,20 @@ fn method(job: &Job, limits: Limits) -> Method<Site> {
         Job::Renew(places, fresh) => {
             Method::Renew(destroy_all(places, limits, Zeros::Holes(Vec::new())), fresh.clone().into())
         }
+        Job::Rekey(Rekey { keys, content, old }) => {
+            let put = |(places, bytes): &(Vec<Place>, Vec<u8>)| Put {
+                at: places.iter().copied().map(Site::Place).collect(),
+                bytes: bytes.clone().into(),
+                medium: Site::medium_of(places),
+            };
+            Method::Rekey([put(keys), put(content)], destroy_all(old, limits, Zeros::Always))
+        }
+        Job::Read(places) => Method::Read(places.iter().copied().map(Site::Place).collect()),
         Job::Punch(slots) => Method::Punch(Site::data(slots.clone())),
         Job::Shrink(to) => {
             Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
         }
-        Job::Search(part) => Method::Read(Site::Place(Place { on: MediumId::Map, extent: *part })),
+        Job::Search(part) => Method::Read(vec![Site::Place(Place { on: MediumId::Map, extent: *part })]),
         Job::Move { contents, to } => {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })

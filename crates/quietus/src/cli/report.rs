@@ -278,19 +278,26 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     let proof = &receipt.statement;
     let stubs = proof.stubs.as_ref();
     let residue = stubs.map_or(&[][..], |found| &found.residue);
+    let cells = stubs.map_or(&[][..], |found| &found.root.residue);
     match (proof.is_clean(), proof.has_dead_content()) {
         (true, _) if stubs.is_some() => {
             writeln!(out, "no stub is left of content that no epoch shows: nobody can read that again")?;
         }
         (true, _) => writeln!(out, "no dead byte holds content")?,
         (_, false) => writeln!(out, "not all dead content is destroyed yet; run `quietus shred --now`")?,
-        _ => writeln!(out, "{} places hold dead content", proof.violations.len() + residue.len())?,
+        _ => {
+            let places = proof.violations.len() + residue.len() + cells.len();
+            writeln!(out, "{places} places hold dead content, or keys to it")?;
+        }
     }
     for (start, len) in proof.violations.iter().take(10) {
         writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
     }
     for start in residue.iter().take(10) {
         writeln!(out, "STUB OF DEAD CONTENT at {start} of the stub medium")?;
+    }
+    for start in cells.iter().take(10) {
+        writeln!(out, "KEY THAT IS NOT IN USE at {start} of the root")?;
     }
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
@@ -334,6 +341,15 @@ fn epochs_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
         found.owed,
         bytes(found.read_bytes),
         found.medium
+    )?;
+    let root = &found.root;
+    writeln!(
+        out,
+        "root         {} keys that hide them, {} to be destroyed, in {} of {}",
+        root.cells,
+        root.owed,
+        bytes(root.read_bytes),
+        root.medium
     )
 }
 

@@ -117,10 +117,10 @@ const ROOT: MediumRow = MediumRow {
     title: "the root",
     file: ROOT_FILE,
     elsewhere: |toml| Some(&toml.versions.as_ref()?.root),
-    opened: Opened::Locked,
+    opened: Opened::Growing,
     part: Some(Part::Root),
     checked: Some(|_| "of this disk"),
-    is_counted: false,
+    is_counted: true,
 };
 
 const IN_PLACE: &[MediumRow] = &[DATA, JOURNAL];
@@ -228,11 +228,12 @@ impl DiskDir {
 
 impl DiskToml {
     /// The parts of the disk in `dir` that have to be overwritten when content dies, and where each lies: where
-    /// stubs are what dies, the ciphertext may stay anywhere.
+    /// the cells above stubs are what dies, stubs and ciphertext may stay anywhere.
     pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, PathBuf)> {
         let is_destroyed = |part: &Part| match (part, &self.versions) {
             (Part::Medium, Some(versions)) => !versions.seal.dies_with_stub(),
-            (Part::Stubs | Part::Root, Some(versions)) => versions.seal.dies_with_stub(),
+            (Part::Stubs, _) => false,
+            (Part::Root, Some(versions)) => versions.seal.dies_with_stub(),
             _ => true,
         };
         let parts =

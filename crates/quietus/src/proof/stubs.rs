@@ -2,7 +2,7 @@
 //!
 //! Where content dies with its stub, its ciphertext may stay anywhere. So the medium of stubs is read as a whole, around
 //! the host's cache, and each stub that lies there has to be that of a version which the current state or a kept epoch
-//! shows.
+//! shows. So is the root: each cell there has to be one in use.
 
 use super::{ProofError, Search};
 use crate::disk::DiskDir;
@@ -12,6 +12,7 @@ use crate::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What was found on a stub medium.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,26 +25,63 @@ pub struct StubsFound {
     pub live: u64,
     /// Stubs that are still to be destroyed.
     pub owed: u64,
-    /// Where stubs lie that no version has, or damaged sectors of the log.
+    /// Where stubs lie that no version has, or damaged sectors.
     pub residue: Vec<u64>,
     /// The guarantees of the medium of the content, where nothing has to be destroyed.
     pub data: Value,
+    /// Those of the stub medium, where the same goes: stubs die with the cells above them.
+    pub stubs: Value,
+    /// What was found in the root, whose guarantees decide.
+    pub root: RootFound,
+}
+
+/// What was found in a root.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RootFound {
+    /// Path of the medium of the root.
+    pub medium: String,
+    /// Bytes of it that were read; the rest are holes.
+    pub read_bytes: u64,
+    /// Cells in use.
+    pub cells: u64,
+    /// Cells that are still to be destroyed.
+    pub owed: u64,
+    /// Where something lies that is no cell in use.
+    pub residue: Vec<u64>,
 }
 
 impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
     /// Reads the stub medium.
     pub(super) fn look_at_stubs(&mut self, dir: &DiskDir) -> Result<StubsFound, ProofError> {
+        let (medium, read_bytes, scan) = self.look_at(dir, MediumId::Stubs)?;
+        let StubScan { live, owed, residue, .. } = scan;
+        let root = self.look_at_root(dir)?;
+        let data = json!(inspect_disk([(Part::Medium, dir.medium_path())]));
+        let stubs = json!(inspect_disk([(Part::Stubs, medium.clone())]));
+        let medium = medium.display().to_string();
+        Ok(StubsFound { medium, read_bytes, live, owed, residue, data, stubs, root })
+    }
+
+    /// Reads the root.
+    fn look_at_root(&mut self, dir: &DiskDir) -> Result<RootFound, ProofError> {
+        let (medium, read_bytes, scan) = self.look_at(dir, MediumId::Root)?;
+        let StubScan { live, owed, residue, .. } = scan;
+        Ok(RootFound { medium: medium.display().to_string(), read_bytes, cells: live, owed, residue })
+    }
+
+    /// Looks at all of a medium: its path, how much of it was read, and what was found.
+    fn look_at(&mut self, dir: &DiskDir, id: MediumId) -> Result<(PathBuf, u64, StubScan), ProofError> {
         let (engine, size) = (self.engine, self.engine.info().size);
-        let scan = StubScan::of(engine, || self.go_on(size).is_ok()).map_err(|error| match error {
+        let scan = StubScan::of(engine, id, || self.go_on(size).is_ok()).map_err(|error| match error {
             ScanError::Interrupted => ProofError::Interrupted,
             error => ProofError::Stubs(error),
         })?;
-        let StubScan { read_ways, live, owed, residue, .. } = scan;
-        let read_bytes = read_ways.values().sum();
-        self.read_ways.extend(read_ways);
-        let row = dir.media().iter().find(|row| row.id == MediumId::Stubs);
+        let read_bytes = scan.read_ways.values().sum();
+        for (way, bytes) in &scan.read_ways {
+            *self.read_ways.entry(way.clone()).or_default() += bytes;
+        }
+        let row = dir.media().iter().find(|row| row.id == id);
         let medium = row.map(|row| row.path(dir.toml(), dir.path())).unwrap_or_default();
-        let data = json!(inspect_disk([(Part::Medium, dir.medium_path())]));
-        Ok(StubsFound { medium: medium.display().to_string(), read_bytes, live, owed, residue, data })
+        Ok((medium, read_bytes, scan))
     }
 }

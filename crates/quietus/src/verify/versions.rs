@@ -187,17 +187,25 @@ impl Verifying<'_> {
             return Ok(None);
         }
         let size = self.disk.engine.info().size;
-        let scan =
-            StubScan::of(&self.disk.engine, || (self.step)(size, size)).map_err(|error| match error {
+        let mut scan_of = |id| {
+            StubScan::of(&self.disk.engine, id, || (self.step)(size, size)).map_err(|error| match error {
                 ScanError::Interrupted => "interrupted".to_string(),
                 error => error.to_string(),
-            })?;
+            })
+        };
+        let (scan, root) = (scan_of(MediumId::Stubs)?, scan_of(MediumId::Root)?);
         let mut findings = Findings::default();
         for at in &scan.residue {
-            findings.add(format!("byte {at}: a stub that no version has, or a damaged sector of the log"));
+            findings.add(format!("byte {at}: a stub that no version has, or a damaged sector"));
         }
         let found = format!("{} stubs of versions, {} to be destroyed", scan.live, scan.owed);
         self.checks.extend(findings.into_checks("stubs", found));
+        let mut findings = Findings::default();
+        for at in &root.residue {
+            findings.add(format!("byte {at}: no cell of the log, or of a page of homes, that is in use"));
+        }
+        let found = format!("{} cells in use, {} to be destroyed", root.live, root.owed);
+        self.checks.extend(findings.into_checks("cells", found));
         Ok(Some(scan))
     }
 

@@ -1,11 +1,14 @@
 //! What `prove` says of a disk that keeps versions.
 
-use crate::judge::{BLOCK, Bench, WITH_STUBS, ask, bring_home, filled, forget, write};
+use crate::judge::{BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write};
+use crate::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::control::Call;
 use quietus::epochs;
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
 use quietus_core::request::Op;
+use quietus_core::sealing::Session;
+use quietus_core::store::versions::Cell;
 use quietus_core::units::Epoch;
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
@@ -53,6 +56,8 @@ fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub
             assert!(after.is_clean(), "{seal}: {after:?}");
             let (had, has) = (before.stubs.expect("stubs"), after.stubs.expect("stubs"));
             assert!(has.live >= 64 && had.read_bytes > 0 && has.owed == 0, "{seal}: {had:?}, {has:?}");
+            let root = has.root;
+            assert!(root.cells >= 3 && root.owed == 0 && root.read_bytes >= 8192, "{seal}: {root:?}");
             let (had, has) = (before.epochs.expect("epochs"), after.epochs.expect("epochs"));
             assert_eq!((had.forgotten + 1, had.kept - 1), (has.forgotten, has.kept));
             assert_eq!(had.shown_bytes - has.shown_bytes, 24 * BLOCK, "{seal}: what only epoch 1 showed");
@@ -60,38 +65,69 @@ fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub
     }
 }
 
-/// Each stub that somebody puts back into its home is found. (Those of the log are hidden under a cell that is gone.)
+/// The homes of stubs in a page that somebody brings back, hidden under the cell that the page has now.
+pub(crate) fn brought_back(
+    stub_bytes: usize,
+    before: (&[u8], &[u8]),
+    now: (&[u8], &[u8]),
+) -> Vec<(usize, Vec<u8>)> {
+    let (entry, homes) = (RECORD + stub_bytes, PAGE + 2 * half(stub_bytes));
+    let mut found = Vec::new();
+    for sector in (homes..before.0.len() / SECTOR * SECTOR).step_by(SECTOR) {
+        let page = (sector - homes) / PAGE;
+        let [was, is] = [before.1, now.1].map(|root| cells_of(root, page));
+        for at in (sector + HEAD..=sector + SECTOR - entry).step_by(entry) {
+            let [had, has] = [before.0, now.0].map(|stubs| &stubs[at..at + entry]);
+            if is_filled(had) && !is_filled(has) {
+                let number = |from: usize, to: usize| {
+                    had[from..to].iter().rev().fold(0, |n, it| n << 8 | u32::from(*it))
+                };
+                let mut stub = had.to_vec();
+                let used = |cells: &[Cell]| cells.iter().copied().find(|cell| cell.is_whole());
+                for cell in [used(&was), used(&is)].into_iter().flatten() {
+                    cell.mask(Session(number(5, 7) as u16), number(7, 11), &mut stub[RECORD..]);
+                }
+                found.push((at, stub));
+            }
+        }
+    }
+    found
+}
+
+/// Each stub that somebody puts back into its home, under the cell of its page, is found. Under the one that is gone, it is nobody's.
 fn plant(seal: Seal) {
     let bench = Bench::new(seal);
     let (disk, only) = filled(&bench);
     bring_home(&disk);
-    let before = bench.file("stubs");
+    let (before, root) = (bench.file("stubs"), bench.file("root"));
     forget(&disk, Epoch(1));
     drain(&disk);
     assert!(prove(&disk).is_clean());
-    let now = bench.file("stubs");
-    let sectors = before.chunks(512).enumerate().filter(|(n, sector)| {
-        let there = now.get(n * 512..).and_then(|it| it.get(..sector.len()));
-        there.is_some_and(|there| there != *sector) && sector.iter().any(|byte| *byte != 0)
-    });
-    let sectors: Vec<_> = sectors.collect();
-    assert!(!sectors.is_empty(), "{seal}: something was destroyed");
-    for (n, sector) in &sectors {
-        put(&bench, "stubs", n * 512, sector);
-    }
+    let (now, fresh) = (bench.file("stubs"), bench.file("root"));
+    let homes = brought_back(seal.stub_bytes(), (&before, &root), (&now, &fresh));
+    assert!(homes.len() >= only.len(), "{seal}: something was destroyed");
+    homes.iter().for_each(|(at, home)| put(&bench, "stubs", *at, home));
     let proof = prove(&disk);
     let found = proof.stubs.as_ref().expect("stubs");
-    assert!(!proof.is_clean() && found.residue.len() >= only.len(), "{seal}: {found:?}");
-    let is_in = |at: u64| sectors.iter().any(|(n, _)| *n as u64 == at / 512);
-    assert!(found.residue.iter().all(|at| is_in(*at)), "{seal}: {found:?}");
-    for (n, _) in &sectors {
-        put(&bench, "stubs", n * 512, &now[n * 512..(n * 512 + 512).min(now.len())]);
+    assert!(!proof.is_clean() && found.residue.len() == homes.len(), "{seal}: {found:?}");
+    assert!(homes.iter().all(|(at, _)| found.residue.contains(&((at + RECORD) as u64))), "{seal}: {found:?}");
+    homes.iter().for_each(|(at, home)| put(&bench, "stubs", *at, &vec![0; home.len()]));
+    assert!(prove(&disk).is_clean());
+    let cells = (8192..root.len()).step_by(32).filter(|at| root[*at..at + 32] != fresh[*at..at + 32]);
+    let old: Vec<_> = cells.filter(|at| is_filled(&root[*at..at + 32])).collect();
+    assert!(!old.is_empty(), "{seal}: a page got another cell");
+    for at in old {
+        put(&bench, "root", at, &root[at..at + 32]);
+        let proof = prove(&disk);
+        let found = &proof.stubs.as_ref().expect("stubs").root;
+        assert!(!proof.is_clean() && found.residue == [at as u64], "{seal}: {found:?}");
+        put(&bench, "root", at, &fresh[at..at + 32]);
     }
     assert!(prove(&disk).is_clean());
 }
 
 #[test]
-fn a_stub_of_a_forgotten_epoch_that_lies_at_home_is_found() {
+fn a_stub_of_a_forgotten_epoch_that_lies_at_home_is_found_and_so_is_a_cell_that_was_destroyed() {
     WITH_STUBS.into_iter().for_each(plant);
 }
 

@@ -1,20 +1,21 @@
 //! `verify` finds each byte that was changed behind the disk's back, says where it is, and reads the rest all the same.
 
 use crate::judge::{BLOCK, Bench, bring_home, filled, forget, half};
+use crate::proof::brought_back;
 use quietus::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::units::Epoch;
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 
-const PAGE: usize = 4096;
-const SECTOR: usize = 512;
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const SECTOR: usize = 512;
 /// Where homes begin, with stubs of 64 bytes.
 const HOMES: usize = PAGE + 2 * half(64);
 /// The entries of a sector begin here; each has so many bytes, with a stub of `random-key`; the stub begins there.
-const HEAD: usize = 32;
+pub(crate) const HEAD: usize = 32;
 const ENTRY: usize = 80;
-const RECORD: usize = 16;
+pub(crate) const RECORD: usize = 16;
 
 /// The findings of a look at the disk, which nobody serves: the file, and what is wrong.
 fn findings(bench: &Bench, read_data: bool) -> Vec<(String, String)> {
@@ -65,7 +66,7 @@ fn disk(seal: Seal) -> Bench {
     bench
 }
 
-fn is_filled(bytes: &[u8]) -> bool {
+pub(crate) fn is_filled(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| *byte != 0)
 }
 
@@ -133,7 +134,8 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
     let bench = disk(Seal::RandomKey);
     let stubs = bench.file("stubs");
     let filled_sectors = |range: std::ops::Range<usize>| {
-        let sectors = range.step_by(SECTOR).filter(|at| stubs.get(*at..at + SECTOR).is_some_and(is_filled));
+        let sectors =
+            range.step_by(SECTOR).filter(|at| stubs.get(at + HEAD..at + SECTOR).is_some_and(is_filled));
         sectors.collect::<Vec<_>>()
     };
     let (log, mut homes) = (filled_sectors(PAGE..HOMES), filled_sectors(HOMES..stubs.len()));
@@ -169,28 +171,46 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
 }
 
 #[test]
+fn pages_of_homes_that_do_not_fit_their_cells_are_named_and_so_is_what_is_no_cell_of_any() {
+    let bench = disk(Seal::RandomKey);
+    let (stubs, root) = (bench.file("stubs"), bench.file("root"));
+    let has_stubs = |at: &usize| stubs.get(at + HEAD..at + SECTOR).is_some_and(is_filled);
+    let sector = (HOMES..stubs.len()).step_by(SECTOR).find(has_stubs).expect("a sector with homes");
+    let found = flipped(&bench, "stubs", sector + 3);
+    let wanted = format!("byte {sector}:");
+    assert!(matches!(&found[..], [(what, it)] if what == "stubs" && it.contains(&wanted)), "{found:?}");
+    let cell = (8192..root.len()).step_by(32).find(|at| is_filled(&root[*at..at + 32])).expect("a cell");
+    let found = flipped(&bench, "root", cell + 3);
+    let is_named = |kind: &str| found.iter().any(|(what, _)| what == kind);
+    assert!(is_named("stubs") && is_named("data"), "{found:?}");
+    let free = (8192..root.len()).step_by(32).rfind(|at| !is_filled(&root[*at..at + 32])).expect("none");
+    let running = bench.open();
+    flip(&bench, "root", free);
+    let found = findings_of(&running, false);
+    assert!(matches!(&found[..], [(what, it)] if what == "cells" && it.contains(&format!("byte {free}:"))));
+    flip(&bench, "root", free);
+    assert_eq!(findings_of(&running, true), []);
+    running.close(true, |_| true);
+}
+
+#[test]
 fn a_stub_that_no_version_has_is_found_and_so_is_a_slot_that_two_have() {
     let bench = disk(Seal::RandomKey);
     let running = bench.open();
-    let before = bench.file("stubs");
+    let (before, root) = (bench.file("stubs"), bench.file("root"));
     forget(&running, Epoch(1));
     assert!(running.engine.wait_until_drained(|_| true));
-    let now = bench.file("stubs");
-    let entries =
-        (HOMES..now.len()).step_by(SECTOR).flat_map(|at| (0..6).map(move |n| at + HEAD + n * ENTRY));
-    let is_destroyed = |at: &usize| {
-        let [had, has] = [&before, &now].map(|bytes| bytes.get(*at..at + ENTRY));
-        had.is_some_and(is_filled) && has.is_some_and(|has| !is_filled(has))
-    };
-    let home = entries.into_iter().find(is_destroyed).expect("a home whose stub was destroyed");
+    let (now, fresh) = (bench.file("stubs"), bench.file("root"));
+    let homes = brought_back(64, (&before, &root), (&now, &fresh));
+    let (home, bytes) = homes.first().expect("a home whose stub was destroyed");
     let file = std::fs::File::options().write(true).open(bench.path().join("stubs")).expect("a file");
-    file.write_all_at(&before[home..][..ENTRY], home as u64).expect("a write");
+    file.write_all_at(bytes, *home as u64).expect("a write");
     let found = findings_of(&running, false);
     let is_named = |(what, it): &(String, String)| {
         what == "stubs" && it.contains(&format!("byte {}: a stub that no version has", home + RECORD))
     };
     assert!(matches!(&found[..], [one] if is_named(one)), "{found:?}");
-    file.write_all_at(&now[home..][..ENTRY], home as u64).expect("a write");
+    file.write_all_at(&[0; ENTRY], *home as u64).expect("a write");
     assert_eq!(findings_of(&running, true), []);
     running.close(true, |_| true);
     drop(running);

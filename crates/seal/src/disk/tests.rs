@@ -145,7 +145,7 @@ impl Bench {
         let at_home = |slot: &u64| {
             let home = self.home(*slot);
             let extent = Extent::new(home.start as u64, home.len() as u64);
-            let home = SealingAt::Home(Place { on: MediumId::Stubs, extent });
+            let home = SealingAt::Home(Place { on: MediumId::Stubs, extent }, None);
             self.place(*slot, part.clone(), home)
         };
         let done = self.perform(slots.iter().map(at_home).collect(), IoOp::Read)?;

@@ -51,9 +51,10 @@ impl Layer {
 }
 
 impl Layers {
-    /// The layers of an empty medium of `sectors` sectors, whose bytes count as destroyed after `passes_min` passes.
+    /// The layers of an empty medium of `sectors` sectors, whose bytes count as destroyed after `passes_min` passes;
+    /// after none, if that is more than anybody counts.
     pub fn new(sectors: usize, passes_min: usize) -> Self {
-        let passes_min = u8::try_from(passes_min).unwrap_or(NOTHING - 1);
+        let passes_min = u8::try_from(passes_min).unwrap_or(NOTHING);
         Self { passes_min, sectors: vec![Vec::new(); sectors] }
     }
 
@@ -68,11 +69,12 @@ impl Layers {
         layers.retain(|layer| layer.fewest() < self.passes_min);
     }
 
-    /// The layers of which the bytes `from..to` of `sector` were not destroyed as a whole.
-    pub fn with(&self, sector: usize, from: usize, to: usize) -> impl Iterator<Item = &Layer> {
+    /// The layers of which the bytes `from..to` of `sector` have fewer than `passes` passes somewhere.
+    pub fn with(&self, sector: usize, from: usize, to: usize, passes: usize) -> impl Iterator<Item = &Layer> {
         let words = from / WORD_BYTES..to.div_ceil(WORD_BYTES);
+        let passes = u8::try_from(passes).unwrap_or(NOTHING).min(self.passes_min);
         let layers = self.sectors.get(sector).map_or(&[][..], Vec::as_slice);
-        layers.iter().filter(move |it| it.passes[words.clone()].iter().any(|it| *it < self.passes_min))
+        layers.iter().filter(move |it| it.passes[words.clone()].iter().any(|it| *it < passes))
     }
 }
 
@@ -88,13 +90,17 @@ mod tests {
         let mut layers = Layers::new(1, 2);
         layers.layer(0, &ONE, Mask::of(0, 64));
         let first =
-            |layers: &Layers, from, to| layers.with(0, from, to).map(|it| it.bytes[0]).collect::<Vec<_>>();
+            |layers: &Layers, from, to| layers.with(0, from, to, 2).map(|it| it.bytes[0]).collect::<Vec<_>>();
         assert_eq!((first(&layers, 0, 32), first(&layers, 64, 96)), (vec![1], vec![]));
         layers.layer(0, &TWO, Mask::of(0, 32));
         assert_eq!((first(&layers, 0, 32), first(&layers, 32, 64)), (vec![1, 2], vec![1]));
         layers.layer(0, &[0; SECTOR_BYTES], Mask::ALL);
         assert_eq!((first(&layers, 0, 32), first(&layers, 32, 64)), (vec![2], vec![1]));
+        assert_eq!(layers.with(0, 0, 64, 1).count(), 0, "one pass came over all of it");
         layers.layer(0, &ONE, Mask::of(32, 64));
         assert_eq!(first(&layers, 32, 64), [1], "what comes back needs its passes anew");
+        let mut all = Layers::new(1, usize::MAX);
+        (0..1000_u64).for_each(|n| all.layer(0, &n.to_le_bytes().repeat(64), Mask::ALL));
+        assert_eq!(all.with(0, 0, 32, usize::MAX).count(), 999, "all but the zeros");
     }
 }

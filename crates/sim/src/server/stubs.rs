@@ -1,5 +1,6 @@
 //! The findings of a laboratory on a disk that seals its content: with all keys, a block can be opened as long as its
-//! stub can be had.
+//! stub can be had. The judge has a copy of all that the medium of stubs ever held; what is out of reach is what was
+//! hidden under cells of the root that are destroyed.
 
 use super::disk::layout;
 use super::keys::number_of;
@@ -15,12 +16,22 @@ use quietus_core::units::{Extent, Pos};
 use std::collections::BTreeSet;
 
 /// Where the cells of the halves of the log lie in the root (`docs/formats/root.md`).
-const CELLS_AT: [u64; 2] = [4096, 4608];
+const HALVES_AT: [u64; 2] = [4096, 4608];
+/// Where those of the pages of homes lie, two for each page.
+const PAGES_AT: u64 = 8192;
 const CELL_BYTES: usize = 32;
 const SECTOR_BYTES: usize = 512;
 /// Bytes of a sector before its entries, and of an entry before its stub (`docs/formats/stubs.md`).
 const SECTOR_HEAD_BYTES: usize = 32;
 const RECORD_BYTES: usize = 16;
+/// Where the session and the number of a sealing are in a record: of the log, where the sector's head has the session, and
+/// of a home.
+const NUMBER_IN_LOG: usize = 11;
+const SESSION_IN_LOG: usize = 15;
+const SESSION_AT_HOME: usize = 5;
+const NUMBER_AT_HOME: usize = 7;
+/// Bytes of a page of homes.
+const PAGE_BYTES: u64 = 4096;
 
 impl Server {
     /// Whether the content of the disk is sealed, with stubs.
@@ -36,27 +47,48 @@ impl Server {
         let mut numbers: BTreeSet<u32> = stubs.inspect(traces);
         let readable = |bytes: &[u8]| numbers.extend(marks(bytes).filter_map(|it| number_of(it.tag)));
         stubs.peek(Extent::new(0, stubs.size()), readable);
-        (0..2).for_each(|half| numbers.extend(self.openable_in_log(half)));
+        numbers.extend(self.hidden());
         self.keys.made(&numbers)
     }
 
-    /// The sealings whose stubs are in sectors of a half of the log, as they are or were, and show under any cell that the
-    /// half has or had. Only what was destroyed is out of reach, of either.
-    fn openable_in_log(&self, half: u8) -> Vec<u32> {
+    /// The sealings whose stubs show under any cell that their half of the log, or their page of homes, has or had.
+    fn hidden(&self) -> Vec<u32> {
         let Store::Versions { seal, log_bytes } = self.setup.store else { return Vec::new() };
-        let (entry_bytes, extent) = (RECORD_BYTES + seal.stub_bytes(), layout(seal, log_bytes).half(half));
-        let (cells, stubs) = (self.cells(CELLS_AT[usize::from(half)]), self.media.on(MediumId::Stubs));
-        let mut found = Vec::new();
         if !self.has_stubs() {
-            return found;
+            return Vec::new();
         }
-        for sector in (extent.start.0..extent.end()).step_by(SECTOR_BYTES) {
-            for entry in (SECTOR_HEAD_BYTES..=SECTOR_BYTES - entry_bytes).step_by(entry_bytes) {
-                let stub = entry + RECORD_BYTES..entry + entry_bytes;
-                for bytes in stubs.layers(Pos(sector), stub.start, stub.end) {
-                    let stub = (&bytes[15..17], &bytes[entry + 11..entry + 15], &bytes[stub.clone()]);
-                    found.extend(cells.iter().filter_map(|cell| revealed(*cell, stub)));
-                }
+        let (layout, stubs) = (layout(seal, log_bytes), self.media.on(MediumId::Stubs));
+        let halves = (0..2).map(|half| (vec![HALVES_AT[usize::from(half)]], layout.half(half)));
+        let homes = Extent::<Pos>::between(layout.half(1).end(), stubs.size());
+        let pages = homes.pieces(PAGE_BYTES).zip(0..).map(|(page, n)| {
+            let pair = PAGES_AT + 2 * CELL_BYTES as u64 * n;
+            (vec![pair, pair + CELL_BYTES as u64], page)
+        });
+        let mut found = Vec::new();
+        for (cells, extent) in halves.chain(pages) {
+            let cells: Vec<Cell> = cells.into_iter().flat_map(|at| self.cells(at)).collect();
+            let is_log = extent.start.0 < homes.start.0;
+            for sector in extent.pieces(SECTOR_BYTES as u64).filter(|_| !cells.is_empty()) {
+                found.extend(self.hidden_in(sector.start, &cells, is_log));
+            }
+        }
+        found
+    }
+
+    /// The same of one sector, as it is and as it ever was.
+    fn hidden_in(&self, sector: Pos, cells: &[Cell], is_log: bool) -> Vec<u32> {
+        let Store::Versions { seal, .. } = self.setup.store else { return Vec::new() };
+        let entry_bytes = RECORD_BYTES + seal.stub_bytes();
+        let mut found = Vec::new();
+        for entry in (SECTOR_HEAD_BYTES..=SECTOR_BYTES - entry_bytes).step_by(entry_bytes) {
+            let stub = entry + RECORD_BYTES..entry + entry_bytes;
+            let (session, number) = match is_log {
+                true => (SESSION_IN_LOG, entry + NUMBER_IN_LOG),
+                false => (entry + SESSION_AT_HOME, entry + NUMBER_AT_HOME),
+            };
+            for bytes in self.media.on(MediumId::Stubs).layers(sector, stub.start, stub.end, usize::MAX) {
+                let sealed = (&bytes[session..session + 2], &bytes[number..number + 4], &bytes[stub.clone()]);
+                found.extend(cells.iter().filter_map(|cell| revealed(*cell, sealed)));
             }
         }
         found
@@ -64,8 +96,14 @@ impl Server {
 
     /// All that the cell at `at` of the root is or was, and that was not destroyed.
     fn cells(&self, at: u64) -> Vec<Cell> {
-        let layers = self.media.on(MediumId::Root).layers(Pos(at), 0, CELL_BYTES);
-        layers.iter().filter_map(|bytes| Cell::from_bytes(&bytes[..CELL_BYTES])).collect()
+        let (is_page, from) = (at >= PAGES_AT, (at % SECTOR_BYTES as u64) as usize);
+        let sector = Pos(at - from as u64);
+        // Over the cell of a half comes a fresh one, which is no pass.
+        let passes = if is_page { self.passes() } else { usize::MAX };
+        let layers = self.media.on(MediumId::Root).layers(sector, from, from + CELL_BYTES, passes);
+        let cells = layers.iter().map(|bytes| &bytes[from..from + CELL_BYTES]);
+        let cells = cells.filter(|cell| cell.iter().any(|byte| *byte != 0)).filter_map(Cell::from_bytes);
+        cells.filter(|cell| !is_page || cell.is_whole()).collect()
     }
 
     /// The numbers of the sealings that were opened since this was last called.

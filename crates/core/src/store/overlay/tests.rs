@@ -138,7 +138,7 @@ impl Bench {
             let mut read = Vec::new();
             done.push(match &job {
                 Job::Destroy(_) => "destroy",
-                Job::Renew(..) => unreachable!("an overlay has no keys"),
+                Job::Renew(..) | Job::Rekey(_) | Job::Read(_) => unreachable!("an overlay has no keys"),
                 Job::Punch(_) => "punch",
                 Job::Shrink(_) => "shrink",
                 Job::Search(part) => {

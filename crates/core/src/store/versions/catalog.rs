@@ -5,16 +5,16 @@
 mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
-use super::in_slot;
+use super::homes::{Doomed, Homes, Stub};
 use super::log::{Log, Turned};
 use super::root::{Cell, Cells};
 use super::slots::Slots;
-use super::stubs::{Entry, Layout, Sector};
+use super::stubs::{Entry, HomePage, Layout, Sector};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::sealing::{Block, Session, Slot, home_bytes};
+use crate::sealing::{Block, Sealing, Session, Slot};
 use crate::store::Phase;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Epoch, Extent, Pos};
@@ -32,10 +32,11 @@ pub(super) struct Catalog {
     pub(super) history: History,
     pub(super) slots: Slots,
     pub(super) log: Log,
+    pub(super) homes: Homes,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
     old_half: Option<(u8, BlockSet<Pos>)>,
     /// The source of fresh cells.
-    pub(super) cells: Cells,
+    cells: Cells,
 }
 
 /// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
@@ -43,7 +44,7 @@ pub(super) struct Catalog {
 pub(super) struct IndexCheckpoint {
     /// The last entries of the log before the head. Their content is durable before they are written.
     pub(super) log: Option<(Place, Vec<u8>)>,
-    /// The changed pages of the index, and the homes of stubs.
+    /// The homes of stubs and their cells, and the changed pages of the index.
     pub(super) writes: Vec<(Place, Vec<u8>)>,
     /// The head.
     pub(super) head: (Place, Vec<u8>),
@@ -132,6 +133,7 @@ impl Catalog {
             history: History::open(disk, head, open, counts),
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (session, halves)),
+            homes: Homes::new(layout),
             old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
             cells,
         })
@@ -240,32 +242,38 @@ impl Catalog {
         self.log.commit()
     }
 
-    /// All bytes whose destruction destroys the version in `slot`: those of its stub, or, where there is no stub, of its
-    /// content.
-    pub(super) fn places(&self, slot: Slot) -> Vec<Place> {
-        if self.layout.stub_bytes > 0 {
-            return self.log.places(slot);
-        }
-        vec![in_slot(slot)]
+    /// The pages of these slots, whose stubs are at home and are to die, each with the slots whose stubs stay; `is_gone` says
+    /// of which slots nothing is left.
+    pub(super) fn doomed(&self, dying: &BTreeSet<Slot>, is_gone: impl Fn(Slot) -> bool) -> Doomed {
+        let stay = |page| {
+            let at_home = self.slots.used_in(self.layout.slots_of(page)).filter(|slot| !self.log.has(*slot));
+            at_home.filter(|slot| !dying.contains(slot) && !is_gone(*slot)).collect()
+        };
+        let pages: BTreeSet<_> = dying.iter().map(|slot| self.layout.page_of(*slot)).collect();
+        pages.into_iter().map(|page| (page, stay(page))).collect()
     }
 
-    /// The same for several slots; homes that are neighbours are one place.
-    pub(super) fn places_of(&self, slots: &BTreeSet<Slot>) -> Vec<Place> {
-        let mut all: Vec<Place> = Vec::new();
-        for place in slots.iter().flat_map(|slot| self.places(*slot)) {
-            let joined = all.last().and_then(|last| self.layout.joined(last.extent, place.extent));
-            match (joined, all.last_mut()) {
-                (Some(extent), Some(last)) if last.on == place.on => last.extent = extent,
-                _ => all.push(place),
-            }
+    /// Whether a page of homes has a stub that is not owed, by the index or by the journal (`left`), and that the log has not.
+    pub(super) fn has_home_of_its_own(&self, page: HomePage, left: &BTreeSet<Slot>) -> Result<bool, Absent> {
+        let slots = self.layout.slots_of(page);
+        let mut own: BTreeSet<_> = self.slots.used_in(slots.clone()).collect();
+        own.retain(|slot| !self.log.has(*slot) && !left.contains(slot));
+        let mut from = slots.start;
+        while let Some(owed) = self.history.owed_from(from)?.filter(|owed| owed.first.slot < slots.end) {
+            owed.each().for_each(|dead| _ = own.remove(&dead.slot));
+            from = owed.slots().end;
         }
-        all
+        Ok(!own.is_empty())
     }
 
-    /// Whether the only stub in `slot` is owed, and in the half of the log that `next` turns away from, or else the next
-    /// checkpoint of the index.
-    pub(super) fn dies_with_half(&self, slot: Slot, next: Option<&IndexCheckpoint>) -> bool {
-        self.log.is_dying(slot) || next.is_some_and(|next| next.old_half.1.contains(slot.0))
+    /// Takes the pages of homes that were to be read before they get other cells; whether they are under their cells.
+    pub(super) fn prepare_homes(&mut self, read: &[u8]) -> bool {
+        self.homes.prepare(read, &mut self.cells)
+    }
+
+    /// A fresh cell for the half of the log that is not in use.
+    pub(super) fn draw_cell(&mut self) -> Vec<u8> {
+        self.cells.draw().to_bytes()
     }
 
     /// Notes that the stubs in `slots` are destroyed. If a page is absent, that is noted of some, and the rest is to be told
@@ -308,7 +316,8 @@ impl Catalog {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
         let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
-        let mut writes: Vec<_> = to_home.iter().filter_map(|slot| self.home_of(*slot)).collect();
+        let stubs: Vec<Stub> = to_home.iter().filter_map(|slot| self.stub(*slot)).collect();
+        let mut writes = self.homes.bring(&stubs, &mut self.cells);
         let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
         let pages = self.history.pages.take_writes(usize::MAX);
         writes.extend(pages.into_iter().map(|(at, bytes)| (page(at, PAGE_BYTES as u64), bytes)));
@@ -328,13 +337,13 @@ impl Catalog {
         IndexCheckpoint { log, writes, head, homed, old_half: (is_used.then_some(old), dying) }
     }
 
-    /// The write that gives a stub its home.
-    fn home_of(&self, slot: Slot) -> Option<(Place, Vec<u8>)> {
+    /// The stub of a version that has no home yet.
+    fn stub(&self, slot: Slot) -> Option<Stub> {
         let (born, session, Entry::Version { block, number, stub, .. }) = self.log.stub(slot)? else {
             return None;
         };
-        let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
-        Some((place, home_bytes((*block, born), (session, *number), stub)))
+        let sealing = Sealing { session, number: *number, stub: stub[..].into() };
+        Some(Stub { slot, block: *block, born, sealing })
     }
 
     /// Ends a checkpoint: its head is durable.
@@ -342,6 +351,7 @@ impl Catalog {
         self.history.pages.end_head();
         self.slots.end_head();
         self.log.end_turn(&checkpoint.homed);
+        self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
@@ -351,6 +361,7 @@ impl Catalog {
         self.history.pages.abort_head();
         self.slots.abort_head();
         self.log.turn_back();
+        self.homes.gave_up();
         if mutant::is(Mutant::KillLogEarly) {
             self.old_half = None;
         }

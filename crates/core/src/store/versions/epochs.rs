@@ -76,6 +76,7 @@ impl Epochs for Versions {
                 self.catalog.history.weigh(*weighing, weighing::PAGES_MAX).map(Weighing::to_bytes)
             }
             Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| it.to_bytes()),
+            Question::Cells(at, bytes) => Ok(self.judge_cells(*at, bytes).to_bytes()),
             Question::Page(at, bytes) => Ok(self.catalog.page_fault(*at, bytes).into_bytes()),
             Question::Versions(block, born) => self.list_versions(*block, *born).map(|it| it.to_bytes()),
         };

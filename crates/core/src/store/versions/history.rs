@@ -280,6 +280,23 @@ impl History {
         }))
     }
 
+    /// Whether a kept epoch shows what `slot` has of `block`, or what is owed there.
+    pub(super) fn is_retired(&self, block: Block, slot: Slot) -> Result<bool, Absent> {
+        let mut versions = self.versions.searches(&self.pages);
+        let (mut up_to, mut is_last) = (Some(NUMBER_MAX), true);
+        while let Some(last) = up_to {
+            let found = versions.at_or_before(&pack(&[block.0, last]))?;
+            let Some((key, has)) = found.filter(|(key, _)| number(key, 0) == block.0) else { break };
+            let born = number(&key, 1);
+            if number(&has, 0) == slot.0 {
+                // What has been replaced, and is still known, is shown or owed.
+                return Ok(!is_last || self.kept_at_or_after(Epoch(born))?.is_some());
+            }
+            (up_to, is_last) = (born.checked_sub(1), false);
+        }
+        Ok(false)
+    }
+
     /// The first block from `from` on that has content now.
     pub(super) fn next_shown(&self, from: Block) -> Result<Option<Block>, Absent> {
         let mut from = from;

@@ -1,8 +1,11 @@
-//! What a look at the stub medium finds: which of the stubs there are still needed, and which nobody names.
+//! What a look at the stub medium, or at the root, finds: which of the stubs, or cells, there are still needed, and which
+//! nobody names.
 //!
 //! Whoever asks has read the bytes from the medium. What they hold is told from them alone, and compared with the
 //! index: a stub of a version that the index does not know any more is dead content.
 
+use super::catalog::Catalog;
+use super::root::{self, CELL_BYTES, CellOf};
 use super::stubs::{Entry, SECTOR_BYTES, is_head};
 use super::{Versions, key};
 use crate::request::{Judged, Listed};
@@ -63,11 +66,14 @@ impl Versions {
         Ok(judged)
     }
 
-    /// The stubs in a sector; none if the sector is damaged.
+    /// The stubs in a sector that show under a cell of the root; none if the sector is damaged.
     fn stubs_in<'a>(&self, at: Pos, sector: &'a [u8]) -> Option<Vec<Found<'a>>> {
         let layout = self.catalog.layout;
         if at < layout.homes() {
             return self.logged_stubs(at, sector);
+        }
+        if self.catalog.homes.cell_of(at, sector).is_none() {
+            return (!self.catalog.homes.is_made(at)).then(Vec::new);
         }
         let found = layout.homes_in(at).map(|(slot, home)| {
             let from = (home.start.0 - at.0) as usize;
@@ -94,6 +100,33 @@ impl Versions {
             Some(Found { at: stub.start, block, born, slot, session, number, stub: it })
         });
         Some(versions.collect())
+    }
+
+    /// Judges the cells in whole sectors of the root, which lie at `at`.
+    pub(super) fn judge_cells(&self, at: Pos, bytes: &[u8]) -> Judged {
+        let mut judged = Judged::default();
+        let places = (at.0..).step_by(CELL_BYTES).map(Pos).zip(bytes.chunks_exact(CELL_BYTES));
+        for (at, cell) in places.filter(|(_, cell)| cell.iter().any(|byte| *byte != 0)) {
+            match self.is_cell_in_use(at, cell) {
+                Some((slot, true)) => judged.live.push(slot),
+                Some((_, false)) => judged.owed += 1,
+                None if at == Pos(0) => {}
+                None => judged.residue.push(at),
+            }
+        }
+        judged
+    }
+
+    /// The first slot below the cell at `at` of the root, and whether the cell is in use or still to be destroyed; none if
+    /// nobody knows of it.
+    fn is_cell_in_use(&self, at: Pos, cell: &[u8]) -> Option<(Slot, bool)> {
+        let Catalog { layout, homes, log, .. } = &self.catalog;
+        if let Some(place) = CellOf::at(at) {
+            return Some((layout.slots_of(place.0).start, homes.uses(place, cell)?));
+        }
+        let half = (0..2).find(|half| root::place_of(*half).extent.start == at)?;
+        let is_old = self.catalog.old_half() == Some(half);
+        (is_old || log.uses(half, cell)).then_some((Slot(0), !is_old))
     }
 
     /// The half of the log that has these bytes.

@@ -1,14 +1,15 @@
-//! Which stubs are to be destroyed, and by whom: those of content that the guest let die by the volume, which owes
-//! receipts; all others by jobs of the store.
+//! What is to be destroyed, and by whom. Stubs: by jobs of the store, as the cells above them are
+//! ([`super::rekeying`]). Where there are none, content that the guest let die: by the volume, which owes receipts; all other
+//! content by jobs.
 //!
 //! Invariants:
-//! 1. What replaced a version is durable before a job destroys its stub: else a crash could take both.
+//! 1. What replaced a version, or the journal's word that the version is owed, is durable before a job destroys the version:
+//!    else a crash could take both, or a start would look for a cell that its page of homes has no more.
 //! 2. A slot that the journal names is not taken again before [`Store::reclaim`]: else a start could take the new
 //!    content of the same block for the dead one.
-//! 3. A slot is taken again once its stub is destroyed, and the next head of the index is durable. Its space is given back
+//! 3. A slot is taken again once its version is destroyed, and the next head of the index is durable. Its space is given back
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
-use super::catalog::Catalog;
 use super::root::{self, Cell};
 use super::span::slots_of;
 use super::{Change, Versions, in_slot};
@@ -23,13 +24,11 @@ use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Most stubs in one job.
-const STUBS_MAX: usize = 4096;
-/// Most slots whose space one job gives back.
-const SPARE_AT_ONCE: usize = 1024;
+/// Most slots in one job.
+const SLOTS_MAX: usize = 1024;
 /// Most slots to look at for one job.
-const LOOKS_MAX: usize = 2 * STUBS_MAX;
-/// With so many stubs to destroy no job waits for an idle disk.
+pub(super) const LOOKS_MAX: usize = 8 * SLOTS_MAX;
+/// With so many versions to destroy no job waits for an idle disk.
 const PILE_MAX: u64 = 1 << 16;
 /// With so many spare slots their space is given back although the disk is busy.
 const SPARE_MAX: u64 = 1 << 17;
@@ -39,25 +38,22 @@ const SPARE_MAX: u64 = 1 << 17;
 enum Fate {
     /// The index does not know yet.
     Open,
-    /// No epoch shows it: its stub is to be destroyed.
+    /// No epoch shows it: it is to be destroyed.
     Owed,
+    /// The same, and its stub is destroyed.
+    Gone,
     /// A kept epoch shows it.
     Kept,
 }
 
-/// How far a sweep over all that is owed is.
+/// How far the jobs are with looking for what is owed.
 #[derive(Debug, Default)]
-struct Sweep {
+pub(super) struct Sweep {
     /// Where the next look for slots begins.
-    next: Slot,
-    /// Whether the looks have come to the end since the sweep began, and whether the stubs found are destroyed.
-    looked: bool,
+    pub(super) next: Slot,
+    /// Whether the looks have come to the end since the sweep began, and whether the versions found are destroyed.
+    pub(super) looked: bool,
     swept: bool,
-    /// Whether the sweep has left stubs to the end of their half of the log, or of the checkpoint under way.
-    put_off: bool,
-    /// How many versions were owed when the sweep before had left all that it found to that end: the next one finds the same
-    /// as long as these are as many.
-    all_put_off: Option<u64>,
 }
 
 /// See the module's documentation.
@@ -65,24 +61,28 @@ struct Sweep {
 pub(super) struct Killing {
     /// The slots that the journal names, and what becomes of each.
     left: BTreeMap<Slot, Fate>,
-    /// How many of them are owed.
+    /// Those of them that the journal does not name durably yet.
+    leaving: BTreeSet<Slot>,
+    /// How many of them are owed, gone or not; and gone.
     left_owed: u64,
+    left_gone: u64,
     /// The slots of versions that were replaced since the last commit began, and those of that commit.
     fresh: BTreeSet<Slot>,
     committing: BTreeSet<Slot>,
     /// The slots that can be taken, now or soon, and have space.
     spare: BlockSet<Pos>,
-    sweep: Sweep,
+    pub(super) sweep: Sweep,
     /// The slots of the job under way.
-    under_way: BTreeSet<Slot>,
-    /// A page of the index that the jobs need is damaged.
-    is_stopped: bool,
+    pub(super) under_way: BTreeSet<Slot>,
+    /// A page of the index, or of homes, that the jobs need is damaged.
+    pub(super) is_stopped: bool,
     gives_back: bool,
+    has_stubs: bool,
 }
 
 impl Killing {
-    pub(super) fn new(gives_back: bool) -> Self {
-        Self { gives_back, ..Self::default() }
+    pub(super) fn new(gives_back: bool, has_stubs: bool) -> Self {
+        Self { gives_back, has_stubs, ..Self::default() }
     }
 
     /// Whether the space of destroyed content can be given back.
@@ -90,9 +90,17 @@ impl Killing {
         self.gives_back
     }
 
-    /// Notes that a block leaves `slot`, which the journal names from now on.
+    /// Notes that a block leaves `slot`, which the journal names from now on, though not durably yet.
     pub(super) fn leaves(&mut self, slot: Slot) {
         self.left.insert(slot, Fate::Open);
+        if !mutant::is(Mutant::KillBeforeOwed) {
+            self.leaving.insert(slot);
+        }
+    }
+
+    /// Notes that the journal names these slots durably.
+    pub(super) fn named(&mut self, slots: Range<Slot>) {
+        self.leaving.extract_if(slots, |_| true).for_each(drop);
     }
 
     /// Notes that `slot` is taken.
@@ -100,10 +108,6 @@ impl Killing {
         if !self.spare.is_empty() {
             self.spare.remove(in_slot(slot).extent);
         }
-    }
-
-    pub(super) fn has_left(&self, slot: Slot) -> bool {
-        self.left.contains_key(&slot)
     }
 
     /// Notes what became of the version in `slot`, which the journal names.
@@ -136,7 +140,7 @@ impl Killing {
         self.sweep = Sweep::default();
     }
 
-    /// Whether the stubs of all versions are destroyed that were owed when the sweep began, apart from content that the
+    /// Whether all versions are destroyed that were owed when the sweep began, apart from content that the
     /// journal owes; `owed` versions are now.
     pub(super) fn has_swept(&self, owed: u64) -> bool {
         let is_settled = self.left.len() as u64 == self.left_owed;
@@ -144,31 +148,60 @@ impl Killing {
     }
 
     /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
-    pub(super) fn residue(&self, place: Place, catalog: &Catalog) -> Vec<Residue> {
+    pub(super) fn residue(&self, place: Place) -> Vec<Residue> {
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end().div_ceil(BLOCK_BYTES);
         let residue = |slot: u64| {
             let extent = Extent::new(slot * BLOCK_BYTES, BLOCK_BYTES).overlap(place.extent)?;
             let part = Place { extent, ..place };
             match self.left.get(&Slot(slot))? {
                 Fate::Open => None,
-                Fate::Owed if catalog.log.is_moving(Slot(slot)) => None,
-                Fate::Owed => Some(Residue { part, at: catalog.places(Slot(slot)), is_kept: false }),
+                Fate::Owed if self.has_stubs => None,
+                Fate::Owed => Some(Residue { part, at: vec![in_slot(Slot(slot))], is_kept: false }),
+                Fate::Gone => Some(Residue { part, at: Vec::new(), is_kept: false }),
                 Fate::Kept => Some(Residue { part, at: Vec::new(), is_kept: true }),
             }
         };
         slots.filter_map(residue).collect()
     }
 
-    /// Whether a job may destroy the stub of `slot`.
-    fn may_kill(&self, slot: Slot) -> bool {
-        let others = [&self.fresh, &self.committing, &self.under_way];
-        !self.has_left(slot) && !others.iter().any(|slots| slots.contains(&slot))
+    /// Whether a job may destroy the version in `slot`, which is owed.
+    pub(super) fn may_kill(&self, slot: Slot) -> bool {
+        let others = [&self.fresh, &self.committing, &self.under_way, &self.leaving];
+        let is_left = match self.left.get(&slot) {
+            Some(fate) => !self.has_stubs || *fate != Fate::Owed,
+            None => false,
+        };
+        !is_left && !others.iter().any(|slots| slots.contains(&slot))
+    }
+
+    /// Whether nothing is left of the version in `slot`, which the journal names.
+    pub(super) fn is_gone(&self, slot: Slot) -> bool {
+        self.left.get(&slot) == Some(&Fate::Gone)
     }
 
     /// How many of the `owed` versions are for jobs to destroy, at most.
-    fn to_kill(&self, owed: u64) -> u64 {
+    pub(super) fn to_kill(&self, owed: u64) -> u64 {
+        let left = if self.has_stubs { self.left_gone } else { self.left_owed };
         let others = self.fresh.len() + self.committing.len();
-        owed.saturating_sub(others as u64 + self.left_owed)
+        owed.saturating_sub(others as u64 + left)
+    }
+
+    /// Notes that nothing is left of those versions in `slots` that the journal names, and that are owed: which they are.
+    fn go(&mut self, slots: &BlockSet<Pos>) -> Vec<Slot> {
+        let mut gone = Vec::new();
+        for run in slots.runs() {
+            for (slot, fate) in self.left.range_mut(slots_of(run)).filter(|(_, fate)| **fate == Fate::Owed) {
+                *fate = Fate::Gone;
+                gone.push(*slot);
+            }
+        }
+        self.left_gone += gone.len() as u64;
+        gone
+    }
+
+    /// Notes that the look for versions, if it has come to the end, has found all that there were.
+    pub(super) fn note_swept(&mut self) {
+        self.sweep.swept = self.sweep.looked;
     }
 }
 
@@ -177,15 +210,20 @@ impl Versions {
     pub(super) fn reclaim_slots(&mut self, place: Extent<Pos>) {
         for slot in place.start.0 / BLOCK_BYTES..place.end() / BLOCK_BYTES {
             let slot = Slot(slot);
-            if self.killing.left.remove(&slot) == Some(Fate::Owed) {
+            let fate = self.killing.left.remove(&slot);
+            if let Some(Fate::Owed | Fate::Gone) = fate {
                 self.killing.left_owed -= 1;
-                self.killed(&some(&BTreeSet::from([slot])));
+                self.killing.left_gone -= u64::from(fate == Some(Fate::Gone));
+                self.killed(BlockSet::of_ascending([slot.0]));
             }
         }
     }
 
-    /// Notes that the stubs of these slots are destroyed.
-    pub(super) fn killed(&mut self, slots: &BlockSet<Pos>) {
+    /// Notes that the versions in these slots are destroyed. What the journal names stays as it is until it does not.
+    pub(super) fn killed(&mut self, mut slots: BlockSet<Pos>) {
+        for slot in self.killing.go(&slots) {
+            slots.remove(in_slot(slot).extent);
+        }
         for run in slots.runs() {
             let Range { start, end } = slots_of(run);
             for replaced in [&mut self.killing.fresh, &mut self.killing.committing] {
@@ -214,7 +252,7 @@ impl Versions {
     fn hold_spare(&mut self) -> BTreeSet<Slot> {
         let runs = self.killing.spare.runs();
         let slots = runs.flat_map(|run| (run.start.0 / BLOCK_BYTES..run.end() / BLOCK_BYTES).map(Slot));
-        let mut slots: BTreeSet<Slot> = slots.take(SPARE_AT_ONCE).collect();
+        let mut slots: BTreeSet<Slot> = slots.take(SLOTS_MAX).collect();
         slots.retain(|slot| {
             let is_held = self.catalog.slots.hold(*slot);
             if !is_held {
@@ -251,6 +289,7 @@ impl Versions {
         let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
         let is_urgent = self.stuck.is_some()
             || self.half_to_destroy().is_some()
+            || self.are_homes_urgent()
             || is_awaited
             || to_kill > PILE_MAX
             || spare > SPARE_MAX;
@@ -273,24 +312,26 @@ impl Versions {
             return Some(Job::Search(super::page_place(page).extent));
         }
         if let Some(half) = self.half_to_destroy() {
-            return Some(Job::Renew(vec![root::place_of(half)], self.catalog.cells.draw().to_bytes()));
+            return Some(Job::Renew(vec![root::place_of(half)], self.catalog.draw_cell()));
         }
-        match self.stubs_to_kill() {
-            Ok(places) if places.is_empty() => {
-                if self.killing.sweep.looked && self.killing.sweep.put_off {
-                    self.killing.begin_sweep();
-                    self.killing.sweep.all_put_off =
-                        Some(self.catalog.history.owed()).filter(|_| self.committing.has_index_to_write());
-                }
-                self.killing.sweep.swept = self.killing.sweep.looked;
-                self.spare_job()
-            }
-            Ok(places) => Some(Job::Destroy(places)),
+        let job = if self.killing.has_stubs { self.stub_job() } else { self.content_job() };
+        match job {
+            Ok(Some(job)) => Some(job),
+            Ok(None) => self.spare_job(),
             Err(Absent(page)) => {
                 self.stuck = Some(page);
                 Some(Job::Search(super::page_place(page).extent))
             }
         }
+    }
+
+    /// The job that destroys content, if there are no stubs that could be destroyed.
+    fn content_job(&mut self) -> Result<Option<Job>, Absent> {
+        let places = self.content_to_kill()?;
+        if places.is_empty() {
+            self.killing.note_swept();
+        }
+        Ok(Some(Job::Destroy(places)).filter(|_| !self.killing.under_way.is_empty()))
     }
 
     /// The job that gives space back.
@@ -301,41 +342,27 @@ impl Versions {
         (!space.is_empty()).then_some(Job::Punch(space))
     }
 
-    /// Where the stubs are that the next job destroys. Those that die with their half of the log soon are left to that.
-    fn stubs_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
-        // What a forget finds is left to the sweep that follows: most of it may die with the half of the log.
-        let is_waiting = self.killing.sweep.all_put_off == Some(self.catalog.history.owed());
-        if self.forgetting.is_searching() || self.committing.has_index_to_write() && is_waiting {
-            return Ok(Vec::new());
-        }
+    /// Where the content is that the next job destroys.
+    fn content_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
         let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.sweep.next, 0);
-        while looks < LOOKS_MAX && slots.len() < STUBS_MAX {
+        while looks < LOOKS_MAX && slots.len() < SLOTS_MAX {
             let Some(owed) = self.catalog.history.owed_from(from)? else {
                 from = Slot(0);
                 self.killing.sweep.looked = true;
                 break;
             };
-            let most = (LOOKS_MAX - looks).min(STUBS_MAX - slots.len());
+            let most = (LOOKS_MAX - looks).min(SLOTS_MAX - slots.len());
             for slot in owed.each().map(|dead| dead.slot).take(most) {
-                if self.killing.may_kill(slot) && !self.must_wait(slot) {
+                if self.killing.may_kill(slot) {
                     slots.insert(slot);
                 }
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
         self.killing.sweep.next = from;
-        let places = self.catalog.places_of(&slots);
+        let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.under_way = slots;
-        Ok(places)
-    }
-
-    /// Whether the stub of `slot`, which is owed, is left for later: it dies with its half of the log, or is being copied.
-    fn must_wait(&mut self, slot: Slot) -> bool {
-        let dies_soon = self.committing.has_index_to_write()
-            && self.catalog.dies_with_half(slot, self.committing.index.as_ref());
-        let must_wait = dies_soon || self.catalog.log.is_moving(slot);
-        self.killing.sweep.put_off |= must_wait;
-        must_wait
+        Ok(space)
     }
 
     pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
@@ -343,23 +370,30 @@ impl Versions {
         if let Job::Punch(_) = job {
             return self.release_spare(&slots, matches!(end, JobEnd::Done(_)));
         }
+        if let Job::Read(_) | Job::Rekey(_) = job {
+            self.killing.under_way = slots;
+            return self.rekey_job_done(job, end);
+        }
         let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
-        self.killing.sweep.swept = self.killing.sweep.looked && !self.killing.sweep.put_off;
         match job {
             Job::Search(part) => self.searched(*part, read),
-            Job::Destroy(_) => self.killed(&some(&slots)),
+            Job::Destroy(_) => {
+                self.killing.note_swept();
+                self.killed(some(&slots));
+            }
             Job::Renew(_, fresh) => {
                 let cell = Cell::from_bytes(fresh).expect("the job has the cell of a half");
-                let mut dying = self.catalog.old_half_renewed(cell);
-                self.killing.left.keys().for_each(|slot| dying.remove(in_slot(*slot).extent));
-                self.killed(&dying);
+                let dying = self.catalog.old_half_renewed(cell);
+                self.killed(dying);
             }
-            Job::Punch(_) | Job::Shrink(_) | Job::Move { .. } => unreachable!("this store has no such job"),
+            Job::Punch(_) | Job::Read(_) | Job::Rekey(_) | Job::Shrink(_) | Job::Move { .. } => {
+                unreachable!("this store has no such job, or it was dealt with")
+            }
         }
     }
 }
 
-fn some(slots: &BTreeSet<Slot>) -> BlockSet<Pos> {
+pub(super) fn some(slots: &BTreeSet<Slot>) -> BlockSet<Pos> {
     BlockSet::of_ascending(slots.iter().map(|slot| slot.0))
 }
 

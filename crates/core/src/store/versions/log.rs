@@ -2,26 +2,25 @@
 
 use super::in_slot;
 use super::root::Cell;
-use super::span::bytes_of;
+use super::span::{bytes_of, slots_of};
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
-use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
-use std::collections::btree_map::{BTreeMap, Range};
+use std::collections::btree_map::{self, BTreeMap};
 use std::collections::{BTreeSet, VecDeque};
 use std::iter::Peekable;
-use std::ops::Range as Slots;
+use std::ops::{Range as Slots, RangeBounds};
 
 /// Where the stub of a version is that has no home yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     /// In memory only; a commit takes it.
     Memory,
-    /// In a half of the log, in these bytes.
-    Log(u8, Extent<Pos>),
+    /// In a half of the log.
+    Log,
 }
 
 /// The stub of a version that has no home yet.
@@ -58,7 +57,7 @@ pub(super) struct Turned {
 }
 
 /// The epoch of the next sector, its entries, and which of them are versions.
-type Next = (Epoch, Vec<Entry>, Vec<(usize, Slot)>);
+type Next = (Epoch, Vec<Entry>, Vec<Slot>);
 
 /// What is in a half.
 #[derive(Clone, Copy, Default, Debug)]
@@ -92,10 +91,10 @@ pub(super) struct Log {
     /// How often the epoch changes in there.
     changes: u64,
     homeless: BTreeMap<Slot, Homeless>,
-    /// The stubs that are owed. The homeless ones get no home, since a job may be destroying them; and they die with their
-    /// half of the log, unless their home may have a copy.
+    /// The stubs that are owed. The homeless ones get no home, and die with their half of the log, unless their home may
+    /// have a copy.
     owed: BlockSet<Pos>,
-    /// The stubs that are on their way to their homes. Nothing destroys them meanwhile: the home would be written later.
+    /// The stubs that are on their way to their homes.
     moving: BTreeSet<Slot>,
 }
 
@@ -196,11 +195,6 @@ impl Log {
         self.owed.insert(bytes_of(slots));
     }
 
-    /// Whether the stub of a version is on its way to its home.
-    pub(super) fn is_moving(&self, slot: Slot) -> bool {
-        self.moving.contains(&slot) && !mutant::is(Mutant::KillMoving)
-    }
-
     /// The stub of a version, who wrote that, and in which session, if the stub has no home yet.
     pub(super) fn stub(&self, slot: Slot) -> Option<(Epoch, Session, &Entry)> {
         self.homeless.get(&slot).map(|it| (it.born, it.session, &it.entry))
@@ -211,21 +205,19 @@ impl Log {
         Stubs { log: self, last: Slot(0), from: self.homeless.range(Slot(0)..).peekable() }
     }
 
-    /// All bytes of the medium that may have the stub of a version.
-    pub(super) fn places(&self, slot: Slot) -> Vec<Place> {
-        let found = self.homeless.get(&slot);
-        let logged = found.and_then(|it| match it.at {
-            At::Log(_, extent) => Some(extent),
-            At::Memory => None,
-        });
-        let home = found.is_none_or(|it| it.may_be_home).then(|| self.layout.home(slot));
-        logged.into_iter().chain(home).map(|extent| Place { on: MediumId::Stubs, extent }).collect()
+    /// Whether the log has the stub of a version, or will have it.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.homeless.contains_key(&slot)
     }
 
-    /// Whether the stub of a version that is owed is in the current half, and nowhere else.
-    pub(super) fn is_dying(&self, slot: Slot) -> bool {
-        self.owed.contains(slot.0)
-            && self.homeless.get(&slot).is_some_and(|it| !it.may_be_home && it.at != At::Memory)
+    /// The slots of all versions whose stubs the log has, or will have.
+    pub(super) fn homeless(&self, slots: impl RangeBounds<Slot>) -> impl Iterator<Item = Slot> {
+        self.homeless.range(slots).map(|(slot, _)| *slot)
+    }
+
+    /// The slots of the versions that are owed, and whose stubs the log has.
+    pub(super) fn owed(&self) -> impl Iterator<Item = Slot> {
+        self.owed.runs().flat_map(|run| self.homeless(slots_of(run)))
     }
 
     /// Notes that the stub of a version was destroyed, or has its home.
@@ -261,10 +253,9 @@ impl Log {
         let mut bytes = Vec::new();
         while let Some((epoch, entries, slots)) = self.next_entries() {
             self.numbers.last += 1;
-            for (n, slot) in slots {
-                let extent = self.layout.stub_in_sector(Pos(start + bytes.len() as u64), n);
+            for slot in slots {
                 if let Some(it) = self.homeless.get_mut(&slot) {
-                    it.at = At::Log(self.half, extent);
+                    it.at = At::Log;
                 }
             }
             let (Numbers { last: sequence, durable: after }, session) = (self.numbers, self.session);
@@ -297,7 +288,7 @@ impl Log {
                 Some(Pending::Version(_, slot, number)) => {
                     // The version may have been replaced before anything of it was durable.
                     if let Some(it) = self.homeless.get(&slot).filter(|it| it.is_unlogged(number)) {
-                        slots.push((entries.len(), slot));
+                        slots.push(slot);
                         entries.push(it.entry.clone());
                     }
                 }
@@ -318,8 +309,7 @@ impl Log {
         (self.half, self.before, self.now) = (1 - self.half, self.now, Filled::default());
         let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, it) in self.homeless.iter().filter(|(_, it)| it.at != At::Memory) {
-            let is_owed = self.owed.contains(slot.0) && !mutant::is(Mutant::HouseOwed);
-            match (is_owed, it.may_be_home) {
+            match (self.owed.contains(slot.0), it.may_be_home) {
                 (false, _) => to_home.push(*slot),
                 (true, true) => at_home.push(*slot),
                 (true, false) => dying.push(slot.0),
@@ -368,6 +358,11 @@ impl Log {
         sector.is_under(self.cells[usize::from(half)])
     }
 
+    /// Whether these bytes are the cell of a half.
+    pub(super) fn uses(&self, half: u8, bytes: &[u8]) -> bool {
+        self.cells[usize::from(half)].to_bytes() == bytes
+    }
+
     /// Reveals the stubs of a sector of the current half; whether it was written under the half's cell.
     pub(super) fn reveal(&self, sector: &mut Sector) -> bool {
         sector.reveal(self.cells[usize::from(self.half)])
@@ -383,12 +378,11 @@ impl Log {
     pub(super) fn replay(&mut self, at: Pos, sector: &Sector) {
         self.numbers = Numbers { last: sector.sequence, durable: sector.sequence };
         self.now.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
-        for (n, entry) in sector.entries.iter().enumerate() {
+        for entry in &sector.entries {
             if let Entry::Version { slot, .. } = entry {
-                let at = At::Log(self.half, self.layout.stub_in_sector(at, n));
-                let entry = entry.clone();
-                let (born, session) = (sector.epoch, sector.session);
-                self.homeless.insert(*slot, Homeless { at, may_be_home: true, born, session, entry });
+                let (born, session, entry) = (sector.epoch, sector.session, entry.clone());
+                let homeless = Homeless { at: At::Log, may_be_home: true, born, session, entry };
+                self.homeless.insert(*slot, homeless);
             }
         }
     }
@@ -400,7 +394,7 @@ pub(super) struct Stubs<'a> {
     /// The slot that was asked for last.
     last: Slot,
     /// The stubs from there on.
-    from: Peekable<Range<'a, Slot, Homeless>>,
+    from: Peekable<btree_map::Range<'a, Slot, Homeless>>,
 }
 
 impl<'a> Stubs<'a> {
@@ -466,11 +460,10 @@ mod tests {
         let mut log = log(64, true);
         let Turned { to_home, at_home, dying, .. } = log.turn();
         assert_eq!((&to_home[..], &at_home[..], dying.len()), (&[Slot(2)][..], &[Slot(1)][..], 0));
-        assert!(log.is_moving(Slot(2)) && !log.is_moving(Slot(1)));
         log.turn_back();
         assert_eq!(log.turn().at_home, [Slot(1)], "a turn that was given up changes nothing of that");
         log.end_turn(&[to_home, at_home].concat());
-        assert!(!log.is_moving(Slot(2)) && log.stub(Slot(1)).is_none());
+        assert!(!log.has(Slot(1)) && !log.has(Slot(2)));
     }
 
     #[test]

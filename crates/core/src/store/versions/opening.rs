@@ -3,8 +3,8 @@
 use super::catalog::{Catalog, Replayed};
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
-use super::root::{self, Cells, RootError};
-use super::stubs::{self, SECTOR_BYTES, StubsError};
+use super::root::{self, Cells, RootError, cells_end};
+use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::fields::Fields;
@@ -17,7 +17,7 @@ use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
 use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
@@ -103,6 +103,7 @@ impl View {
 struct Index<'a> {
     map: &'a dyn Medium,
     stubs: &'a dyn Medium,
+    root: &'a dyn Medium,
     catalog: Catalog,
 }
 
@@ -127,21 +128,24 @@ impl Versions {
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
         let kept = opening.kept.and_then(View::from_bytes);
-        let mut index = Index { map, stubs, catalog: catalog.ok_or(VersionsError::Note)? };
+        let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
-        if !opening.read_only {
-            let rest = index.rest_of_log()?;
-            index.check_log(&rest)?;
+        let rest = if opening.read_only { None } else { Some(index.rest_of_log()?) };
+        if let Some(rest) = &rest {
+            index.check_log(rest)?;
             let other = usize::from(head.position() == 0);
             if head_fault(&heads[other], opening.disk).is_some() {
                 index.check_head(other as u64 * PAGE_BYTES as u64)?;
             }
             index.check_end(kept.as_ref())?;
+        }
+        index.find_homes(opening)?;
+        if let Some(rest) = rest {
             let bytes = &heads[usize::from(head.position() > 0)];
             map.write(Pos(head.position()), bytes, true)?;
             index.make_durable(&log)?;
@@ -168,7 +172,7 @@ impl Versions {
             stuck: None,
             // The half with parts of commits is to be turned away from, and destroyed.
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
-            killing: Killing::new(data.capabilities().punch),
+            killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
             forgetting: super::Forgetting::default(),
             room: super::Room::default(),
         };
@@ -192,6 +196,7 @@ impl Versions {
                 self.killing.decided(slot, found == Found::Owed);
             }
         }
+        self.killing.named(slot..Slot(slot.0 + 1));
     }
 }
 
@@ -305,6 +310,47 @@ impl Index<'_> {
         Ok(())
     }
 
+    /// Finds the cells of the homes, and what a crash may have left of them.
+    fn find_homes(&mut self, opening: &Opening<'_>) -> Result<(), VersionsError> {
+        let Catalog { layout, homes, slots, log, .. } = &mut self.catalog;
+        let layout = *layout;
+        if layout.stub_bytes == 0 {
+            return Ok(());
+        }
+        let pages = layout.page_of(Slot(slots.len())).0;
+        homes.start(pages, [self.stubs, self.root], opening.read_only)?;
+        let replayed: BTreeSet<_> = log.homeless(..).map(|slot| layout.page_of(slot)).collect();
+        let left = self.left(opening.owed)?;
+        for page in replayed {
+            if !self.ask(|catalog| catalog.has_home_of_its_own(page, &left))? {
+                self.catalog.homes.is_perhaps_torn(page);
+            }
+        }
+        if opening.read_only {
+            return Ok(());
+        }
+        for page in (0..pages).map(HomePage) {
+            if !self.catalog.homes.has_cell(page)
+                && self.ask(|catalog| catalog.has_home_of_its_own(page, &left))?
+            {
+                return Err(RootError::NoCell { at: cells_end(page).0 }.into());
+            }
+        }
+        if opening.kept.is_some() {
+            return Ok(());
+        }
+        let mut owed: BTreeSet<_> = left.iter().map(|slot| layout.page_of(*slot)).collect();
+        let mut from = Slot(0);
+        while let Some(span) = self.ask(|catalog| catalog.history.owed_from(from))? {
+            let page = layout.page_of(span.first.slot);
+            owed.insert(page);
+            from = layout.slots_of(page).end;
+        }
+        owed.retain(|page| cells_end(HomePage(page.0 + 1)).0 <= self.root.size());
+        owed.into_iter().for_each(|page| self.catalog.homes.is_perhaps_stale(page));
+        Ok(())
+    }
+
     /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it
     /// replaced is destroyed soon.
     fn make_durable(&self, log: &[u8]) -> Result<(), MediumError> {
@@ -365,15 +411,23 @@ impl Index<'_> {
         Ok(allocated)
     }
 
+    /// The slots that the journal owes, and that no kept epoch shows. What freed them need not be durable yet, and their
+    /// stubs may be gone.
+    fn left(&mut self, owed: &Owed) -> Result<BTreeSet<Slot>, VersionsError> {
+        let mut left = BTreeSet::new();
+        for (slot, block) in owed_slots(owed) {
+            if !self.ask(|catalog| catalog.history.is_retired(block, slot))? {
+                left.insert(slot);
+            }
+        }
+        Ok(left)
+    }
+
     /// What the index says of each slot that the journal owes.
     fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
         let mut all = Vec::new();
-        for (places, content) in owed.data().iter() {
-            for place in places.pieces(BLOCK_BYTES) {
-                let slot = Slot(place.start.0 / BLOCK_BYTES);
-                let block = Block(content.address(place).start.0 / BLOCK_BYTES);
-                all.push((slot, self.found(slot, block)?));
-            }
+        for (slot, block) in owed_slots(owed) {
+            all.push((slot, self.found(slot, block)?));
         }
         Ok(all)
     }
@@ -387,6 +441,17 @@ impl Index<'_> {
         let is_owed = owed.is_some_and(|span| span.first.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
+}
+
+/// The slots that the journal owes, and the blocks that left them.
+fn owed_slots(owed: &Owed) -> impl Iterator<Item = (Slot, Block)> {
+    owed.data().iter().flat_map(|(places, content)| {
+        let slots = places.pieces(BLOCK_BYTES);
+        slots.map(move |place| {
+            let block = content.address(place).start.0 / BLOCK_BYTES;
+            (Slot(place.start.0 / BLOCK_BYTES), Block(block))
+        })
+    })
 }
 
 /// Overwrites some slots. Those that the full host has no space for are holes, and have no content.

@@ -1,16 +1,18 @@
 //! Room on the host, taken before a change is answered that needs it later: places for pages of the index, which
-//! are written copy-on-write with its next head, and homes of stubs. The log of stubs has its room from the start, and a
+//! are written copy-on-write with its next head, homes of stubs, and their cells. The log of stubs has its room from the start, and a
 //! slot gets its own with its content.
 //!
 //! Invariants:
 //! 1. A write begins only when the index has spare pages for that write and all before it, and for [`DEATHS`] deaths
 //!    besides; so on a full host blocks can die, and the next head, which brings pages back, has its room.
 //! 2. A death leaves its place only when the index has spare pages for it.
-//! 3. A slot is taken only when its home has space.
+//! 3. A slot is taken only when its home has space, and so have the cells of its page.
 
+use super::root::{ROOT_BYTES, cells_end};
 use super::{Versions, blocks};
 use crate::media::MediumId;
 use crate::place::Place;
+use crate::sealing::Slot;
 use crate::tree::{PAGE_BYTES, PageNo};
 use crate::units::{Addr, Extent, Pos};
 
@@ -32,6 +34,8 @@ pub const ROOM_BYTES: u64 = 256 << 10;
 pub(super) struct Room {
     /// All homes before this position have space.
     homes: Pos,
+    /// The same of the cells of the root.
+    cells: Pos,
 }
 
 impl Versions {
@@ -53,11 +57,24 @@ impl Versions {
         Some(piece(MediumId::Map, from.position(), to * PAGE_BYTES as u64))
     }
 
+    /// The first slot behind all that may be used once `extent` is written.
+    fn slots_end(&self, extent: Extent<Addr>) -> Option<Slot> {
+        let (first, last) = (blocks(extent).next()?.0, blocks(extent).last()?.0);
+        Some(self.catalog.slots.end_after(first, last))
+    }
+
+    /// The cells that need space before `extent` is written.
+    pub(super) fn lacks_cells(&self, extent: Extent<Addr>) -> Option<Place> {
+        let layout = self.catalog.layout;
+        let to = cells_end(layout.page_of(self.slots_end(extent)?));
+        let from = self.room.cells.0.max(ROOT_BYTES);
+        (layout.stub_bytes > 0 && self.room.cells < to).then(|| piece(MediumId::Root, from, to.0))
+    }
+
     /// The homes that need space before `extent` is written.
     pub(super) fn lacks_homes(&self, extent: Extent<Addr>) -> Option<Place> {
-        let (first, last) = (blocks(extent).next()?.0, blocks(extent).last()?.0);
         let layout = self.catalog.layout;
-        let to = layout.home(self.catalog.slots.end_after(first, last)).start;
+        let to = layout.home(self.slots_end(extent)?).start;
         let from = self.room.homes.0.max(layout.half(1).end());
         (self.room.homes < to).then(|| piece(MediumId::Stubs, from, to.0))
     }
@@ -67,6 +84,7 @@ impl Versions {
         let end = place.extent.end();
         match place.on {
             MediumId::Map => self.catalog.history.pages.reserved(PageNo((end / PAGE_BYTES as u64) as u32)),
+            MediumId::Root => self.room.cells = self.room.cells.max(Pos(end)),
             _ => self.room.homes = self.room.homes.max(Pos(end)),
         }
     }

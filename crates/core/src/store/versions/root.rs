@@ -2,10 +2,11 @@
 //! it, wherever copies of them are.
 //!
 //! The format: `docs/formats/root.md`; why cells need no master key: decision 21. Each half of the log of stubs has a
-//! cell, which is drawn and durable before the first commit goes there.
+//! cell, which is drawn and durable before the first commit goes there. Each page of homes has places for two, of which one is
+//! in use ([`super::homes`]).
 
 use super::label::{self, LABEL_BYTES, Wrong};
-use super::stubs::{Entry, Sector};
+use super::stubs::{Entry, HomePage, Sector};
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
 use crate::place::Place;
@@ -19,14 +20,33 @@ const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
 const HALVES_AT: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
-/// Bytes of a cell.
+/// Bytes of a cell, of which the last four are a checksum: so a start knows a cell from what passes have left.
 pub(super) const CELL_BYTES: usize = 32;
-/// Bytes of the root.
+const SECRET_BYTES: usize = CELL_BYTES - 4;
+/// Bytes of the root before the cells of the pages of homes.
 pub const ROOT_BYTES: u64 = 8192;
+/// Bytes of the cells of one page.
+const PAIR_BYTES: u64 = 2 * CELL_BYTES as u64;
+/// Bytes of the root that a start reads at once.
+const READ_BYTES: u64 = 1 << 20;
 
 /// A key that hides stubs. Without the keys of the disk, neither stubs nor cells say anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Cell([u8; CELL_BYTES]);
+
+/// A place for a cell of a page of homes: the first or the second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct CellOf(pub(super) HomePage, pub(super) u8);
+
+/// What a place for a cell has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// Zeros.
+    Nothing,
+    Cell(Cell),
+    /// What passes over a cell, or damage, have left.
+    Remains,
+}
 
 /// A source of cells, from secret random bytes that were drawn elsewhere. What was given out does not follow from what is
 /// left (D. J. Bernstein, *Fast-key-erasure random-number generators*, 2017).
@@ -59,6 +79,24 @@ pub enum RootError {
     OtherTime {
         /// The number of the first sector that cannot be read.
         sequence: u64,
+    },
+    /// A page of homes was written under neither of its cells.
+    #[error(
+        "the root does not fit the page of homes at byte {at} of the stub medium: root and stubs are not of one time, or \
+         either is damaged. Restore the root, or restore index, stubs, root and data together"
+    )]
+    OtherHomes {
+        /// Where the page lies.
+        at: u64,
+    },
+    /// A page of homes has stubs, and no cell.
+    #[error(
+        "the root has no whole cell at byte {at}, where a page of homes has its one: root and stubs are not of one time, or \
+         the root is damaged. Restore the root, or restore index, stubs, root and data together"
+    )]
+    NoCell {
+        /// Where the cells of the page lie.
+        at: u64,
     },
 }
 
@@ -94,6 +132,66 @@ pub fn halves(root: &[u8]) -> [Cell; 2] {
     })
 }
 
+/// Reads the cells of the first `pages` pages of homes, and tells `see` of each place that does not hold zeros.
+pub(super) fn read_cells(
+    root: &dyn Medium,
+    pages: u64,
+    mut see: impl FnMut(CellOf, Found),
+) -> Result<(), MediumError> {
+    let end = cells_end(HomePage(pages)).0.min(root.size() / CELL_BYTES as u64 * CELL_BYTES as u64);
+    for part in Extent::<Pos>::between(ROOT_BYTES, end.max(ROOT_BYTES)).pieces(READ_BYTES) {
+        let mut bytes = vec![0; part.len as usize];
+        root.read(part.start, &mut bytes)?;
+        let first = (part.start.0 - ROOT_BYTES) / CELL_BYTES as u64;
+        for (n, bytes) in (first..).zip(bytes.chunks_exact(CELL_BYTES)) {
+            match Found::of(bytes) {
+                Found::Nothing => {}
+                found => see(CellOf(HomePage(n / 2), (n % 2) as u8), found),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where the cells of the pages before this one end.
+pub(super) fn cells_end(page: HomePage) -> Pos {
+    Pos(ROOT_BYTES + page.0 * PAIR_BYTES)
+}
+
+/// Where both cells of a page lie.
+pub(super) fn pair_place(page: HomePage) -> Place {
+    Place { on: MediumId::Root, extent: Extent::new(cells_end(page).0, PAIR_BYTES) }
+}
+
+impl CellOf {
+    pub(super) fn place(self) -> Place {
+        let Self(page, side) = self;
+        let at = cells_end(page).0 + u64::from(side) * CELL_BYTES as u64;
+        Place { on: MediumId::Root, extent: Extent::new(at, CELL_BYTES as u64) }
+    }
+
+    /// The place at these bytes of the root; none if no cell of a page lies there.
+    pub(super) fn at(at: Pos) -> Option<Self> {
+        let n = at.0.checked_sub(ROOT_BYTES)? / CELL_BYTES as u64;
+        Some(Self(HomePage(n / 2), (n % 2) as u8))
+    }
+
+    /// The other place of the same page.
+    pub(super) fn other(self) -> Self {
+        Self(self.0, 1 - self.1)
+    }
+}
+
+impl Found {
+    fn of(bytes: &[u8]) -> Self {
+        match Cell::from_bytes(bytes).filter(|cell| cell.is_whole()) {
+            Some(cell) => Self::Cell(cell),
+            None if bytes.iter().all(|byte| *byte == 0) => Self::Nothing,
+            None => Self::Remains,
+        }
+    }
+}
+
 impl From<Wrong> for RootError {
     fn from(wrong: Wrong) -> Self {
         match wrong {
@@ -116,6 +214,19 @@ impl Cell {
         bytes.try_into().ok().map(Self)
     }
 
+    /// The cell with these secret bytes, and their checksum instead of the last four.
+    fn with_checksum(mut bytes: [u8; CELL_BYTES]) -> Self {
+        let crc = crc32c::crc32c(&bytes[..SECRET_BYTES]).to_le_bytes();
+        bytes[SECRET_BYTES..].copy_from_slice(&crc);
+        Self(bytes)
+    }
+
+    /// Whether the checksum fits, and the cell is not the zeros of an empty place.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self == Self::with_checksum(self.0)
+    }
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
         self.0.to_vec()
     }
@@ -129,8 +240,8 @@ impl Cell {
         self.apply(nonce, stub);
     }
 
-    /// What shows that sector `sequence` was written under this cell.
-    fn check(self, sequence: u64) -> u64 {
+    /// What shows that a sector was written under this cell: by its sequence in the log, or its number among the homes.
+    pub(super) fn check(self, sequence: u64) -> u64 {
         let (mut nonce, mut check) = ([0xff; 12], [0; 8]);
         nonce[..8].copy_from_slice(&sequence.to_le_bytes());
         self.apply(nonce, &mut check);
@@ -186,7 +297,7 @@ impl Cells {
     }
 
     pub(super) fn draw(&mut self) -> Cell {
-        Cell(split_off(&mut self.0))
+        Cell::with_checksum(split_off(&mut self.0))
     }
 }
 
@@ -228,7 +339,7 @@ mod tests {
         assert!(seen.insert(entropy) && seen.insert(cells.0));
         for _ in 0..100 {
             let cell = cells.draw();
-            assert!(seen.insert(cell.0) && seen.insert(cells.0));
+            assert!(cell.is_whole() && seen.insert(cell.0) && seen.insert(cells.0));
         }
         assert!(root()[4096..].chunks(512).take(2).all(|sector| sector[..32] != [0; 32]));
     }
@@ -248,6 +359,28 @@ mod tests {
         let mut stub = hidden(one, 1, 2);
         one.mask(Session(1), 2, &mut stub);
         assert_eq!(stub, [0; 64]);
+    }
+
+    #[test]
+    fn a_start_finds_cells_and_what_passes_have_left_of_them_by_page_and_side() {
+        let cell = Cells::new([3; 32]).draw();
+        let mut bytes = root();
+        bytes.resize(ROOT_BYTES as usize + 10 * 64, 0);
+        let places = [CellOf(HomePage(2), 1), CellOf(HomePage(9), 0), CellOf(HomePage(5), 0)];
+        for (place, content) in places.into_iter().zip([cell.to_bytes(), cell.to_bytes(), vec![0xff; 32]]) {
+            bytes[place.place().extent.start.0 as usize..][..CELL_BYTES].copy_from_slice(&content);
+            assert_eq!(CellOf::at(place.place().extent.start), Some(place));
+        }
+        assert_eq!(CellOf::at(Pos(ROOT_BYTES - 1)), None);
+        let mut found = Vec::new();
+        let medium = crate::store::versions::tests::memory_of(bytes);
+        read_cells(&medium, 9, |place, it| found.push((place, it))).expect("it is read");
+        assert_eq!(found, [(places[0], Found::Cell(cell)), (places[2], Found::Remains)], "of nine pages");
+        for at in 0..8 * CELL_BYTES {
+            let mut flipped = cell.0;
+            flipped[at / 8] ^= 1 << (at % 8);
+            assert_eq!(Found::of(&flipped), Found::Remains, "bit {at}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Most slots in a cluster.
 const SLOTS_MAX: u64 = 128;
@@ -148,6 +149,17 @@ impl Slots {
     /// How many slots are used.
     pub(super) fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Those of some neighbouring slots that have content, as far as the next head will say.
+    pub(super) fn used_in(&self, slots: Range<Slot>) -> impl Iterator<Item = Slot> {
+        let is_used = |slot: &Slot| {
+            let (cluster, bit) = self.place(*slot);
+            let is_known = cluster < self.end && !self.empty.contains(cluster.0);
+            let unused = |it: &Partial| it.free | it.pending | it.releasing | it.writing;
+            is_known && self.partial.get(&cluster).is_none_or(|it| unused(it) & bit == 0)
+        };
+        (slots.start.0..slots.end.0).map(Slot).filter(is_used)
     }
 
     /// How many slots there are, used or not.

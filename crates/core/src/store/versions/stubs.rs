@@ -11,6 +11,7 @@ use crate::fields::Fields;
 use crate::medium::{Medium, MediumError};
 use crate::sealing::{Block, Session, Slot};
 use crate::units::{Epoch, Extent, Pos};
+use std::ops::Range;
 
 const MAGIC: [u8; 8] = *b"QUIETSTB";
 /// Bytes that a medium writes as a whole.
@@ -20,7 +21,7 @@ const SECTOR_HEAD_BYTES: usize = 32;
 /// Bytes of an entry before its stub.
 const RECORD_BYTES: usize = 16;
 /// Bytes of a page of homes, and of the head.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of a number of sectors.
 const SEQUENCE_BYTES: usize = 6;
 
@@ -93,6 +94,10 @@ pub struct Layout {
     pub half_bytes: u64,
 }
 
+/// A page of homes, by its number: all stubs of one cluster of slots.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct HomePage(pub(super) u64);
+
 impl Layout {
     /// The layout for stubs of so many bytes whose halves of the log have room for so many versions.
     #[must_use]
@@ -148,6 +153,21 @@ impl Layout {
         Pos(self.half(1).end())
     }
 
+    /// The page that has the home of a slot.
+    pub(super) fn page_of(self, slot: Slot) -> HomePage {
+        HomePage(slot.0 / self.per_page())
+    }
+
+    /// The slots whose homes are in a page.
+    pub(super) fn slots_of(self, page: HomePage) -> Range<Slot> {
+        Slot(page.0 * self.per_page())..Slot((page.0 + 1) * self.per_page())
+    }
+
+    /// The bytes of a page of homes.
+    pub(super) fn page(self, page: HomePage) -> Extent<Pos> {
+        Extent::new(self.homes().0 + page.0 * PAGE_BYTES, PAGE_BYTES)
+    }
+
     /// The slots whose homes are in the sector at `sector`, and these homes.
     pub(super) fn homes_in(self, sector: Pos) -> impl Iterator<Item = (Slot, Extent<Pos>)> {
         let first = (sector.0 - self.homes().0) / SECTOR_BYTES * self.per_sector() as u64;
@@ -157,16 +177,6 @@ impl Layout {
     /// The stub in a home.
     pub(super) fn stub_in_home(self, home: Extent<Pos>) -> Extent<Pos> {
         Extent::between(home.start.0 + RECORD_BYTES as u64, home.end())
-    }
-
-    /// One extent for two neighbours among the homes, in order; none if anything but heads of sectors, which homes leave
-    /// empty, lies between them. What lies between the stubs of the log is still read.
-    pub(super) fn joined(self, before: Extent<Pos>, next: Extent<Pos>) -> Option<Extent<Pos>> {
-        let are_homes = before.start >= self.homes();
-        let is_next = next.start == Pos(before.end());
-        let begins_sector = before.end().is_multiple_of(SECTOR_BYTES)
-            && next.start.0 == before.end() + SECTOR_HEAD_BYTES as u64;
-        (are_homes && (is_next || begins_sector)).then(|| Extent::between(before.start.0, next.end()))
     }
 }
 
@@ -368,22 +378,6 @@ mod tests {
             assert!(homes.windows(2).all(|pair| pair[0].end() <= pair[1].start.0));
             assert!(homes.iter().all(|home| home.start.0 / 512 == (home.end() - 1) / 512));
             assert_eq!(homes[per_page as usize].start.0 / 4096, homes[0].start.0 / 4096 + 1);
-        }
-    }
-
-    #[test]
-    fn neighbours_among_the_homes_are_joined_and_stubs_of_the_log_never() {
-        for (stub_bytes, _) in LAYOUTS {
-            let layout = layout(stub_bytes);
-            let home = |slot| layout.home(Slot(slot));
-            for slot in 0..100 {
-                let both = Extent::between(home(slot).start.0, home(slot + 1).end());
-                assert_eq!(layout.joined(home(slot), home(slot + 1)), Some(both));
-                assert_eq!(layout.joined(home(slot), home(slot + 2)), None);
-                assert_eq!(layout.joined(home(slot + 1), home(slot)), None);
-            }
-            let stub = |n| layout.stub_in_sector(Pos(4096), n);
-            assert_eq!(layout.joined(stub(0), stub(1)), None);
         }
     }
 }

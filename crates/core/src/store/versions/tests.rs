@@ -2,13 +2,14 @@
 
 mod damage;
 
+use super::stubs::HomePage;
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::steps::taken;
-use crate::store::{Kind, Opening};
+use crate::store::{Kind, Opening, Rekey};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -18,7 +19,7 @@ const LONG: u64 = 256;
 const TIMES: u64 = 8;
 
 /// A medium in memory, and what its first byte has been since it was made.
-struct Memory(RefCell<Vec<u8>>, RefCell<Vec<u8>>);
+pub(super) struct Memory(RefCell<Vec<u8>>, RefCell<Vec<u8>>);
 
 impl Medium for Memory {
     fn size(&self) -> u64 {
@@ -54,7 +55,11 @@ impl Medium for Memory {
 }
 
 fn memory(bytes: u64) -> Memory {
-    Memory(RefCell::new(vec![0; bytes as usize]), RefCell::default())
+    memory_of(vec![0; bytes as usize])
+}
+
+pub(super) fn memory_of(bytes: Vec<u8>) -> Memory {
+    Memory(RefCell::new(bytes), RefCell::default())
 }
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
@@ -150,8 +155,10 @@ fn a_slot_whose_space_is_being_given_back_is_not_taken_and_one_that_was_taken_ke
     store.commit();
     store.write(0, 8);
     store.commit();
-    let job = store.background(false).expect("stubs are to be destroyed");
-    store.background_done(&job, JobEnd::Done(&[]));
+    assert_eq!(store.background(false), None, "stubs in the log die with their half");
+    assert_eq!(store.map_state(), MapState::Due);
+    store.write_index();
+    store.write(200, 1);
     store.write_index();
     let (job, places) = store.punch();
     assert_eq!(places, old);
@@ -161,6 +168,73 @@ fn a_slot_whose_space_is_being_given_back_is_not_taken_and_one_that_was_taken_ke
     assert_eq!(store.backlog(false), Backlog::WhenIdle);
     assert_eq!(store.write(50, 8), old, "the space is used again");
     assert_eq!((store.background(false), store.backlog(false)), (None, Backlog::Nothing));
+}
+
+#[test]
+fn a_write_has_room_for_the_index_the_homes_and_their_cells_before_it_begins() {
+    for (stub_bytes, wanted) in
+        [(64, &[MediumId::Map, MediumId::Stubs, MediumId::Root][..]), (0, &[MediumId::Map, MediumId::Stubs])]
+    {
+        let policy = "zero".parse().expect("a policy");
+        let mut store = opened(stub_bytes, None, &memory(0), &policy);
+        let mut lacking = Vec::new();
+        while let Some(place) = store.lacks_space(extent(0, LONG), false) {
+            lacking.push(place.on);
+            store.reserved(place);
+        }
+        assert_eq!(lacking, wanted, "{stub_bytes}");
+    }
+}
+
+#[test]
+fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_under_another_cell() {
+    let mut store = store();
+    let (layout, per_page) = (store.catalog.layout, store.catalog.layout.per_page());
+    store.write(0, 3 * per_page);
+    store.committing.wants_index = true;
+    let phases = store.begin_checkpoint(false);
+    store.end_checkpoint();
+    let third = |place: Place| Some(layout.page(HomePage(2)).inside(place.extent)?.start.0 as usize);
+    let image = phases.iter().flatten().find_map(|(places, bytes)| {
+        let (place, part) =
+            places.parts().find(|(it, _)| it.on == MediumId::Stubs && third(*it).is_some())?;
+        Some(bytes[part][third(place)?..][..PAGE_BYTES].to_vec())
+    });
+    let image = image.expect("the page is written as a whole");
+    // Two pages as a whole, and one block of the third.
+    store.write(0, 2 * per_page + 1);
+    store.commit();
+    let mut seen = Vec::new();
+    while let Some(job) = store.background(false) {
+        let mut read = &[][..];
+        match &job {
+            Job::Read(places) => {
+                assert!(*places == [Place { on: MediumId::Stubs, extent: layout.page(HomePage(2)) }]);
+                read = &image;
+                seen.push(("read", 1, 0));
+            }
+            Job::Rekey(Rekey { keys, content, old }) => {
+                assert_eq!((keys.1.len(), content.1.len()), (32, PAGE_BYTES));
+                seen.push(("rekey", content.0.len(), old.len()));
+            }
+            _ => {}
+        }
+        store.background_done(&job, JobEnd::Done(read));
+    }
+    assert_eq!(seen, [("read", 1, 0), ("rekey", 1, 3)]);
+    assert_eq!(store.catalog.history.owed(), 0);
+}
+
+#[test]
+fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = store.leave(extent(0, 1), store.open);
+    assert_eq!(store.background(true), None, "a crash could take the death back, and not the cell");
+    store.owed_durably(&[left[0].extent]);
+    let job = store.background(true).expect("nothing else waits");
+    assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
 }
 
 #[test]

@@ -4,10 +4,13 @@
 use super::super::root::{self, Cells};
 use super::super::span::slots_of;
 use super::*;
-use crate::sealing::parse_home;
+use crate::medium::{Capabilities, Medium, MediumError};
+use crate::sealing::{SealingAt, parse_home};
+use crate::store::Rekey;
 use crate::tree::newest;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 const DISK: [u8; 16] = [5; 16];
@@ -46,6 +49,42 @@ impl Disk {
     fn crash(&mut self, rng: &mut ChaCha8Rng) {
         let cached = std::mem::take(&mut self.cached);
         self.durable.extend(cached.into_iter().filter(|_| rng.next_u32().is_multiple_of(2)));
+    }
+}
+
+/// A disk, as a start reads and mends it.
+struct Mended<'a>(RefCell<&'a mut Disk>);
+
+impl Medium for Mended<'_> {
+    fn size(&self) -> u64 {
+        1 << 30
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        into.copy_from_slice(&self.0.borrow().read(pos.0, into.len() as u64));
+        Ok(())
+    }
+
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.0.borrow_mut().write(pos.0, from);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        self.0.borrow_mut().sync();
+        Ok(())
+    }
+
+    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("a start punches nothing")
+    }
+
+    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
+        unreachable!("a start keeps no space")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { punch: false }
     }
 }
 
@@ -227,30 +266,81 @@ impl Rig {
         self.durable.kept.retain(|epoch| !(from..=to).contains(epoch));
     }
 
-    /// Destroys some of the stubs that are owed.
-    fn destroy(&mut self, most: usize) {
-        let (mut from, mut owed) = (Slot(0), Vec::new());
-        while owed.len() < most
-            && let Some((slot, places)) = self.ask(|store| {
-                let owed = store.history.owed_from(from)?.map(|span| span.first.slot);
-                Ok(owed.map(|slot| (slot, store.places(slot))))
-            })
+    /// Destroys some of the stubs that are owed and at home, with the cells of their pages. Whether no crash came.
+    fn destroy(&mut self, most: usize) -> bool {
+        if !self.commit() || !self.clean() {
+            return false;
+        }
+        let (mut from, mut dying) = (Slot(0), BTreeSet::new());
+        while dying.len() < most
+            && let Some(slot) =
+                self.ask(|store| Ok(store.history.owed_from(from)?.map(|span| span.first.slot)))
         {
-            owed.push((slot, places));
             from = Slot(slot.0 + 1);
-        }
-        if !self.commit() {
-            return;
-        }
-        for (slot, places) in owed {
-            let version = self.content[&slot];
-            assert!(!self.model.is_shown(version), "version {version} is shown");
-            for place in places {
-                self.stubs.write(place.extent.start.0, &vec![0; place.extent.len as usize]);
+            if !self.store.log.has(slot) {
+                let version = self.content[&slot];
+                assert!(!self.model.is_shown(version), "version {version} is shown");
+                dying.insert(slot);
             }
-            self.stubs.sync();
-            self.ask(|store| store.destroyed(&(slot..Slot(slot.0 + 1))));
         }
+        let doomed = self.store.doomed(&dying, |_| false);
+        if self.store.homes.begin(doomed) && !self.rekey() {
+            return false;
+        }
+        dying.into_iter().for_each(|slot| self.ask(|store| store.destroyed(&(slot..Slot(slot.0 + 1)))));
+        true
+    }
+
+    /// Gives the pages that are to get other cells these. Whether no crash came.
+    fn rekey(&mut self) -> bool {
+        let unread = self.store.homes.unread();
+        let read: Vec<u8> =
+            unread.iter().flat_map(|it| self.stubs.read(it.extent.start.0, it.extent.len)).collect();
+        if !unread.is_empty() {
+            assert!(self.store.prepare_homes(&read), "they are under their cells");
+            self.check();
+        }
+        let Rekey { keys, content, old } = self.store.homes.rekey().expect("all was read");
+        let zeros = vec![0; 32 * old.len()];
+        let writes = [(keys, true), (content, false), ((old, zeros), true)];
+        for ((places, bytes), is_root) in writes {
+            if !self.write_places(&places, &bytes, is_root) {
+                return false;
+            }
+        }
+        self.store.homes.rekeyed();
+        true
+    }
+
+    /// Destroys the cells that nobody uses. Whether no crash came.
+    fn clean(&mut self) -> bool {
+        let stale = self.store.homes.stale(usize::MAX);
+        let is_done = self.write_places(&stale, &vec![0; 32 * stale.len()], true);
+        if is_done {
+            self.store.homes.cleaned(&stale);
+        }
+        is_done
+    }
+
+    /// Writes places of the root, or of the stub medium, durably. Whether no crash came.
+    fn write_places(&mut self, places: &[Place], bytes: &[u8], is_root: bool) -> bool {
+        let mut rest = bytes;
+        let disk = if is_root { &mut self.root } else { &mut self.stubs };
+        for place in places {
+            let (own, others) = rest.split_at(place.extent.len as usize);
+            disk.write(place.extent.start.0, own);
+            rest = others;
+        }
+        if !places.is_empty() && self.rng.next_u32().is_multiple_of(8) {
+            self.crash();
+            return false;
+        }
+        if is_root {
+            self.root.sync()
+        } else {
+            self.stubs.sync()
+        }
+        true
     }
 
     /// Destroys the cell of the old half, and gives the half another one. Whether no crash came.
@@ -272,7 +362,7 @@ impl Rig {
     }
 
     fn checkpoint(&mut self) {
-        if !self.renew() {
+        if !self.renew() || !self.clean() {
             return;
         }
         self.ask(Catalog::prepare_checkpoint);
@@ -287,7 +377,11 @@ impl Rig {
         self.stubs.sync();
         self.durable.clone_from(&self.model);
         for (place, bytes) in &checkpoint.writes {
-            let medium = if place.on == MediumId::Map { &mut self.map } else { &mut self.stubs };
+            let medium = match place.on {
+                MediumId::Map => &mut self.map,
+                MediumId::Root => &mut self.root,
+                _ => &mut self.stubs,
+            };
             medium.write(place.extent.start.0, bytes);
         }
         if cut == 1 {
@@ -298,6 +392,7 @@ impl Rig {
         self.write(block);
         self.map.sync();
         self.stubs.sync();
+        self.root.sync();
         self.map.write(checkpoint.head.0.extent.start.0, &checkpoint.head.1);
         if cut == 2 {
             return self.crash();
@@ -328,8 +423,23 @@ impl Rig {
                 other @ Replayed::OtherCell(_) => panic!("{other:?}"),
             }
         }
+        self.find_homes();
         self.destroy_torn();
         self.adopt();
+    }
+
+    /// Finds the homes and their cells, as a start does.
+    fn find_homes(&mut self) {
+        let pages = LAYOUT.page_of(Slot(self.store.slots.len())).0;
+        let media = [&mut self.stubs, &mut self.root].map(|disk| Mended(RefCell::new(disk)));
+        let started = self.store.homes.start(pages, [&media[0], &media[1]], false);
+        assert_eq!(started, Ok(()), "every sector is under a cell of its page");
+        let replayed: BTreeSet<_> = self.store.log.homeless(..).map(|slot| LAYOUT.page_of(slot)).collect();
+        for page in replayed {
+            if !self.ask(|store| store.has_home_of_its_own(page, &BTreeSet::new())) {
+                self.store.homes.is_perhaps_torn(page);
+            }
+        }
     }
 
     /// Wipes what a commit left that was not durable as a whole, behind the last whole sector. Its stubs die with the cell.
@@ -392,11 +502,15 @@ impl Rig {
     fn stub(&self, slot: Slot) -> Vec<u8> {
         match self.store.log.stub(slot) {
             Some((.., Entry::Version { stub, .. })) => stub.clone(),
-            _ => {
-                let home = LAYOUT.home(slot);
-                let bytes = self.stubs.read(home.start.0, home.len);
-                parse_home(&bytes).expect("a home").2.stub.to_vec()
-            }
+            _ => match self.store.homes.sealing(slot) {
+                SealingAt::Home(home, cell) => {
+                    let bytes = self.stubs.read(home.extent.start.0, home.extent.len);
+                    let (.., sealing) = parse_home(&bytes).expect("a home");
+                    sealing.masked(cell.expect("the page has a cell")).stub.to_vec()
+                }
+                SealingAt::Known(sealing) => sealing.stub.to_vec(),
+                SealingAt::ToCome => unreachable!("it was written"),
+            },
         }
     }
 
@@ -405,7 +519,7 @@ impl Rig {
     fn check_medium(&mut self) {
         for _ in 0..40 {
             self.checkpoint();
-            self.destroy(usize::MAX);
+            _ = self.destroy(usize::MAX);
             if self.store.history.owed() == 0 && !self.store.log.is_pending() {
                 break;
             }
@@ -416,11 +530,18 @@ impl Rig {
             let bytes = self.stubs.read(at, 512);
             let half =
                 (0..2).find(|half| (LAYOUT.half(*half).start.0..LAYOUT.half(*half).end()).contains(&at));
+            assert!(!bytes.windows(4).any(|bytes| bytes == b"STUB"), "a stub is not hidden");
             let Some(half) = half else {
-                self.check_bytes(&bytes);
+                let Some(cell) = self.store.homes.cell_of(Pos(at), &bytes) else { continue };
+                let homes =
+                    LAYOUT.homes_in(Pos(at)).map(|(_, home)| &bytes[(home.start.0 - at) as usize..][..80]);
+                for (.., sealing) in
+                    homes.filter(|it| it.iter().any(|byte| *byte != 0)).filter_map(parse_home)
+                {
+                    self.check_bytes(&sealing.masked(cell).stub);
+                }
                 continue;
             };
-            assert!(!bytes.windows(4).any(|bytes| bytes == b"STUB"), "a stub is not hidden in the log");
             let Some(mut sector) = LAYOUT.parse_sector(&bytes) else { continue };
             if sector.reveal(cells[usize::from(half)]) {
                 let stubs = sector.entries.iter().filter_map(|it| match it {
@@ -461,7 +582,7 @@ fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
                 62..74 => _ = rig.commit(),
                 74..84 => rig.close(),
                 84..88 => rig.forget(),
-                88..92 => rig.destroy(5),
+                88..92 => _ = rig.destroy(5),
                 92..96 => rig.checkpoint(),
                 96..98 => rig.crash(),
                 _ => rig.store.history.pages.evict(rig.pages_max),

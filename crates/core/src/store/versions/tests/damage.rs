@@ -11,7 +11,8 @@ struct Media([Memory; 4]);
 impl Media {
     /// Those of a new disk whose blocks are sealed with stubs of 64 bytes: six in a sector of the log.
     fn new() -> Self {
-        let [map, stubs, root] = [1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES].map(memory);
+        let [map, stubs, root] =
+            [1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES + (1 << 16)].map(memory);
         map.write(Pos(0), &format_index(DISK), true).expect("there is space");
         stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
         root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");

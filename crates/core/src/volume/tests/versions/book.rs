@@ -218,6 +218,8 @@ impl Store for Book {
         if is_kept { Vec::new() } else { vec![place] }
     }
 
+    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
+
     fn reclaim(&mut self, places: &[Extent<Pos>]) {
         let slots = places.iter().flat_map(|it| it.start.0 / BLOCK_BYTES..it.end() / BLOCK_BYTES);
         self.get().free.extend(slots);

@@ -1,0 +1,314 @@
+//! The homes of stubs, page by page, and the cells of the root that hide them.
+//!
+//! The checkpoint that brings a page its first stubs writes all of it, under a fresh cell; later ones add stubs under the same
+//! one. When some stubs of a page are to die, the others are written under another cell, and when all are, nothing is;
+//! then the cell that the page had is destroyed. So no copy of the page opens anything that has died.
+//!
+//! Invariants:
+//! 1. A page that has stubs which the log has not is durable as a whole, and so is its cell.
+//! 2. While pages get other cells, no checkpoint brings stubs home, and all stubs of these pages are in memory.
+//! 3. The place for a cell that a page does not use holds zeros, durably, or is stale.
+
+mod starting;
+
+use super::root::{self, Cell, CellOf, Cells};
+use super::stubs::{HomePage, Layout, PAGE_BYTES, SECTOR_BYTES};
+use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
+use crate::place::Place;
+use crate::sealing::{Block, Sealing, SealingAt, Slot, home_bytes, parse_home};
+use crate::store::Rekey;
+use crate::units::{Epoch, Extent, Pos};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// See the module's documentation. Of a disk without stubs there is no cell, and all homes are as they are.
+#[derive(Debug)]
+pub(super) struct Homes {
+    layout: Layout,
+    /// The pages that have a cell.
+    pages: HashMap<HomePage, Home>,
+    /// The pages that the checkpoint under way writes as a whole.
+    made: BTreeSet<HomePage>,
+    /// Where a cell was that nobody uses.
+    stale: BTreeSet<CellOf>,
+    /// The pages that are getting other cells.
+    moving: Option<Moving>,
+    /// Stubs that are known, although they are at home.
+    known: BTreeMap<Slot, Sealing>,
+}
+
+/// The cell of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Home {
+    side: u8,
+    cell: Cell,
+    /// Whether the whole page was written under the cell. Else what is there is in the log, too.
+    is_made: bool,
+}
+
+/// A stub as a home has it, revealed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Stub {
+    pub(super) slot: Slot,
+    pub(super) block: Block,
+    pub(super) born: Epoch,
+    pub(super) sealing: Sealing,
+}
+
+/// Pages of which stubs are to die, and the stubs that stay.
+pub(super) type Doomed = BTreeMap<HomePage, BTreeSet<Slot>>;
+
+/// See [`Homes::begin`].
+#[derive(Debug)]
+struct Moving {
+    doomed: Doomed,
+    /// The pages of which stubs stay, as they will be; none before they have been read.
+    written: Option<Vec<(CellOf, Cell, Vec<u8>)>>,
+}
+
+impl Homes {
+    pub(super) fn new(layout: Layout) -> Self {
+        let (pages, made, stale) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { layout, pages, made, stale, moving: None, known: BTreeMap::new() }
+    }
+
+    /// How the content of a slot was sealed, whose stub is at home.
+    pub(super) fn sealing(&self, slot: Slot) -> SealingAt {
+        if let Some(sealing) = self.known.get(&slot) {
+            return SealingAt::Known(sealing.clone());
+        }
+        let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
+        SealingAt::Home(place, self.pages.get(&self.layout.page_of(slot)).map(|it| it.cell))
+    }
+
+    /// Whether stubs may be brought home.
+    pub(super) fn may_bring(&self) -> bool {
+        self.stale.is_empty() && (self.moving.is_none() || mutant::is(Mutant::BringMeanwhile))
+    }
+
+    /// Whether pages are getting other cells.
+    pub(super) fn are_moving(&self) -> bool {
+        self.moving.is_some()
+    }
+
+    /// Brings stubs home, in the order of their slots: the writes of the stub medium, and those of the root.
+    pub(super) fn bring(&mut self, stubs: &[Stub], cells: &mut Cells) -> Vec<(Place, Vec<u8>)> {
+        let (mut homes, mut keys) = (Vec::new(), Vec::new());
+        for stubs in stubs.chunk_by(|a, b| self.layout.page_of(a.slot) == self.layout.page_of(b.slot)) {
+            let page = self.layout.page_of(stubs[0].slot);
+            if self.layout.stub_bytes == 0 {
+                homes.extend(stubs.iter().map(|it| self.home(it, None)));
+                continue;
+            }
+            let fresh = || Home { side: 0, cell: cells.draw(), is_made: false };
+            let Home { side, cell, is_made } = *self.pages.entry(page).or_insert_with(fresh);
+            if is_made {
+                homes.extend(stubs.iter().map(|it| self.home(it, Some(cell))));
+                continue;
+            }
+            self.made.insert(page);
+            homes.push((self.page_place(page), self.image(page, cell, stubs)));
+            let mut pair = [vec![0; root::CELL_BYTES], vec![0; root::CELL_BYTES]];
+            pair[usize::from(side)] = cell.to_bytes();
+            keys.push((root::pair_place(page), pair.concat()));
+        }
+        homes.extend(keys);
+        homes
+    }
+
+    /// Notes that the stubs are at home, durably.
+    pub(super) fn brought(&mut self) {
+        for page in std::mem::take(&mut self.made) {
+            if let Some(home) = self.pages.get_mut(&page) {
+                home.is_made = true;
+            }
+        }
+    }
+
+    /// Notes that the stubs may be at home or not: the pages are written as a whole again.
+    pub(super) fn gave_up(&mut self) {
+        self.made.clear();
+    }
+
+    fn page_place(&self, page: HomePage) -> Place {
+        Place { on: MediumId::Stubs, extent: self.layout.page(page) }
+    }
+
+    /// A stub in its home.
+    fn home(&self, stub: &Stub, cell: Option<Cell>) -> (Place, Vec<u8>) {
+        let Stub { slot, block, born, sealing } = stub.clone();
+        let hidden = cell.map_or(sealing.clone(), |cell| sealing.masked(cell));
+        let bytes = home_bytes((block, born), (hidden.session, hidden.number), &hidden.stub);
+        (Place { on: MediumId::Stubs, extent: self.layout.home(slot) }, bytes)
+    }
+
+    /// The bytes of a page that has these stubs and no others.
+    fn image(&self, page: HomePage, cell: Cell, stubs: &[Stub]) -> Vec<u8> {
+        let mut bytes = vec![0; PAGE_BYTES as usize];
+        for (sector, bytes) in self.sectors(page).zip(bytes.chunks_exact_mut(SECTOR_BYTES as usize)) {
+            bytes[..8].copy_from_slice(&cell.check(sector).to_le_bytes());
+        }
+        let start = self.layout.page(page).start.0;
+        for (place, home) in stubs.iter().map(|it| self.home(it, Some(cell))) {
+            bytes[(place.extent.start.0 - start) as usize..][..home.len()].copy_from_slice(&home);
+        }
+        bytes
+    }
+
+    /// The numbers of the sectors of a page.
+    fn sectors(&self, page: HomePage) -> std::ops::Range<u64> {
+        let per_page = PAGE_BYTES / SECTOR_BYTES;
+        page.0 * per_page..(page.0 + 1) * per_page
+    }
+
+    /// The stubs in some sectors of homes, the first of which lies at `at`, revealed.
+    fn stubs_in(&self, at: Pos, bytes: &[u8], cell: Cell) -> Vec<Stub> {
+        let sectors = (at.0..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
+        let homes = sectors.flat_map(|(at, sector)| {
+            self.layout.homes_in(Pos(at)).map(move |(slot, home)| (slot, &sector[part(at, home)]))
+        });
+        let stubs =
+            homes.filter(|(_, home)| home.iter().any(|byte| *byte != 0)).filter_map(|(slot, home)| {
+                let (block, born, sealing) = parse_home(home)?;
+                Some(Stub { slot, block, born, sealing: sealing.masked(cell) })
+            });
+        stubs.collect()
+    }
+
+    /// The cell under which the stubs of a sector at `at` are hidden, if its page has that cell.
+    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<Cell> {
+        let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
+        let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
+        let check = u64::from_le_bytes(*sector.first_chunk()?);
+        let fresh = self.moving.iter().flat_map(|it| it.written.iter().flatten());
+        let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| *cell);
+        let mut cells = self.pages.get(&page).map(|it| it.cell).into_iter().chain(fresh);
+        cells.find(|cell| cell.check(number) == check)
+    }
+
+    /// Whether the sector at `at` has to be under the cell of its page.
+    pub(super) fn is_made(&self, at: Pos) -> bool {
+        let page = HomePage((at.0 - self.layout.homes().0) / PAGE_BYTES);
+        self.pages.get(&page).is_some_and(|it| it.is_made)
+    }
+
+    /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); none if
+    /// nobody knows of them.
+    pub(super) fn uses(&self, place: CellOf, bytes: &[u8]) -> Option<bool> {
+        let is_moving = self.moving.as_ref().is_some_and(|it| it.doomed.contains_key(&place.0));
+        if is_moving || self.stale.contains(&place) {
+            return Some(false);
+        }
+        let used = self.pages.get(&place.0).filter(|it| it.side == place.1);
+        used.filter(|it| it.cell.to_bytes() == bytes).map(|_| true)
+    }
+
+    /// Where cells lie that nobody uses, some of them.
+    pub(super) fn stale(&self, most: usize) -> Vec<Place> {
+        self.stale.iter().take(most).map(|it| it.place()).collect()
+    }
+
+    /// Whether there are cells that nobody uses.
+    pub(super) fn has_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Notes that these cells are destroyed.
+    pub(super) fn cleaned(&mut self, places: &[Place]) {
+        for place in places {
+            if let Some(cell) = CellOf::at(place.extent.start) {
+                self.stale.remove(&cell);
+            }
+        }
+    }
+
+    /// Whether a page has a cell.
+    pub(super) fn has_cell(&self, page: HomePage) -> bool {
+        self.pages.contains_key(&page)
+    }
+
+    /// Begins to give those of the pages other cells that have one: whether any has.
+    ///
+    /// # Panics
+    /// If other pages get other cells.
+    pub(super) fn begin(&mut self, mut doomed: Doomed) -> bool {
+        assert!(self.moving.is_none(), "one move at a time");
+        doomed.retain(|page, stay| {
+            self.pages.contains_key(page) && (stay.is_empty() || !mutant::is(Mutant::SparePage))
+        });
+        let needs_nothing = doomed.values().all(BTreeSet::is_empty);
+        self.moving =
+            Some(Moving { doomed, written: needs_nothing.then(Vec::new) }).filter(|it| !it.doomed.is_empty());
+        self.moving.is_some()
+    }
+
+    /// The pages that have to be read before [`Homes::prepare`], if any do.
+    pub(super) fn unread(&self) -> Vec<Place> {
+        let doomed = self.moving.iter().filter(|it| it.written.is_none()).flat_map(|it| &it.doomed);
+        doomed.filter(|(_, stay)| !stay.is_empty()).map(|(page, _)| self.page_place(*page)).collect()
+    }
+
+    /// Gives up before anything is written.
+    pub(super) fn cancel(&mut self) {
+        self.moving = None;
+    }
+
+    /// Takes the pages that were to be read: makes what will be written. Whether they are under their cells; else nothing
+    /// is, since what stays would be lost.
+    pub(super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> bool {
+        let Some(Moving { doomed, .. }) = &self.moving else { return false };
+        let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
+        let (mut written, mut known) = (Vec::new(), BTreeMap::new());
+        for ((page, stay), bytes) in stay.zip(read.chunks_exact(PAGE_BYTES as usize)) {
+            let Some(home) = self.pages.get(page) else { return false };
+            let mut sectors = self.sectors(*page).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
+            if !sectors.all(|(n, it)| it.starts_with(&home.cell.check(n).to_le_bytes())) {
+                return false;
+            }
+            let mut stubs = self.stubs_in(self.layout.page(*page).start, bytes, home.cell);
+            stubs.retain(|it| stay.contains(&it.slot));
+            let other = CellOf(*page, home.side).other();
+            let cell = if mutant::is(Mutant::KeepHomeCell) { home.cell } else { cells.draw() };
+            written.push((other, cell, self.image(*page, cell, &stubs)));
+            known.extend(stubs.into_iter().map(|it| (it.slot, it.sealing)));
+        }
+        self.known = known;
+        if let Some(moving) = &mut self.moving {
+            moving.written = Some(written);
+        }
+        true
+    }
+
+    /// The job that gives the pages their cells, once they have been read.
+    pub(super) fn rekey(&self) -> Option<Rekey> {
+        let Moving { doomed, written } = self.moving.as_ref()?;
+        let mut rekey = Rekey::default();
+        for (place, cell, image) in written.as_ref()? {
+            rekey.keys.0.push(place.place());
+            rekey.keys.1.extend(cell.to_bytes());
+            rekey.content.0.push(self.page_place(place.0));
+            rekey.content.1.extend(image);
+        }
+        let dies = |it: &(&HomePage, &BTreeSet<Slot>)| it.1.is_empty() || !mutant::is(Mutant::KeepHomeCell);
+        let old = doomed.iter().filter(dies);
+        let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.get(page)?.side).place()));
+        rekey.old = old.collect();
+        Some(rekey)
+    }
+
+    /// Notes that the pages have their cells, durably, and that the cells that they had are destroyed.
+    pub(super) fn rekeyed(&mut self) {
+        let Some(Moving { doomed, written }) = self.moving.take() else { return };
+        doomed.keys().for_each(|page| _ = self.pages.remove(page));
+        for (CellOf(page, side), cell, _) in written.into_iter().flatten() {
+            self.pages.insert(page, Home { side, cell, is_made: true });
+        }
+        self.known.clear();
+    }
+}
+
+/// The part of the sector at `at` that is `home`.
+fn part(at: u64, home: Extent<Pos>) -> std::ops::Range<usize> {
+    let from = (home.start.0 - at) as usize;
+    from..from + home.len as usize
+}
