@@ -3,6 +3,7 @@
 //! The vault itself, which decides what lives and what dies, is the crate `quietus-vault`. Here are the files, the clock
 //! and the random numbers that it does not have.
 
+mod across;
 mod attributes;
 mod dir;
 mod error;
@@ -18,6 +19,7 @@ mod session;
 mod source;
 mod tar;
 
+pub use across::{Change, Difference, Version, diff, find};
 pub use dir::{Codec, CreateVault, VaultDir, VaultToml, create};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};

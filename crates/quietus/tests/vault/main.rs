@@ -1,6 +1,7 @@
 //! Vaults, through the program as a user runs it.
 
 mod damage;
+mod finding;
 mod forgetting;
 mod killed;
 mod program;

@@ -28,6 +28,10 @@ pub enum VaultCommand {
     Cat(CatArgs),
     /// List the snapshots, or what is in one of them.
     List(ListArgs),
+    /// Find paths in all snapshots.
+    Find(FindArgs),
+    /// List what differs between two snapshots: added (+), removed (-), changed (M).
+    Diff(VaultDiffArgs),
     /// Forget snapshots, or paths in all of them. `sanitize` then destroys what nothing else has.
     Forget(VaultForgetArgs),
     /// Refuse to forget snapshots, in whole or in part, until the hold is released.
@@ -142,6 +146,31 @@ pub struct ListArgs {
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
+}
+
+/// `vault find`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct FindArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// What to find: a name such as `*.pst`, or, with a slash, a path such as `home/*/cache`.
+    #[arg(value_name = "GLOB")]
+    pub pattern: String,
+}
+
+/// `vault diff`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultDiffArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Number of the first snapshot, or its name: then the newest of that name.
+    pub one: String,
+    /// Number or name of the second one.
+    pub other: String,
 }
 
 /// `vault forget`.
