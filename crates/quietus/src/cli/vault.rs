@@ -1,8 +1,8 @@
 //! The commands about vaults.
 
 use super::args::{
-    CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, OneVaultArgs, PutArgs, SanitizeArgs, VaultCommand,
-    VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
+    CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
+    VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
@@ -27,6 +27,7 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
         VaultCommand::List(args) => list(args, out),
         VaultCommand::Find(args) => find(args, out),
         VaultCommand::Diff(args) => diff(args, out),
+        VaultCommand::Mount(args) => mount(args, out),
         VaultCommand::Forget(args) => forget(args, out),
         VaultCommand::Hold(args) => hold(args, out),
         VaultCommand::Release(args) => release(args, out),
@@ -128,6 +129,15 @@ fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
             out.snapshot_entry(path, node);
             Ok(())
         })?)
+    })
+}
+
+fn mount(args: &MountArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
+    with(&args.vault, |session| {
+        let only = args.snapshot.as_deref().map(|text| select(&mut session.vault, text)).transpose()?;
+        let ready = || out.mounted(&args.at);
+        Ok(vault::mount(session, &args.at, only, ready, || stop.is_asked())?)
     })
 }
 

@@ -4,6 +4,7 @@ mod damage;
 mod finding;
 mod forgetting;
 mod killed;
+mod mounting;
 mod program;
 mod restoring;
 mod tar;

@@ -32,6 +32,8 @@ pub enum VaultCommand {
     Find(FindArgs),
     /// List what differs between two snapshots: added (+), removed (-), changed (M).
     Diff(VaultDiffArgs),
+    /// Show snapshots as a file system, to read, until Ctrl-C.
+    Mount(MountArgs),
     /// Forget snapshots, or paths in all of them. `sanitize` then destroys what nothing else has.
     Forget(VaultForgetArgs),
     /// Refuse to forget snapshots, in whole or in part, until the hold is released.
@@ -146,6 +148,21 @@ pub struct ListArgs {
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
+}
+
+/// `vault mount`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct MountArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Folder to mount at: each snapshot is a folder there, NUMBER-NAME.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub at: PathBuf,
+    /// Number of a snapshot, or its name (then the newest of that name): only its files, without a folder of its own.
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
 }
 
 /// `vault find`.

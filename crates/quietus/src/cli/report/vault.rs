@@ -192,6 +192,13 @@ impl Report {
         });
     }
 
+    pub(crate) fn mounted(&self, at: &Path) {
+        self.say(&json!({ "mounted": at }), |out| {
+            let at = at.display();
+            write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
+        });
+    }
+
     pub(crate) fn found_version(&self, path: &[u8], version: &Version) {
         let (node, (kind, size)) = (&version.node, kind_and_size(&version.node));
         let snapshots: Vec<u64> = version.snapshots.iter().map(|it| it.0).collect();
