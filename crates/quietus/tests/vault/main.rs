@@ -1,6 +1,7 @@
 //! Vaults, through the program as a user runs it.
 
 mod damage;
+mod device;
 mod finding;
 mod forgetting;
 mod killed;

@@ -72,7 +72,7 @@ pub struct InitArgs {
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub medium: Option<PathBuf>,
     /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
-    /// destroyed. Default: the size of the device, or 1T.
+    /// destroyed. What a device has beyond that is left alone. Default: the size of the device, or 1T.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
