@@ -15,8 +15,10 @@ from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import bench  # noqa: E402
+from labkit import backups  # noqa: E402
 from labkit.bench import Benchmark, Run, detect, latency, medians, ratio, shrink  # noqa: E402
 from labkit.bench import io as bench_io  # noqa: E402
+from labkit.bench import vault as bench_vault  # noqa: E402
 from labkit.servers import Server  # noqa: E402
 from labkit.workspace import LabError, Workspace  # noqa: E402
 
@@ -215,6 +217,128 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(process.wait(60), 130)
         process.stdout.close()
         self.assertFalse(os.path.exists(f"/proc/{pid}") or os.path.exists(path))
+
+
+class Copies(backups.Backup):
+    """Stands for a backup program: a snapshot is a copy of the tree, and forgetting unlinks it."""
+
+    kind = "quietus"
+
+    def argv(self, *words):
+        return list(words)
+
+    def init(self):
+        return ["mkdir", self.path]
+
+    def put(self, tree):
+        self.snapshots.append(os.path.join(self.path, str(len(self.snapshots))))
+        return self.run("cp", "-a", tree, self.snapshots[-1])[1]
+
+    def restore(self, into):
+        os.makedirs(into + os.path.dirname(self.tree_path))
+        return self.run("cp", "-a", self.snapshots[-1], into + self.tree_path)[1]
+
+    def list(self):
+        return self.run("ls", self.snapshots[-1])[1]
+
+    def forget(self, snapshots):
+        return self.run("rm", "-r", *snapshots)[1]
+
+
+class Forgetful(Copies):
+    """Forgets nothing."""
+
+    def forget(self, snapshots):
+        return self.run("true")[1]
+
+
+class BackupsTest(unittest.TestCase):
+    """The benchmark of backup programs, with a stand-in for them."""
+
+    def setUp(self):
+        self.work = Workspace()
+        self.addCleanup(self.work.close)
+
+    def test_memory_is_that_of_the_command_and_not_of_the_lab(self):
+        ballast = bytearray(os.urandom(1 << 20) * 100)
+        self.assertLess(backups.timed(["true"])[1].peak_mib, len(ballast) / (1 << 20) / 2)
+        large = [sys.executable, "-c", "b = bytearray(b'1') * (80 << 20)"]
+        self.assertGreater(backups.timed(large)[1].peak_mib, 80)
+
+    def test_a_command_that_fails_is_told_with_what_it_said(self):
+        self.assertRaisesRegex(LabError, "sh -c echo no; exit 3: status 3: no$", backups.timed, ["sh", "-c", "echo no; exit 3"])
+
+    def test_needles_are_counted_wherever_they_lie(self):
+        tree = backups.Tree(self.work.file("tree"), 1 << 20, 1, canary_bytes=128 << 10)
+        contents, = tree.canaries
+        needles = backups.Needles({content[:16]: backups.PIECE for content in contents}, contents)
+        self.assertEqual((needles.bytes(), needles.found_in(backups.files_below(tree.path))), (128 << 10, 128 << 10))
+        path = self.work.file("image")
+        with open(path, "wb") as file:
+            file.seek(1 << 20)
+            # Beyond a hole, at no boundary, and one piece without its end.
+            file.write(b"x" * 77 + contents[0][:3 * 512] + b"y" + contents[1][512:1500])
+        self.assertEqual(needles.found_in([path]), 4 * 512)
+        whole = backups.Needles({contents[0][:16]: len(contents[0])}, contents[:1])
+        self.assertEqual(whole.found_in([path]), 3 * 512)
+
+    def test_windows_overlap_and_leave_out_holes(self):
+        path = self.work.file("image")
+        with open(path, "wb") as file:
+            file.write(bytes(range(256)) * 64)
+            file.seek(1 << 20)
+            file.write(b"end" * 5000)
+        found = list(backups.windows(path, 10, 5000))
+        self.assertEqual(found[1][:10], found[0][-10:])
+        self.assertLess(sum(map(len, found)), 64 << 10)
+        self.assertTrue(found[-1].rstrip(b"\0").endswith(b"end"))
+
+    def test_trees_of_one_seed_are_equal_and_an_edit_changes_its_share(self):
+        trees = [backups.Tree(self.work.file(name), 2 << 20, 7) for name in ("one", "other")]
+        backups.same(trees[0].path, trees[1].path)
+        self.assertEqual(sum(map(os.path.getsize, backups.files_below(trees[0].path))), 2 << 20)
+        trees[0].edit(0.1)
+        self.assertRaisesRegex(LabError, "differs", backups.same, trees[0].path, trees[1].path)
+        changed = sum(a != b for one, other in zip(*(tree.files for tree in trees))
+                      for a, b in zip(self.content(one[0]), self.content(other[0])))
+        self.assertTrue((2 << 20) // 20 < changed <= (2 << 20) // 10, changed)
+        trees[1].edit(0.1)
+        backups.same(trees[0].path, trees[1].path)
+
+    def content(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def bench_of(self, program):
+        self.addCleanup(setattr, bench_vault, "is_root", bench_vault.is_root)
+        self.addCleanup(setattr, bench_vault, "BACKUPS", bench_vault.BACKUPS)
+        bench_vault.is_root, bench_vault.BACKUPS = lambda: False, {"quietus": program}
+        return bench_vault.Bench(options(size="1M", seed=1), self.work)
+
+    def test_steps_go_on_where_the_one_before_ended_also_if_it_is_not_measured(self):
+        bench = self.bench_of(Copies)
+        Copies.tree_path = os.path.join(self.work.path, "disk1/tree")
+        for step, count in (("incremental put", 2), ("restore", 2), ("list", 2)):
+            bench.sample(step, "quietus")
+            if step != "list":
+                self.assertEqual(len(bench.stories["first put", "quietus"].backup.snapshots), count)
+        self.assertEqual(bench.stories, {})
+        self.assertEqual(os.listdir(self.work.path), [])
+
+    def test_what_is_left_of_a_forget_is_a_missed_bar(self):
+        for program, left in ((Copies, 0), (Forgetful, 4 << 20)):
+            bench = self.bench_of(program)
+            samples = {("forget 4 of 8", "quietus"): [bench.sample("forget 4 of 8", "quietus")]}
+            found, = samples["forget 4 of 8", "quietus"]
+            self.assertEqual((found.canaries, found.before, found.after, found.medium), (4 << 20, 4 << 20, left, -1))
+            self.assertEqual(len(list(bench.missed(samples))), 1 if left else 0)
+            self.assertIn(f"| 4.00 MiB | 4.00 MiB | {left >> 20}.00 MiB | not searched |", bench.render(samples))
+
+    def test_times_are_compared_with_each_peer(self):
+        its = lambda seconds: [bench_vault.Bench.Sample(seconds, 1, 2, 3, 4, 0, 0, 0, 0)]
+        samples = {("list", "quietus"): its(3), ("list", "borg"): its(2), ("restore", "quietus"): its(1)}
+        self.assertIn("2 MiB of memory; repository 4 MiB | 1.50 |", bench_vault.costs(samples))
+        self.assertRegex(bench_vault.costs(samples), r"\| restore \| .* \| - \| - \|")
 
 
 class TablesTest(unittest.TestCase):

@@ -16,8 +16,8 @@ pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use std::path::PathBuf;
 pub use vault::{
-    CatArgs, GetArgs, InitArgs, ListArgs, OneVaultArgs, PutArgs, SanitizeArgs, VaultArgs, VaultCommand,
-    VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
+    CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
+    VaultArgs, VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
 
 const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why and what to do\n  \

@@ -91,7 +91,9 @@ pub fn main() -> ExitCode {
 
 /// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
 fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG").unwrap_or_else(|_| "info".into());
+    // The library of FUSE warns of each request that a file system to read does not need.
+    let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG");
+    let filter = filter.unwrap_or_else(|_| "info,fuser=error".into());
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let colours = std::io::stderr().is_terminal() && !no_color;
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();

@@ -1,8 +1,8 @@
 //! The commands about vaults.
 
 use super::args::{
-    CatArgs, GetArgs, InitArgs, ListArgs, OneVaultArgs, PutArgs, SanitizeArgs, VaultCommand, VaultForgetArgs,
-    VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
+    CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
+    VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
@@ -25,6 +25,9 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
         VaultCommand::Get(args) => get(args, out),
         VaultCommand::Cat(args) => cat(args),
         VaultCommand::List(args) => list(args, out),
+        VaultCommand::Find(args) => find(args, out),
+        VaultCommand::Diff(args) => diff(args, out),
+        VaultCommand::Mount(args) => mount(args, out),
         VaultCommand::Forget(args) => forget(args, out),
         VaultCommand::Hold(args) => hold(args, out),
         VaultCommand::Release(args) => release(args, out),
@@ -126,6 +129,45 @@ fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
             out.snapshot_entry(path, node);
             Ok(())
         })?)
+    })
+}
+
+fn mount(args: &MountArgs, out: &Report) -> Result<(), Failure> {
+    let stop = Stop::get()?;
+    with(&args.vault, |session| {
+        let only = args.snapshot.as_deref().map(|text| select(&mut session.vault, text)).transpose()?;
+        let ready = || out.mounted(&args.at);
+        Ok(vault::mount(session, &args.at, only, ready, || stop.is_asked())?)
+    })
+}
+
+fn find(args: &FindArgs, out: &Report) -> Result<(), Failure> {
+    let pattern = Globs::new("the pattern", std::slice::from_ref(&args.pattern))?;
+    with(&args.vault, |session| {
+        let all: Vec<SnapshotId> = session.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+        let mut count = 0;
+        let unread = vault::find(&mut session.vault, &all, &pattern, &mut |path, version| {
+            count += 1;
+            out.found_version(path, version);
+            Ok(())
+        })?;
+        out.found_end(count, all.len(), &unread);
+        good(unread.is_empty())
+    })
+}
+
+fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
+    with(&args.vault, |session| {
+        let one = select(&mut session.vault, &args.one)?;
+        let other = select(&mut session.vault, &args.other)?;
+        let mut counts = [0; 3];
+        let unread = vault::diff(&mut session.vault, one, other, &mut |difference| {
+            counts[difference.change as usize] += 1;
+            out.difference(&difference);
+            Ok(())
+        })?;
+        out.differences_end(one, other, counts, &unread);
+        good(unread.is_empty())
     })
 }
 

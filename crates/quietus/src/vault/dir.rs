@@ -9,8 +9,8 @@ use crate::directory::{
 use crate::host::{DiskGuarantees, Part, inspect_disk};
 use crate::media::FileMedium;
 use quietus_core::medium::Medium;
-use quietus_core::policy::Policy;
-use quietus_core::units::Extent;
+use quietus_core::policy::{Policy, Scratch, Seed};
+use quietus_core::units::{Extent, Pos};
 use quietus_vault::catalog::{Layout, SLOTS_MAX};
 use quietus_vault::chunk::{CHUNK_BYTES_MAX, Compression, KEY_BYTES, VaultKey};
 use quietus_vault::container::SLOT_BYTES;
@@ -43,6 +43,8 @@ const HALF_BYTES_MAX: u64 = 1 << 30;
 const PAGE_BYTES: u64 = 4096;
 /// Least bytes of a container: the longest chunk, its entry and the head.
 pub(crate) const CONTAINER_BYTES_MIN: u64 = CHUNK_BYTES_MAX as u64 + 2 * PAGE_BYTES;
+/// Bytes behind the last container that are overwritten at once.
+const REST_BYTES: u64 = 1 << 20;
 /// Slots with which a vault can be sanitized, and hold something.
 const SLOTS_MIN: u64 = 8;
 /// Entries of the index in memory: some 20 MB.
@@ -160,7 +162,7 @@ fn build(
     step: Step<'_>,
 ) -> Result<(), Error> {
     let device = std::fs::metadata(draft.dir().join(&toml.medium)).ok();
-    let (layout, _lock) = match &device {
+    let (layout, size, _lock) = match &device {
         Some(about) if about.is_file() => {
             let what = "--medium names a file that already exists; name one to make, or remove it";
             return Err(Error::Invalid(format!("{}: {what}", toml.medium.display())));
@@ -173,9 +175,12 @@ fn build(
                 let what = format!("--size is {size} bytes, and the device has {there}; leave it out");
                 return Err(Error::Invalid(what));
             }
-            (layout(toml, options, size)?, lock)
+            (layout(toml, options, size)?, size, lock)
         }
-        None => (layout(toml, options, options.size.unwrap_or(POOL_BYTES))?, None),
+        None => {
+            let size = options.size.unwrap_or(POOL_BYTES);
+            (layout(toml, options, size)?, size, None)
+        }
     };
     let failed = |what| move |error| Error::io(what, draft_path(toml), error);
     if device.is_none() {
@@ -190,11 +195,12 @@ fn build(
     let catalog = open_medium(&dir.join(CATALOG_FILE))?;
     let pool = open_medium(&dir.join(&toml.medium))?;
     catalog.reserve(Extent::new(0, layout.bytes()))?;
-    let setup = setup(VaultKey::new(&secret), policy)?;
+    let setup = setup(VaultKey::new(&secret), policy.clone())?;
     let mut vault = Vault::create(&catalog, &pool, layout, setup)?;
     if device.is_some() {
         vault.condemn_free()?;
         destroy_condemned(&mut vault, step)?;
+        destroy_rest(&pool, Extent::between(layout.pool_bytes(), size), &policy, step)?;
     }
     write_new(dir, TOML_FILE, toml.to_text().as_bytes()).map_err(failed("write vault.toml"))?;
     sync_dir(dir).map_err(failed("sync the directory"))
@@ -213,6 +219,23 @@ fn destroy_condemned(vault: &mut Vault<'_>, step: Step<'_>) -> Result<(), Error>
         if !step(done * bytes, all * bytes) {
             return Err(Error::Interrupted);
         }
+    }
+    Ok(())
+}
+
+/// Destroys what lies on a device behind the last container: less than one, unless the device is larger than any vault.
+fn destroy_rest(pool: &FileMedium, rest: Extent<Pos>, policy: &Policy, step: Step<'_>) -> Result<(), Error> {
+    let mut scratch = Scratch::default();
+    let mut seed = Seed { entropy: entropy()?, nonce: 0 };
+    for pattern in policy.passes() {
+        for piece in rest.pieces(REST_BYTES) {
+            seed.nonce += 1;
+            pool.overwrite(piece.start, scratch.pass(pattern, seed, piece.len as usize))?;
+            if !step(piece.end() - rest.start.0, rest.len) {
+                return Err(Error::Interrupted);
+            }
+        }
+        pool.sync()?;
     }
     Ok(())
 }
@@ -246,10 +269,14 @@ fn open_medium(path: &Path) -> Result<FileMedium, Error> {
 }
 
 fn setup(key: VaultKey, policy: Policy) -> Result<Setup, Error> {
+    Ok(Setup { key, policy, recent_entries_max: RECENT_ENTRIES_MAX, entropy: entropy()? })
+}
+
+fn entropy() -> Result<[u8; 32], Error> {
     let mut entropy = [0; 32];
     getrandom::fill(&mut entropy)
         .map_err(|error| Error::Invalid(format!("cannot draw random bytes: {error}")))?;
-    Ok(Setup { key, policy, recent_entries_max: RECENT_ENTRIES_MAX, entropy })
+    Ok(entropy)
 }
 
 impl VaultToml {

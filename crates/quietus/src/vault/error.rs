@@ -16,7 +16,7 @@ pub enum Error {
     /// The vault.
     #[error(transparent)]
     Vault(VaultError),
-    /// The medium, read for a proof.
+    /// The medium, read for a proof, or overwritten for a new vault.
     #[error("vault pool: {0}")]
     Medium(#[from] MediumError),
     /// A file of the host.

@@ -3,11 +3,13 @@
 //! The vault itself, which decides what lives and what dies, is the crate `quietus-vault`. Here are the files, the clock
 //! and the random numbers that it does not have.
 
+mod across;
 mod attributes;
 mod dir;
 mod error;
 mod forget;
 mod glob;
+mod mount;
 mod prove;
 mod record;
 mod restore;
@@ -18,10 +20,12 @@ mod session;
 mod source;
 mod tar;
 
+pub use across::{Change, Difference, Version, diff, find};
 pub use dir::{Codec, CreateVault, VaultDir, VaultToml, create};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
 pub use glob::Globs;
+pub use mount::mount;
 pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
 pub use restore::{Restored, cat, entries, restore};

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// Entries that were refused and are named one by one.
 const REFUSED_MAX: usize = 1000;
 /// Deepest folder: deeper ones have no path that a host takes.
-const DEPTH_MAX: usize = 2048;
+pub(super) const DEPTH_MAX: usize = 2048;
 /// Zeros that `cat` writes at once.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 

@@ -1,8 +1,11 @@
 //! Vaults, through the program as a user runs it.
 
 mod damage;
+mod device;
+mod finding;
 mod forgetting;
 mod killed;
+mod mounting;
 mod program;
 mod restoring;
 mod tar;

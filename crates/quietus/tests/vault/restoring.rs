@@ -21,7 +21,7 @@ fn set_time(path: &Path, seconds: i64) {
 }
 
 /// A folder of everything that a file system has.
-fn zoo(top: &Path) {
+pub fn zoo(top: &Path) {
     folder(&top.join("plain"), &[1, 2, 3]);
     fs::create_dir_all(top.join("deep/er/est")).expect("a directory");
     fs::write(top.join("deep/er/est/big"), noise(9, 3_000_000)).expect("a file");
@@ -59,18 +59,18 @@ fn zoo(top: &Path) {
 
 /// All that is known of an entry.
 #[derive(PartialEq, Eq, Debug)]
-struct About {
+pub struct About {
     mode: u32,
     owner: (u32, u32),
     modified: (i64, i64),
     device: u64,
-    names: u64,
+    pub names: u64,
     content: Option<Vec<u8>>,
     attribute: Option<Vec<u8>>,
-    is_sparse: bool,
+    pub is_sparse: bool,
 }
 
-fn all(top: &Path) -> BTreeMap<PathBuf, About> {
+pub fn all(top: &Path) -> BTreeMap<PathBuf, About> {
     let (mut found, mut pending) = (BTreeMap::new(), vec![PathBuf::new()]);
     while let Some(path) = pending.pop() {
         let here = top.join(&path);

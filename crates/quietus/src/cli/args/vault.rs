@@ -28,6 +28,12 @@ pub enum VaultCommand {
     Cat(CatArgs),
     /// List the snapshots, or what is in one of them.
     List(ListArgs),
+    /// Find paths in all snapshots.
+    Find(FindArgs),
+    /// List what differs between two snapshots: added (+), removed (-), changed (M).
+    Diff(VaultDiffArgs),
+    /// Show snapshots as a file system, to read, until Ctrl-C.
+    Mount(MountArgs),
     /// Forget snapshots, or paths in all of them. `sanitize` then destroys what nothing else has.
     Forget(VaultForgetArgs),
     /// Refuse to forget snapshots, in whole or in part, until the hold is released.
@@ -66,7 +72,7 @@ pub struct InitArgs {
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub medium: Option<PathBuf>,
     /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
-    /// destroyed. Default: the size of the device, or 1T.
+    /// destroyed. What a device has beyond that is left alone. Default: the size of the device, or 1T.
     #[arg(long, value_parser = parse_size)]
     pub size: Option<u64>,
     /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
@@ -142,6 +148,46 @@ pub struct ListArgs {
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
+}
+
+/// `vault mount`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct MountArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Folder to mount at: each snapshot is a folder there, NUMBER-NAME.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub at: PathBuf,
+    /// Number of a snapshot, or its name (then the newest of that name): only its files, without a folder of its own.
+    #[arg(long, value_name = "NAME")]
+    pub snapshot: Option<String>,
+}
+
+/// `vault find`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct FindArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// What to find: a name such as `*.pst`, or, with a slash, a path such as `home/*/cache`.
+    #[arg(value_name = "GLOB")]
+    pub pattern: String,
+}
+
+/// `vault diff`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct VaultDiffArgs {
+    /// The vault's directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub vault: PathBuf,
+    /// Number of the first snapshot, or its name: then the newest of that name.
+    pub one: String,
+    /// Number or name of the second one.
+    pub other: String,
 }
 
 /// `vault forget`.

@@ -3,7 +3,11 @@
 use super::{Report, bytes, time};
 use crate::audit_log::{CheckError, Checked};
 use crate::host::{DiskGuarantees, Level};
-use crate::vault::{Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt, VaultReceipt, VaultToml};
+use crate::vault::{
+    Change, Difference, Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt, VaultReceipt, VaultToml,
+    Version,
+};
+use quietus_vault::SnapshotId;
 use quietus_vault::catalog::Layout;
 use quietus_vault::tree::{Kind, Node};
 use quietus_vault::vault::{Amount, Contents, Status, Verified};
@@ -72,6 +76,35 @@ fn safe(path: &[u8]) -> String {
     if text.chars().any(char::is_control) { format!("{text:?}") } else { text.into_owned() }
 }
 
+/// What an entry is, and the bytes of its content.
+fn kind_and_size(node: &Node) -> (&'static str, u64) {
+    match &node.kind {
+        Kind::File(recipe) => ("file", recipe.bytes()),
+        Kind::Folder(_) => ("folder", 0),
+        Kind::Link(_) => ("link", 0),
+        Kind::BlockDevice(..) => ("block-device", 0),
+        Kind::CharacterDevice(..) => ("character-device", 0),
+        Kind::Pipe => ("pipe", 0),
+        Kind::Socket => ("socket", 0),
+    }
+}
+
+/// When an entry was changed last, for people.
+fn modified(node: &Node) -> String {
+    time(u64::try_from(node.metadata.modified_ns / 1_000_000).unwrap_or(0))
+}
+
+/// Numbers of snapshots that follow one another, in short.
+fn ranges(snapshots: &[SnapshotId]) -> String {
+    let follows = |one: &SnapshotId, other: &SnapshotId| other.0 == one.0 + 1;
+    let in_short = |run: &[SnapshotId]| match run {
+        [one] => one.0.to_string(),
+        [one, .., last] => format!("{}-{}", one.0, last.0),
+        [] => String::new(),
+    };
+    snapshots.chunk_by(follows).map(in_short).collect::<Vec<_>>().join(", ")
+}
+
 fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
     for line in all.iter().take(LINES_MAX) {
         writeln!(out, "{what}: {}", safe(line.as_bytes()))?;
@@ -136,15 +169,8 @@ impl Report {
     }
 
     pub(crate) fn snapshot_entry(&self, path: &[u8], node: &Node) {
-        let (kind, size, target) = match &node.kind {
-            Kind::File(recipe) => ("file", recipe.bytes(), None),
-            Kind::Folder(_) => ("folder", 0, None),
-            Kind::Link(target) => ("link", 0, Some(safe(target))),
-            Kind::BlockDevice(..) => ("block-device", 0, None),
-            Kind::CharacterDevice(..) => ("character-device", 0, None),
-            Kind::Pipe => ("pipe", 0, None),
-            Kind::Socket => ("socket", 0, None),
-        };
+        let (kind, size) = kind_and_size(node);
+        let target = if let Kind::Link(target) = &node.kind { Some(safe(target)) } else { None };
         let about = &node.metadata;
         let json = json!({
             "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size, "target": target,
@@ -152,7 +178,7 @@ impl Report {
             "hard_link": about.hard_link, "attributes": about.attributes.len(),
         });
         self.say(&json, |out| {
-            let when = time(u64::try_from(about.modified_ns / 1_000_000).unwrap_or(0));
+            let when = modified(node);
             let letter = &kind[..1];
             write!(
                 out,
@@ -163,6 +189,76 @@ impl Report {
                 bytes(size)
             )?;
             write!(out, "{}{}", safe(path), target.map_or(String::new(), |it| format!(" -> {it}")))
+        });
+    }
+
+    pub(crate) fn mounted(&self, at: &Path) {
+        self.say(&json!({ "mounted": at }), |out| {
+            let at = at.display();
+            write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
+        });
+    }
+
+    pub(crate) fn found_version(&self, path: &[u8], version: &Version) {
+        let (node, (kind, size)) = (&version.node, kind_and_size(&version.node));
+        let snapshots: Vec<u64> = version.snapshots.iter().map(|it| it.0).collect();
+        let json = json!({
+            "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size,
+            "modified_ns": node.metadata.modified_ns, "snapshots": snapshots,
+        });
+        self.say(&json, |out| {
+            let (letter, size, when) = (&kind[..1], bytes(size), modified(node));
+            write!(out, "{letter} {size:>12} {when} {}  (in {})", safe(path), ranges(&version.snapshots))
+        });
+    }
+
+    pub(crate) fn found_end(&self, count: u64, snapshots: usize, unread: &[String]) {
+        let json = json!({ "found": count, "searched": snapshots, "unread": unread });
+        self.say(&json, |out| {
+            writeln!(out, "found {count} in {snapshots} snapshots")?;
+            left(out, "NOT SEARCHED", unread, unread.len() as u64)
+        });
+    }
+
+    pub(crate) fn difference(&self, it: &Difference<'_>) {
+        let about = |node: Option<&Node>| {
+            node.map(|node| {
+                let (kind, size) = kind_and_size(node);
+                json!({ "kind": kind, "bytes": size, "modified_ns": node.metadata.modified_ns })
+            })
+        };
+        let json = json!({
+            "change": it.change, "path": String::from_utf8_lossy(it.path), "what": it.what,
+            "before": about(it.before), "after": about(it.after),
+        });
+        self.say(&json, |out| {
+            let path = safe(it.path);
+            match it.change {
+                Change::Added => write!(out, "+ {path}"),
+                Change::Removed => write!(out, "- {path}"),
+                Change::Changed => write!(out, "M {path}  ({})", it.what.join(", ")),
+            }
+        });
+    }
+
+    /// `counts` are of what was added, removed, changed.
+    pub(crate) fn differences_end(
+        &self,
+        one: SnapshotId,
+        other: SnapshotId,
+        [added, removed, changed]: [u64; 3],
+        unread: &[String],
+    ) {
+        let json = json!({
+            "snapshots": [one.0, other.0], "added": added, "removed": removed, "changed": changed, "unread": unread,
+        });
+        self.say(&json, |out| {
+            writeln!(
+                out,
+                "{added} added, {removed} removed, {changed} changed from snapshot {} to {}",
+                one.0, other.0
+            )?;
+            left(out, "NOT COMPARED", unread, unread.len() as u64)
         });
     }
 

@@ -1,0 +1,225 @@
+//! Paths across snapshots: which of them have one, and what differs between two.
+//!
+//! Folders of all snapshots are read together, from the top down. Where several have the same recipe, the folder is read once.
+
+use super::restore::DEPTH_MAX;
+use super::{Error, Globs};
+use quietus_vault::client::{joined, read_folder};
+use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
+use quietus_vault::{SnapshotId, Vault, VaultError};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// An entry, and the snapshots that have it so, in the order of their numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// The entry. Which hard link it is, is not told: that number is a snapshot's own.
+    pub node: Node,
+    /// The snapshots.
+    pub snapshots: Vec<SnapshotId>,
+}
+
+/// How something is not the same in two snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// Only the second one has it.
+    Added,
+    /// Only the first one has it.
+    Removed,
+    /// Both have it.
+    Changed,
+}
+
+/// What is not the same in two snapshots.
+#[derive(Clone, Debug)]
+pub struct Difference<'a> {
+    /// How it differs.
+    pub change: Change,
+    /// Where it is.
+    pub path: &'a [u8],
+    /// The entry of the first snapshot.
+    pub before: Option<&'a Node>,
+    /// The entry of the second one.
+    pub after: Option<&'a Node>,
+    /// What has changed: kind, content, target, mode, owner, time, attributes.
+    pub what: Vec<&'static str>,
+}
+
+/// Takes one version of a path.
+type TakeOne<'a> = dyn FnMut(&[u8], &Version) -> Result<(), Error> + 'a;
+/// Takes all versions of a path.
+type TakeAll<'a> = dyn FnMut(&[u8], &[Version]) -> Result<(), Error> + 'a;
+
+/// Calls `take` with each entry of the snapshots that `pattern` is of, and with the snapshots that have it so.
+/// What could not be read is returned.
+///
+/// # Errors
+/// [`Error`]: the vault's media, and those of `take`.
+pub fn find(
+    vault: &mut Vault<'_>,
+    snapshots: &[SnapshotId],
+    pattern: &Globs,
+    take: &mut TakeOne<'_>,
+) -> Result<Vec<String>, Error> {
+    let mut unread = Vec::new();
+    let mut folders = Vec::new();
+    for &snapshot in snapshots {
+        match vault.snapshot(snapshot) {
+            Ok(found) => share(&mut folders, found.folder, &[snapshot]),
+            Err(error) => note(&mut unread, &format!("snapshot {}", snapshot.0), error)?,
+        }
+    }
+    let mut matching = |path: &[u8], versions: &[Version]| {
+        if !pattern.have(path) {
+            return Ok(());
+        }
+        versions.iter().try_for_each(|version| take(path, version))
+    };
+    Walk { vault, take: &mut matching, is_entered: |_| true, unread: &mut unread }.folder(b"", folders, 0)?;
+    Ok(unread)
+}
+
+/// Calls `take` with each difference between two snapshots, in the order of paths. Folders that are the same are not entered. A folder
+/// is changed if its mode, owner or attributes are: what it has is told by itself.
+///
+/// # Errors
+/// [`Error`]: a snapshot that cannot be read, and those of `take`.
+pub fn diff(
+    vault: &mut Vault<'_>,
+    one: SnapshotId,
+    other: SnapshotId,
+    take: &mut dyn FnMut(Difference<'_>) -> Result<(), Error>,
+) -> Result<Vec<String>, Error> {
+    let mut folders = Vec::new();
+    for snapshot in [one, other] {
+        share(&mut folders, vault.snapshot(snapshot)?.folder, &[snapshot]);
+    }
+    let mut compare = |path: &[u8], versions: &[Version]| {
+        let of = |snapshot| versions.iter().find(|it| it.snapshots.contains(&snapshot)).map(|it| &it.node);
+        difference(path, of(one), of(other)).map_or(Ok(()), &mut *take)
+    };
+    let mut unread = Vec::new();
+    let is_entered = |snapshots: &[SnapshotId]| snapshots.len() == 1;
+    folders.retain(|(_, snapshots)| is_entered(snapshots));
+    Walk { vault, take: &mut compare, is_entered, unread: &mut unread }.folder(b"", folders, 0)?;
+    Ok(unread)
+}
+
+fn difference<'a>(
+    path: &'a [u8],
+    before: Option<&'a Node>,
+    after: Option<&'a Node>,
+) -> Option<Difference<'a>> {
+    let (change, what) = match (before, after) {
+        (None, None) => return None,
+        (None, Some(_)) => (Change::Added, Vec::new()),
+        (Some(_), None) => (Change::Removed, Vec::new()),
+        (Some(before), Some(after)) => (Change::Changed, changes(before, after)),
+    };
+    let is_difference = change != Change::Changed || !what.is_empty();
+    is_difference.then_some(Difference { change, path, before, after, what })
+}
+
+fn changes(before: &Node, after: &Node) -> Vec<&'static str> {
+    let Metadata { mode, user, group, modified_ns, attributes, hard_link: _ } = &before.metadata;
+    let new = &after.metadata;
+    let (mut what, mut is_folder) = (Vec::new(), false);
+    match (&before.kind, &after.kind) {
+        (Kind::Folder(_), Kind::Folder(_)) => is_folder = true,
+        (Kind::File(one), Kind::File(other)) if one != other => what.push("content"),
+        (Kind::Link(one), Kind::Link(other)) if one != other => what.push("target"),
+        (Kind::File(_), Kind::File(_)) | (Kind::Link(_), Kind::Link(_)) => {}
+        (one, other) if one != other => what.push("kind"),
+        _ => {}
+    }
+    let all = [
+        ("mode", *mode != new.mode),
+        ("owner", (*user, *group) != (new.user, new.group)),
+        ("time", !is_folder && *modified_ns != new.modified_ns),
+        ("attributes", *attributes != new.attributes),
+    ];
+    what.extend(all.iter().filter(|(_, has_changed)| *has_changed).map(|(name, _)| name));
+    what
+}
+
+/// A folder, and the snapshots that have it.
+type Folders = Vec<(Recipe, Vec<SnapshotId>)>;
+
+/// Adds the snapshots that have a folder to the others that have the same.
+fn share(folders: &mut Folders, folder: Recipe, snapshots: &[SnapshotId]) {
+    match folders.iter_mut().rev().find(|(known, _)| *known == folder) {
+        Some((_, known)) => known.extend(snapshots),
+        None => folders.push((folder, snapshots.to_vec())),
+    }
+}
+
+/// Notes what is damaged. A medium that fails is an error.
+fn note(unread: &mut Vec<String>, what: &str, error: VaultError) -> Result<(), Error> {
+    if let VaultError::Pool(_) | VaultError::Catalog(_) = error {
+        return Err(error.into());
+    }
+    tracing::warn!("not read: {what}: {error}");
+    unread.push(format!("{what}: {error}"));
+    Ok(())
+}
+
+struct Walk<'v, 'm, 'a> {
+    vault: &'v mut Vault<'m>,
+    take: &'a mut TakeAll<'a>,
+    /// Whether a folder is entered that these snapshots have.
+    is_entered: fn(&[SnapshotId]) -> bool,
+    unread: &'a mut Vec<String>,
+}
+
+impl Walk<'_, '_, '_> {
+    fn folder(&mut self, path: &[u8], folders: Folders, depth: usize) -> Result<(), Error> {
+        if depth > DEPTH_MAX {
+            self.unread.push(format!("{}: deeper than {DEPTH_MAX} folders", String::from_utf8_lossy(path)));
+            return Ok(());
+        }
+        for (name, versions) in self.names(path, folders)? {
+            let path = joined(path, &name);
+            (self.take)(&path, &versions)?;
+            let mut below = Folders::new();
+            for Version { node, snapshots } in versions {
+                if let Kind::Folder(folder) = node.kind {
+                    share(&mut below, folder, &snapshots);
+                }
+            }
+            below.retain(|(_, snapshots)| (self.is_entered)(snapshots));
+            if !below.is_empty() {
+                self.folder(&path, below, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All versions of each name in these folders, which are at one path.
+    fn names(&mut self, path: &[u8], folders: Folders) -> Result<BTreeMap<Vec<u8>, Vec<Version>>, Error> {
+        let mut names: BTreeMap<Vec<u8>, Vec<Version>> = BTreeMap::new();
+        for (folder, snapshots) in folders {
+            let nodes = match read_folder(self.vault, &folder) {
+                Ok(nodes) => nodes,
+                Err(error) => {
+                    let numbers: Vec<String> = snapshots.iter().map(|it| it.0.to_string()).collect();
+                    let path = String::from_utf8_lossy(path);
+                    note(self.unread, &format!("/{path} of snapshot {}", numbers.join(", ")), error)?;
+                    continue;
+                }
+            };
+            for mut node in nodes {
+                node.metadata.hard_link = None;
+                let versions = names.entry(node.name.clone()).or_default();
+                match versions.iter_mut().rev().find(|it| it.node == node) {
+                    Some(known) => known.snapshots.extend(&snapshots),
+                    None => versions.push(Version { node, snapshots: snapshots.clone() }),
+                }
+            }
+        }
+        for version in names.values_mut().flatten() {
+            version.snapshots.sort_unstable();
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,181 @@
+//! The vault as a tree of numbered entries.
+
+use super::cache::Cache;
+use super::inodes::{Inode, Inodes, ROOT};
+use crate::vault::{Error, Line, snapshots};
+use fuser::Errno;
+use quietus_vault::client::read_folder;
+use quietus_vault::tree::{Kind, Layer, Metadata, Node, Recipe, Span};
+use quietus_vault::{Fingerprint, Reference, SnapshotId, Vault, VaultError};
+use std::rc::Rc;
+
+/// Bytes of chunks that are kept.
+const CHUNK_BYTES_MAX: usize = 8 << 20;
+/// Entries of folders that are kept.
+const ENTRIES_MAX: usize = 1 << 16;
+/// Longest name that a host takes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The entries of a folder.
+pub(super) type Entries = Vec<Rc<Node>>;
+
+/// The vault as a tree of numbered entries.
+pub(super) struct Tree<'v, 'm> {
+    vault: &'v mut Vault<'m>,
+    pub(super) inodes: Inodes,
+    /// The folders of all snapshots; None where one snapshot's own folder is mounted.
+    snapshots: Option<Rc<Entries>>,
+    folders: Cache<u64, Entries>,
+    chunks: Cache<Fingerprint, Vec<u8>>,
+}
+
+impl<'v, 'm> Tree<'v, 'm> {
+    /// The tree of all snapshots that can be read, or the one of `only` one.
+    pub(super) fn new(vault: &'v mut Vault<'m>, only: Option<SnapshotId>) -> Result<Self, Error> {
+        let (root, snapshots) = match only {
+            Some(snapshot) => {
+                let found = vault.snapshot(snapshot)?;
+                (folder(Vec::new(), found.created_ms, found.folder), None)
+            }
+            None => {
+                let all = tops(vault)?;
+                let newest = all.iter().map(|node| node.metadata.modified_ns / 1_000_000).max();
+                let root = folder(Vec::new(), newest.unwrap_or(0) as u64, Recipe::default());
+                (root, Some(Rc::new(all)))
+            }
+        };
+        Ok(Self {
+            vault,
+            inodes: Inodes::new(root),
+            snapshots,
+            folders: Cache::new(ENTRIES_MAX),
+            chunks: Cache::new(CHUNK_BYTES_MAX),
+        })
+    }
+
+    pub(super) fn inode(&self, number: u64) -> Result<&Inode, Errno> {
+        self.inodes.get(number).ok_or(Errno::ESTALE)
+    }
+
+    pub(super) fn node(&self, number: u64) -> Result<Rc<Node>, Errno> {
+        self.inode(number).map(|inode| Rc::clone(&inode.node))
+    }
+
+    /// The entry of that name; the kernel then has its number once more.
+    pub(super) fn look_up(&mut self, parent: u64, name: &[u8]) -> Result<(u64, Rc<Node>), Errno> {
+        let entries = self.entries(parent)?;
+        let at =
+            entries.binary_search_by(|node| node.name.as_slice().cmp(name)).map_err(|_| Errno::ENOENT)?;
+        let is_top = parent == ROOT && self.snapshots.is_some();
+        let snapshot = if is_top { None } else { Some(self.inode(parent)?.snapshot) };
+        let number = self.inodes.look_up(parent, snapshot, &entries[at]);
+        Ok((number, self.node(number)?))
+    }
+
+    /// What is in a folder, by name.
+    pub(super) fn entries(&mut self, number: u64) -> Result<Rc<Entries>, Errno> {
+        if let (ROOT, Some(snapshots)) = (number, &self.snapshots) {
+            return Ok(Rc::clone(snapshots));
+        }
+        if let Some(entries) = self.folders.get(&number) {
+            return Ok(entries);
+        }
+        let node = self.node(number)?;
+        let Kind::Folder(recipe) = &node.kind else { return Err(Errno::ENOTDIR) };
+        let mut entries = read_folder(self.vault, recipe).map_err(|error| failed(&node, &error))?;
+        // Such a name leads elsewhere.
+        entries.retain(Node::has_good_name);
+        let entries: Entries = entries.into_iter().map(Rc::new).collect();
+        let count = entries.len();
+        Ok(self.folders.keep(number, entries, count))
+    }
+
+    /// The bytes of a file from `offset` on, `length` of them or up to its end.
+    pub(super) fn read(&mut self, number: u64, offset: u64, length: u32) -> Result<Vec<u8>, Errno> {
+        let node = self.node(number)?;
+        let Kind::File(recipe) = &node.kind else { return Err(Errno::EISDIR) };
+        let end = recipe.bytes().min(offset.saturating_add(u64::from(length)));
+        self.bytes(recipe, offset, end).map_err(|error| failed(&node, &error))
+    }
+
+    fn bytes(&mut self, recipe: &Recipe, offset: u64, end: u64) -> Result<Vec<u8>, VaultError> {
+        let mut found = Vec::with_capacity(end.saturating_sub(offset) as usize);
+        for (at, span) in self.spans(recipe, offset, end)? {
+            let (from, to) = (offset.max(at) - at, end.min(at + span.bytes) - at);
+            match span.reference() {
+                None => found.resize(found.len() + (to - from) as usize, 0),
+                Some(chunk) => {
+                    let content = self.chunk(&chunk)?;
+                    let content = content.get(from as usize..to as usize);
+                    found.extend(content.ok_or(VaultError::Absent(chunk.fingerprint))?);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The spans of content that have something of the range, each with where it begins.
+    fn spans(&mut self, recipe: &Recipe, offset: u64, end: u64) -> Result<Vec<(u64, Span)>, VaultError> {
+        let (mut found, mut at) = (Vec::new(), 0_u64);
+        recipe.walk(&mut |chunk| self.chunk(chunk).map(|it| it.to_vec()), &mut |span, layer| {
+            let after = at.saturating_add(span.bytes);
+            let is_wanted = at < end && offset < after;
+            match layer {
+                // Its spans come next, and move on.
+                Layer::Spans if is_wanted => return true,
+                Layer::Content if is_wanted => found.push((at, *span)),
+                _ => {}
+            }
+            at = after;
+            false
+        })?;
+        Ok(found)
+    }
+
+    fn chunk(&mut self, chunk: &Reference) -> Result<Rc<Vec<u8>>, VaultError> {
+        if let Some(content) = self.chunks.get(&chunk.fingerprint) {
+            return Ok(content);
+        }
+        let content = self.vault.get(chunk)?;
+        let weight = content.len();
+        Ok(self.chunks.keep(chunk.fingerprint, content, weight))
+    }
+}
+
+/// Says why an entry cannot be read.
+fn failed(node: &Node, error: &VaultError) -> Errno {
+    tracing::warn!("cannot read {:?}: {error}", String::from_utf8_lossy(&node.name));
+    Errno::EIO
+}
+
+/// A folder that only this tree has.
+fn folder(name: Vec<u8>, created_ms: u64, recipe: Recipe) -> Node {
+    let modified_ns = i64::try_from(created_ms).unwrap_or(0).saturating_mul(1_000_000);
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let metadata = Metadata { mode: 0o555, user, group, modified_ns, ..Metadata::default() };
+    Node { name, metadata, kind: Kind::Folder(recipe) }
+}
+
+/// The folders of all snapshots that can be read, by name.
+fn tops(vault: &mut Vault<'_>) -> Result<Entries, Error> {
+    let mut all = Vec::new();
+    for line in snapshots(vault)? {
+        if let Some(fault) = &line.fault {
+            tracing::warn!("snapshot {} is not shown: {fault}", line.snapshot);
+            continue;
+        }
+        let recipe = vault.snapshot(SnapshotId(line.snapshot))?.folder;
+        all.push(Rc::new(folder(top_name(&line), line.created_ms, recipe)));
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// The number makes the name of the folder the only one.
+fn top_name(line: &Line) -> Vec<u8> {
+    let mut name = format!("{}-{}", line.snapshot, line.name).replace('/', "_");
+    while name.len() > NAME_BYTES_MAX {
+        name.pop();
+    }
+    name.into_bytes()
+}
